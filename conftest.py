@@ -1,0 +1,51 @@
+"""Runs the Python in README.md and docs as tests, and keeps slow tests for those who ask for them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from sybil import Sybil
+from sybil.parsers.myst import PythonCodeBlockParser
+
+FOLDER = "__folder__"
+HOME = "__home__"
+
+
+def enter_own_folder(namespace: dict[str, Any]) -> None:
+    """Give a document a working directory of its own, so that it may write files."""
+    namespace[FOLDER] = TemporaryDirectory(prefix="sayso-docs-")
+    namespace[HOME] = Path.cwd()
+    os.chdir(namespace[FOLDER].name)
+
+
+def leave_own_folder(namespace: dict[str, Any]) -> None:
+    """Go back and remove what the document wrote."""
+    os.chdir(namespace[HOME])
+    namespace[FOLDER].cleanup()
+
+
+pytest_collect_file = Sybil(
+    parsers=[PythonCodeBlockParser()],
+    patterns=["README.md", "docs/**/*.md", "docs/*.md"],
+    excludes=["docs/_build/**"],
+    setup=enter_own_folder,
+    teardown=leave_own_folder,
+).pytest()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--slow`."""
+    parser.addoption("--slow", action="store_true", help="also run the tests that are marked slow")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out slow tests, visibly, unless they were asked for."""
+    if config.getoption("--slow"):
+        return
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.skip(reason="slow: runs with --slow"))

@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+"""Every task of this repository, from a fresh checkout: `python3 dev.py` lists them.
+
+Only the standard library is used here, because this file runs before anything is installed. It finds or
+fetches uv, makes a virtual environment that holds exactly what a locked requirement file lists, and runs the
+tools inside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import NoReturn
+
+ROOT = Path(__file__).resolve().parent
+OLDEST_PYTHON = (3, 11)
+UV_VERSION = "0.13.7"
+
+SETTINGS = {
+    "UV_SYSTEM_CERTS": "1",  # else uv fails behind a private certificate authority
+    "UV_PYTHON_DOWNLOADS": "never",  # the Python that runs this file is the one to use
+    **os.environ,  # what the caller has set wins
+}
+
+
+class TaskError(Exception):
+    """A task cannot go on; the message is one sentence for the person at the terminal."""
+
+
+def say(message: str) -> None:
+    """Tell the person what happens now, before the output of the program that does it."""
+    print(message, flush=True)
+
+
+# --- Running programs --------------------------------------------------------------------------------
+
+
+def run(command: Sequence[str], *, otherwise: str, settings: Mapping[str, str] = SETTINGS) -> None:
+    """Run a program in the repository; if it fails, stop with the sentence `otherwise`."""
+    if subprocess.run(command, cwd=ROOT, env=settings, check=False).returncode != 0:
+        raise TaskError(otherwise)
+
+
+def uv(*arguments: str, otherwise: str) -> None:
+    """Run uv: the one on PATH, else our own copy."""
+    run([shutil.which("uv") or own_uv(), *arguments], otherwise=otherwise)
+
+
+def own_uv() -> str:
+    """The copy of uv in .tools, which pip fetches once without touching the Python that runs it."""
+    folder = ROOT / ".tools" / f"uv-{UV_VERSION}"
+    program = folder / "bin" / "uv"
+    if not program.exists():
+        say(f"· fetching uv {UV_VERSION}")
+        pip_install = [sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+        run(
+            [*pip_install, "--target", str(folder), f"uv=={UV_VERSION}"],
+            otherwise="There is no uv, and pip could not fetch it: install uv, or see that pip works.",
+        )
+    return str(program)
+
+
+# --- Environments ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment with exactly what a requirement file lists, and this checkout of sayso."""
+
+    folder: Path
+    requirements: Path
+
+    def run(self, tool: str, *arguments: str, otherwise: str) -> None:
+        """Run a tool that is installed here; if it fails, stop with the sentence `otherwise`."""
+        run([self.program(tool), *arguments], otherwise=otherwise, settings=self.settings())
+
+    def become(self, tool: str, *arguments: str) -> NoReturn:
+        """Turn this process into the tool, so that the terminal and Ctrl-C belong to it alone."""
+        os.chdir(ROOT)
+        os.execve(self.program(tool), [tool, *arguments], self.settings())
+
+    def program(self, tool: str) -> str:
+        """Where a tool of this environment is."""
+        return str(self.folder / "bin" / tool)
+
+    def settings(self) -> dict[str, str]:
+        """The variables of an activated environment."""
+        path = os.pathsep.join([str(self.folder / "bin"), SETTINGS.get("PATH", os.defpath)])
+        return {**SETTINGS, "PATH": path, "VIRTUAL_ENV": str(self.folder)}
+
+    def prepare(self) -> Environment:
+        """Install what the requirement file lists, unless nothing has changed since the last time."""
+        stamp = self.folder / "sayso-stamp"
+        if not stamp.exists() or stamp.read_text() != self.fingerprint():
+            stamp.unlink(missing_ok=True)
+            self.install()
+            stamp.write_text(self.fingerprint())
+        return self
+
+    def fingerprint(self) -> str:
+        """A digest of everything that the content of the environment depends on."""
+        files = [self.requirements, ROOT / "pyproject.toml"]
+        inputs = [sys.version.encode(), str(ROOT).encode(), *(file.read_bytes() for file in files)]
+        return hashlib.sha256(b"\0".join(inputs)).hexdigest()
+
+    def install(self) -> None:
+        """Make the environment, fill it from the lock, and link sayso into it with the locked build tools."""
+        say(f"· installing {self.requirements.name} into {self.folder.name}")
+        here = ["--quiet", "--python", self.program("python")]
+        uv(
+            *["venv", "--quiet", "--allow-existing", "--python", sys.executable, str(self.folder)],
+            otherwise=f"{self.folder.name} could not be made: delete that folder and try again.",
+        )
+        uv(
+            *["pip", "sync", *here, "--require-hashes", str(self.requirements)],
+            otherwise=f"{self.requirements.name} could not be installed: is a package index reachable?",
+        )
+        uv(
+            *["pip", "install", *here, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)],
+            otherwise="sayso itself could not be installed: see above.",
+        )
+
+
+DEVELOPMENT = Environment(ROOT / ".venv", ROOT / "requirements-dev.txt")
+BENCHMARKS = Environment(ROOT / ".venv-bench", ROOT / "requirements-bench.txt")
+
+
+# --- Checks ------------------------------------------------------------------------------------------
+
+
+def check(environment: Environment, tool: str, *arguments: str) -> None:
+    """Run one check under a heading of its own, and say how long it took."""
+    title = " ".join([tool, *arguments])
+    say(f"\n── {title} " + "─" * (76 - len(title)))
+    start = time.monotonic()
+    environment.run(tool, *arguments, otherwise=f"`{title}` failed, so nothing after it was run: see above.")
+    say(f"   passed in {time.monotonic() - start:.1f} s")
+
+
+def check_statically(environment: Environment) -> None:
+    """Run every check that does not run the code."""
+    check(environment, "ruff", "format", "--check")
+    check(environment, "ruff", "check")
+    check(environment, "pyright")
+    check(environment, "mypy", "tests/typing")
+    check(environment, "lint-imports", "--no-logo")
+
+
+# --- Commands: the first line of a docstring is the help ---------------------------------------------
+
+
+def demo(arguments: list[str]) -> None:
+    """See sayso at work in this terminal."""
+    DEVELOPMENT.prepare().become("python", "examples/demo.py", *arguments)
+
+
+def test(arguments: list[str]) -> None:
+    """Run all checks and all tests, as CI does; `test -k store` runs just pytest, with these arguments."""
+    environment = DEVELOPMENT.prepare()
+    if arguments:
+        environment.become("pytest", *arguments)
+    check_statically(environment)
+    check(environment, "pytest", "--cov")
+
+
+def lint(arguments: list[str]) -> None:
+    """Run only the static checks; `lint --fix` first puts right what ruff can put right."""
+    if arguments not in ([], ["--fix"]):
+        raise TaskError("`lint` takes no argument but --fix.")
+    environment = DEVELOPMENT.prepare()
+    if arguments:
+        environment.run("ruff", "check", "--fix-only", otherwise="ruff could not correct the code: see above.")
+        environment.run("ruff", "format", otherwise="ruff could not format the code: see above.")
+    check_statically(environment)
+
+
+def bench(arguments: list[str]) -> None:
+    """Measure sayso beside its peers, in an environment of its own."""
+    BENCHMARKS.prepare().become("python", "-m", "benchmarks", *arguments)
+
+
+def docs(arguments: list[str]) -> None:
+    """Build the documentation into docs/_build; a warning is an error."""
+    environment = DEVELOPMENT.prepare()
+    if (ROOT / "docs" / "generate.py").exists():
+        environment.run("python", "docs/generate.py", otherwise="docs/generate.py failed: see above.")
+    else:
+        say("· there is no docs/generate.py, so no page is generated")
+    environment.run(
+        *["sphinx-build", "-W", "--keep-going", "--quiet", *arguments, "docs", "docs/_build"],
+        otherwise="The documentation has errors: see above.",
+    )
+    say("· the first page is docs/_build/index.html")
+
+
+def lock(arguments: list[str]) -> None:
+    """Write the requirement files anew from pyproject.toml; `lock --upgrade` takes newer versions."""
+    uv("lock", "--python", sys.executable, *arguments, otherwise="pyproject.toml has no solution: see above.")
+    export(DEVELOPMENT.requirements, "--extra", "all", "--group", "dev", "--group", "docs")
+    export(BENCHMARKS.requirements, "--group", "bench")
+
+
+def export(target: Path, *selection: str) -> None:
+    """Write the part of the lock that one environment needs, with hashes and without addresses."""
+    form = ["--frozen", "--quiet", "--no-header", "--no-emit-project", "--no-default-groups"]
+    uv(
+        *["export", *form, *selection, "--python", sys.executable, "--output-file", str(target)],
+        otherwise=f"{target.name} could not be written: see above.",
+    )
+    if re.search(r"://|^-|(^|\s)/", target.read_text(), flags=re.MULTILINE):
+        raise TaskError(f"{target.name} names an address, an option or a path of this machine: do not commit it.")
+    say(f"· {target.name} is written")
+
+
+COMMANDS: dict[str, Callable[[list[str]], None]] = {
+    "demo": demo,
+    "test": test,
+    "lint": lint,
+    "bench": bench,
+    "docs": docs,
+    "lock": lock,
+}
+
+HELP = """\
+usage: python3 dev.py COMMAND [ARGUMENT ...]
+
+{commands}
+
+Start with `demo`. Before you hand in a change, `test` must pass. Further arguments go to the tool behind
+the command. The first run installs what is needed into .venv and .tools in this folder;
+delete them to start afresh.
+"""
+
+
+def show_help() -> None:
+    """Print what this file can do, from the docstrings of the commands."""
+    lines = (f"  {name:6} {(command.__doc__ or '').splitlines()[0]}" for name, command in COMMANDS.items())
+    print(HELP.format(commands="\n".join(lines)), end="")
+
+
+def main(arguments: list[str]) -> None:
+    """Run the command that the arguments name."""
+    name = arguments[0] if arguments else "help"
+    if sys.version_info < OLDEST_PYTHON:
+        raise TaskError(f"sayso needs Python 3.11 or newer, and this is {sys.version.split()[0]}.")
+    if name in COMMANDS:
+        COMMANDS[name](arguments[1:])
+    elif name in {"help", "-h", "--help"}:
+        show_help()
+    else:
+        raise TaskError(f"There is no command {name!r}: choose one of {', '.join(COMMANDS)}.")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except TaskError as error:
+        sys.exit(f"dev.py: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)

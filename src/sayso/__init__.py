@@ -1,0 +1,76 @@
+"""sayso: nothing runs without your say-so.
+
+The consent layer for Python agents. Every name below is public; each is loaded when it is first used, so that
+`import sayso` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sayso.adapters.function import guard as guard
+    from sayso.adapters.function import requires_approval as requires_approval
+    from sayso.controller import ApprovalController as ApprovalController
+    from sayso.errors import ApprovalBlocked as ApprovalBlocked
+    from sayso.errors import ApprovalDenied as ApprovalDenied
+    from sayso.errors import ApprovalError as ApprovalError
+    from sayso.errors import ApprovalTimeout as ApprovalTimeout
+    from sayso.errors import BlockedError as BlockedError
+    from sayso.memory import ApprovalMemory as ApprovalMemory
+    from sayso.model import ApprovalDecision as ApprovalDecision
+    from sayso.model import ApprovalPresentation as ApprovalPresentation
+    from sayso.model import ApprovalRequest as ApprovalRequest
+    from sayso.model import ToolCall as ToolCall
+    from sayso.model import Verdict as Verdict
+    from sayso.policy.tools import Policy as Policy
+
+_HOMES = {
+    "ApprovalBlocked": "sayso.errors",
+    "ApprovalController": "sayso.controller",
+    "ApprovalDecision": "sayso.model",
+    "ApprovalDenied": "sayso.errors",
+    "ApprovalError": "sayso.errors",
+    "ApprovalMemory": "sayso.memory",
+    "ApprovalPresentation": "sayso.model",
+    "ApprovalRequest": "sayso.model",
+    "ApprovalTimeout": "sayso.errors",
+    "BlockedError": "sayso.errors",
+    "Policy": "sayso.policy.tools",
+    "ToolCall": "sayso.model",
+    "Verdict": "sayso.model",
+    "guard": "sayso.adapters.function",
+    "requires_approval": "sayso.adapters.function",
+}
+
+__all__ = [
+    "ApprovalBlocked",
+    "ApprovalController",
+    "ApprovalDecision",
+    "ApprovalDenied",
+    "ApprovalError",
+    "ApprovalMemory",
+    "ApprovalPresentation",
+    "ApprovalRequest",
+    "ApprovalTimeout",
+    "BlockedError",
+    "Policy",
+    "ToolCall",
+    "Verdict",
+    "guard",
+    "requires_approval",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'sayso' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

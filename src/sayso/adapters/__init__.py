@@ -1,0 +1,1 @@
+"""Ways to guard the tools of a framework, or plain functions: one module each."""

@@ -1,0 +1,272 @@
+"""Guarding plain functions: `@requires_approval` marks one, `guard` puts any one behind a controller."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
+
+import msgspec
+
+from sayso.canonical import thaw
+from sayso.context import approved, approved_outside, current_controller
+from sayso.controller import ApprovalController
+from sayso.errors import ConfigurationError
+from sayso.model import Approved, Denied, Rule, ToolCall, Verdict
+from sayso.policy import judges
+from sayso.policy.tools import ToolRules
+
+P = ParamSpec("P")
+T = TypeVar("T")
+OnDenied = Literal["raise", "return"]
+
+_SELVES = ("self", "cls")
+
+
+@overload
+def requires_approval(function: Callable[P, T], /) -> Callable[P, T]: ...
+@overload
+def requires_approval(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    payload: Iterable[str] | None = None,
+    exclude_keys: Iterable[str] = (),
+    unseen: Iterable[str] = (),
+    needs_approval: Callable[..., Any] | None = None,
+) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
+def requires_approval(function: Callable[P, T] | None = None, /, **options: Any) -> Any:
+    """Mark a function, sync or async: under a controller, a person has to approve its calls.
+
+    With no controller in context the function runs as if it were not marked, so it stays testable; adapters of
+    frameworks find the mark and ask in their own way.
+
+    Args:
+        function: the function, where the decorator is used bare.
+        name: what the tool is called; the function's own name if left out.
+        description: what a person reads.
+        payload: the arguments that a remembered decision goes by; all of them if left out.
+        exclude_keys: arguments that a remembered decision does not go by.
+        unseen: parameters that are passed on without being shown, bound or stored, such as a database connection.
+        needs_approval: asked about each call, in place of asking always.
+    """
+    if function is None:
+        return functools.partial(_guarded, controller=None, mark=True, on_denied="raise", **options)
+    return _guarded(function, None, mark=True, on_denied="raise", **options)
+
+
+def guard(
+    function: Callable[P, T],
+    controller: ApprovalController | None = None,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    payload: Iterable[str] | None = None,
+    exclude_keys: Iterable[str] = (),
+    unseen: Iterable[str] = (),
+    needs_approval: Callable[..., Any] | None = None,
+    on_denied: OnDenied = "raise",
+) -> Callable[P, T]:
+    """Return the function behind a controller: its policy decides, and asks if it has to.
+
+    `on_denied="return"` returns the sentence for the model instead of raising. The other settings are those of
+    `requires_approval`.
+    """
+    if on_denied not in {"raise", "return"}:
+        raise ConfigurationError(f"on_denied is {on_denied!r}; use 'raise' or 'return'")
+    return _guarded(
+        function,
+        controller,
+        mark=False,
+        on_denied=on_denied,
+        name=name,
+        description=description,
+        payload=payload,
+        exclude_keys=exclude_keys,
+        unseen=unseen,
+        needs_approval=needs_approval,
+    )
+
+
+async def resume(
+    function: Callable[..., Any],
+    request_id: str,
+    *,
+    controller: ApprovalController | None = None,
+    unseen: Mapping[str, Any] | None = None,
+) -> Any:  # noqa: ANN401 - what the function returns
+    """Run a guarded function for a request that was asked earlier, perhaps by a process that is gone.
+
+    Raises:
+        ApprovalError: the call must not run; `ApprovalPending` if nobody has answered and the mode is `defer`.
+    """
+    tool = _tool_of(function)
+    controller = controller or current_controller()
+    if controller is None:
+        raise ConfigurationError("no controller is in context; pass controller=…")
+    request = await controller.store.get(request_id)
+    if request is None or request.tool_name != tool.name:
+        asked = "nothing" if request is None else repr(request.tool_name)
+        raise ConfigurationError(f"request {request_id!r} asks about {asked}, not about {tool.name!r}")
+    call = msgspec.structs.replace(request.call(), schema_hash=tool.schema_hash)
+    outcome = await controller.settle(call, tool.rules, asked=True)
+    if isinstance(outcome, Denied):
+        raise outcome.error(tool.name)
+    with controller.running(call, outcome) as running:
+        result = tool.invoke(outcome, dict(unseen or {}))
+        running.result = await result if inspect.isawaitable(result) else result
+    return running.result
+
+
+class _Tool:
+    """A function as a tool: its name, its rules, and how its arguments become a call and back."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        mark: bool,
+        name: str | None = None,
+        description: str | None = None,
+        payload: Iterable[str] | None = None,
+        exclude_keys: Iterable[str] = (),
+        unseen: Iterable[str] = (),
+        needs_approval: Callable[..., Any] | None = None,
+    ) -> None:
+        if not callable(function):
+            raise ConfigurationError(f"{function!r} is not a function; only functions can be guarded")
+        self.function = function
+        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.signature = inspect.signature(function)
+        names = list(self.signature.parameters)
+        self.hidden = {*unseen, *(each for each in names[:1] if each in _SELVES)}
+        self._keys = _payload_keys(self.name, names, payload, exclude_keys, self.hidden)
+        self._description = description
+        self.schema_hash = _schema_hash(self.signature, self.hidden)
+        rule = Rule(source="function", key=self.name)
+        judge = None if needs_approval is None else judges.needs_approval(needs_approval, rule)
+        self.rules = ToolRules(judge=judge, mark=self._mark if mark else None) if mark or judge else None
+
+    def _mark(self, call: ToolCall) -> Verdict:
+        payload = None if self._keys is None else {key: call.args[key] for key in self._keys if key in call.args}
+        return Verdict(
+            approval="required",
+            reason=f"{self.name} is marked with @requires_approval",
+            rule=Rule(source="@requires_approval", key=self.name),
+            description=self._description,
+            payload=payload,
+        )
+
+    def call(self, bound: inspect.BoundArguments, controller: ApprovalController) -> ToolCall:
+        """Return the call that these arguments make, defaults included: what is shown is what runs."""
+        bound.apply_defaults()
+        args = {key: value for key, value in bound.arguments.items() if key not in self.hidden}
+        return ToolCall(tool=self.name, args=args, session=controller.session, schema_hash=self.schema_hash)
+
+    def invoke(self, outcome: Approved, hidden: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the function's result
+        """Call the function with the approved arguments, and with what nobody was shown."""
+        given = thaw(outcome.args)
+        unknown = [key for key in given if key not in self.signature.parameters or key in self.hidden]
+        if unknown:
+            raise TypeError(f"{self.name} has no argument {unknown[0]!r}; the edited arguments do not fit")
+        bound = inspect.BoundArguments(self.signature, cast("Any", {}))
+        for key, parameter in self.signature.parameters.items():
+            if key in given or key in hidden:
+                bound.arguments[key] = given[key] if key in given else hidden[key]
+            elif parameter.default is parameter.empty and parameter.kind not in _VARIADIC:
+                raise TypeError(f"{self.name} needs the argument {key!r}; the edited arguments do not fit")
+        bound.apply_defaults()
+        return self.function(*bound.args, **bound.kwargs)
+
+
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _guarded(
+    function: Callable[..., Any],
+    controller: ApprovalController | None,
+    *,
+    mark: bool,
+    on_denied: OnDenied,
+    **options: Any,  # noqa: ANN401 - the settings of `_Tool`
+) -> Any:  # noqa: ANN401 - the same kind of function
+    tool = _Tool(function, mark=mark, **options)
+
+    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[ApprovalController, Any] | None:
+        asked = controller or current_controller()
+        if asked is None or approved_outside(tool.name):
+            return None
+        return asked, tool.signature.bind(*args, **kwargs)
+
+    @functools.wraps(function)
+    async def guarded_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
+        begun = begin(args, kwargs)
+        if begun is None:
+            with approved(None):
+                return await function(*args, **kwargs)
+        asked, bound = begun
+        call = tool.call(bound, asked)
+        outcome = await asked.settle(call, tool.rules)
+        if isinstance(outcome, Denied):
+            return _denied(outcome, tool, on_denied)
+        with asked.running(call, outcome) as running, approved(None):
+            running.result = await tool.invoke(outcome, bound.arguments)
+        return running.result
+
+    @functools.wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
+        begun = begin(args, kwargs)
+        if begun is None:
+            with approved(None):
+                return function(*args, **kwargs)
+        asked, bound = begun
+        call = tool.call(bound, asked)
+        outcome = asked.settle_sync(call, tool.rules)
+        if isinstance(outcome, Denied):
+            return _denied(outcome, tool, on_denied)
+        with asked.running(call, outcome) as running, approved(None):
+            running.result = tool.invoke(outcome, bound.arguments)
+        return running.result
+
+    wrapper = guarded_async if inspect.iscoroutinefunction(function) else guarded
+    marked = cast("Any", wrapper)
+    marked.__sayso__ = tool
+    marked._requires_approval = mark  # noqa: SLF001 - the name by which seed 003 looks for the mark
+    return marked
+
+
+def _denied(outcome: Denied, tool: _Tool, on_denied: OnDenied) -> str:
+    if on_denied == "return":
+        return outcome.message
+    raise outcome.error(tool.name)
+
+
+def _tool_of(function: Callable[..., Any]) -> _Tool:
+    tool = getattr(function, "__sayso__", None)
+    if not isinstance(tool, _Tool):
+        raise ConfigurationError(f"{function!r} is not guarded; pass what `guard` or `@requires_approval` returned")
+    return tool
+
+
+def _payload_keys(
+    tool: str, names: list[str], payload: Iterable[str] | None, exclude: Iterable[str], hidden: set[str]
+) -> list[str] | None:
+    """Return the arguments that a remembered decision goes by, or None for all of them."""
+    wanted, unwanted = None if payload is None else list(payload), set(exclude)
+    for name in (*(wanted or ()), *unwanted, *hidden):
+        if name not in names:
+            raise ConfigurationError(f"{tool} has no parameter {name!r} (in payload, exclude_keys or unseen)")
+    if wanted is None and not unwanted:
+        return None
+    return [name for name in (names if wanted is None else wanted) if name not in unwanted and name not in hidden]
+
+
+def _schema_hash(signature: inspect.Signature, hidden: set[str]) -> str:
+    shape = [
+        f"{parameter.kind.value}:{parameter.name}:{parameter.annotation}"
+        for parameter in signature.parameters.values()
+        if parameter.name not in hidden
+    ]
+    return hashlib.sha256("\n".join(shape).encode()).hexdigest()[:16]

@@ -1,0 +1,342 @@
+"""Arguments made unchangeable, and the canonical bytes that an approval is bound to.
+
+Two values get the same bytes only if they are the same value of the same type. MessagePack already tells
+`1`, `1.0`, `True`, `"1"` and `b"1"` apart; what it would blur (a path and its text, a tuple and a list, an
+integer of more than 64 bits) is wrapped in an extension type, which plain data can never produce.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import math
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, Never, cast
+
+import msgspec
+
+from sayso.errors import CanonicalError
+
+_MAX_DEPTH = 100
+
+
+def _refuse(self: object, *_: object, **__: object) -> Never:
+    raise TypeError(f"{type(self).__name__} is frozen: an approval is bound to it; build a new value instead")
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict that refuses to change, so that what was shown is what runs."""
+
+    # Still a dict: front ends may pass it to json.dumps, compare it, or unpack it with `**`.
+    __slots__ = ("plain",)
+    plain: bool  # every value below is a JSON value or bytes, so the encoder needs no help
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType] - all refuse
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        """Hash by the set of keys: cheap, and equal dicts agree."""
+        return hash(frozenset(self))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle and copy through `freeze`, because the mutators refuse."""
+        return freeze, (dict(self),)
+
+    def __copy__(self) -> FrozenDict:
+        """Return itself: what cannot change needs no copy."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> FrozenDict:
+        """Return itself: what cannot change needs no copy."""
+        return self
+
+
+class FrozenList(list[Any]):
+    """A list that refuses to change; `thaw` makes the ordinary one that a tool gets."""
+
+    __slots__ = ()
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # pyright: ignore[reportAssignmentType]
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        """Hash by length: equal lists agree."""
+        return hash(len(self))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle and copy as a fresh frozen list."""
+        return _frozen_list, (list(self),)
+
+    def __copy__(self) -> FrozenList:
+        """Return itself: what cannot change needs no copy."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> FrozenList:
+        """Return itself: what cannot change needs no copy."""
+        return self
+
+
+class _FrozenSet(frozenset[Any]):
+    """A set in its frozen form; it remembers that the tool expects a set."""
+
+    __slots__ = ()
+
+
+def _frozen_list(items: list[Any]) -> FrozenList:
+    return FrozenList(_freeze(item, 0)[0] for item in items)
+
+
+def freeze(args: Mapping[str, Any]) -> FrozenDict:
+    """Copy arguments, deeply, into containers that refuse to change."""
+    if type(args) is FrozenDict:
+        return args
+    return _freeze_dict(args, 0)
+
+
+def _freeze_dict(source: Mapping[Any, Any], depth: int) -> FrozenDict:
+    copy: dict[str, Any] = {}
+    plain = True
+    for key, value in source.items():
+        if type(key) is not str:
+            plain = False
+        if type(value) in _PLAIN_ATOMS:
+            copy[key] = value
+        else:
+            copy[key], value_is_plain = _freeze(value, depth + 1)
+            plain = plain and value_is_plain
+    frozen = FrozenDict(copy)
+    frozen.plain = plain
+    return frozen
+
+
+def _freeze(value: Any, depth: int) -> tuple[Any, bool]:  # noqa: ANN401 - any value of any tool
+    """Return the frozen value and whether the encoder can take it as it is."""
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType] - of Any, on purpose
+    if kind in _PLAIN_ATOMS or kind is FrozenDict or kind is FrozenList:
+        return value, kind in _PLAIN_ATOMS or (kind is FrozenDict and value.plain)
+    if kind is float:
+        return value, math.isfinite(value)
+    if depth > _MAX_DEPTH:
+        raise CanonicalError(f"arguments are nested more than {_MAX_DEPTH} levels deep, or contain themselves")
+    if kind is dict:
+        frozen = _freeze_dict(value, depth)
+        return frozen, frozen.plain
+    if kind is list:
+        pairs = [_freeze(item, depth + 1) for item in value]
+        return FrozenList(item for item, _ in pairs), all(ok for _, ok in pairs)
+    if kind is tuple:
+        return tuple(_freeze(item, depth + 1)[0] for item in value), False
+    if kind is set:
+        return _FrozenSet(value), False
+    # Anything else stays as it is: an allowed call may use it, and `canonical` refuses it by name.
+    return value, False
+
+
+def thaw(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy frozen arguments into the ordinary containers that a tool expects."""
+    return {key: value if type(value) in _PLAIN_ATOMS else _thaw(value) for key, value in args.items()}
+
+
+def _thaw(value: Any) -> Any:  # noqa: ANN401 - any value of any tool
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType] - of Any, on purpose
+    if kind is FrozenDict:
+        return thaw(value)
+    if kind is FrozenList:
+        return [_thaw(item) for item in value]
+    if kind is tuple:
+        return tuple(_thaw(item) for item in value)
+    if kind is _FrozenSet:
+        return set(value)
+    return value
+
+
+def parse_args(text: str) -> FrozenDict:
+    """Read a model's JSON arguments strictly: one object, no duplicate key, no NaN."""
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise CanonicalError(f"the arguments are not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise CanonicalError(f"the arguments must be a JSON object, not {type(value).__name__}")
+    return freeze(cast("dict[str, Any]", value))
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [key for key, _ in pairs]
+        repeated = next(key for key in names if names.count(key) > 1)
+        raise CanonicalError(f"the arguments name {repeated!r} twice; nobody could know which value would run")
+    return found
+
+
+def _no_constant(name: str) -> Never:
+    raise CanonicalError(f"the arguments contain {name}, which is not a number")
+
+
+def canonical(args: FrozenDict) -> bytes:
+    """Return the one byte string that stands for these arguments.
+
+    Raises:
+        CanonicalError: names the first value that has no canonical form.
+    """
+    if args.plain:
+        try:
+            return _encode(args)
+        except (OverflowError, UnicodeEncodeError):
+            pass  # the slow walk below takes big integers and names a bad text
+    return _encode(_tagged(args, "args"))
+
+
+def storable(args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return arguments in a form that any MessagePack encoder writes without loss; `restore` reads it back."""
+    return _tagged(freeze(args), "args")
+
+
+def restore(code: int, data: memoryview) -> object:
+    """Read one extension value of a stored record back."""
+    return _READERS[code](bytes(data))
+
+
+def digest(domain: str, *parts: str, args: FrozenDict) -> str:
+    """Hash arguments with what they are for: another tool, schema or purpose gives another digest."""
+    return hashlib.sha256(_encode((domain, *parts)) + canonical(args)).hexdigest()
+
+
+def _encode(value: object) -> bytes:
+    return _ENCODER.encode(value)
+
+
+def _tagged(value: Any, place: str) -> Any:  # noqa: ANN401 - any value of any tool
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType] - of Any, on purpose
+    if kind is FrozenDict:
+        return {_key(key, place): _tagged(item, f"{place}.{key}") for key, item in value.items()}
+    if kind is FrozenList:
+        return [_tagged(item, f"{place}[{index}]") for index, item in enumerate(value)]
+    tag = _TAGS.get(kind)  # pyright: ignore[reportUnknownArgumentType] - of Any, on purpose
+    if tag is None:
+        _refuse_value(value, place)
+    return tag(value, place)
+
+
+def _key(key: object, place: str) -> str:
+    if type(key) is not str:
+        raise CanonicalError(f"{place} has the key {key!r}; only text keys can be bound to an approval")
+    return _text(key, f"a key of {place}")
+
+
+def _text(value: str, place: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise CanonicalError(
+            f"{place} contains half a character (a lone surrogate); nobody could be shown it"
+        ) from error
+    return value
+
+
+def _number(value: float, place: str) -> float:
+    if not math.isfinite(value):
+        raise CanonicalError(f"{place} is {value!r}, which equals nothing, so it cannot be bound to an approval")
+    return value
+
+
+def _refuse_value(value: object, place: str) -> Never:
+    kind = type(value)
+    raise CanonicalError(
+        f"{place} is a {kind.__module__}.{kind.__qualname__}, which has no canonical form; "
+        "pass JSON values, bytes, paths, dates, UUIDs, tuples or sets"
+    )
+
+
+def _tag_int(value: int, _: str) -> object:
+    if -(2**63) <= value < 2**64:
+        return value
+    return msgspec.msgpack.Ext(_INT, format(value, "x").encode())
+
+
+def _tag_items(code: int) -> Callable[[Any, str], object]:
+    def tag(value: tuple[Any, ...], place: str) -> object:
+        items = [_tagged(item, f"{place}[{index}]") for index, item in enumerate(value)]
+        return msgspec.msgpack.Ext(code, _encode(items))
+
+    return tag
+
+
+def _tag_set(code: int) -> Callable[[Any, str], object]:
+    def tag(value: frozenset[Any], place: str) -> object:
+        # Sorted by their bytes: the order of a set changes with the process's hash seed.
+        members = sorted(_encode(_tagged(item, f"{place}{{…}}")) for item in value)
+        return msgspec.msgpack.Ext(code, _encode(members))
+
+    return tag
+
+
+def _tag_text(code: int, write: Callable[[Any], str]) -> Callable[[Any, str], object]:
+    def tag(value: object, place: str) -> object:
+        return msgspec.msgpack.Ext(code, _text(write(value), place).encode())
+
+    return tag
+
+
+def _same(value: object, _: str) -> object:
+    return value
+
+
+def _microseconds(value: dt.timedelta) -> str:
+    return str(value // dt.timedelta(microseconds=1))
+
+
+_INT, _TUPLE, _SET, _FROZENSET, _PATH, _PURE_POSIX, _PURE_WINDOWS = range(1, 8)
+_DATETIME, _DATE, _TIME, _TIMEDELTA, _UUID = range(8, 13)
+
+_PLAIN_ATOMS = frozenset({str, int, bool, bytes, type(None)})
+_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+
+_TAGS: dict[type, Callable[[Any, str], object]] = {
+    str: _text,
+    int: _tag_int,
+    float: _number,
+    bool: _same,
+    bytes: _same,
+    type(None): _same,
+    tuple: _tag_items(_TUPLE),
+    _FrozenSet: _tag_set(_SET),
+    frozenset: _tag_set(_FROZENSET),
+    type(Path()): _tag_text(_PATH, str),
+    PurePosixPath: _tag_text(_PURE_POSIX, str),
+    PureWindowsPath: _tag_text(_PURE_WINDOWS, str),
+    dt.datetime: _tag_text(_DATETIME, dt.datetime.isoformat),
+    dt.date: _tag_text(_DATE, dt.date.isoformat),
+    dt.time: _tag_text(_TIME, dt.time.isoformat),
+    dt.timedelta: _tag_text(_TIMEDELTA, _microseconds),
+    uuid.UUID: _tag_text(_UUID, str),
+}
+
+
+def _members(data: bytes) -> list[Any]:
+    parts = cast("list[bytes]", msgspec.msgpack.decode(data))
+    return [msgspec.msgpack.decode(part, ext_hook=restore) for part in parts]
+
+
+def _read_text(read: Callable[[str], object]) -> Callable[[bytes], object]:
+    return lambda data: read(data.decode())
+
+
+_READERS: dict[int, Callable[[bytes], object]] = {
+    _INT: lambda data: int(data, 16),
+    _TUPLE: lambda data: tuple(msgspec.msgpack.decode(data, ext_hook=restore)),
+    _SET: lambda data: set(_members(data)),
+    _FROZENSET: lambda data: frozenset(_members(data)),
+    _PATH: _read_text(Path),
+    _PURE_POSIX: _read_text(PurePosixPath),
+    _PURE_WINDOWS: _read_text(PureWindowsPath),
+    _DATETIME: _read_text(dt.datetime.fromisoformat),
+    _DATE: _read_text(dt.date.fromisoformat),
+    _TIME: _read_text(dt.time.fromisoformat),
+    _TIMEDELTA: _read_text(lambda text: dt.timedelta(microseconds=int(text))),
+    _UUID: _read_text(uuid.UUID),
+}

@@ -1,0 +1,1 @@
+"""Ways to tell people that a request is open: one module per kind of front end."""

@@ -1,0 +1,116 @@
+"""Asking through the host's own function: `approval_callback`, or an object with `choose`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, cast
+
+from sayso.errors import ConfigurationError
+from sayso.ports import ApprovalUI
+
+if TYPE_CHECKING:
+    from sayso.decide import Mode
+    from sayso.model import ApprovalDecision, ApprovalRequest
+
+Callback = Callable[["ApprovalRequest"], Any]
+
+
+class CallbackChannel:
+    """Asks by calling a function; a synchronous one runs in a thread of its own, one question at a time."""
+
+    def __init__(self, callback: Callback | ApprovalUI, *, mode: Mode = "interactive") -> None:
+        """Take the host's function, or its object with `choose(request, *, mode)`."""
+        self._call = _as_function(callback, mode)
+        self.is_async = _is_async(self._call)
+        self._worker: _Worker | None = None
+
+    async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
+        """Call the function and return what it returns; the controller checks the type."""
+        answer = self._call(request) if self.is_async else await self._in_thread(request)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    async def _in_thread(self, request: ApprovalRequest) -> Any:  # noqa: ANN401 - the host's function
+        if self._worker is None:
+            self._worker = _Worker()
+        worker = self._worker
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        context = contextvars.copy_context()
+        worker.ask(lambda: context.run(self._call, request), answer)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if worker.busy_with is answer and self._worker is worker:
+                self._worker = worker.replaced()  # it still waits for its person; the others must not wait for it
+            raise
+
+
+class _Worker:
+    """A daemon thread that asks one question at a time: a hanging prompt must not keep the process alive."""
+
+    def __init__(self) -> None:
+        self.busy_with: asyncio.Future[Any] | None = None
+        self._questions: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
+        threading.Thread(target=self._serve, name="sayso-callback", daemon=True).start()
+
+    def ask(self, question: Callable[[], Any], answer: asyncio.Future[Any]) -> None:
+        self._questions.put((question, answer))
+
+    def replaced(self) -> _Worker:
+        """Return a fresh thread with the questions that this one has not begun, and let this one end."""
+        fresh = _Worker()
+        while True:
+            try:
+                fresh._questions.put(self._questions.get_nowait())
+            except Empty:
+                break
+        self._questions.put(None)
+        return fresh
+
+    def _serve(self) -> None:
+        while item := self._questions.get():
+            question, self.busy_with = item
+            if not self.busy_with.cancelled():
+                _answer(question, self.busy_with)
+            self.busy_with = None
+
+
+def _answer(question: Callable[[], Any], answer: asyncio.Future[Any]) -> None:
+    try:
+        result, failed = question(), False
+    except BaseException as error:  # noqa: BLE001 - whatever the host's function raises belongs to who waits for it
+        # A future takes no StopIteration, and an exit asked for in this thread must not end the loop's thread.
+        ordinary = isinstance(error, Exception) and not isinstance(error, StopIteration)
+        result, failed = error if ordinary else RuntimeError(repr(error)), True
+
+    def deliver() -> None:
+        if not answer.done():
+            (answer.set_exception if failed else answer.set_result)(result)
+
+    try:
+        answer.get_loop().call_soon_threadsafe(deliver)
+    except RuntimeError:
+        return  # the loop is closed: nobody waits any more
+
+
+def _as_function(callback: Callback | ApprovalUI, mode: Mode) -> Callback:
+    if isinstance(callback, ApprovalUI):
+        return functools.partial(callback.choose, mode=mode)
+    if callable(callback):
+        return callback
+    raise ConfigurationError(
+        f"approval_callback is {callback!r}; pass a function of one request, or an object with `choose`"
+    )
+
+
+def _is_async(function: Callback) -> bool:
+    while isinstance(function, functools.partial):
+        function = cast("Callback", function.func)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - an object may have an async __call__
+    )

@@ -1,0 +1,48 @@
+"""The only reader of configuration: what the host wrote becomes the objects that the controller works with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from sayso.errors import ConfigurationError
+from sayso.ports import Store
+
+if TYPE_CHECKING:
+    StoreLike = Store | str | os.PathLike[str]
+
+_FORMS = "'memory:', a file such as 'sayso.db', or 'sqlite:///sayso.db'"
+
+
+def open_store(where: StoreLike | None) -> Store:
+    """Open the store that is meant: an object, a URL, a file, or nothing for one in memory."""
+    if isinstance(where, Store):
+        return where
+    if where is None or where == "memory:":
+        from sayso.stores.memory import MemoryStore  # noqa: PLC0415 - each store loads its own libraries
+
+        return MemoryStore()
+    path = _sqlite_path(where)
+    if path is None:
+        raise ConfigurationError(f"the store {where!r} cannot be opened; use {_FORMS}")
+    from sayso.stores.sqlite import SqliteStore  # noqa: PLC0415 - each store loads its own libraries
+
+    return SqliteStore(path)
+
+
+def _sqlite_path(where: object) -> Path | None:
+    if isinstance(where, os.PathLike):
+        return Path(os.fsdecode(cast("os.PathLike[str]", where)))
+    if not isinstance(where, str) or not where:
+        return None
+    if where.startswith("sqlite:///"):
+        return Path(where.removeprefix("sqlite:///")) if len(where) > len("sqlite:///") else None
+    return None if ":" in where else Path(where)
+
+
+def check_timeout(seconds: object, name: str) -> float | None:
+    """Read a time limit: a positive number of seconds, or None for no limit."""
+    if seconds is None or (isinstance(seconds, (int, float)) and 0 < seconds < float("inf")):
+        return seconds if seconds is None else float(seconds)
+    raise ConfigurationError(f"{name} is {seconds!r}; use a positive number of seconds, or None to wait without limit")

@@ -1,0 +1,287 @@
+"""The controller: ties policy, memory, store and channels together; the only orchestrator."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import anyio
+from msgspec.structs import replace
+
+from sayso import blocking, config, context
+from sayso.asking import Announcer
+from sayso.canonical import thaw
+from sayso.channels.callback import CallbackChannel
+from sayso.clock import SystemClock
+from sayso.decide import Mode, parse_mode
+from sayso.door import Door
+from sayso.edge import Edge
+from sayso.errors import ApprovalPending, ConfigurationError
+from sayso.journal import Journal, Running
+from sayso.memory import ApprovalMemory
+from sayso.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending, Rule, ToolCall, new_id
+from sayso.policy import judges
+from sayso.policy.tools import Policy, ToolRules
+
+if TYPE_CHECKING:
+    from sayso.channels.callback import Callback
+    from sayso.config import StoreLike
+    from sayso.journal import Hook
+    from sayso.ports import ApprovalUI, Channel, Clock
+
+T = TypeVar("T")
+
+_WITHDRAW_SECONDS = 5.0
+
+
+class ApprovalController:
+    """Every call passes its edge (`review`, `settle`, `run`), every answer its door (`answer`)."""
+
+    def __init__(
+        self,
+        *,
+        mode: str = "interactive",
+        approval_callback: Callback | ApprovalUI | None = None,
+        policy: Policy | None = None,
+        memory: ApprovalMemory | None = None,
+        store: StoreLike | None = None,
+        channels: Iterable[Channel] = (),
+        session: str | None = None,
+        timeout: float | None = None,
+        clock: Clock | None = None,
+        hooks: Iterable[Hook] = (),
+        audit: Literal["queued", "strict"] = "queued",
+    ) -> None:
+        """Check every setting now, so that no call finds out later.
+
+        Args:
+            mode: `interactive`, `approve_all`, `auto_deny` or `defer`, or one of the seeds' names for them.
+            approval_callback: asked about each request; a function, sync or async, or an object with `choose`.
+            policy: what runs, what asks, what is blocked; without one, only marked tools ask.
+            memory: remembered decisions; shared with others that get the same object.
+            store: where requests live: an object, a file, a URL; in memory if left out.
+            channels: further ways to tell people.
+            session: the session that calls belong to if they do not say.
+            timeout: seconds after which an unanswered request expires.
+            clock: tells the time; tests pass a fixed one.
+            hooks: called with every step of every call, after it was decided.
+            audit: `strict` makes an allowed call wait until its entry is durable.
+        """
+        self.mode: Mode = parse_mode(mode)
+        if audit not in {"queued", "strict"}:
+            raise ConfigurationError(f"audit is {audit!r}; use 'queued' or 'strict'")
+        timeout = config.check_timeout(timeout, "timeout")
+        callback = None if approval_callback is None else CallbackChannel(approval_callback, mode=self.mode)
+        self._asks_async = callback is not None and callback.is_async
+        asked = [*channels, *([callback] if callback and self.mode != "defer" else [])]
+        self.policy = policy or Policy()
+        self.store = config.open_store(store)
+        if self.mode == "interactive" and not asked and not self.store.shared:
+            raise ConfigurationError(
+                "mode 'interactive' has nobody to ask: pass approval_callback=…, channels=[…] or a store that "
+                "others share, or choose the mode 'auto_deny', 'approve_all' or 'defer'"
+            )
+        self.memory = memory if memory is not None else ApprovalMemory(store=self.store, session=session)
+        self.session = session or self.memory.session
+        self._tie(asked, clock or SystemClock(), hooks, timeout, strict_audit=audit == "strict")
+
+    def _tie(
+        self,
+        asked: list[Channel],
+        clock: Clock,
+        hooks: Iterable[Hook],
+        timeout: float | None,
+        *,
+        strict_audit: bool,
+    ) -> None:
+        announcer = Announcer(asked, answer=self.answer, withdraw=self.withdraw)
+        self._journal = Journal(self.store, clock, hooks)
+        self._door = Door(
+            policy=self.policy,
+            memory=self.memory,
+            store=self.store,
+            clock=clock,
+            journal=self._journal,
+            on_closed=announcer.stop,
+        )
+        self._edge = Edge(
+            mode=self.mode,
+            policy=self.policy,
+            memory=self.memory,
+            store=self.store,
+            clock=clock,
+            journal=self._journal,
+            door=self._door,
+            announcer=announcer,
+            timeout=timeout,
+            strict_audit=strict_audit,
+        )
+
+    # The edge: what is to happen to a call.
+
+    def glance(self, call: ToolCall, own: ToolRules | None = None) -> Approved | Denied | None:
+        """Say what is to happen if that needs no store, no person and no event loop; else None."""
+        return self._edge.glance(self._of_session(call), own)
+
+    async def review(
+        self, call: ToolCall, own: ToolRules | None = None, *, asked: bool = False
+    ) -> Approved | Denied | Pending:
+        """Say what is to happen to a call: it may run now, it must not, or a person has to answer first.
+
+        An `Approved` is used up by being returned: run the tool once, with its arguments. `asked` says that the
+        caller was here before with this call, as a resumed run was; the store must confirm it.
+        """
+        return await self._edge.review(self._of_session(call), own, asked=asked)
+
+    async def settle(self, call: ToolCall, own: ToolRules | None = None, *, asked: bool = False) -> Approved | Denied:
+        """Review a call and, where a person has to answer, wait for that.
+
+        Raises:
+            ApprovalPending: the mode is `defer`, so nobody waits; its `request` can be answered and resumed.
+        """
+        outcome = await self.review(call, own, asked=asked)
+        while isinstance(outcome, Pending):
+            if self.mode == "defer":
+                raise ApprovalPending.of(outcome.request)
+            await self._wait_or_withdraw(outcome.request)
+            outcome = await self.review(call, own, asked=True)
+        return outcome
+
+    def settle_sync(self, call: ToolCall, own: ToolRules | None = None) -> Approved | Denied:
+        """Do what `settle` does, for synchronous callers; a call that needs nobody needs no thread hop either."""
+        outcome = self.glance(call, own)
+        if outcome is not None:
+            return outcome
+        self._refuse_async_callback()
+        return blocking.run(self.settle, call, own)
+
+    async def run(
+        self, call: ToolCall, tool: Callable[[dict[str, Any]], Awaitable[T]], own: ToolRules | None = None
+    ) -> T:
+        """Settle a call and run the tool with the approved arguments.
+
+        Raises:
+            ApprovalError: the call must not run; the class tells why.
+        """
+        outcome = await self.settle(call, own)
+        if isinstance(outcome, Denied):
+            raise outcome.error(call.tool)
+        with self.running(call, outcome) as running, context.approved(call.tool):
+            running.result = await tool(thaw(outcome.args))
+        return running.result
+
+    def running(self, call: ToolCall, outcome: Approved) -> Running:
+        """Return the context in which an approved tool runs; it records what comes of it."""
+        return Running(self._journal, self._of_session(call), outcome)
+
+    # The door: what people answer.
+
+    async def answer(
+        self,
+        request_id: str,
+        decision: ApprovalDecision,
+        *,
+        who: str | None = None,
+        channel: str | None = None,
+    ) -> ApprovalRequest:
+        """Close a request with this decision unless it is closed already; return it as it stands.
+
+        Raises:
+            UnknownRequest: no request has this id.
+            ApprovalBlocked: the edited arguments are blocked; the request stays open.
+            ValueError: the decision wants a scope that is not offered, or edited arguments that nothing can be
+                bound to; the request stays open.
+        """
+        return await self._door.answer(request_id, decision, who=who, channel=channel)
+
+    async def withdraw(self, request_id: str, reason: str) -> ApprovalRequest:
+        """Close a request because nobody's answer is wanted any more; return it as it stands."""
+        return await self._door.withdraw(request_id, reason)
+
+    async def wait(  # the seeds' word; it ends the wait, not the request
+        self,
+        request_id: str,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> ApprovalRequest:
+        """Wait until a request is closed, or for that many seconds; return it as it stands."""
+        timeout = config.check_timeout(timeout, "timeout")
+        return await self._door.wait(await self._door.get(request_id), timeout)
+
+    async def pending(self) -> list[ApprovalRequest]:
+        """Return the open requests, oldest first; those whose time is up are closed."""
+        return await self._door.pending()
+
+    # The seeds' names.
+
+    async def request_approval(self, request: ApprovalRequest) -> ApprovalDecision:
+        """Ask about a request that a tool made itself, and return the decision.
+
+        Raises:
+            ApprovalBlocked: the policy blocks it; nobody was asked.
+        """
+        verdict = judges.of_request(request, Rule(source="tool", key=request.tool_name))
+        call = replace(
+            request.call(),
+            args=request.args or request.payload or {},
+            call_id=request.tool_call_id or new_id(),
+        )
+        outcome = await self.settle(call, ToolRules(judge=lambda _: verdict))
+        if isinstance(outcome, Approved):
+            return outcome.decision or ApprovalDecision(approved=True, note=outcome.reason)
+        if outcome.cause == "blocked":
+            raise outcome.error(request.tool_name)
+        return ApprovalDecision(approved=False, note=outcome.note or outcome.reason)
+
+    def request_approval_sync(self, request: ApprovalRequest) -> ApprovalDecision:
+        """Do what `request_approval` does, for synchronous callers."""
+        self._refuse_async_callback()
+        return blocking.run(self.request_approval, request)
+
+    @property
+    def approval_callback(self) -> Callable[[ApprovalRequest], ApprovalDecision]:
+        """A synchronous function that asks through this controller, with its mode and its memory."""
+        return self.request_approval_sync
+
+    def is_session_approved(self, request: ApprovalRequest) -> bool:
+        """Whether a remembered decision approves this request."""
+        decision = self.memory.lookup(replace(request, session=request.session or self.session))
+        return decision is not None and decision.approved
+
+    def clear_session_approvals(self) -> None:
+        """Forget what was remembered for this session."""
+        self.memory.clear_session(self.session)
+
+    # The life of the controller.
+
+    @contextlib.contextmanager
+    def activated(self) -> Generator[ApprovalController]:
+        """Put the code inside under this controller: functions marked with `@requires_approval` ask it."""
+        with context.under(self):
+            yield self
+
+    async def flush(self) -> None:
+        """Wait until everything decided so far is durable."""
+        await self.store.flush()
+
+    async def aclose(self) -> None:
+        """Write what is queued and close the store."""
+        await self.store.aclose()
+
+    def _of_session(self, call: ToolCall) -> ToolCall:
+        return call if call.session else replace(call, session=self.session)
+
+    async def _wait_or_withdraw(self, request: ApprovalRequest) -> None:
+        try:
+            await self._door.wait(request, None)
+        except BaseException:
+            # Cancelled, or the store failed: nobody waits for this answer any more, so nobody should give it.
+            with anyio.move_on_after(_WITHDRAW_SECONDS, shield=True):
+                await self._door.withdraw(request.id, "the run that asked was cancelled")
+            raise
+
+    def _refuse_async_callback(self) -> None:
+        if self._asks_async:
+            raise ConfigurationError(
+                "the approval callback is async; await `request_approval` or `settle`, or pass a plain function"
+            )

@@ -1,0 +1,178 @@
+"""The decision about one call, and the table of a request's states. Pure: nothing here waits, reads or writes.
+
+Everything that affects a request's status lives in this file; the stores apply `close` and `claim` inside their
+own transactions, so that all of them share one logic.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from msgspec.structs import replace
+
+from sayso.errors import ConfigurationError
+from sayso.model import ApprovalDecision, Approved, Ask, Denied
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sayso.model import ApprovalRequest, Remembered, Result, Status, ToolCall, Verdict
+
+Mode = Literal["interactive", "approve_all", "auto_deny", "defer"]
+
+_MODES: Mapping[str, Mode] = {
+    "interactive": "interactive",
+    "prompt": "interactive",
+    "approve_all": "approve_all",
+    "auto_approve": "approve_all",
+    "auto_deny": "auto_deny",
+    "strict": "auto_deny",
+    "reject_all": "auto_deny",
+    "defer": "defer",
+}
+
+TRANSITIONS: Mapping[Status, frozenset[Status]] = {
+    "open": frozenset({"approved", "denied", "expired", "withdrawn"}),
+    "approved": frozenset({"used"}),
+    "denied": frozenset(),
+    "expired": frozenset(),
+    "withdrawn": frozenset(),
+    "used": frozenset(),
+}
+
+
+def parse_mode(word: str) -> Mode:
+    """Turn any spelling of a mode into the one that sayso uses."""
+    mode = _MODES.get(word)
+    if mode is None:
+        known = ", ".join(repr(name) for name in _MODES)
+        raise ConfigurationError(f"unknown mode {word!r}; use one of {known}")
+    return mode
+
+
+def close(request: ApprovalRequest, status: Status, decision: ApprovalDecision | None, now: float) -> ApprovalRequest:
+    """Return the request closed this way, or as it stands if it was closed before.
+
+    An answer that comes when the time is up finds the request expired, whoever is faster to write it down.
+    """
+    if status not in TRANSITIONS[request.status] or status == "used":
+        return request
+    if is_overdue(request, now):
+        return replace(request, status="expired", decision=None)
+    return replace(request, status=status, decision=decision)
+
+
+def claim(request: ApprovalRequest, now: float) -> ApprovalRequest | None:
+    """Return the request used up, or None if it is not there to be used."""
+    if "used" not in TRANSITIONS[request.status]:
+        return None
+    return replace(request, status="used", used_at=now)
+
+
+def finish(request: ApprovalRequest, result: Result) -> ApprovalRequest:
+    """Return the used request with what came of it; the first report stands."""
+    if request.status != "used" or request.result is not None:
+        return request
+    return replace(request, result=result)
+
+
+def spend(remembered: Remembered | None) -> Remembered | None:
+    """Return a counted decision with one use less, or None if there is none left to take."""
+    if remembered is None or not remembered.uses_left:
+        return None
+    return replace(remembered, uses_left=remembered.uses_left - 1)
+
+
+def is_overdue(request: ApprovalRequest, now: float) -> bool:
+    """Whether an open request's time is up."""
+    return request.status == "open" and request.expires_at is not None and now >= request.expires_at
+
+
+def decide(
+    *,
+    call: ToolCall,
+    verdict: Verdict,
+    mode: Mode = "interactive",
+    request: ApprovalRequest | None = None,
+    digest: str = "",
+    edited: Verdict | None = None,
+    remembered: Remembered | None = None,
+    asked: bool = False,
+) -> Approved | Denied | Ask:
+    """Say whether a call runs, is refused, or has to be asked about.
+
+    `request` is what the store has for this call, `digest` the digest of the call as it stands now, `edited` the
+    verdict about the arguments that the answer put in place, and `asked` says that the caller claims to have been
+    here before.
+    """
+    if verdict.approval == "blocked":
+        return Denied(cause="blocked", reason=f"blocked by policy: {verdict.reason}")
+    if request is not None:
+        return _by_answer(call, request, digest, edited)
+    if verdict.approval == "none":
+        return Approved(args=call.args, by="policy", reason=verdict.reason)
+    if asked:
+        return Denied(cause="forged", reason="nobody was ever asked about this call here, so nobody approved it")
+    return _by_standing_orders(call, verdict, mode, remembered, edited)
+
+
+def _by_answer(
+    call: ToolCall, request: ApprovalRequest, digest: str, edited: Verdict | None
+) -> Approved | Denied | Ask:
+    if request.digest != digest:
+        reason = "its tool or arguments are not the ones that were asked about under this call id"
+        return Denied(cause="changed", reason=reason, request_id=request.id)
+    if request.status == "open":
+        return Ask(request=request)
+    decision = request.decision or ApprovalDecision(approved=False)
+    if request.status != "approved":
+        return _refusal(request, decision)
+    if edited is not None and edited.approval == "blocked":
+        reason = f"the edited arguments are blocked by policy: {edited.reason}"
+        return Denied(cause="blocked", reason=reason, request_id=request.id)
+    return Approved(
+        args=call.args if decision.override_args is None else decision.override_args,
+        by="answer",
+        reason=f"approved by {decision.who or 'a person'}",
+        request_id=request.id,
+        decision=decision,
+    )
+
+
+def _refusal(request: ApprovalRequest, decision: ApprovalDecision) -> Denied:
+    if request.status == "used":
+        reason = "its approval was already used; one approval runs one call once"
+        return Denied(cause="replayed", reason=reason, request_id=request.id)
+    if request.status == "expired":
+        return Denied(cause="expired", reason="nobody answered in time", request_id=request.id)
+    if request.status == "withdrawn":
+        reason = f"the question was withdrawn: {decision.note or 'the run was cancelled'}"
+        return Denied(cause="withdrawn", reason=reason, request_id=request.id)
+    reason = f"refused by {decision.who or 'a person'}"
+    return Denied(cause="refused", reason=reason, note=decision.note, request_id=request.id)
+
+
+def _by_standing_orders(
+    call: ToolCall, verdict: Verdict, mode: Mode, remembered: Remembered | None, edited: Verdict | None
+) -> Approved | Denied | Ask:
+    """Of a mode and a remembered decision the stricter wins; failing both, a person is asked."""
+    decision = remembered.decision if remembered else None
+    if decision is not None and not decision.approved:
+        who = decision.who or "a person"
+        return Denied(cause="refused", reason=f"refused by {who}, who had it remembered", note=decision.note)
+    if mode == "auto_deny":
+        reason = "the mode auto_deny refuses every call that would have to be asked about"
+        return Denied(cause="refused", reason=reason)
+    if decision is not None and verdict.remember:
+        if edited is not None and edited.approval == "blocked":
+            return Denied(cause="blocked", reason=f"the edited arguments are blocked by policy: {edited.reason}")
+        return Approved(
+            args=call.args if decision.override_args is None else decision.override_args,
+            by="memory",
+            reason=f"remembered: approved by {decision.who or 'a person'}",
+            remembered=remembered,
+            decision=decision,
+        )
+    if mode == "approve_all":
+        return Approved(args=call.args, by="mode", reason="the mode approve_all approves what would be asked about")
+    return Ask()

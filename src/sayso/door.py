@@ -1,0 +1,147 @@
+"""The door: how a request is closed, by an answer, by the clock, or because nobody wants to know any more."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from sayso.decide import is_overdue
+from sayso.errors import ApprovalBlocked, UnknownRequest
+from sayso.model import ApprovalDecision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sayso.journal import Journal
+    from sayso.memory import ApprovalMemory
+    from sayso.model import ApprovalRequest, Remembered, Status
+    from sayso.policy.tools import Policy
+    from sayso.ports import Clock, Store
+
+_LOG = logging.getLogger("sayso")
+
+
+class Door:
+    """Closes requests, first come first served, and remembers what is to be remembered."""
+
+    def __init__(
+        self,
+        *,
+        policy: Policy,
+        memory: ApprovalMemory,
+        store: Store,
+        clock: Clock,
+        journal: Journal,
+        on_closed: Callable[[str], None],
+    ) -> None:
+        """Take the parts that the controller ties together."""
+        self._policy = policy
+        self._memory = memory
+        self._store = store
+        self._clock = clock
+        self._journal = journal
+        self._on_closed = on_closed
+
+    async def answer(
+        self, request_id: str, decision: ApprovalDecision, *, who: str | None, channel: str | None
+    ) -> ApprovalRequest:
+        """Close a request with a decision; see `ApprovalController.answer`."""
+        request = await self.get(request_id)
+        now = self._clock.now()
+        decision = replace(decision, who=who or decision.who, channel=channel or decision.channel, decided_at=now)
+        if decision.approved and request.approval == "once_per_session" and decision.remember == "none":
+            decision = replace(decision, remember="session")
+        await self._check_edited(request, decision)
+        remembered = self._to_remember(request, decision, now)
+        together = remembered if self._memory.belongs_to(self._store) else None
+        closed = await self._close(request, "approved" if decision.approved else "denied", decision, together)
+        if remembered is not None and closed.decision == decision:
+            if together is None:
+                self._memory.add(remembered)
+            await self._answer_alike(remembered)
+        return closed
+
+    async def withdraw(self, request_id: str, reason: str) -> ApprovalRequest:
+        """Close a request because nobody's answer is wanted any more."""
+        note = ApprovalDecision(approved=False, note=reason, decided_at=self._clock.now())
+        return await self._close(await self.get(request_id), "withdrawn", note)
+
+    async def expire(self, request: ApprovalRequest) -> ApprovalRequest:
+        """Close a request whose time is up."""
+        return await self._close(request, "expired", None)
+
+    async def get(self, request_id: str) -> ApprovalRequest:
+        """Return a request, or raise `UnknownRequest`."""
+        request = await self._store.get(request_id)
+        if request is None:
+            raise UnknownRequest(f"no request has the id {request_id!r}")
+        return request
+
+    async def pending(self) -> list[ApprovalRequest]:
+        """Return the open requests whose time is not up."""
+        found = await self._store.pending()
+        now = self._clock.now()
+        late = [request for request in found if is_overdue(request, now)]
+        for request in late:
+            await self.expire(request)
+        return [request for request in found if request not in late]
+
+    async def wait(self, request: ApprovalRequest, seconds: float | None) -> ApprovalRequest:
+        """Wait until the request is closed, its time is up, or that many seconds are over; return it as it stands."""
+        ends = [] if request.expires_at is None else [request.expires_at]
+        if seconds is not None:
+            ends.append(self._clock.now() + seconds)
+        try:
+            async with self._clock.until(min(ends, default=None)):
+                return await self._store.closed(request.id)
+        except TimeoutError:
+            latest = await self.get(request.id)
+        return await self.expire(latest) if is_overdue(latest, self._clock.now()) else latest
+
+    async def _close(
+        self,
+        request: ApprovalRequest,
+        status: Status,
+        decision: ApprovalDecision | None,
+        remember: Remembered | None = None,
+    ) -> ApprovalRequest:
+        closed = await self._store.close(request.id, status, decision, now=self._clock.now(), remember=remember)
+        self._on_closed(request.id)
+        if request.status == "open" and (closed.decision == decision or closed.status == "expired"):
+            self._journal.moved(closed, closed.status)
+        return closed
+
+    async def _check_edited(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:
+        if decision.override_args is None:
+            return
+        call = replace(request.call(), args=decision.override_args)
+        call.digest()  # what cannot be bound to an approval must not get one by being edited in
+        verdict = await self._policy.deliberate(call)
+        if verdict.approval == "blocked":
+            raise ApprovalBlocked(
+                call.tool, f"the edited arguments are blocked by policy: {verdict.reason}", cause="blocked"
+            )
+
+    def _to_remember(self, request: ApprovalRequest, decision: ApprovalDecision, now: float) -> Remembered | None:
+        if decision.remember == "none":
+            return None
+        if not request.scopes:
+            _LOG.warning("the answer to %s is not remembered: its rule does not allow that", request.id)
+            return None
+        return self._memory.build(request, decision, now=now, longest=self._policy.remember_max)
+
+    async def _answer_alike(self, remembered: Remembered) -> None:
+        """Give the same answer to what is open now and would not have been asked a moment later."""
+        if remembered.uses_left is not None:
+            return
+        for other in await self._store.pending():
+            keys = [scope.key for scope in other.scopes]
+            if remembered.scope.key in keys and remembered.session in {None, other.session}:
+                status = "approved" if remembered.decision.approved else "denied"
+                await self._close(
+                    other,
+                    status,
+                    replace(remembered.decision, remember="none", scope=None, uses=None, until=None),
+                )

@@ -1,0 +1,173 @@
+"""The edge: the one place where it is said what is to happen to a call. It never waits for a person."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from sayso.asking import question
+from sayso.decide import decide, is_overdue
+from sayso.errors import CanonicalError
+from sayso.model import Approved, Ask, Denied, Pending
+from sayso.policy import scopes
+
+if TYPE_CHECKING:
+    from sayso.asking import Announcer
+    from sayso.decide import Mode
+    from sayso.door import Door
+    from sayso.journal import Journal
+    from sayso.memory import ApprovalMemory
+    from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, ToolCall, Verdict
+    from sayso.policy.tools import Policy, ToolRules
+    from sayso.ports import Clock, Store
+
+_LONGEST_BACKLOG = 10_000
+_ASKED_CALLS = 100_000
+
+
+class Edge:
+    """Judges a call, finds what was answered or remembered, decides, and uses up the approval that it returns."""
+
+    def __init__(
+        self,
+        *,
+        mode: Mode,
+        policy: Policy,
+        memory: ApprovalMemory,
+        store: Store,
+        clock: Clock,
+        journal: Journal,
+        door: Door,
+        announcer: Announcer,
+        timeout: float | None,
+        strict_audit: bool,
+    ) -> None:
+        """Take the parts that the controller ties together."""
+        self._mode: Mode = mode
+        self._policy = policy
+        self._memory = memory
+        self._store = store
+        self._clock = clock
+        self._journal = journal
+        self._door = door
+        self._announcer = announcer
+        self._timeout = timeout
+        self._strict_audit = strict_audit
+        self._asked: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def glance(self, call: ToolCall, own: ToolRules | None) -> Approved | Denied | None:
+        """Say what is to happen if that needs no store, no person and no event loop; else None."""
+        if self._strict_audit or self._was_asked(call) or self._store.backlog > _LONGEST_BACKLOG:
+            return None
+        verdict = self._policy.glance(call, own)
+        if verdict is None:
+            return None
+        remembered = self._recall(call, verdict)
+        if remembered and (remembered.uses_left is not None or remembered.decision.override_args is not None):
+            return None
+        outcome = decide(call=call, verdict=verdict, mode=self._mode, remembered=remembered)
+        if isinstance(outcome, Ask):
+            return None
+        self._journal.decided(call, verdict, outcome)
+        return outcome
+
+    async def review(self, call: ToolCall, own: ToolRules | None, *, asked: bool) -> Approved | Denied | Pending:
+        """Say what is to happen; see `ApprovalController.review`."""
+        if not asked:
+            outcome = self.glance(call, own)
+            if outcome is not None:
+                return outcome
+        verdict = self._policy.glance(call, own) or await self._policy.deliberate(call, own)
+        try:
+            return await self._review(call, verdict, asked=asked)
+        except CanonicalError as error:
+            refusal = Denied(cause="blocked", reason=f"no approval can be bound to it: {error}")
+            return await self._final(call, verdict, refusal)
+
+    async def _review(self, call: ToolCall, verdict: Verdict, *, asked: bool) -> Approved | Denied | Pending:
+        known = asked or self._was_asked(call)
+        request = await self._store.find(call.session, call.call_id) if known else None
+        outcome = await self._decide(call, verdict, request, asked=asked)
+        if isinstance(outcome, Approved) and outcome.remembered and outcome.remembered.uses_left is not None:
+            outcome = outcome if await self._memory.spend(outcome.remembered) else Ask()
+        if isinstance(outcome, Ask) and outcome.request is None:
+            request = await self._ask(call, verdict)
+            outcome = await self._decide(call, verdict, request, asked=True)
+        if isinstance(outcome, Ask):
+            return Pending(request=outcome.request or await self._ask(call, verdict))
+        if isinstance(outcome, Denied) and request is not None and request.status == "open":
+            await self._door.withdraw(request.id, outcome.reason)
+        return await self._final(call, verdict, outcome)
+
+    async def _ask(self, call: ToolCall, verdict: Verdict) -> ApprovalRequest:
+        """Open the question, or find it open, or closed, under this call's id."""
+        new = question(call, verdict, now=self._clock.now(), timeout=self._timeout)
+        request = await self._store.open(new)
+        self._mark_asked(call)
+        if request.id == new.id:
+            self._journal.moved(request, "asked")
+            self._announcer.announce(request)
+        return request
+
+    async def _decide(
+        self, call: ToolCall, verdict: Verdict, request: ApprovalRequest | None, *, asked: bool
+    ) -> Approved | Denied | Ask:
+        if request is not None and is_overdue(request, self._clock.now()):
+            request = await self._door.expire(request)
+        remembered = self._recall(call, verdict) if request is None else None
+        decision = request.decision if request else remembered.decision if remembered else None
+        return decide(
+            call=call,
+            verdict=verdict,
+            mode=self._mode,
+            request=request,
+            digest=call.digest() if request else "",
+            edited=await self._judge_edited(call, decision),
+            remembered=remembered,
+            asked=asked,
+        )
+
+    async def _judge_edited(self, call: ToolCall, decision: ApprovalDecision | None) -> Verdict | None:
+        if decision is None or decision.override_args is None:
+            return None
+        return await self._policy.deliberate(replace(call, args=decision.override_args))
+
+    async def _final(self, call: ToolCall, verdict: Verdict, outcome: Approved | Denied) -> Approved | Denied:
+        """Use up the approval and write down what is to happen, before it can."""
+        if isinstance(outcome, Approved) and outcome.request_id is not None:
+            if await self._store.claim(outcome.request_id, now=self._clock.now()):
+                await self._tell_claimed(outcome.request_id)
+                return outcome
+            reason = "its approval was used by somebody else at the same moment"
+            outcome = Denied(cause="replayed", reason=reason, request_id=outcome.request_id)
+        self._journal.decided(call, verdict, outcome)
+        if self._strict_audit or self._store.backlog > _LONGEST_BACKLOG:
+            await self._store.flush()
+        return outcome
+
+    async def _tell_claimed(self, request_id: str) -> None:
+        if self._journal.is_heard:
+            request = await self._store.get(request_id)
+            if request is not None:
+                self._journal.moved(request, "claimed")
+
+    def _recall(self, call: ToolCall, verdict: Verdict) -> Remembered | None:
+        """Return the remembered decision about a call that would be asked about."""
+        if not verdict.asks or not self._memory:
+            return None
+        try:
+            keys = scopes.keys(call, verdict)
+        except CanonicalError:
+            return None
+        return self._memory.find(keys, session=call.session, now=self._clock.now())
+
+    def _was_asked(self, call: ToolCall) -> bool:
+        return (call.session, call.call_id) in self._asked
+
+    def _mark_asked(self, call: ToolCall) -> None:
+        """Know that there is a row, so that a refusal stands even if the rules are loosened."""
+        self._asked[call.session, call.call_id] = None
+        if len(self._asked) > _ASKED_CALLS:
+            self._asked.popitem(last=False)

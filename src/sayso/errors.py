@@ -1,0 +1,97 @@
+"""Everything that sayso raises on purpose.
+
+ApprovalError(PermissionError)      a call that did not run
+├── ApprovalDenied                  a person, a mode or a remembered decision said no
+├── ApprovalBlocked                 the policy never lets it run; also named BlockedError
+├── ApprovalTimeout(TimeoutError)   nobody answered in time
+├── ApprovalCancelled               the question was withdrawn before an answer
+└── ApprovalPending                 it waits for an answer, and this caller does not wait
+ConfigurationError(ValueError)      sayso was set up wrongly; nothing was judged
+CanonicalError(ValueError)          arguments that no approval can be bound to
+StoreError(RuntimeError)            the store cannot be read or written
+└── AuditError                      the chain of the audit is broken
+UnknownRequest(LookupError)         no request has this id
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sayso.model import ApprovalRequest
+
+
+class ApprovalError(PermissionError):
+    """A tool call that did not run, and why."""
+
+    # PermissionError is an OSError, which would read two arguments as errno and strerror;
+    # overriding __init__ and handing on one message keeps str() and args plain.
+    def __init__(self, tool: str, reason: str, *, cause: str = "", note: str | None = None) -> None:
+        """Keep the facts beside the message."""
+        super().__init__(f"{tool!r} did not run: {reason}")
+        self.tool = tool
+        self.reason = reason
+        self.cause = cause
+        self.note = note
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling, which a process pool does to every exception."""
+        return _rebuild, (type(self), self.tool, self.reason, self.__dict__)
+
+
+def _rebuild(kind: type[ApprovalError], tool: str, reason: str, facts: dict[str, object]) -> ApprovalError:
+    error = kind(tool, reason)
+    error.__dict__.update(facts)
+    return error
+
+
+class ApprovalDenied(ApprovalError):
+    """A person, a mode or a remembered decision said no."""
+
+
+class ApprovalBlocked(ApprovalError):
+    """The policy never lets this call run; nobody was asked."""
+
+
+BlockedError = ApprovalBlocked
+
+
+class ApprovalTimeout(ApprovalError, TimeoutError):
+    """Nobody answered in time, so the call did not run."""
+
+
+class ApprovalCancelled(ApprovalError):
+    """The question was withdrawn before anybody answered it."""
+
+
+class ApprovalPending(ApprovalError):
+    """The call waits for an answer; run it later with the request's id."""
+
+    request: ApprovalRequest
+
+    @classmethod
+    def of(cls, request: ApprovalRequest) -> ApprovalPending:
+        """Build the error that carries this open request."""
+        error = cls(request.tool, f"it waits for an answer to request {request.id}", cause="pending")
+        error.request = request
+        return error
+
+
+class ConfigurationError(ValueError):
+    """sayso was set up in a way that has no safe meaning."""
+
+
+class CanonicalError(ValueError):
+    """Arguments that cannot be turned into canonical bytes, so no approval can be bound to them."""
+
+
+class StoreError(RuntimeError):
+    """The store could not be opened, read or written."""
+
+
+class AuditError(StoreError):
+    """An entry of the audit was changed, dropped or moved."""
+
+
+class UnknownRequest(LookupError):
+    """No request has this id."""

@@ -1,0 +1,137 @@
+"""Writing down and telling what happens to calls: the audit's entries, and the host's hooks."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Self
+
+from sayso import audit
+from sayso.errors import StoreError
+from sayso.model import Approved, AuditEntry
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from sayso.model import ApprovalRequest, Denied, Step, ToolCall, Verdict
+    from sayso.ports import Clock, Store
+
+Hook = Callable[[AuditEntry], None]
+
+_LOG = logging.getLogger("sayso")
+_SHORT = 500
+_SIMPLE = frozenset({str, int, float, bool, type(None)})
+
+
+class Journal:
+    """Keeps the audit and tells the hooks."""
+
+    def __init__(self, store: Store, clock: Clock, hooks: Iterable[Hook]) -> None:
+        """Take the store that keeps the audit, and who else wants to know."""
+        self._store = store
+        self._clock = clock
+        self._hooks = tuple(hooks)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody but the audit is told."""
+        return bool(self._hooks)
+
+    def decided(self, call: ToolCall, verdict: Verdict, outcome: Approved | Denied) -> None:
+        """Write down a decision that no request carries."""
+        if isinstance(outcome, Approved):
+            entry = AuditEntry(
+                at=self._clock.now(),
+                step="allowed",
+                call=call,
+                verdict=verdict,
+                by=outcome.by,
+                reason=outcome.reason,
+                remembered=outcome.remembered,
+            )
+        else:
+            entry = AuditEntry(
+                at=self._clock.now(),
+                step="stopped",
+                call=call,
+                request_id=outcome.request_id,
+                verdict=verdict,
+                cause=outcome.cause,
+                reason=outcome.reason,
+            )
+        self._write(entry)
+
+    def moved(self, request: ApprovalRequest, step: Step) -> None:
+        """Tell of a step that the store has written down together with the request."""
+        if self._hooks:
+            self._tell(audit.of_request(request, step, self._clock.now()))
+
+    def ran(
+        self, call: ToolCall, outcome: Approved, result: object, error: BaseException | None, seconds: float
+    ) -> None:
+        """Write down what came of a call."""
+        step: Step = "returned" if error is None else "raised"
+        brief = _brief(result) if error is None else f"{type(error).__name__}: {error}"[:_SHORT]
+        try:
+            if outcome.request_id is not None:
+                self._store.finish(outcome.request_id, step)
+            self._write(
+                AuditEntry(
+                    at=self._clock.now(),
+                    step=step,
+                    call=call,
+                    request_id=outcome.request_id,
+                    result=brief,
+                    seconds=seconds,
+                )
+            )
+        except StoreError as failure:
+            # The tool has run: an error now would look as if it had not. The next call will be refused.
+            _LOG.critical("the result of %r could not be written down: %s", call.tool, failure)
+
+    def _write(self, entry: AuditEntry) -> None:
+        self._store.record(entry)
+        if self._hooks:
+            self._tell(entry)
+
+    def _tell(self, entry: AuditEntry) -> None:
+        for hook in self._hooks:
+            try:
+                hook(entry)
+            except Exception:  # noqa: BLE001 - a hook is the host's code, and no part of the decision
+                _LOG.exception("a hook failed on %r; the decision stands", entry.step)
+
+
+def _brief(result: object) -> object:
+    """Return what the audit may keep of a result without calling any of its code."""
+    kind = type(result)
+    if kind is str:
+        return str(result)[:_SHORT]
+    return result if kind in _SIMPLE else f"<{kind.__module__}.{kind.__qualname__}>"
+
+
+class Running:
+    """The context in which an approved tool runs; records result, error and time."""
+
+    __slots__ = ("_call", "_journal", "_outcome", "_started", "result")
+
+    def __init__(self, journal: Journal, call: ToolCall, outcome: Approved) -> None:
+        """Take what was decided; set `result` before leaving."""
+        self._journal = journal
+        self._call = call
+        self._outcome = outcome
+        self._started = 0.0
+        self.result: Any = None
+
+    def __enter__(self) -> Self:
+        """Start the clock."""
+        self._started = time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write down what came of it."""
+        seconds = time.perf_counter() - self._started
+        self._journal.ran(self._call, self._outcome, self.result, error, seconds)

@@ -1,0 +1,196 @@
+"""Remembered decisions: found by a few dictionary reads, listable, revocable, and gone when their time is up."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from msgspec.structs import replace
+
+from sayso import decide
+from sayso.errors import CanonicalError
+from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, Scope, new_id
+from sayso.policy import scopes
+
+if TYPE_CHECKING:
+    from sayso.ports import Store
+
+_LOG = logging.getLogger("sayso")
+
+
+class ApprovalMemory:
+    """The decisions that stand for later calls.
+
+    On its own it lives as long as the object; with a store, what it holds survives the process and is shared with
+    every other process on that store.
+    """
+
+    def __init__(self, *, store: Store | None = None, session: str | None = None) -> None:
+        """Begin empty, or with what the store remembers."""
+        self.session = session or new_id()
+        self._lock = threading.Lock()
+        self._by_id: dict[str, Remembered] = {}
+        self._by_key: dict[str, tuple[Remembered, ...]] = {}
+        self._dropped: set[str] = set()
+        self._store = store
+        if store is not None:
+            store.attach(self._learn)
+
+    def __bool__(self) -> bool:
+        """Whether anything is remembered; the hot path asks before it hashes arguments."""
+        return bool(self._by_id)
+
+    @overload
+    def lookup(self, request: ApprovalRequest, /) -> ApprovalDecision | None: ...
+    @overload
+    def lookup(self, tool_name: str, args: Mapping[str, Any], /) -> ApprovalDecision | None: ...
+    def lookup(self, what: ApprovalRequest | str, args: Mapping[str, Any] | None = None, /) -> ApprovalDecision | None:
+        """Return the decision that stands for this request, or for this tool with these arguments."""
+        request = what if isinstance(what, ApprovalRequest) else ApprovalRequest(tool_name=what, args=args or {})
+        try:
+            keys = scopes.request_keys(request)
+        except CanonicalError:
+            return None  # what cannot be canonicalised was never remembered
+        found = self.find(keys, session=request.session or self.session, now=time.time())
+        return found.decision if found else None
+
+    @overload
+    def store(self, request: ApprovalRequest, decision: ApprovalDecision, /) -> None: ...
+    @overload
+    def store(self, tool_name: str, args: Mapping[str, Any], decision: ApprovalDecision, /) -> None: ...
+    def store(self, what: ApprovalRequest | str, *rest: Any) -> None:
+        """Remember a decision, if it says that it is to be remembered."""
+        if isinstance(what, ApprovalRequest):
+            request, decision = what, rest[0]
+        else:
+            request, decision = ApprovalRequest(tool_name=what, args=rest[0]), rest[1]
+        if decision.remember == "none":
+            return
+        try:
+            scope = scopes.call_scope(request.tool_name, request.args, request.payload, request.schema_hash)
+        except CanonicalError as error:
+            _LOG.warning("not remembered: %s", error)
+            return
+        self.add(self.build(replace(request, scopes=(scope,)), decision, now=time.time()))
+
+    def build(
+        self,
+        request: ApprovalRequest,
+        decision: ApprovalDecision,
+        *,
+        now: float,
+        longest: float | None = None,
+    ) -> Remembered:
+        """Return what remembering this decision would keep; nothing is kept yet.
+
+        Raises:
+            ValueError: the decision asks for a scope that the request does not offer.
+        """
+        ends = [] if decision.until is None else [decision.until]
+        if longest is not None:
+            ends.append(now + longest)
+        return Remembered(
+            id=new_id(),
+            tool=request.tool_name,
+            scope=_chosen(request, decision),
+            decision=decision,
+            session=None if decision.remember == "always" else request.session or self.session,
+            remembered_at=now,
+            expires_at=min(ends, default=None),
+            uses_left=decision.uses,
+            request_id=request.id or None,
+        )
+
+    def find(self, keys: Iterable[str], *, session: str, now: float) -> Remembered | None:
+        """Return the decision that stands for these keys: a no before a yes, then narrow before broad."""
+        found = [each for key in keys for each in self._by_key.get(key, ()) if each.covers(session, now)]
+        return next((each for each in found if not each.decision.approved), found[0] if found else None)
+
+    def list(self) -> list[Remembered]:
+        """Return everything that is remembered and not yet over, oldest first."""
+        now = time.time()
+        kept = [each for each in self._by_id.values() if each.expires_at is None or now < each.expires_at]
+        return sorted(kept, key=lambda each: each.remembered_at)
+
+    def revoke(self, remembered_id: str) -> bool:
+        """Forget one decision; false if it is not there."""
+        if remembered_id not in self._by_id:
+            return False
+        self._drop([remembered_id])
+        return True
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._drop(list(self._by_id))
+
+    def clear_session(self, session: str) -> None:
+        """Forget what was remembered for this session."""
+        self._drop([each.id for each in list(self._by_id.values()) if each.session == session])
+
+    def add(self, remembered: Remembered) -> None:
+        """Remember this from now on."""
+        with self._lock:
+            self._put(remembered)
+        if self._store is not None:
+            self._store.remember([remembered], [])
+
+    async def spend(self, remembered: Remembered) -> bool:
+        """Take one use of a counted decision: false when none is left."""
+        if self._store is not None:
+            return await self._store.spend(remembered.id)  # which then tells us what is left
+        with self._lock:
+            left = decide.spend(self._by_id.get(remembered.id))
+            if left is None:
+                return False
+            self._remove(left.id)
+            if left.uses_left:
+                self._put(left)
+            return True
+
+    def belongs_to(self, store: Store) -> bool:
+        """Whether this memory is kept in that store."""
+        return self._store is store
+
+    def _drop(self, ids: Sequence[str]) -> None:
+        with self._lock:
+            for each in ids:
+                self._remove(each)
+            if self._store is not None:
+                # Until the store has forgotten them too, an older list of its must not bring them back.
+                self._dropped.update(ids)
+        if self._store is not None:
+            self._store.remember([], ids)
+
+    def _learn(self, known: Sequence[Remembered]) -> None:
+        with self._lock:
+            self._dropped.intersection_update(each.id for each in known)
+            self._by_id, self._by_key = {}, {}
+            for each in known:
+                if each.id not in self._dropped:
+                    self._put(each)
+
+    # Readers take no lock: each value of `_by_key` is replaced whole, never changed.
+    def _put(self, remembered: Remembered) -> None:
+        key = remembered.scope.key
+        self._by_id[remembered.id] = remembered
+        self._by_key[key] = (*self._by_key.get(key, ()), remembered)
+
+    def _remove(self, remembered_id: str) -> None:
+        gone = self._by_id.pop(remembered_id, None)
+        if gone is not None:
+            key = gone.scope.key
+            self._by_key[key] = tuple(each for each in self._by_key[key] if each.id != gone.id)
+            if not self._by_key[key]:
+                del self._by_key[key]
+
+
+def _chosen(request: ApprovalRequest, decision: ApprovalDecision) -> Scope:
+    kind = decision.scope or "call"
+    for scope in request.scopes:
+        if scope.kind == kind:
+            return scope
+    offered = ", ".join(repr(scope.kind) for scope in request.scopes) or "none"
+    raise ValueError(f"the scope {kind!r} is not offered for this request (offered: {offered})")

@@ -1,0 +1,314 @@
+"""The records that travel through sayso: frozen, keyword-only, and free of any framework.
+
+They are msgspec structs, which cost a tenth of a frozen dataclass to build; the hot path builds several.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Never, cast, get_args
+
+import msgspec
+from msgspec.structs import force_setattr
+
+try:
+    from uuid import uuid7  # pyright: ignore - Python 3.14 and later
+except ImportError:
+    from uuid_utils import uuid7
+
+from sayso.canonical import digest, freeze, parse_args
+from sayso.errors import (
+    ApprovalBlocked,
+    ApprovalCancelled,
+    ApprovalDenied,
+    ApprovalError,
+    ApprovalTimeout,
+)
+
+Approval = Literal["none", "required", "blocked", "once_per_session"]
+Status = Literal["open", "approved", "denied", "expired", "withdrawn", "used"]
+Cause = Literal["blocked", "refused", "expired", "withdrawn", "replayed", "changed", "forged"]
+Remember = Literal["none", "session", "always"]
+ScopeKind = Literal["call", "tool"]
+By = Literal["policy", "mode", "memory", "answer"]
+Result = Literal["returned", "raised"]
+Step = Status | Literal["allowed", "stopped", "asked", "claimed", "returned", "raised"]
+
+
+def new_id() -> str:
+    """Return an id that sorts by the time of its making."""
+    return cast("str", uuid7().hex)  # pyright: ignore[reportUnknownMemberType]
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a verdict comes from: the source, the key inside it, and the line if it is a file."""
+
+    source: str
+    key: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        """Read as `sayso.yaml:12 tools.shell`."""
+        return f"{self.source}:{self.line} {self.key}" if self.line else f"{self.source} {self.key}"
+
+
+class ApprovalPresentation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Hints for showing a request well; never what is authorised."""
+
+    title: str | None = None
+    content: str | None = None
+    content_type: str | None = None
+    language: str | None = None
+    diff: str | None = None
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts of one call: what an agent wants to run, with which arguments."""
+
+    tool: str
+    args: Mapping[str, Any] = {}
+    call_id: str = msgspec.field(default_factory=new_id)
+    session: str = ""
+    agent_path: tuple[str, ...] = ()
+    schema_hash: str = ""
+
+    def __post_init__(self) -> None:
+        """Freeze the arguments: what happens to the caller's dict later changes nothing."""
+        force_setattr(self, "args", freeze(self.args))
+
+    @classmethod
+    def from_json(cls, tool: str, arguments: str | None, **facts: Any) -> ToolCall:  # noqa: ANN401 - the other fields
+        """Build a call from a model's JSON arguments, read strictly."""
+        return cls(tool=tool, args=parse_args(arguments or "{}"), **facts)
+
+    def digest(self) -> str:
+        """Hash what an approval is bound to: tool, schema and every argument."""
+        return digest("sayso/call/1", self.tool, self.schema_hash, args=freeze(self.args))
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """A set of calls that one remembered decision could cover."""
+
+    kind: ScopeKind
+    key: str
+    label: str
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rules say about a call, why, and which rule said it."""
+
+    approval: Approval
+    reason: str
+    rule: Rule | None = None
+    description: str | None = None
+    payload: Mapping[str, Any] | None = None
+    metadata: Mapping[str, Any] | None = None
+    presentation: ApprovalPresentation | None = None
+    expires: float | None = None
+    remember: bool = True
+    scope: ScopeKind = "call"
+
+    @property
+    def asks(self) -> bool:
+        """Whether a person has to be asked."""
+        return self.approval in {"required", "once_per_session"}
+
+
+class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to a request: yes or no, with which arguments, for how long, and by whom."""
+
+    approved: bool
+    note: str | None = None
+    override_args: Mapping[str, Any] | None = None
+    remember: Remember = "none"
+    scope: ScopeKind | None = None
+    uses: int | None = None
+    until: float | None = None
+    who: str | None = None
+    channel: str | None = None
+    decided_at: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an answer that could be read in two ways."""
+        if type(self.approved) is not bool:
+            _reject(f"`approved` must be True or False, not {self.approved!r}")
+        if self.remember not in get_args(Remember):
+            _reject(f"`remember` must be 'none', 'session' or 'always', not {self.remember!r}")
+        if self.scope is not None and self.scope not in get_args(ScopeKind):
+            _reject(f"`scope` must be one of the request's offered kinds, not {self.scope!r}")
+        if self.remember == "none" and (self.uses is not None or self.until is not None or self.scope):
+            _reject("`uses`, `until` and `scope` say how to remember; set `remember` to 'session' or 'always' too")
+        if self.uses is not None and (type(self.uses) is not int or self.uses < 1):
+            _reject(f"`uses` must be a whole number from 1 up, not {self.uses!r}")
+        if self.until is not None and not math.isfinite(self.until):
+            _reject(f"`until` must be a time in seconds since the epoch, not {self.until!r}")
+        if self.override_args is not None:
+            force_setattr(self, "override_args", freeze(self.override_args))
+
+
+def _reject(problem: str) -> Never:
+    raise TypeError("ApprovalDecision: " + problem)
+
+
+class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A question to a person: one row, which every front end shows and the first answer closes.
+
+    A tool that asks by itself gives `tool_name`, `description` and `payload` (or `args`); the controller fills in
+    the rest when it opens the request.
+    """
+
+    tool_name: str
+    args: Mapping[str, Any] = {}
+    description: str = ""
+    payload: Mapping[str, Any] | None = None
+    presentation: ApprovalPresentation | None = None
+    metadata: Mapping[str, Any] | None = None
+    summary: str | None = None
+    tool_call_id: str = ""
+    id: str = ""
+    session: str = ""
+    agent_path: tuple[str, ...] = ()
+    schema_hash: str = ""
+    digest: str = ""
+    reason: str = ""
+    rule: Rule | None = None
+    approval: Approval = "required"
+    scopes: tuple[Scope, ...] = ()
+    asked_at: float = 0.0
+    expires_at: float | None = None
+    status: Status = "open"
+    decision: ApprovalDecision | None = None
+    used_at: float | None = None
+    result: Result | None = None
+
+    def __post_init__(self) -> None:
+        """Freeze what an answer will be bound to."""
+        force_setattr(self, "args", freeze(self.args))
+        for name in ("payload", "metadata"):
+            value: Mapping[str, Any] | None = getattr(self, name)
+            if value is not None:
+                force_setattr(self, name, freeze(value))
+
+    @property
+    def tool(self) -> str:
+        """The tool's name, by the word that `ToolCall` uses."""
+        return self.tool_name
+
+    @property
+    def state(self) -> str:
+        """The status in words for people: says when a result never came."""
+        if self.status != "used":
+            return self.status
+        return f"used, {self.result or 'result unknown'}"
+
+    def call(self) -> ToolCall:
+        """Return the call that this request asks about."""
+        return ToolCall(
+            tool=self.tool_name,
+            args=self.args,
+            call_id=self.tool_call_id,
+            session=self.session,
+            agent_path=self.agent_path,
+            schema_hash=self.schema_hash,
+        )
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A decision that stands for later calls: it can be listed, it ends, and it can be revoked."""
+
+    id: str
+    tool: str
+    scope: Scope
+    decision: ApprovalDecision
+    session: str | None
+    remembered_at: float
+    expires_at: float | None = None
+    uses_left: int | None = None
+    request_id: str | None = None
+
+    def covers(self, session: str, now: float) -> bool:
+        """Whether this still stands for a call of that session at that time."""
+        return self.session in {None, session} and (self.expires_at is None or now < self.expires_at)
+
+
+class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What the edge says; never to be read as true or false."""
+
+    def __bool__(self) -> Never:
+        # A `Denied` would be truthy: `if outcome:` must not run a refused call.
+        raise TypeError(f"{type(self).__name__} has no truth value; use isinstance(outcome, Approved)")
+
+
+class Approved(_Outcome, frozen=True, kw_only=True):
+    """The call may run, once, with exactly these arguments."""
+
+    args: Mapping[str, Any]
+    by: By
+    reason: str
+    request_id: str | None = None
+    remembered: Remembered | None = None
+    decision: ApprovalDecision | None = None
+
+
+class Denied(_Outcome, frozen=True, kw_only=True):
+    """The call must not run, and why."""
+
+    cause: Cause
+    reason: str
+    note: str | None = None
+    request_id: str | None = None
+
+    @property
+    def message(self) -> str:
+        """What the model is told: enough to stop it from trying the same again."""
+        note = f" Their note: {self.note}" if self.note else ""
+        return (
+            f"Not executed: {self.reason}. This is a decision, not a failure of the tool; "
+            f"do not retry this call unchanged.{note}"
+        )
+
+    def error(self, tool: str) -> ApprovalError:
+        """Return the exception for callers that want one."""
+        reason = f"{self.reason} (note: {self.note})" if self.note else self.reason
+        return _ERRORS[self.cause](tool, reason, cause=self.cause, note=self.note)
+
+
+_ERRORS: dict[Cause, Callable[..., ApprovalError]] = {
+    "blocked": ApprovalBlocked,
+    "refused": ApprovalDenied,
+    "expired": ApprovalTimeout,
+    "withdrawn": ApprovalCancelled,
+    "replayed": ApprovalDenied,
+    "changed": ApprovalDenied,
+    "forged": ApprovalDenied,
+}
+
+
+class Ask(_Outcome, frozen=True, kw_only=True):
+    """A person has to be asked; `request` is the question if it is open already."""
+
+    request: ApprovalRequest | None = None
+
+
+class Pending(_Outcome, frozen=True, kw_only=True):
+    """The question is open and waits for its answer."""
+
+    request: ApprovalRequest
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One step in the life of a call: what hooks are told and what the audit writes down."""
+
+    at: float
+    step: Step
+    call: ToolCall
+    request: ApprovalRequest | None = None
+    request_id: str | None = None
+    verdict: Verdict | None = None
+    by: By | None = None
+    cause: Cause | None = None
+    reason: str | None = None
+    remembered: Remembered | None = None
+    result: object = None
+    seconds: float | None = None

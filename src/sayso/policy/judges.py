@@ -1,0 +1,153 @@
+"""Functions that judge a call, in the seeds' several signatures, read into one: a call in, a verdict out.
+
+    needs_approval(call)              sayso's own; None means no opinion
+    needs_approval(name, args)        seed 003: False, True, or a dict with a description
+    needs_approval(args[, options])   seed 004: False or True
+    check_approval(name, args, memory)  seed 001: None, a request, or PermissionError
+
+All may be async. A function that raises, or returns something else, blocks the call.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+
+from sayso.canonical import thaw
+from sayso.model import ApprovalPresentation, ApprovalRequest, Rule, ToolCall, Verdict
+from sayso.policy.words import check_keys, parse_text, reject
+
+Judge = Callable[[ToolCall], "Awaitable[Verdict | None] | Verdict | None"]
+
+_DETAILS = ("description", "payload", "metadata", "presentation")
+_SIGNATURES = "(call), (name, args), (args) or (args, options)"
+
+
+def needs_approval(function: Callable[..., Any], rule: Rule) -> Judge:
+    """Read a `needs_approval` function of any of the known signatures as a judge."""
+    if not callable(function):
+        reject(f"{rule} has needs_approval {function!r}; use True, False or a function of {_SIGNATURES}")
+    arguments = _shape(function, rule)
+
+    def judge(call: ToolCall) -> Verdict | Awaitable[Verdict | None] | None:
+        answer = function(*arguments(call))
+        if inspect.isawaitable(answer):
+            return _later(answer, lambda result: _verdict(result, rule, arguments))
+        return _verdict(answer, rule, arguments)
+
+    return judge
+
+
+def check_approval(function: Callable[..., Any], memory: object, rule: Rule) -> Judge:
+    """Read a toolset's `check_approval(name, args, memory)` as a judge."""
+
+    def judge(call: ToolCall) -> Verdict | Awaitable[Verdict | None]:
+        answer = function(call.tool, thaw(call.args), memory)
+        if inspect.isawaitable(answer):
+            return _later(answer, lambda result: _checked(result, rule))
+        return _checked(answer, rule)
+
+    return judge
+
+
+async def consult(judge: Judge, call: ToolCall, rule: Rule) -> Verdict | None:
+    """Ask a judge and turn whatever goes wrong into a block: a broken rule must not vanish."""
+    try:
+        answer = judge(call)
+        verdict = await answer if isinstance(answer, Awaitable) else answer
+    except PermissionError as error:
+        return Verdict(approval="blocked", reason=str(error) or "the tool refuses this call", rule=rule)
+    except Exception as error:  # noqa: BLE001 - a judge is the user's code and may raise anything
+        reason = f"the rule {rule} raised {type(error).__name__}: {error}"
+        return Verdict(approval="blocked", reason=reason, rule=rule)
+    if verdict is None or isinstance(verdict, Verdict):  # pyright: ignore[reportUnnecessaryIsInstance] - the user's code
+        return verdict
+    reason = f"the rule {rule} returned {verdict!r} instead of a Verdict"
+    return Verdict(approval="blocked", reason=reason, rule=rule)
+
+
+async def _later(answer: Awaitable[Any], read: Callable[[Any], Verdict | None]) -> Verdict | None:
+    return read(await answer)
+
+
+def _by_call(call: ToolCall) -> tuple[Any, ...]:
+    return (call,)
+
+
+def _by_name(call: ToolCall) -> tuple[Any, ...]:
+    return (call.tool, thaw(call.args))
+
+
+def _by_args(call: ToolCall) -> tuple[Any, ...]:
+    return (thaw(call.args),)
+
+
+def _by_options(call: ToolCall) -> tuple[Any, ...]:
+    options = {"tool_call_id": call.call_id, "tool_name": call.tool, "session": call.session}
+    return (thaw(call.args), options)
+
+
+def _shape(function: Callable[..., Any], rule: Rule) -> Callable[[ToolCall], tuple[Any, ...]]:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    needed = [each for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
+    names = [each.name for each in needed]
+    if len(needed) == 1:
+        return _by_call if names[0] == "call" else _by_args
+    if len(needed) == 2:  # noqa: PLR2004 - the seeds' two-parameter forms
+        return _by_name if "name" in names[0] else _by_options
+    reject(f"{rule} has a needs_approval function that takes ({', '.join(names)}); it must take {_SIGNATURES}")
+
+
+def _verdict(answer: object, rule: Rule, arguments: object) -> Verdict | None:
+    if isinstance(answer, Verdict):
+        return answer
+    if answer is None and arguments is _by_call:
+        return None
+    if isinstance(answer, bool):
+        approval = "required" if answer else "none"
+        return Verdict(approval=approval, reason=f"{rule} says so", rule=rule)
+    if isinstance(answer, dict):
+        return _with_details(cast("dict[str, Any]", answer), rule)
+    reject(f"needs_approval returned {answer!r}; return True, False, a dict with a description, or a Verdict")
+
+
+def _with_details(details: Mapping[str, Any], rule: Rule) -> Verdict:
+    check_keys(details, _DETAILS, "the dict that needs_approval returned")
+    presentation = details.get("presentation")
+    if isinstance(presentation, dict):
+        presentation = ApprovalPresentation(**cast("dict[str, Any]", presentation))
+    description = details.get("description")
+    return Verdict(
+        approval="required",
+        reason=f"{rule} says so",
+        rule=rule,
+        description=None if description is None else parse_text(description, "description"),
+        payload=details.get("payload"),
+        metadata=details.get("metadata"),
+        presentation=presentation,
+    )
+
+
+def _checked(answer: object, rule: Rule) -> Verdict:
+    if answer is None:
+        return Verdict(approval="none", reason=f"{rule} needs no approval", rule=rule)
+    if not isinstance(answer, ApprovalRequest):
+        reject(f"check_approval returned {answer!r}; return None or an ApprovalRequest, or raise PermissionError")
+    return of_request(answer, rule)
+
+
+def of_request(request: ApprovalRequest, rule: Rule) -> Verdict:
+    """Read a hand-made request as a verdict: ask, with this description and payload."""
+    return Verdict(
+        approval="required",
+        reason=f"{rule} asks",
+        rule=rule,
+        description=request.description or request.summary,
+        payload=request.payload,
+        metadata=request.metadata,
+        presentation=request.presentation,
+    )

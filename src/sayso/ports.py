@@ -1,0 +1,140 @@
+"""What the controller needs from the outside: a store, channels and a clock. Three protocols, no code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from sayso.decide import Mode
+    from sayso.model import (
+        ApprovalDecision,
+        ApprovalRequest,
+        AuditEntry,
+        Remembered,
+        Result,
+        Status,
+    )
+
+
+class Clock(Protocol):
+    """Tells the time and ends a wait when it is up."""
+
+    def now(self) -> float:
+        """Return seconds since the epoch."""
+        ...
+
+    def until(self, when: float | None) -> AbstractAsyncContextManager[object]:
+        """Return a context that raises TimeoutError inside its body at that time; None means never."""
+        ...
+
+
+@runtime_checkable
+class Channel(Protocol):
+    """Tells people that a request is open, and may bring back their answer."""
+
+    async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
+        """Show the request; return the answer, or None if it will come by another way.
+
+        Cancelled when the request was closed elsewhere. An exception withdraws the request.
+        """
+        ...
+
+
+@runtime_checkable
+class ApprovalUI(Protocol):
+    """The smallest front end: one method that asks and returns the answer."""
+
+    def choose(self, request: ApprovalRequest, *, mode: Mode) -> ApprovalDecision:
+        """Ask a person about this request."""
+        ...
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Keeps requests, remembered decisions and the audit; every change of a request is audited with it.
+
+    Async methods return when the change is durable. The others queue their change: it holds at once in this
+    process, is written in order, and `flush` waits for it. No method raises because another was faster.
+    """
+
+    shared: bool  # other processes may answer what is opened here
+
+    async def open(self, request: ApprovalRequest) -> ApprovalRequest:
+        """Add the request, or return the one that its session and call id already have."""
+        ...
+
+    async def find(self, session: str, call_id: str) -> ApprovalRequest | None:
+        """Return what was asked about this call."""
+        ...
+
+    async def get(self, request_id: str) -> ApprovalRequest | None:
+        """Return one request."""
+        ...
+
+    async def pending(self) -> list[ApprovalRequest]:
+        """Return the open requests, oldest first."""
+        ...
+
+    async def close(
+        self,
+        request_id: str,
+        status: Status,
+        decision: ApprovalDecision | None,
+        *,
+        now: float,
+        remember: Remembered | None = None,
+    ) -> ApprovalRequest:
+        """Close the request unless it is closed, and return it as it stands; `remember` is kept only with it."""
+        ...
+
+    async def claim(self, request_id: str, *, now: float) -> bool:
+        """Use up an approval: true for exactly one caller, ever."""
+        ...
+
+    async def closed(self, request_id: str) -> ApprovalRequest:
+        """Wait until the request is no longer open, and return it."""
+        ...
+
+    async def spend(self, remembered_id: str) -> bool:
+        """Take one use of a counted decision: false when none is left."""
+        ...
+
+    def attach(self, learn: Callable[[Sequence[Remembered]], None]) -> None:
+        """Call `learn` with all remembered decisions, now and whenever another process changed them."""
+        ...
+
+    def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> None:
+        """Queue a change of the remembered decisions."""
+        ...
+
+    def finish(self, request_id: str, result: Result) -> None:
+        """Queue what came of a used request."""
+        ...
+
+    def record(self, entry: AuditEntry) -> None:
+        """Queue an entry of the audit."""
+        ...
+
+    @property
+    def backlog(self) -> int:
+        """How many queued changes are not durable yet."""
+        ...
+
+    async def flush(self) -> None:
+        """Wait until everything queued so far is durable."""
+        ...
+
+    async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
+        """Return audit entries as (number, body, hash), in order."""
+        ...
+
+    async def audit_ends(self) -> tuple[tuple[int, str], tuple[int, str]]:
+        """Return number and hash of the entry before the first kept one, and of the last one."""
+        ...
+
+    async def aclose(self) -> None:
+        """Write what is queued and let go of the store."""
+        ...

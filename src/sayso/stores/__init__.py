@@ -1,0 +1,1 @@
+"""Where requests, remembered decisions and the audit are kept: one module per store."""

@@ -1,0 +1,93 @@
+"""A doorbell between processes that share a database file: a datagram socket each, in a folder beside the file.
+
+A ring is only a hint to look at the rows; forging or losing one changes nothing, and a slow poll is the net.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import uuid
+from pathlib import Path
+
+_LARGEST = 8192
+_LONGEST_ADDRESS = 100  # the kernel takes 107 bytes
+
+
+class Doorbell:
+    """This process's bell, and the way to ring everybody else's."""
+
+    def __init__(self, database: Path) -> None:
+        """Hang up a bell beside the database; without one (Windows, an odd file system) rings are never heard."""
+        self._folder = database.with_name(database.name + "-bells")
+        self._name = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._socket: socket.socket | None = None
+        self._folder_fd = -1
+        self._awake = threading.Event()
+        with contextlib.suppress(OSError, AttributeError):
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            self._folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+            bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            bell.bind(self._address(self._name))
+            self._socket = bell
+
+    def ring(self, request_ids: list[str]) -> None:
+        """Tell the others that these requests, or something else, changed."""
+        if self._socket is None:
+            return
+        message = ",".join(request_ids).encode()
+        if len(message) > _LARGEST:
+            message = b""
+        with contextlib.suppress(OSError):
+            for name in os.listdir(self._folder_fd):  # noqa: PTH208 - by handle: the folder may have a long name
+                if name != self._name:
+                    self._send(message, name)
+
+    def _send(self, message: bytes, name: str) -> None:
+        assert self._socket is not None  # noqa: S101 - `ring` has looked
+        try:
+            self._socket.sendto(message, socket.MSG_DONTWAIT, self._address(name))
+        except ConnectionRefusedError:
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=self._folder_fd)  # its process was killed and left it hanging
+        except OSError:
+            return  # its queue is full: it is awake anyway, or will poll
+
+    def hear(self, seconds: float) -> list[str] | None:
+        """Wait that long for a ring; return the ids it names, all of them for an empty list, None for silence."""
+        if self._socket is None:
+            self._awake.wait(seconds)
+            return None
+        self._socket.settimeout(seconds)
+        try:
+            message = self._socket.recv(_LARGEST)
+        except OSError:
+            return None
+        return message.decode(errors="replace").split(",") if message else []
+
+    def wake(self) -> None:
+        """End a `hear` that is under way."""
+        self._awake.set()
+        if self._socket is not None:
+            self._send(b"", self._name)
+
+    def close(self) -> None:
+        """Take the bell down."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._name, dir_fd=self._folder_fd)
+            self._socket.close()
+        if self._folder_fd >= 0:
+            os.close(self._folder_fd)
+            self._folder_fd = -1
+        self._socket = None
+        with contextlib.suppress(OSError):
+            self._folder.rmdir()  # the last one out; others keep it non-empty
+
+    def _address(self, name: str) -> str:
+        plain = str(self._folder / name)
+        if len(os.fsencode(plain)) <= _LONGEST_ADDRESS:
+            return plain
+        return f"/proc/self/fd/{self._folder_fd}/{name}"  # a short way to a folder with a long name

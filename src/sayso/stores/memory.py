@@ -1,0 +1,199 @@
+"""The store of one process: everything in dictionaries, gone when the process ends."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sayso import audit, decide
+from sayso.errors import UnknownRequest
+from sayso.stores.learners import Learn, Learners
+from sayso.stores.waiting import Waiters, settle
+
+if TYPE_CHECKING:
+    from sayso.model import (
+        ApprovalDecision,
+        ApprovalRequest,
+        AuditEntry,
+        Remembered,
+        Result,
+        Status,
+        Step,
+    )
+
+_KEPT_CLOSED = 10_000
+_KEPT_LINES = 100_000
+
+
+class MemoryStore:
+    """Requests, remembered decisions and audit in memory, bounded; safe with many threads and loops."""
+
+    shared = False
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._lock = threading.Lock()
+        self._open: dict[str, ApprovalRequest] = {}
+        self._closed: OrderedDict[str, ApprovalRequest] = OrderedDict()
+        self._by_call: dict[tuple[str, str], str] = {}
+        self._remembered: dict[str, Remembered] = {}
+        self._learners = Learners()
+        self._waiters = Waiters()
+        self._fresh: deque[AuditEntry] = deque()
+        self._lines: deque[tuple[int, bytes, str]] = deque(maxlen=_KEPT_LINES)
+        self._start = (0, audit.START)
+
+    async def open(self, request: ApprovalRequest) -> ApprovalRequest:
+        """Add the request, or return the one that its session and call id already have."""
+        with self._lock:
+            known = self._by_call.setdefault((request.session, request.tool_call_id), request.id)
+            if known != request.id:
+                return self._get(known)
+            self._open[request.id] = request
+            self._fresh.append(audit.of_request(request, "asked", request.asked_at))
+            return request
+
+    async def find(self, session: str, call_id: str) -> ApprovalRequest | None:
+        """Return what was asked about this call."""
+        with self._lock:
+            known = self._by_call.get((session, call_id))
+            return None if known is None else self._get(known)
+
+    async def get(self, request_id: str) -> ApprovalRequest | None:
+        """Return one request."""
+        with self._lock:
+            return self._open.get(request_id) or self._closed.get(request_id)
+
+    async def pending(self) -> list[ApprovalRequest]:
+        """Return the open requests, oldest first."""
+        with self._lock:
+            return list(self._open.values())
+
+    async def close(
+        self,
+        request_id: str,
+        status: Status,
+        decision: ApprovalDecision | None,
+        *,
+        now: float,
+        remember: Remembered | None = None,
+    ) -> ApprovalRequest:
+        """Close the request unless it is closed, and return it as it stands."""
+        with self._lock:
+            before = self._get(request_id)
+            after = decide.close(before, status, decision, now)
+            if after is before:
+                return before
+            self._keep(after, after.status, now)
+            if remember is not None and after.status == status:
+                self._change([remember], [])
+            woken = self._waiters.take([after])
+        settle(woken)
+        return after
+
+    async def claim(self, request_id: str, *, now: float) -> bool:
+        """Use up an approval: true for exactly one caller, ever."""
+        with self._lock:
+            claimed = decide.claim(self._get(request_id), now)
+            if claimed is None:
+                return False
+            self._keep(claimed, "claimed", now)
+            return True
+
+    async def closed(self, request_id: str) -> ApprovalRequest:
+        """Wait until the request is no longer open, and return it."""
+        with self._lock:
+            request = self._get(request_id)
+            if request.status != "open":
+                return request
+            future = self._waiters.add(request_id)
+        try:
+            return await future
+        finally:
+            self._waiters.discard(request_id, future)
+
+    async def spend(self, remembered_id: str) -> bool:
+        """Take one use of a counted decision: false when none is left."""
+        with self._lock:
+            left = decide.spend(self._remembered.get(remembered_id))
+            if left is None:
+                return False
+            self._change([left] if left.uses_left else [], [] if left.uses_left else [left.id])
+            return True
+
+    def attach(self, learn: Learn) -> None:
+        """Call `learn` with all remembered decisions, now and whenever they change."""
+        self._learners.add(learn)
+
+    def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> None:
+        """Change the remembered decisions."""
+        with self._lock:
+            self._change(added, dropped)
+
+    def finish(self, request_id: str, result: Result) -> None:
+        """Keep what came of a used request."""
+        with self._lock:
+            self._closed[request_id] = decide.finish(self._get(request_id), result)
+
+    def record(self, entry: AuditEntry) -> None:
+        """Add an entry to the audit; it is sealed when somebody reads it."""
+        self._fresh.append(entry)
+        if len(self._fresh) > _KEPT_LINES:
+            with self._lock:
+                self._seal()
+
+    @property
+    def backlog(self) -> int:
+        """Nothing waits: what is in memory is as durable as it gets."""
+        return 0
+
+    async def flush(self) -> None:
+        """Return: there is nothing to wait for."""
+
+    async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
+        """Return audit entries as (number, body, hash), in order."""
+        with self._lock:
+            self._seal()
+            return [line for line in self._lines if line[0] > after][:limit]
+
+    async def audit_ends(self) -> tuple[tuple[int, str], tuple[int, str]]:
+        """Return number and hash of the entry before the first kept one, and of the last one."""
+        with self._lock:
+            self._seal()
+            return self._start, self._end()
+
+    async def aclose(self) -> None:
+        """Keep everything: another controller may share this store."""
+
+    def _get(self, request_id: str) -> ApprovalRequest:
+        request = self._open.get(request_id) or self._closed.get(request_id)
+        if request is None:
+            raise UnknownRequest(request_id)
+        return request
+
+    def _keep(self, request: ApprovalRequest, step: Step, now: float) -> None:
+        self._open.pop(request.id, None)
+        self._closed[request.id] = request
+        self._fresh.append(audit.of_request(request, step, now))
+        if len(self._closed) > _KEPT_CLOSED:
+            _, gone = self._closed.popitem(last=False)
+            self._by_call.pop((gone.session, gone.tool_call_id), None)
+
+    def _change(self, added: Sequence[Remembered], dropped: Sequence[str]) -> None:
+        self._remembered.update({each.id: each for each in added})
+        for each in dropped:
+            self._remembered.pop(each, None)
+        self._learners.teach(self._learners.version + 1, list(self._remembered.values()))
+
+    def _end(self) -> tuple[int, str]:
+        return (self._lines[-1][0], self._lines[-1][2]) if self._lines else self._start
+
+    def _seal(self) -> None:
+        while self._fresh:
+            number, previous = self._end()
+            line = audit.body(self._fresh.popleft())
+            if len(self._lines) == _KEPT_LINES:
+                self._start = (self._lines[0][0], self._lines[0][2])
+            self._lines.append((number + 1, line, audit.seal(previous, number + 1, line)))

@@ -1,0 +1,35 @@
+-- Requests: the question as a row. A call id names one call of one session.
+CREATE TABLE requests (
+    id TEXT PRIMARY KEY,
+    session TEXT NOT NULL,
+    call_id TEXT NOT NULL,
+    status TEXT NOT NULL,
+    asked_at REAL NOT NULL,
+    packed BLOB NOT NULL,
+    UNIQUE (session, call_id)
+) STRICT, WITHOUT ROWID;
+
+-- The inbox: open requests, oldest first.
+CREATE INDEX requests_open ON requests (asked_at) WHERE status = 'open';
+
+-- Decisions that stand for later calls.
+CREATE TABLE remembered (
+    id TEXT PRIMARY KEY,
+    packed BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The audit, one sealed line per step.
+CREATE TABLE audit (
+    number INTEGER PRIMARY KEY,
+    line BLOB NOT NULL,
+    hash TEXT NOT NULL
+) STRICT;
+
+-- Where the chain of the audit ends, and how often the remembered decisions changed.
+CREATE TABLE facts (
+    chain_number INTEGER NOT NULL,
+    chain_hash TEXT NOT NULL,
+    remembered_version INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO facts VALUES (0, '0000000000000000000000000000000000000000000000000000000000000000', 0);

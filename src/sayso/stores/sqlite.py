@@ -1,0 +1,275 @@
+"""The store in one SQLite file: survives the process, and several processes may use it at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sqlite3
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from sayso import audit, decide
+from sayso.errors import ConfigurationError, StoreError, UnknownRequest
+from sayso.stores.doorbell import Doorbell
+from sayso.stores.learners import Learn, Learners
+from sayso.stores.sqlite_file import connect
+from sayso.stores.sqlite_writer import Transaction, Writer
+from sayso.stores.waiting import Settled, Waiters, settle
+from sayso.wire import pack_remembered, pack_request, unpack_remembered, unpack_request
+
+if TYPE_CHECKING:
+    from sayso.model import (
+        ApprovalDecision,
+        ApprovalRequest,
+        AuditEntry,
+        Remembered,
+        Result,
+        Status,
+    )
+
+_POLL_SECONDS = 1.0
+_LOG = logging.getLogger("sayso")
+
+
+class SqliteStore:
+    """Requests, remembered decisions and audit in a SQLite file in WAL mode."""
+
+    shared = True
+
+    def __init__(self, path: str | os.PathLike[str], *, synchronous: Literal["FULL", "NORMAL"] = "FULL") -> None:
+        """Open or make the file.
+
+        Args:
+            path: the file; its folder must exist.
+            synchronous: FULL survives a power cut; NORMAL is faster and survives only a crash of the process.
+        """
+        if synchronous not in {"FULL", "NORMAL"}:
+            raise ConfigurationError(f"synchronous is {synchronous!r}; use 'FULL' or 'NORMAL'")
+        self.path = Path(path).absolute()
+        self._waiters = Waiters()
+        self._learners = Learners()
+        self._writer = Writer(self.path, synchronous=synchronous, after=self._after)
+        self._bell = Doorbell(self.path)
+        self._reader = connect(self.path, synchronous=synchronous)
+        self._teach(self._reader)
+        self._closing = threading.Event()
+        self._ear = threading.Thread(target=self._listen, name="sayso-doorbell", daemon=True)
+        self._ear.start()
+
+    async def open(self, request: ApprovalRequest) -> ApprovalRequest:
+        """Add the request, or return the one that its session and call id already have."""
+        packed = pack_request(request)
+
+        def work(tx: Transaction) -> ApprovalRequest:
+            added = tx.execute(
+                "INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (session, call_id) DO NOTHING",
+                request.id, request.session, request.tool_call_id, request.status, request.asked_at, packed,
+            )  # fmt: skip
+            if added.rowcount == 0:
+                return _find(tx, request.session, request.tool_call_id) or request
+            tx.opened = True
+            tx.step(request, "asked", request.asked_at)
+            return request
+
+        return await self._writer.do(work)
+
+    async def find(self, session: str, call_id: str) -> ApprovalRequest | None:
+        """Return what was asked about this call."""
+        return await self._writer.do(lambda tx: _find(tx, session, call_id))
+
+    async def get(self, request_id: str) -> ApprovalRequest | None:
+        """Return one request."""
+        return await self._writer.do(lambda tx: _get(tx, request_id))
+
+    async def pending(self) -> list[ApprovalRequest]:
+        """Return the open requests, oldest first."""
+        query = "SELECT packed FROM requests WHERE status = 'open' ORDER BY asked_at"
+        return await self._writer.do(lambda tx: [unpack_request(row[0]) for row in tx.execute(query)])
+
+    async def close(
+        self,
+        request_id: str,
+        status: Status,
+        decision: ApprovalDecision | None,
+        *,
+        now: float,
+        remember: Remembered | None = None,
+    ) -> ApprovalRequest:
+        """Close the request unless it is closed, and return it as it stands."""
+
+        def work(tx: Transaction) -> ApprovalRequest:
+            before = _known(tx, request_id)
+            after = decide.close(before, status, decision, now)
+            if after is before:
+                return before
+            _update(tx, after)
+            tx.closed.append(after)
+            tx.step(after, after.status, now)
+            if remember is not None and after.status == status:
+                _remember(tx, [remember])
+            return after
+
+        return await self._writer.do(work)
+
+    async def claim(self, request_id: str, *, now: float) -> bool:
+        """Use up an approval: true for exactly one caller, ever."""
+
+        def work(tx: Transaction) -> bool:
+            claimed = decide.claim(_known(tx, request_id), now)
+            if claimed is None:
+                return False
+            _update(tx, claimed)
+            tx.step(claimed, "claimed", now)
+            return True
+
+        return await self._writer.do(work)
+
+    async def closed(self, request_id: str) -> ApprovalRequest:
+        """Wait until the request is no longer open, and return it."""
+        future = self._waiters.add(request_id)  # first, so that a close between the look and the wait is heard
+        try:
+            request = await self._writer.do(lambda tx: _known(tx, request_id))
+            return request if request.status != "open" else await future
+        finally:
+            self._waiters.discard(request_id, future)
+
+    async def spend(self, remembered_id: str) -> bool:
+        """Take one use of a counted decision: false when none is left."""
+
+        def work(tx: Transaction) -> bool:
+            row = tx.execute("SELECT packed FROM remembered WHERE id = ?", remembered_id).fetchone()
+            left = decide.spend(None if row is None else unpack_remembered(row[0]))
+            if left is None:
+                return False
+            if left.uses_left:
+                _remember(tx, [left])
+            else:
+                _forget(tx, [left.id])
+            return True
+
+        return await self._writer.do(work)
+
+    def attach(self, learn: Learn) -> None:
+        """Call `learn` with all remembered decisions, now and whenever they changed."""
+        self._learners.add(learn)
+
+    def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> None:
+        """Queue a change of the remembered decisions."""
+
+        def work(tx: Transaction) -> None:
+            _remember(tx, added)
+            _forget(tx, dropped)
+
+        self._writer.later(work)
+
+    def finish(self, request_id: str, result: Result) -> None:
+        """Queue what came of a used request."""
+        self._writer.later(lambda tx: _update(tx, decide.finish(_known(tx, request_id), result)))
+
+    def record(self, entry: AuditEntry) -> None:
+        """Queue an entry of the audit."""
+        self._writer.later(entry)
+
+    @property
+    def backlog(self) -> int:
+        """How many queued changes are not durable yet."""
+        return self._writer.backlog
+
+    async def flush(self) -> None:
+        """Wait until everything queued so far is durable."""
+        await self._writer.do(lambda _: None)
+
+    async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
+        """Return audit entries as (number, body, hash), in order."""
+        query = "SELECT number, line, hash FROM audit WHERE number > ? ORDER BY number LIMIT ?"
+        return await self._writer.do(lambda tx: tx.execute(query, after, limit).fetchall())
+
+    async def audit_ends(self) -> tuple[tuple[int, str], tuple[int, str]]:
+        """Return number and hash of the entry before the first kept one, and of the last one."""
+        query = "SELECT chain_number, chain_hash FROM facts"
+        last = await self._writer.do(lambda tx: tx.execute(query).fetchone())
+        return (0, audit.START), last
+
+    async def aclose(self) -> None:
+        """Write what is queued and close the file."""
+        self._closing.set()
+        self._bell.wake()
+        await asyncio.to_thread(self._writer.stop)
+        await asyncio.to_thread(self._ear.join)
+
+    def _after(self, tx: Transaction) -> Settled:
+        """Tell everybody who has to hear of a group that is now durable."""
+        if tx.remembered:
+            self._teach(tx.connection)
+        if tx.closed or tx.opened or tx.remembered:
+            self._bell.ring([request.id for request in tx.closed])
+        return self._waiters.take(tx.closed)
+
+    def _teach(self, connection: sqlite3.Connection) -> None:
+        # The version first: a list that is newer than its number is told twice, an older one never.
+        version = connection.execute("SELECT remembered_version FROM facts").fetchone()[0]
+        if version > self._learners.version:
+            rows = connection.execute("SELECT packed FROM remembered ORDER BY id").fetchall()
+            self._learners.teach(version, [unpack_remembered(row[0]) for row in rows])
+
+    def _listen(self) -> None:
+        """Look at the rows whenever the bell rings and, in case a ring was lost, about once a second."""
+        seen = -1
+        while not self._closing.is_set():
+            rung = self._bell.hear(_POLL_SECONDS)
+            try:
+                version = self._reader.execute("PRAGMA data_version").fetchone()[0]
+                if version != seen:
+                    self._look(rung or self._waiters.ids())
+                    seen = version
+            except (sqlite3.Error, StoreError) as error:
+                _LOG.warning("the store %s could not be read, trying again: %s", self.path, error)
+        self._bell.close()
+        self._reader.close()
+
+    def _look(self, ids: Sequence[str]) -> None:
+        self._teach(self._reader)
+        waited = set(self._waiters.ids()).intersection(ids)
+        rows = [self._reader.execute(_GET, (each,)).fetchone() for each in waited]
+        requests = [unpack_request(row[0]) for row in rows if row is not None]
+        settle(self._waiters.take([each for each in requests if each.status != "open"]))
+
+
+_GET = "SELECT packed FROM requests WHERE id = ?"
+
+
+def _get(tx: Transaction, request_id: str) -> ApprovalRequest | None:
+    row = tx.execute(_GET, request_id).fetchone()
+    return None if row is None else unpack_request(row[0])
+
+
+def _known(tx: Transaction, request_id: str) -> ApprovalRequest:
+    request = _get(tx, request_id)
+    if request is None:
+        raise UnknownRequest(request_id)
+    return request
+
+
+def _find(tx: Transaction, session: str, call_id: str) -> ApprovalRequest | None:
+    row = tx.execute("SELECT packed FROM requests WHERE session = ? AND call_id = ?", session, call_id).fetchone()
+    return None if row is None else unpack_request(row[0])
+
+
+def _update(tx: Transaction, request: ApprovalRequest) -> None:
+    packed = pack_request(request)
+    tx.execute("UPDATE requests SET status = ?, packed = ? WHERE id = ?", request.status, packed, request.id)
+
+
+def _remember(tx: Transaction, added: Sequence[Remembered]) -> None:
+    for each in added:
+        tx.execute("INSERT OR REPLACE INTO remembered VALUES (?, ?)", each.id, pack_remembered(each))
+        tx.remembered = True
+
+
+def _forget(tx: Transaction, dropped: Sequence[str]) -> None:
+    for each in dropped:
+        tx.execute("DELETE FROM remembered WHERE id = ?", each)
+        tx.remembered = True

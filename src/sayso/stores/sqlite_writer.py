@@ -1,0 +1,208 @@
+"""The one thread that touches a SQLite store: it writes in groups, one commit for all that came in meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+import msgspec
+
+from sayso import audit
+from sayso.errors import StoreError, UnknownRequest
+from sayso.model import ApprovalRequest, AuditEntry, Step
+from sayso.stores.sqlite_file import connect, translated
+from sayso.stores.waiting import Settled, settle
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger("sayso")
+_LARGEST_GROUP = 500
+
+
+class Transaction:
+    """One group of changes: the connection, and what the group did that others must hear of."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Begin a group."""
+        self.connection = connection
+        self.opened = False
+        self.closed: list[ApprovalRequest] = []
+        self.remembered = False
+        self._lines: list[tuple[int, bytes, str]] = []
+        self._end: tuple[int, str] | None = None
+
+    def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
+        """Run one statement."""
+        return self.connection.execute(statement, values)
+
+    def step(self, request: ApprovalRequest, step: Step, at: float) -> None:
+        """Audit a step of a request."""
+        self.record(audit.of_request(request, step, at))
+
+    def record(self, entry: AuditEntry) -> None:
+        """Seal an entry behind the last one."""
+        last, previous = self._end or self._read_end()
+        line = audit.body(entry)
+        sealed = audit.seal(previous, last + 1, line)
+        self._lines.append((last + 1, line, sealed))
+        self._end = (last + 1, sealed)
+
+    def _read_end(self) -> tuple[int, str]:
+        return self.execute("SELECT chain_number, chain_hash FROM facts").fetchone()
+
+    def write_down(self) -> None:
+        """Write the sealed lines and where the chain now ends."""
+        if self._end is not None and self._lines:
+            self.connection.executemany("INSERT INTO audit VALUES (?, ?, ?)", self._lines)
+            self.execute("UPDATE facts SET chain_number = ?, chain_hash = ?", *self._end)
+        if self.remembered:
+            self.execute("UPDATE facts SET remembered_version = remembered_version + 1")
+
+
+class _Job(msgspec.Struct):
+    """Something to do inside a group; with a future, somebody waits for it."""
+
+    work: Callable[[Transaction], Any]
+    future: asyncio.Future[Any] | None = None
+
+
+class Writer:
+    """A queue and a thread. Jobs run in order; a group is durable before anybody hears of it."""
+
+    def __init__(self, path: Path, *, synchronous: str, after: Callable[[Transaction], Settled]) -> None:
+        """Open the file and start the thread."""
+        self._path = path
+        self._connection = connect(path, synchronous=synchronous)
+        self._after = after
+        self._queue: SimpleQueue[_Job | AuditEntry | None] = SimpleQueue()
+        self._owed: list[_Job | AuditEntry] = []
+        self._broken: StoreError | None = None
+        self._process = os.getpid()
+        self._thread = threading.Thread(target=self._serve, name="sayso-sqlite", daemon=True)
+        self._thread.start()
+        atexit.register(self.stop)
+
+    async def do(self, work: Callable[[Transaction], T]) -> T:
+        """Run this in the next group and return its result once that is durable."""
+        self._check_process()
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue.put(_Job(work, future))
+        return await future
+
+    def later(self, work: Callable[[Transaction], object] | AuditEntry) -> None:
+        """Queue this; if the store cannot be written, the next caller is told."""
+        self._check_process()
+        if self._broken is not None:
+            self._queue.put(_Job(_nothing))  # have another try at what is owed
+            raise self._broken
+        self._queue.put(work if isinstance(work, AuditEntry) else _Job(work))
+
+    @property
+    def backlog(self) -> int:
+        """How much waits in the queue."""
+        return self._queue.qsize() + len(self._owed)
+
+    def stop(self) -> None:
+        """Write what is queued, then end the thread and close the file."""
+        atexit.unregister(self.stop)
+        if self._process == os.getpid() and self._thread.is_alive():
+            self._queue.put(None)
+            self._thread.join()
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            raise StoreError(f"the store {self._path} was opened before a fork; open it again in the child process")
+        if not self._thread.is_alive():
+            raise StoreError(f"the store {self._path} is closed")
+
+    def _serve(self) -> None:
+        while True:
+            group, last = self._gather()
+            if group or self._owed:
+                self._commit(group)
+            if last:
+                break
+        if self._broken is not None:
+            _LOG.critical("%d entries could not be written: %s", len(self._owed), self._broken)
+        self._connection.close()
+
+    def _gather(self) -> tuple[list[_Job | AuditEntry], bool]:
+        """Wait for one item and take what else is there."""
+        group: list[_Job | AuditEntry] = []
+        item = self._queue.get()
+        while item is not None:
+            group.append(item)
+            if len(group) >= _LARGEST_GROUP:
+                return group, False
+            try:
+                item = self._queue.get_nowait()
+            except Empty:
+                return group, False
+        return group, True
+
+    def _commit(self, group: list[_Job | AuditEntry]) -> None:
+        group, self._owed = [*self._owed, *group], []
+        try:
+            settled = self._transact(group)
+        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, whatever it is
+            if len(group) > 1:
+                for item in group:  # one bad job must not take the others down
+                    self._commit_alone(item)
+            else:
+                self._fail(group[0], error)
+        else:
+            self._broken = None
+            settle(settled)
+
+    def _commit_alone(self, item: _Job | AuditEntry) -> None:
+        owed, self._owed = self._owed, []
+        self._commit([item])
+        self._owed = [*owed, *self._owed]
+
+    def _fail(self, item: _Job | AuditEntry, error: Exception) -> None:
+        if isinstance(item, _Job) and item.future is not None:
+            settle([(item.future, error)])
+            return
+        # Nobody waits for this one, so it is kept and tried again, and the store refuses work until it is written.
+        self._owed.append(item)
+        self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._path}: {error}")
+
+    def _transact(self, group: list[_Job | AuditEntry]) -> Settled:
+        with translated(self._path):
+            transaction = Transaction(self._connection)
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                settled = self._work(group, transaction)
+                transaction.write_down()
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            return settled + self._after(transaction)
+
+    def _work(self, group: list[_Job | AuditEntry], transaction: Transaction) -> Settled:
+        settled: Settled = []
+        for item in group:
+            if isinstance(item, AuditEntry):
+                transaction.record(item)
+                continue
+            try:
+                result = item.work(transaction)
+            except UnknownRequest as error:
+                result = error
+            if item.future is not None:
+                settled.append((item.future, result))
+        return settled
+
+
+def _nothing(_: Transaction) -> None:
+    pass

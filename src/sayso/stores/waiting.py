@@ -1,0 +1,76 @@
+"""Futures that wait for requests to close: of many event loops, woken from any thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sayso.model import ApprovalRequest
+
+Loop = asyncio.AbstractEventLoop
+Settled = list[tuple["asyncio.Future[Any]", Any]]
+
+
+class Waiters:
+    """Who waits for which request."""
+
+    def __init__(self) -> None:
+        """Begin with nobody waiting."""
+        self._lock = threading.Lock()
+        self._waiting: dict[str, list[asyncio.Future[ApprovalRequest]]] = {}
+
+    def add(self, request_id: str) -> asyncio.Future[ApprovalRequest]:
+        """Return a future of the running loop that ends when the request is closed."""
+        future: asyncio.Future[ApprovalRequest] = asyncio.get_running_loop().create_future()
+        with self._lock:
+            self._waiting.setdefault(request_id, []).append(future)
+        return future
+
+    def discard(self, request_id: str, future: asyncio.Future[ApprovalRequest]) -> None:
+        """Wait no longer."""
+        with self._lock:
+            waiting = self._waiting.get(request_id, [])
+            if future in waiting:
+                waiting.remove(future)
+            if not waiting:
+                self._waiting.pop(request_id, None)
+
+    def ids(self) -> list[str]:
+        """Return the requests that somebody waits for."""
+        with self._lock:
+            return list(self._waiting)
+
+    def take(self, closed: Iterable[ApprovalRequest]) -> Settled:
+        """Return the futures that these closed requests settle, and forget them."""
+        with self._lock:
+            return [(future, request) for request in closed for future in self._waiting.pop(request.id, ())]
+
+
+def settle(settled: Settled) -> None:
+    """Give every future its result on its own loop, with one wake-up per loop."""
+    here = asyncio._get_running_loop()  # noqa: SLF001 - the documented form raises, and threads come here without one
+    by_loop: defaultdict[Loop, Settled] = defaultdict(list)
+    for future, value in settled:
+        by_loop[future.get_loop()].append((future, value))
+    for loop, pairs in by_loop.items():
+        if loop is here:
+            _deliver(pairs)
+            continue
+        try:
+            loop.call_soon_threadsafe(_deliver, pairs)
+        except RuntimeError:
+            continue  # that loop is closed, and nobody waits on it any more
+
+
+def _deliver(pairs: Settled) -> None:
+    for future, value in pairs:
+        if future.done():
+            continue
+        if isinstance(value, BaseException):
+            future.set_exception(value)
+        else:
+            future.set_result(value)

@@ -1,0 +1,74 @@
+"""Records as bytes for the stores, and back; the first byte is the version of the form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from sayso.canonical import restore, storable
+from sayso.errors import CanonicalError, StoreError
+from sayso.model import ApprovalDecision, ApprovalRequest, Remembered
+
+_VERSION = b"\x01"
+_ENCODER = msgspec.msgpack.Encoder()
+_REQUEST = msgspec.msgpack.Decoder(ApprovalRequest, ext_hook=restore)
+_REMEMBERED = msgspec.msgpack.Decoder(Remembered, ext_hook=restore)
+
+T = TypeVar("T")
+
+
+def pack_request(request: ApprovalRequest) -> bytes:
+    """Write a request, exactly: its arguments come back with the types that they had."""
+    return _pack(
+        replace(
+            request,
+            args=storable(request.args),
+            payload=_maybe(request.payload),
+            metadata=_maybe(request.metadata),
+            decision=None if request.decision is None else _decision(request.decision),
+        )
+    )
+
+
+def unpack_request(data: bytes) -> ApprovalRequest:
+    """Read a request."""
+    return _unpack(data, _REQUEST)
+
+
+def pack_remembered(remembered: Remembered) -> bytes:
+    """Write a remembered decision."""
+    return _pack(replace(remembered, decision=_decision(remembered.decision)))
+
+
+def unpack_remembered(data: bytes) -> Remembered:
+    """Read a remembered decision."""
+    return _unpack(data, _REMEMBERED)
+
+
+def _decision(decision: ApprovalDecision) -> ApprovalDecision:
+    return replace(decision, override_args=_maybe(decision.override_args))
+
+
+def _maybe(values: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    return None if values is None else storable(values)
+
+
+def _pack(record: object) -> bytes:
+    try:
+        return _VERSION + _ENCODER.encode(record)
+    except UnicodeEncodeError as error:
+        raise CanonicalError(
+            "a text of the request contains half a character (a lone surrogate); nobody could be shown it"
+        ) from error
+
+
+def _unpack(data: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
+    if data[:1] != _VERSION:
+        raise StoreError(f"a stored record has the form {data[:1]!r}, which this sayso cannot read; upgrade sayso")
+    try:
+        return decoder.decode(data[1:])
+    except (msgspec.MsgspecError, KeyError, ValueError, TypeError) as error:
+        raise StoreError(f"a stored record cannot be read: {error}") from error

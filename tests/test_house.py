@@ -1,0 +1,240 @@
+"""The house rules that a reviewer would otherwise repeat, read off the syntax of the source and the tests."""
+
+import ast
+import io
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+SOURCE = TESTS.parent / "src" / "sayso"
+
+EMPTY_NAMES = {"utils", "helpers", "common", "misc", "base", "manager"}
+FILE_LIMIT = 300
+FUNCTION_LIMIT = 50
+DUPLICATE_LIMIT = 40
+
+# The only places that may catch every exception: (module, function) and the reason. Anywhere else a broad
+# handler could turn an error into a silent "yes". One that raises again what it caught needs no place here.
+BROAD_HANDLERS: dict[tuple[str, str], str] = {
+    ("sayso.asking", "Announcer._turn"): "a channel is other people's code; its error withdraws the question",
+    ("sayso.channels.callback", "_answer"): "what the host's function raises is handed to who waits for it",
+    ("sayso.journal", "Journal._tell"): "a hook is the host's code and no part of the decision",
+    ("sayso.policy.judges", "consult"): "a rule is the host's code; its error blocks the call",
+    ("sayso.stores.sqlite_writer", "Writer._commit"): "whoever waits for the group is told what went wrong",
+}
+
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, kw_only=True)
+class Function:
+    """A function or method, and where it is."""
+
+    file: Path
+    name: str
+    node: FUNCTION
+
+    @property
+    def place(self) -> str:
+        return f"{place(self.file, self.node)} {self.name}"
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.py"))
+
+
+@cache
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+
+
+def place(file: Path, node: ast.AST) -> str:
+    return f"{file.relative_to(TESTS.parent)}:{getattr(node, 'lineno', 1)}"
+
+
+def functions(file: Path) -> Iterator[Function]:
+    def inside(node: ast.AST, prefix: str) -> Iterator[Function]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, FUNCTION):
+                yield Function(file=file, name=f"{prefix}{child.name}", node=child)
+            named = isinstance(child, FUNCTION | ast.ClassDef)
+            yield from inside(child, f"{prefix}{child.name}." if named else prefix)
+
+    yield from inside(tree(file), "")
+
+
+def all_functions(folder: Path) -> Iterator[Function]:
+    return (function for file in files(folder) for function in functions(file))
+
+
+@cache
+def code_lines(file: Path) -> frozenset[int]:
+    """The numbers of the lines that hold code: no blank lines, comments or docstrings."""
+    silent = {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    }
+    tokens = tokenize.generate_tokens(io.StringIO(file.read_text(encoding="utf-8")).readline)
+    spoken = {line for token in tokens if token.type not in silent for line in range(token.start[0], token.end[0] + 1)}
+    return frozenset(spoken - docstring_lines(tree(file)))
+
+
+def docstring_lines(module: ast.Module) -> set[int]:
+    owners = (node for node in ast.walk(module) if isinstance(node, FUNCTION | ast.ClassDef | ast.Module))
+    docstrings = (owner.body[0] for owner in owners if ast.get_docstring(owner, clean=False) is not None)
+    return {line for node in docstrings for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+
+
+def length(function: Function) -> int:
+    last = function.node.end_lineno or function.node.lineno
+    return len(code_lines(function.file) & set(range(function.node.lineno, last + 1)))
+
+
+def calls_of(name: str, folder: Path) -> Iterator[str]:
+    for file in files(folder):
+        for node in ast.walk(tree(file)):
+            if isinstance(node, ast.Call) and last_name(node.func) == name:
+                yield place(file, node)
+
+
+def last_name(expression: ast.expr | None) -> str | None:
+    """`sleep` for both `sleep` and `time.sleep`."""
+    match expression:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return None
+
+
+def caught_names(handler: ast.ExceptHandler) -> set[str | None]:
+    """The exceptions that a handler catches; a bare `except:` catches `BaseException`."""
+    match handler.type:
+        case None:
+            return {"BaseException"}
+        case ast.Tuple(elts=types):
+            return {last_name(each) for each in types}
+        case single:
+            return {last_name(single)}
+
+
+def handlers(body: Iterable[ast.AST], function: str) -> Iterator[tuple[str, ast.ExceptHandler]]:
+    """Every exception handler with the name of the function round it; at the top of a module, `<module>`."""
+    for node in body:
+        if isinstance(node, ast.ExceptHandler):
+            yield function, node
+        named = isinstance(node, FUNCTION | ast.ClassDef)
+        inner = f"{function}.{node.name}".removeprefix("<module>.") if named else function
+        yield from handlers(ast.iter_child_nodes(node), inner)
+
+
+def passes_on(handler: ast.ExceptHandler) -> bool:
+    """Whether the handler only tidies up: it ends by raising what it caught."""
+    last = handler.body[-1]
+    return isinstance(last, ast.Raise) and last.exc is None
+
+
+def broad_handlers() -> Iterator[tuple[tuple[str, str], str]]:
+    """Each handler that catches everything and keeps it: its (module, function), and its place."""
+    for file in files(SOURCE):
+        module = ".".join(file.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
+        for function, handler in handlers([tree(file)], "<module>"):
+            if caught_names(handler) & {"Exception", "BaseException"} and not passes_on(handler):
+                yield (module, function), place(file, handler)
+
+
+def listed(offences: Iterable[str]) -> str:
+    return "".join(f"\n  {offence}" for offence in offences)
+
+
+def test_there_is_source_to_check() -> None:
+    assert files(SOURCE), f"no Python files under {SOURCE}: the rules below would pass for nothing"
+
+
+def test_every_module_is_named_for_what_it_holds() -> None:
+    offences = [place(file, tree(file)) for file in files(SOURCE) if {file.stem, file.parent.name} & EMPTY_NAMES]
+    assert not offences, f"name a module for what it holds, not {sorted(EMPTY_NAMES)}:{listed(offences)}"
+
+
+def test_no_file_is_longer_than_the_limit() -> None:
+    offences = [
+        f"{place(file, tree(file))} {len(code_lines(file))} code lines"
+        for file in files(SOURCE)
+        if len(code_lines(file)) > FILE_LIMIT
+    ]
+    assert not offences, f"split files over {FILE_LIMIT} code lines by purpose:{listed(offences)}"
+
+
+def test_no_function_is_longer_than_the_limit() -> None:
+    offences = [
+        f"{function.place} {length(function)} code lines"
+        for function in all_functions(SOURCE)
+        if length(function) > FUNCTION_LIMIT
+    ]
+    assert not offences, f"split functions over {FUNCTION_LIMIT} code lines:{listed(offences)}"
+
+
+def test_no_two_functions_have_the_same_body() -> None:
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for function in all_functions(SOURCE):
+        documented = ast.get_docstring(function.node) is not None
+        body = ast.Module(body=function.node.body[documented:], type_ignores=[])
+        if sum(1 for _ in ast.walk(body)) > DUPLICATE_LIMIT:
+            places[ast.dump(body)].append(function.place)
+    offences = [" = ".join(same) for same in places.values() if len(same) > 1]
+    assert not offences, f"keep one of each pair and call it from both places:{listed(offences)}"
+
+
+def test_the_source_never_asks_hasattr() -> None:
+    offences = list(calls_of("hasattr", SOURCE))
+    assert not offences, f"use isinstance or a protocol; a wrapper can answer hasattr wrongly:{listed(offences)}"
+
+
+def test_every_exception_is_caught_only_at_a_named_boundary() -> None:
+    offences = [f"{spot} in {boundary}" for boundary, spot in broad_handlers() if boundary not in BROAD_HANDLERS]
+    assert not offences, f"catch what you expect, or list the boundary in BROAD_HANDLERS:{listed(offences)}"
+
+
+def test_every_named_boundary_still_catches_everything() -> None:
+    unused = BROAD_HANDLERS.keys() - {boundary for boundary, _ in broad_handlers()}
+    assert not unused, f"remove from BROAD_HANDLERS what catches nothing broad any more: {sorted(unused)}"
+
+
+def test_sub_packages_export_nothing() -> None:
+    offences = [
+        place(file, node)
+        for file in SOURCE.rglob("*/__init__.py")
+        for node in tree(file).body[ast.get_docstring(tree(file)) is not None :]
+    ]
+    assert not offences, f"a sub-package holds only a docstring; public names are listed in sayso:{listed(offences)}"
+
+
+def test_no_test_sleeps() -> None:
+    offences = list(calls_of("sleep", TESTS))
+    assert not offences, f"wait for an event inside fail_after instead of sleeping:{listed(offences)}"
+
+
+@pytest.mark.parametrize("module", ["unittest", "mock", "pytest_mock"])
+def test_no_test_uses_a_mock(module: str) -> None:
+    offences = [place(file, node) for file in files(TESTS) for node in ast.walk(tree(file)) if module in imported(node)]
+    assert not offences, f"use the real thing or a double from sayso.testing:{listed(offences)}"
+
+
+def imported(node: ast.AST) -> set[str]:
+    """The top-level names of the packages that a statement imports."""
+    match node:
+        case ast.Import(names=names):
+            return {alias.name.partition(".")[0] for alias in names}
+        case ast.ImportFrom(module=str(module)):
+            return {module.partition(".")[0]}
+        case _:
+            return set()
