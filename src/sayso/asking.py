@@ -29,7 +29,7 @@ def question(call: ToolCall, verdict: Verdict, *, now: float, timeout: float | N
         payload=verdict.payload,
         presentation=verdict.presentation,
         metadata=verdict.metadata,
-        summary=verdict.description,
+        summary=_summary(verdict),
         tool_call_id=call.call_id,
         session=call.session,
         agent_path=call.agent_path,
@@ -42,6 +42,12 @@ def question(call: ToolCall, verdict: Verdict, *, now: float, timeout: float | N
         asked_at=now,
         expires_at=now + min(spans) if spans else None,
     )
+
+
+def _summary(verdict: Verdict) -> str | None:
+    """Return the short form that the tool itself gave, in the order that seed 000 looks for it."""
+    given = verdict.metadata or {}
+    return next((str(given[key]) for key in ("summary", "reason", "path") if given.get(key)), verdict.description)
 
 
 def _offered(call: ToolCall, verdict: Verdict) -> tuple[Scope, ...]:

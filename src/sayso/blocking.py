@@ -11,6 +11,8 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_FAREWELL_SECONDS = 5.0
+
 
 class _Home:
     """The loop that serves all synchronous callers of this process, started by the first of them."""
@@ -44,11 +46,21 @@ def run(function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwarg
             "a synchronous sayso call would stop the event loop that runs on this thread; "
             "await the async form, or call it from a worker thread (asyncio.to_thread)"
         )
-    future = asyncio.run_coroutine_threadsafe(function(*args, **kwargs), _HOME.loop())
+    over = threading.Event()
+
+    async def work() -> T:
+        try:
+            return await function(*args, **kwargs)
+        finally:
+            over.set()
+
+    future = asyncio.run_coroutine_threadsafe(work(), _HOME.loop())
     try:
         return future.result()
     except BaseException:
-        future.cancel()  # Ctrl-C here must also end the wait over there, which withdraws its question
+        # Ctrl-C here must also end the wait over there; give it the time to withdraw its question.
+        if future.cancel():
+            over.wait(_FAREWELL_SECONDS)
         raise
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from sayso.errors import ConfigurationError
-from sayso.ports import Store
+from sayso.ports import Channel, Hook, Store
 
 if TYPE_CHECKING:
     StoreLike = Store | str | os.PathLike[str]
+
+T = TypeVar("T")
 
 _FORMS = "'memory:', a file such as 'sayso.db', or 'sqlite:///sayso.db'"
 
@@ -46,3 +49,29 @@ def check_timeout(seconds: object, name: str) -> float | None:
     if seconds is None or (isinstance(seconds, (int, float)) and 0 < seconds < float("inf")):
         return seconds if seconds is None else float(seconds)
     raise ConfigurationError(f"{name} is {seconds!r}; use a positive number of seconds, or None to wait without limit")
+
+
+def check_kind(value: object, kind: type[T], name: str) -> T:
+    """Check that a setting is what it has to be."""
+    if isinstance(value, kind):
+        return value
+    article = "an" if kind.__name__[0] in "AEIOU" else "a"
+    raise ConfigurationError(f"{name} is {value!r}; pass {article} {kind.__name__}")
+
+
+def check_channels(channels: Iterable[object]) -> list[Channel]:
+    """Check that every channel can announce a request."""
+    given = list(channels)
+    for each in given:
+        if not isinstance(each, Channel) or isinstance(each, type):
+            raise ConfigurationError(f"{each!r} is not a channel; pass an object with `async def announce(request)`")
+    return cast("list[Channel]", given)
+
+
+def check_hooks(hooks: Iterable[object]) -> tuple[Hook, ...]:
+    """Check that every hook can be called."""
+    given = tuple(hooks)
+    for each in given:
+        if not callable(each):
+            raise ConfigurationError(f"{each!r} is not a hook; pass a function of one AuditEntry")
+    return cast("tuple[Hook, ...]", given)

@@ -27,8 +27,7 @@ from sayso.policy.tools import Policy, ToolRules
 if TYPE_CHECKING:
     from sayso.channels.callback import Callback
     from sayso.config import StoreLike
-    from sayso.journal import Hook
-    from sayso.ports import ApprovalUI, Channel, Clock
+    from sayso.ports import ApprovalUI, Channel, Clock, Hook
 
 T = TypeVar("T")
 
@@ -74,8 +73,10 @@ class ApprovalController:
         timeout = config.check_timeout(timeout, "timeout")
         callback = None if approval_callback is None else CallbackChannel(approval_callback, mode=self.mode)
         self._asks_async = callback is not None and callback.is_async
-        asked = [*channels, *([callback] if callback and self.mode != "defer" else [])]
-        self.policy = policy or Policy()
+        asked = config.check_channels([*channels, *([callback] if callback and self.mode != "defer" else [])])
+        self.policy = Policy() if policy is None else config.check_kind(policy, Policy, "policy")
+        if memory is not None:
+            config.check_kind(memory, ApprovalMemory, "memory")
         self.store = config.open_store(store)
         if self.mode == "interactive" and not asked and not self.store.shared:
             raise ConfigurationError(
@@ -84,7 +85,7 @@ class ApprovalController:
             )
         self.memory = memory if memory is not None else ApprovalMemory(store=self.store, session=session)
         self.session = session or self.memory.session
-        self._tie(asked, clock or SystemClock(), hooks, timeout, strict_audit=audit == "strict")
+        self._tie(asked, clock or SystemClock(), config.check_hooks(hooks), timeout, strict_audit=audit == "strict")
 
     def _tie(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self
 
 from sayso import audit
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from sayso.model import ApprovalRequest, Denied, Step, ToolCall, Verdict
-    from sayso.ports import Clock, Store
-
-Hook = Callable[[AuditEntry], None]
+    from sayso.ports import Clock, Hook, Store
 
 _LOG = logging.getLogger("sayso")
 _SHORT = 500

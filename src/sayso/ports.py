@@ -1,22 +1,20 @@
-"""What the controller needs from the outside: a store, channels and a clock. Three protocols, no code."""
+"""What the controller needs from the outside: a store, channels, a clock and hooks. Shapes, no code."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from sayso.model import AuditEntry
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
     from sayso.decide import Mode
-    from sayso.model import (
-        ApprovalDecision,
-        ApprovalRequest,
-        AuditEntry,
-        Remembered,
-        Result,
-        Status,
-    )
+    from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, Result, Status
+
+Hook = Callable[[AuditEntry], None]  # told of every step of every call, after it was decided
 
 
 class Clock(Protocol):

@@ -1,13 +1,29 @@
-"""The SQLite store keeps the contract, with two handles that are as far apart as two processes."""
+"""The SQLite store: the contract, with two handles that are as far apart as two processes, and what files can do."""
 
+import asyncio
 import contextlib
+import os
+import signal
 import sqlite3
+import stat
+import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
+import anyio
+import pytest
+
+from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall, audit
+from sayso.contract import a_memory, a_request
+from sayso.errors import ConfigurationError, StoreError
+from sayso.model import Approved, AuditEntry
 from sayso.ports import Store
 from sayso.stores.sqlite import SqliteStore
-from sayso.testing import StoreContract
+from sayso.testing import ScriptedChannel, StoreContract
+
+YES = ApprovalDecision(approved=True, who="ann")
 
 
 class TestSqliteStore(StoreContract):
@@ -17,8 +33,381 @@ class TestSqliteStore(StoreContract):
     @contextlib.contextmanager
     def held(self, folder: Path) -> Generator[None]:
         """Take the write lock, so that both handles wait for it with their operation in hand."""
-        holder = sqlite3.connect(folder / "sayso.db", isolation_level=None)
-        with contextlib.closing(holder):
-            holder.execute("BEGIN IMMEDIATE")
+        with write_lock(folder / "sayso.db"):
             yield
-            holder.execute("ROLLBACK")
+
+
+@contextlib.contextmanager
+def write_lock(file: Path) -> Generator[None]:
+    holder = sqlite3.connect(file, isolation_level=None)
+    with contextlib.closing(holder):
+        holder.execute("BEGIN IMMEDIATE")
+        yield
+        holder.execute("ROLLBACK")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "sayso.db"
+
+
+# What survives.
+
+
+@pytest.mark.proves("H16", "R17")
+async def test_what_was_acknowledged_is_there_after_the_store_is_opened_again(file: Path) -> None:
+    store = SqliteStore(file)
+    request, memory = a_request(args={"path": Path("x")}), a_memory()
+    await store.open(request)
+    await store.close(request.id, "approved", YES, now=1.0, remember=memory)
+    store.record(AuditEntry(at=2.0, step="allowed", call=ToolCall(tool="read")))
+    await store.aclose()
+    again = SqliteStore(file)
+    found = await again.get(request.id)
+    assert found is not None
+    assert (found.status, found.args, found.decision) == ("approved", {"path": Path("x")}, YES)
+    assert await audit.verify(again) == 3
+    await again.aclose()
+
+
+@pytest.mark.proves("H9", "H16")
+async def test_always_is_remembered_by_the_next_process_and_session_is_not(file: Path) -> None:
+    policy = Policy({"pay": "required"})
+
+    async def asked(*decisions: ApprovalDecision) -> int:
+        person = ScriptedChannel(*decisions)
+        controller = ApprovalController(policy=policy, channels=[person], store=file)
+        for amount in (1, 2):
+            await controller.settle(ToolCall(tool="pay", args={"amount": amount}))
+        await controller.aclose()
+        return len(person.asked)
+
+    forever, session = (ApprovalDecision(approved=True, remember=word) for word in ("always", "session"))
+    assert await asked(forever, session) == 2
+    assert await asked(session) == 1
+    assert await asked(session) == 1
+
+
+@pytest.mark.proves("H9")
+async def test_a_decision_revoked_in_one_process_is_forgotten_by_the_other(file: Path) -> None:
+    policy = Policy({"pay": "required"})
+    here = ApprovalController(policy=policy, store=file, channels=[ScriptedChannel(_always())])
+    there = ApprovalController(policy=policy, store=file, mode="defer")
+    call = ToolCall(tool="pay", args={"amount": 1})
+    await here.settle(call)
+    await until(lambda: bool(there.memory))
+    assert isinstance(await there.review(ToolCall(tool="pay", args={"amount": 1})), Approved)
+    here.memory.clear()
+    await until(lambda: not there.memory)
+    assert not isinstance(await there.review(ToolCall(tool="pay", args={"amount": 1})), Approved)
+    await here.aclose()
+    await there.aclose()
+
+
+def _always() -> ApprovalDecision:
+    return ApprovalDecision(approved=True, remember="always")
+
+
+async def until(true: Any) -> None:
+    with anyio.fail_after(10):
+        while not true():
+            await anyio.lowlevel.checkpoint()
+
+
+# Another process.
+
+
+ANSWERS = """
+import asyncio, sys
+from sayso import ApprovalController, ApprovalDecision
+
+async def main():
+    controller = ApprovalController(mode="defer", store=sys.argv[1])
+    for request in await controller.pending():
+        await controller.answer(request.id, ApprovalDecision(approved=True), who="the other process")
+    await controller.aclose()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.proves("R76")
+async def test_an_answer_from_another_process_wakes_the_waiting_call(file: Path) -> None:
+    controller = ApprovalController(policy=Policy(default="required"), store=file)
+    waiting = asyncio.ensure_future(controller.settle(ToolCall(tool="pay")))
+    while not await controller.pending():
+        await anyio.lowlevel.checkpoint()
+    await anyio.run_process([sys.executable, "-c", ANSWERS, str(file)])
+    with anyio.fail_after(10):
+        outcome = await waiting
+    assert isinstance(outcome, Approved)
+    assert outcome.reason == "approved by the other process"
+    await controller.aclose()
+
+
+async def test_without_a_doorbell_the_poll_still_wakes_the_waiting_call(file: Path) -> None:
+    file.with_name("sayso.db-bells").write_text("a file where the bells would hang")
+    one, two = SqliteStore(file), SqliteStore(file)
+    request = await one.open(a_request())
+    waiting = asyncio.ensure_future(one.closed(request.id))
+    await two.close(request.id, "approved", YES, now=1.0)
+    with anyio.fail_after(10):
+        assert (await waiting).status == "approved"
+    await one.aclose()
+    await two.aclose()
+
+
+async def test_a_doorbell_works_beside_a_database_with_a_very_long_path(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 40)
+    folder.mkdir()
+    one, two = SqliteStore(folder / "sayso.db"), SqliteStore(folder / "sayso.db")
+    assert len(list((folder / "sayso.db-bells").iterdir())) == 2
+    request = await one.open(a_request())
+    waiting = asyncio.ensure_future(one.closed(request.id))
+    await two.close(request.id, "denied", None, now=1.0)
+    with anyio.fail_after(10):
+        assert (await waiting).status == "denied"
+    await one.aclose()
+    await two.aclose()
+    assert not (folder / "sayso.db-bells").exists()
+
+
+async def test_a_bell_that_a_killed_process_left_behind_is_taken_down(file: Path) -> None:
+    script = (
+        "import sys\n"
+        "from sayso.stores.sqlite import SqliteStore\n"
+        "SqliteStore(sys.argv[1]); print('up', flush=True); input()\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", script, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        child.send_signal(signal.SIGKILL)
+    bells = file.with_name("sayso.db-bells")
+    assert len(list(bells.iterdir())) == 1
+    store = SqliteStore(file)
+    await store.open(a_request())
+    assert len(list(bells.iterdir())) == 1
+    await store.aclose()
+
+
+async def test_several_processes_write_one_unbroken_audit_and_lose_no_request(file: Path) -> None:
+    script = (
+        "import asyncio, sys\n"
+        "from sayso.contract import a_request\n"
+        "from sayso.stores.sqlite import SqliteStore\n"
+        "async def main():\n"
+        "    store = SqliteStore(sys.argv[1])\n"
+        "    await asyncio.gather(*[store.open(a_request()) for _ in range(50)])\n"
+        "    await store.aclose()\n"
+        "asyncio.run(main())\n"
+    )
+    async with anyio.create_task_group() as group:
+        for _ in range(4):
+            group.start_soon(anyio.run_process, [sys.executable, "-c", script, str(file)])
+    store = SqliteStore(file)
+    assert len(await store.pending()) == 200
+    assert await audit.verify(store) == 200
+    await store.aclose()
+
+
+def test_a_store_used_after_a_fork_says_so(file: Path) -> None:
+    script = (
+        "import asyncio, os, sys\n"
+        "from sayso.errors import StoreError\n"
+        "from sayso.stores.sqlite import SqliteStore\n"
+        "store = SqliteStore(sys.argv[1])\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    try: asyncio.run(store.pending())\n"
+        "    except StoreError as error: os._exit(0 if 'before a fork' in str(error) else 1)\n"
+        "    os._exit(2)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(file)], check=True, timeout=20)
+
+
+def test_what_is_queued_is_written_when_the_process_ends_without_closing(file: Path) -> None:
+    script = (
+        "import sys\n"
+        "from sayso import ApprovalController, guard\n"
+        "guarded = guard(lambda n: n, ApprovalController(mode='auto_deny', store=sys.argv[1]), name='read')\n"
+        "for n in range(100): guarded(n)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(file)], check=True, timeout=20)
+    assert sqlite3.connect(file).execute("SELECT count(*) FROM audit").fetchone() == (200,)
+
+
+# What can be wrong with a file.
+
+
+def test_a_new_file_is_private_to_its_owner(file: Path) -> None:
+    store = SqliteStore(file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    asyncio.run(store.aclose())
+
+
+def test_a_folder_that_does_not_exist_is_said(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"no/sayso\.db cannot be opened: No such file or directory; choose a file"):
+        SqliteStore(tmp_path / "no" / "sayso.db")
+
+
+def test_a_directory_in_place_of_the_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="unable to open database file; check the rights of the file and its folder"):
+        SqliteStore(tmp_path)
+
+
+@contextlib.contextmanager
+def as_ordinary_user(folder: Path) -> Generator[None]:
+    """Give up root for a moment, as nothing is read-only for root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for parent in [folder, *folder.parents]:
+        if parent.stat().st_uid == 0 and parent != Path("/") and "pytest" in str(parent):
+            parent.chmod(0o755)
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_a_read_only_folder_is_said(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    with as_ordinary_user(tmp_path), pytest.raises(StoreError, match="cannot be opened: Permission denied; choose"):
+        SqliteStore(tmp_path / "sayso.db")
+
+
+async def test_a_read_only_file_is_said_and_keeps_what_it_has(file: Path) -> None:
+    store = SqliteStore(file)
+    await store.open(a_request())
+    await store.aclose()
+    file.chmod(0o444)
+    file.parent.chmod(0o555)
+    with as_ordinary_user(file.parent), pytest.raises(StoreError, match=r"(cannot be written|unable to open|readonly)"):
+        SqliteStore(file)
+    file.parent.chmod(0o755)
+    file.chmod(0o600)
+    again = SqliteStore(file)
+    assert len(await again.pending()) == 1
+    await again.aclose()
+
+
+@pytest.mark.proves("H16")
+@pytest.mark.parametrize("content", [b"not a database at all, but long enough to look like one" * 20, b"x"])
+def test_a_file_that_is_no_database_is_said_and_left_untouched(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    with pytest.raises(StoreError, match=r"damaged or not a SQLite file.*left it untouched"):
+        SqliteStore(file)
+    assert file.read_bytes() == content
+
+
+@pytest.mark.proves("H16")
+async def test_a_file_damaged_in_the_middle_gives_a_clear_error_and_no_answer(file: Path) -> None:
+    store = SqliteStore(file)
+    for _ in range(50):
+        await store.open(a_request(args={"text": "x" * 500}))
+    await store.aclose()
+    data = bytearray(file.read_bytes())
+    data[4096:] = os.urandom(len(data) - 4096)
+    file.write_bytes(data)
+    with pytest.raises(StoreError, match=r"damaged|cannot be read"):
+        await read_everything(file)
+
+
+async def read_everything(file: Path) -> None:
+    store = SqliteStore(file)
+    try:
+        await store.pending()
+        await audit.verify(store)
+    finally:
+        await store.aclose()
+
+
+def test_a_database_of_another_program_is_said_and_left_untouched(file: Path) -> None:
+    with contextlib.closing(sqlite3.connect(file)) as other:
+        other.execute("CREATE TABLE recipes (name TEXT)")
+        other.commit()
+    before = file.read_bytes()
+    with pytest.raises(StoreError, match="a database of another program; choose another file"):
+        SqliteStore(file)
+    assert file.read_bytes() == before
+
+
+async def test_a_newer_form_is_said_and_left_untouched(file: Path) -> None:
+    await SqliteStore(file).aclose()
+    with contextlib.closing(sqlite3.connect(file)) as newer:
+        newer.execute("PRAGMA user_version = 99")
+        newer.commit()
+    with pytest.raises(StoreError, match=r"has the form 99 of a newer sayso.*upgrade sayso"):
+        SqliteStore(file)
+
+
+async def test_an_older_form_is_brought_up_to_date(file: Path) -> None:
+    """There is one form so far: an empty file is the form 0."""
+    file.touch()
+    store = SqliteStore(file)
+    await store.open(a_request())
+    assert sqlite3.connect(file).execute("PRAGMA user_version").fetchone() == (1,)
+    await store.aclose()
+
+
+@pytest.mark.proves("H16", "H5")
+async def test_a_full_disk_is_said_loses_nothing_acknowledged_and_lets_nothing_run(file: Path) -> None:
+    store = SqliteStore(file)
+    controller = ApprovalController(policy=Policy({"pay": "required"}), store=store, mode="defer")
+    kept = await store.open(a_request())
+    store._writer._connection.execute("PRAGMA max_page_count = 1")  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - SQLite's own full disk
+    big = {"text": "x" * 100_000}
+    with pytest.raises(StoreError, match="the disk is full; make room"):
+        await controller.review(ToolCall(tool="pay", args=big))
+    # An allowed call is only queued; once that could not be written, the next one is refused.
+    for _ in range(50):
+        await controller.review(ToolCall(tool="read", args=big))
+    with pytest.raises(StoreError, match="the disk is full"):
+        await store.flush()
+    with pytest.raises(StoreError, match="the disk is full"):
+        await controller.review(ToolCall(tool="read"))
+    store._writer._connection.execute("PRAGMA max_page_count = 1000000")  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    await store.flush()
+    await controller.review(ToolCall(tool="read"))
+    await store.aclose()
+    again = SqliteStore(file)
+    assert [request.id for request in await again.pending()] == [kept.id]
+    assert await audit.verify(again) == 1 + 50 + 1
+    await again.aclose()
+
+
+async def test_a_file_that_somebody_holds_for_too_long_is_said(file: Path) -> None:
+    store = SqliteStore(file)
+    store._writer._connection.execute("PRAGMA busy_timeout = 10")  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - not ten seconds
+    with write_lock(file), pytest.raises(StoreError, match="held by another process for too long"):
+        await store.open(a_request())
+    await store.open(a_request())
+    await store.aclose()
+
+
+async def test_a_closed_store_says_so(file: Path) -> None:
+    store = SqliteStore(file)
+    await store.aclose()
+    with pytest.raises(StoreError, match="is closed"):
+        await store.pending()
+
+
+def test_an_unknown_way_to_be_durable_is_refused(file: Path) -> None:
+    with pytest.raises(ConfigurationError, match="synchronous is 'OFF'; use 'FULL' or 'NORMAL'"):
+        SqliteStore(file, synchronous="OFF")  # type: ignore[arg-type]
+
+
+@pytest.mark.proves("H8")
+async def test_a_strict_audit_waits_until_the_entry_of_an_allowed_call_is_durable(file: Path) -> None:
+    controller = ApprovalController(mode="auto_deny", store=file, audit="strict")
+    seen: list[int] = []
+
+    async def look(args: dict[str, Any]) -> None:
+        seen.append(sqlite3.connect(file).execute("SELECT count(*) FROM audit").fetchone()[0])
+
+    await controller.run(ToolCall(tool="read"), look)
+    assert seen == [1]
+    await controller.aclose()

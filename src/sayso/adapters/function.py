@@ -165,16 +165,18 @@ class _Tool:
         args = {key: value for key, value in bound.arguments.items() if key not in self.hidden}
         return ToolCall(tool=self.name, args=args, session=controller.session, schema_hash=self.schema_hash)
 
-    def invoke(self, outcome: Approved, hidden: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the function's result
+    def invoke(self, outcome: Approved, passed: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the function's result
         """Call the function with the approved arguments, and with what nobody was shown."""
         given = thaw(outcome.args)
         unknown = [key for key in given if key not in self.signature.parameters or key in self.hidden]
         if unknown:
             raise TypeError(f"{self.name} has no argument {unknown[0]!r}; the edited arguments do not fit")
         bound = inspect.BoundArguments(self.signature, cast("Any", {}))
+        # Of the caller's own arguments only those that nobody was shown: an argument that was edited away is gone.
+        given |= {key: value for key, value in passed.items() if key in self.hidden}
         for key, parameter in self.signature.parameters.items():
-            if key in given or key in hidden:
-                bound.arguments[key] = given[key] if key in given else hidden[key]
+            if key in given:
+                bound.arguments[key] = given[key]
             elif parameter.default is parameter.empty and parameter.kind not in _VARIADIC:
                 raise TypeError(f"{self.name} needs the argument {key!r}; the edited arguments do not fit")
         bound.apply_defaults()

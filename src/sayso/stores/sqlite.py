@@ -15,7 +15,7 @@ from sayso import audit, decide
 from sayso.errors import ConfigurationError, StoreError, UnknownRequest
 from sayso.stores.doorbell import Doorbell
 from sayso.stores.learners import Learn, Learners
-from sayso.stores.sqlite_file import connect
+from sayso.stores.sqlite_file import connect, translated
 from sayso.stores.sqlite_writer import Transaction, Writer
 from sayso.stores.waiting import Settled, Waiters, settle
 from sayso.wire import pack_remembered, pack_request, unpack_remembered, unpack_request
@@ -53,8 +53,14 @@ class SqliteStore:
         self._learners = Learners()
         self._writer = Writer(self.path, synchronous=synchronous, after=self._after)
         self._bell = Doorbell(self.path)
-        self._reader = connect(self.path, synchronous=synchronous)
-        self._teach(self._reader)
+        try:
+            self._reader = connect(self.path, synchronous=synchronous)
+            with translated(self.path):
+                self._teach(self._reader)
+        except StoreError:
+            self._bell.close()
+            self._writer.stop()
+            raise
         self._closing = threading.Event()
         self._ear = threading.Thread(target=self._listen, name="sayso-doorbell", daemon=True)
         self._ear.start()

@@ -13,6 +13,7 @@ from sayso.errors import StoreError
 
 _APPLICATION = 0x5A150  # marks the file as ours
 _BUSY_MS = 10_000
+_SMALLEST = 512  # bytes: one page of the smallest kind
 
 
 def connect(path: Path, *, synchronous: str) -> sqlite3.Connection:
@@ -20,6 +21,7 @@ def connect(path: Path, *, synchronous: str) -> sqlite3.Connection:
     with translated(path):
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        _check_size(path)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
             _prepare(connection, path, synchronous)
@@ -27,6 +29,16 @@ def connect(path: Path, *, synchronous: str) -> sqlite3.Connection:
             connection.close()
             raise
     return connection
+
+
+def _check_size(path: Path) -> None:
+    """Refuse a file too short for a database, which SQLite would take for an empty one and overwrite.
+
+    By its size and not by its content: closing any handle on the file would drop the locks that this process's other
+    connections hold on it.
+    """
+    if 0 < path.stat().st_size < _SMALLEST:
+        raise sqlite3.DatabaseError("file is not a database")
 
 
 @contextlib.contextmanager

@@ -149,23 +149,24 @@ class Writer:
         return group, True
 
     def _commit(self, group: list[_Job | AuditEntry]) -> None:
-        group, self._owed = [*self._owed, *group], []
+        """Write a group after what is still owed from earlier ones."""
+        group, self._owed, self._broken = [*self._owed, *group], [], None
+        if not self._try(group):
+            for item in group:  # one bad job must not take down those before it, or those that do not need it
+                if self._broken is not None:
+                    self._fail(item, self._broken)  # what was queued later must not be durable earlier
+                else:
+                    self._try([item])
+
+    def _try(self, group: list[_Job | AuditEntry]) -> bool:
         try:
             settled = self._transact(group)
         except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, whatever it is
-            if len(group) > 1:
-                for item in group:  # one bad job must not take the others down
-                    self._commit_alone(item)
-            else:
+            if len(group) == 1:
                 self._fail(group[0], error)
-        else:
-            self._broken = None
-            settle(settled)
-
-    def _commit_alone(self, item: _Job | AuditEntry) -> None:
-        owed, self._owed = self._owed, []
-        self._commit([item])
-        self._owed = [*owed, *self._owed]
+            return len(group) == 1
+        settle(settled)
+        return True
 
     def _fail(self, item: _Job | AuditEntry, error: Exception) -> None:
         if isinstance(item, _Job) and item.future is not None:

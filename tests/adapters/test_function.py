@@ -1,0 +1,323 @@
+"""Guarding plain functions, sync and async, with no framework anywhere."""
+
+import asyncio
+import inspect
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sayso import (
+    ApprovalBlocked,
+    ApprovalController,
+    ApprovalDecision,
+    ApprovalDenied,
+    Policy,
+    ToolCall,
+    guard,
+    requires_approval,
+)
+from sayso.adapters.function import resume
+from sayso.errors import ApprovalPending
+from sayso.model import Pending
+from sayso.testing import Approver, ScriptedChannel
+
+YES = ApprovalDecision(approved=True)
+
+sent: list[tuple[Any, ...]] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_sent() -> None:
+    sent.clear()
+
+
+@requires_approval
+def send_email(to: str, subject: str, body: str = "") -> str:
+    """Send an email."""
+    sent.append((to, subject, body))
+    return f"Email sent to {to}"
+
+
+@requires_approval
+async def send_later(to: str) -> str:
+    sent.append((to,))
+    return f"queued for {to}"
+
+
+@pytest.mark.proves("R31", "R44")
+def test_a_marked_function_stays_directly_callable() -> None:
+    assert send_email("ann", "hi") == "Email sent to ann"
+    assert asyncio.run(send_later("ann")) == "queued for ann"
+    assert send_email.__doc__ == "Send an email."
+    assert inspect.iscoroutinefunction(send_later)
+    assert inspect.signature(send_email) == inspect.signature(inspect.unwrap(send_email))
+
+
+@pytest.mark.proves("R31", "R20")
+def test_under_a_controller_a_marked_function_asks_with_its_name_and_arguments(approver: Approver) -> None:
+    approver.approve("send_email")
+    assert send_email("ann", subject="hi") == "Email sent to ann"
+    request = approver.asked[0]
+    assert (request.tool_name, request.args) == ("send_email", {"to": "ann", "subject": "hi", "body": ""})
+
+
+@pytest.mark.proves("R31")
+async def test_an_async_marked_function_asks_too(approver: Approver) -> None:
+    approver.approve("send_later")
+    assert await send_later("ann") == "queued for ann"
+    assert approver.asked[0].args == {"to": "ann"}
+
+
+@pytest.mark.proves("R33", "C3")
+def test_a_refused_function_does_not_run_and_raises_a_permission_error_with_the_note(approver: Approver) -> None:
+    approver.deny(note="not on Sundays")
+    with pytest.raises(PermissionError, match="not on Sundays") as caught:
+        send_email("ann", "hi")
+    assert isinstance(caught.value, ApprovalDenied)
+    assert caught.value.note == "not on Sundays"
+    assert sent == []
+
+
+@pytest.mark.proves("R56", "H12")
+async def test_a_refusal_can_be_the_result_and_the_rest_of_the_batch_goes_on() -> None:
+    controller = ApprovalController(
+        channels=[ScriptedChannel(YES, ApprovalDecision(approved=False, note="not him"), YES)],
+        policy=Policy(default="required"),
+    )
+
+    async def pay(to: str) -> str:
+        sent.append((to,))
+        return f"paid {to}"
+
+    guarded = guard(pay, controller, on_denied="return")
+    results = [await guarded(to) for to in ("ann", "bob", "cem")]
+    assert results[0::2] == ["paid ann", "paid cem"]
+    assert "not him" in results[1]
+    assert "Not executed" in results[1]
+    assert sent == [("ann",), ("cem",)]
+
+
+@pytest.mark.proves("R11", "R64")
+def test_edited_arguments_run_and_those_that_do_not_fit_run_nothing(approver: Approver) -> None:
+    approver.approve(args={"to": "bob", "subject": "hi"})
+    assert send_email("ann", "hi", "secret") == "Email sent to bob"
+    assert sent == [("bob", "hi", "")]
+    approver.approve(args={"to": "bob", "subject": "hi", "bcc": "eve"})
+    with pytest.raises(TypeError, match="send_email has no argument 'bcc'"):
+        send_email("ann", "hi")
+    approver.approve(args={"to": "bob"})
+    with pytest.raises(TypeError, match="send_email needs the argument 'subject'"):
+        send_email("ann", "hi")
+    assert len(sent) == 1
+
+
+@pytest.mark.proves("R41", "R43", "R58")
+def test_any_function_can_be_guarded_by_configuration_alone() -> None:
+    def delete(path: str) -> str:
+        sent.append((path,))
+        return path
+
+    blocked = guard(delete, ApprovalController(mode="approve_all", policy=Policy({"delete": "blocked"})))
+    with pytest.raises(ApprovalBlocked):
+        blocked("a")
+    allowed = guard(delete, ApprovalController(mode="auto_deny", policy=Policy({"del*": "none"})))
+    assert allowed("b") == "b"
+    assert sent == [("b",)]
+
+
+@pytest.mark.proves("R43", "R44")
+def test_configuration_overrides_the_mark_in_both_directions() -> None:
+    lax = ApprovalController(mode="auto_deny", policy=Policy({"send_email": "none"}))
+    with lax.activated():
+        assert send_email("ann", "hi")
+    strict = ApprovalController(mode="approve_all", policy=Policy({"send_email": "deny"}))
+    with strict.activated(), pytest.raises(ApprovalBlocked):
+        send_email("ann", "hi")
+    assert len(sent) == 1
+
+
+@pytest.mark.proves("R49")
+def test_needs_approval_of_a_function_decides_by_its_arguments() -> None:
+    def big(args: dict[str, Any]) -> bool:
+        return args["amount"] > 100
+
+    @requires_approval(needs_approval=big)
+    def pay(amount: int) -> int:
+        return amount
+
+    with ApprovalController(mode="auto_deny").activated():
+        assert pay(100) == 100
+        with pytest.raises(ApprovalDenied):
+            pay(101)
+
+
+@pytest.mark.proves("R24", "R25")
+def test_payload_and_exclude_keys_size_what_is_remembered(approver: Approver) -> None:
+    @requires_approval(payload=["path"])
+    def write(path: str, content: str) -> str:
+        return content
+
+    @requires_approval(exclude_keys=["token"])
+    def fetch(url: str, token: str) -> str:
+        return token
+
+    approver.approve("write", remember="session")
+    approver.approve("fetch", remember="session")
+    assert [write("a", "1"), write("a", "2"), fetch("u", "t1"), fetch("u", "t2")] == ["1", "2", "t1", "t2"]
+    assert [request.payload for request in approver.asked] == [{"path": "a"}, {"url": "u"}]
+
+
+def test_a_parameter_that_the_function_does_not_have_is_said_at_once() -> None:
+    with pytest.raises(ValueError, match="write has no parameter 'pth'"):
+
+        @requires_approval(payload=["pth"])
+        def write(path: str) -> None:
+            raise NotImplementedError
+
+
+@pytest.mark.proves("H2")
+def test_unseen_parameters_and_self_are_passed_on_and_neither_shown_nor_bound(approver: Approver) -> None:
+    class Bank:
+        @requires_approval(unseen=["connection"])
+        def pay(self, connection: object, amount: int) -> tuple[object, int]:
+            return connection, amount
+
+    approver.approve("pay")
+    connection = object()
+    assert Bank().pay(connection, 5) == (connection, 5)
+    assert approver.asked[0].args == {"amount": 5}
+
+
+def test_variadic_positional_only_and_keyword_only_arguments_arrive_as_they_were(approver: Approver) -> None:
+    @requires_approval
+    def echo(a: int, /, b: int, *rest: int, c: int, **more: int) -> Any:
+        return a, b, rest, c, more
+
+    approver.approve()
+    assert echo(1, 2, 3, 4, c=5, d=6) == (1, 2, (3, 4), 5, {"d": 6})
+
+
+def test_the_function_gets_ordinary_containers_of_its_own(approver: Approver) -> None:
+    @requires_approval
+    def sort(items: list[int], options: dict[str, list[int]]) -> list[int]:
+        items.sort()
+        options["x"].append(1)
+        return items
+
+    approver.approve()
+    items = [2, 1]
+    assert sort(items, {"x": []}) == [1, 2]
+    assert items == [2, 1]
+
+
+@pytest.mark.proves("C14")
+async def test_a_marked_function_behind_another_edge_asks_once_and_what_it_calls_asks_again(
+    approver: Approver,
+) -> None:
+    @requires_approval
+    def inner(n: int) -> int:
+        return n
+
+    @requires_approval
+    def outer(n: int) -> int:
+        return inner(n) + (outer(0) if n else 0)
+
+    approver.approve("outer")
+    approver.approve("inner")
+    approver.approve("outer")
+    approver.approve("inner")
+
+    async def tool(args: dict[str, Any]) -> int:
+        return await asyncio.to_thread(outer, **args)
+
+    call = ToolCall(tool="outer", args={"n": 1})
+    assert await approver.controller.run(call, tool, inspect_rules(outer)) == 1
+    assert [request.tool_name for request in approver.asked] == ["outer", "inner", "outer", "inner"]
+
+
+def inspect_rules(function: Any) -> Any:
+    return function.__sayso__.rules
+
+
+@pytest.mark.proves("H5")
+def test_a_synchronous_guard_on_a_thread_with_a_loop_asks_nobody_and_runs_nothing() -> None:
+    controller = ApprovalController(channels=[ScriptedChannel(YES)])
+
+    async def main() -> None:
+        with controller.activated():
+            with pytest.raises(RuntimeError, match="worker thread"):
+                send_email("ann", "hi")
+            assert await asyncio.to_thread(send_email, "ann", "hi") == "Email sent to ann"
+
+    asyncio.run(main())
+    assert len(sent) == 1
+
+
+def test_a_synchronous_guard_needs_no_hop_for_what_the_policy_lets_run() -> None:
+    def where() -> str:
+        return threading.current_thread().name
+
+    async def main() -> None:
+        controller = ApprovalController(mode="auto_deny")
+        assert guard(where, controller)() == threading.current_thread().name
+
+    asyncio.run(main())
+
+
+# Defer and resume, as another process would.
+
+
+@pytest.mark.proves("R17", "H16")
+async def test_a_deferred_function_is_resumed_once_from_the_store_and_nothing_else_is(tmp_path: Path) -> None:
+    before = ApprovalController(mode="defer", store=tmp_path / "sayso.db")
+    with before.activated(), pytest.raises(ApprovalPending) as caught:
+        await send_later("ann")
+    await before.aclose()
+
+    after = ApprovalController(mode="defer", store=tmp_path / "sayso.db")
+    request_id = caught.value.request.id
+    with after.activated():
+        with pytest.raises(ApprovalPending):
+            await resume(send_later, request_id)
+        await after.answer(request_id, YES, who="bob")
+        with pytest.raises(ValueError, match="asks about 'send_later', not about 'send_email'"):
+            await resume(send_email, request_id)
+        assert await resume(send_later, request_id) == "queued for ann"
+        with pytest.raises(ApprovalDenied, match="already used"):
+            await resume(send_later, request_id)
+    assert sent == [("ann",)]
+    await after.aclose()
+
+
+async def test_a_function_whose_signature_changed_since_it_was_approved_does_not_run() -> None:
+    controller = ApprovalController(mode="defer")
+
+    def version(annotation: Any) -> Any:
+        def pay(amount: int) -> int:
+            raise NotImplementedError
+
+        pay.__annotations__["amount"] = annotation
+        return requires_approval(pay)
+
+    pending = await controller.review(
+        ToolCall(tool="pay", args={"amount": 5}, schema_hash=version("int").__sayso__.schema_hash),
+        inspect_rules(version("int")),
+    )
+    assert isinstance(pending, Pending)
+    await controller.answer(pending.request.id, YES)
+    with pytest.raises(ApprovalDenied, match="not the ones that were asked about"):
+        await resume(version("float"), pending.request.id, controller=controller)
+
+
+async def test_only_a_guarded_function_can_be_resumed_and_only_under_a_controller() -> None:
+    with pytest.raises(ValueError, match="is not guarded"):
+        await resume(print, "any")
+    with pytest.raises(ValueError, match="no controller is in context"):
+        await resume(send_later, "any")
+
+
+def test_a_wrong_way_to_say_no_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="on_denied is 'ignore'; use 'raise' or 'return'"):
+        guard(print, on_denied="ignore")  # type: ignore[arg-type]
