@@ -2,6 +2,8 @@
 
 from importlib import metadata
 
+from sphinx.highlighting import lexer_classes
+
 project = "sayso"
 author = "the sayso authors"
 copyright = "2026, the sayso authors"
@@ -16,3 +18,5 @@ html_theme = "furo"
 html_title = "sayso"
 html_show_sourcelink = False
 html_copy_source = False
+
+lexer_classes["mermaid"] = lexer_classes["none"]  # shown as its text: drawing it would need a script from elsewhere

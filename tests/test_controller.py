@@ -1,6 +1,7 @@
 """The controller: what runs, what is asked, what is refused; through its public surface."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -314,6 +315,19 @@ async def test_a_call_that_no_approval_can_be_bound_to_is_refused_and_not_asked(
     assert person.asked == []
 
 
+@pytest.mark.proves("H4")
+@pytest.mark.parametrize("where", ["payload", "metadata"])
+async def test_what_no_store_could_keep_is_refused_by_every_store(where: str, tmp_path: Path) -> None:
+    details: dict[str, Any] = {where: {"score": float("nan")}}
+    verdict = Verdict(approval="required", reason="r", **details)
+    for store in ("memory:", tmp_path / "sayso.db"):
+        controller = ApprovalController(mode="defer", store=store)
+        outcome = await controller.review(pay(), ToolRules(judge=lambda _: verdict))
+        assert isinstance(outcome, Denied)
+        assert f"{where}.score is nan" in outcome.reason
+        await controller.aclose()
+
+
 # Time.
 
 
@@ -467,6 +481,45 @@ async def test_a_channel_whose_request_was_answered_elsewhere_is_told_to_stop() 
         await stopped.wait()
 
 
+def test_an_answer_reaches_a_request_whose_channel_died_with_its_loop() -> None:
+    async def never(request: ApprovalRequest) -> ApprovalDecision:
+        await asyncio.Event().wait()
+        return YES
+
+    controller = ApprovalController(policy=ASKS, approval_callback=never)
+    pending = asyncio.run(_review(controller, pay()))
+    assert isinstance(pending, Pending)
+    assert asyncio.run(_answer(controller, pending.request.id)).status == "approved"
+
+
+async def _review(controller: ApprovalController, call: ToolCall) -> Approved | Denied | Pending:
+    return await controller.review(call)
+
+
+async def _answer(controller: ApprovalController, request_id: str) -> ApprovalRequest:
+    return await controller.answer(request_id, YES)
+
+
+async def test_one_failing_channel_does_not_take_the_question_from_the_others() -> None:
+    class Broken:
+        async def announce(self, request: ApprovalRequest) -> None:
+            raise OSError("no network")
+
+    asked = asyncio.Event()
+
+    class Slow:
+        async def announce(self, request: ApprovalRequest) -> ApprovalDecision:
+            await asked.wait()
+            return YES
+
+    controller = ApprovalController(policy=ASKS, channels=[Broken(), Slow()])
+    waiting = asyncio.ensure_future(controller.settle(pay()))
+    while not await controller.pending():
+        await anyio.lowlevel.checkpoint()
+    asked.set()
+    assert isinstance(await waiting, Approved)
+
+
 @pytest.mark.proves("R17")
 async def test_a_deferred_call_is_pending_and_the_same_edge_lets_it_run_later(till: Till) -> None:
     controller = ApprovalController(mode="defer", policy=ASKS)
@@ -536,7 +589,7 @@ async def test_once_per_session_asks_once_per_call_and_session() -> None:
 
 @pytest.mark.proves("R47")
 async def test_once_per_session_covers_the_whole_tool_only_if_the_rule_says_so() -> None:
-    person = ScriptedChannel(ApprovalDecision(approved=True, remember="session", scope="tool"))
+    person = ScriptedChannel(YES)
     policy = Policy({"pay": {"approval": "once_per_session", "scope": "tool"}})
     controller = ApprovalController(policy=policy, channels=[person])
     assert isinstance(await controller.settle(pay(1)), Approved)
@@ -610,6 +663,45 @@ async def test_the_longest_time_of_the_policy_ends_what_was_remembered_for_alway
     assert isinstance(await controller.settle(pay()), Approved)
     clock.advance(30 * 86400)
     assert isinstance(await controller.settle(pay()), Denied)
+
+
+@pytest.mark.proves("H9")
+async def test_the_longest_time_holds_whoever_answers(tmp_path: Path) -> None:
+    clock = FixedClock(now=100.0)
+    policy = Policy({"pay": "required"}, remember_max="1h")
+    here = ApprovalController(mode="defer", policy=policy, store=tmp_path / "sayso.db", clock=clock)
+    there = ApprovalController(mode="defer", store=tmp_path / "sayso.db", clock=clock)
+    pending = await here.review(pay())
+    assert isinstance(pending, Pending)
+    await there.answer(pending.request.id, ApprovalDecision(approved=True, remember="always"))
+    (remembered,) = there.memory.list()
+    assert remembered.expires_at == 3700.0
+    await here.aclose()
+    await there.aclose()
+
+
+@pytest.mark.proves("H9", "H2")
+async def test_an_edit_is_not_remembered_for_calls_with_other_arguments() -> None:
+    controller = ApprovalController(mode="defer")
+    verdict = Verdict(approval="required", reason="r", payload={"path": "a"})
+    call = ToolCall(tool="write", args={"path": "a", "content": "1"})
+    pending = await controller.review(call, ToolRules(judge=lambda _: verdict))
+    assert isinstance(pending, Pending)
+    edit = ApprovalDecision(approved=True, remember="session", override_args={"path": "a", "content": "2"})
+    with pytest.raises(ValueError, match="only for this exact call"):
+        await controller.answer(pending.request.id, edit)
+
+
+@pytest.mark.proves("H8", "H9")
+async def test_a_revocation_is_in_the_audit() -> None:
+    controller = ApprovalController(
+        policy=ASKS, channels=[ScriptedChannel(ApprovalDecision(approved=True, remember="always"))]
+    )
+    await controller.settle(pay())
+    controller.memory.revoke(controller.memory.list()[0].id, who="bob")
+    last = [entry async for entry in audit.entries(controller.store)][-1]
+    assert (last["step"], last["tool"]) == ("revoked", "pay")
+    assert "revoked by bob" in last["reason"]
 
 
 @pytest.mark.proves("C5", "H1")

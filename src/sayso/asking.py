@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
-from sayso.errors import CanonicalError
+from sayso.canonical import canonical, freeze
 from sayso.model import ApprovalDecision, ApprovalRequest, ToolCall, Verdict, new_id
 from sayso.policy import scopes
 
 if TYPE_CHECKING:
-    from sayso.model import Scope
     from sayso.ports import Channel
 
 _LOG = logging.getLogger("sayso")
 
 
-def question(call: ToolCall, verdict: Verdict, *, now: float, timeout: float | None) -> ApprovalRequest:
+def question(
+    call: ToolCall, verdict: Verdict, *, now: float, timeout: float | None, remember_max: float | None
+) -> ApprovalRequest:
     """Return the request to open for a call; raises `CanonicalError` if nothing can be bound to it."""
+    for name, values in (("payload", verdict.payload), ("metadata", verdict.metadata)):
+        if values is not None:
+            canonical(freeze(values), name)  # what no store could keep must not depend on which store there is
     spans = [span for span in (verdict.expires, timeout) if span is not None]
     return ApprovalRequest(
         id=new_id(),
@@ -38,7 +43,8 @@ def question(call: ToolCall, verdict: Verdict, *, now: float, timeout: float | N
         reason=verdict.reason,
         rule=verdict.rule,
         approval=verdict.approval,
-        scopes=_offered(call, verdict),
+        scopes=scopes.offered(call, verdict),
+        remember_max=remember_max,
         asked_at=now,
         expires_at=now + min(spans) if spans else None,
     )
@@ -48,13 +54,6 @@ def _summary(verdict: Verdict) -> str | None:
     """Return the short form that the tool itself gave, in the order that seed 000 looks for it."""
     given = verdict.metadata or {}
     return next((str(given[key]) for key in ("summary", "reason", "path") if given.get(key)), verdict.description)
-
-
-def _offered(call: ToolCall, verdict: Verdict) -> tuple[Scope, ...]:
-    try:
-        return scopes.offered(call, verdict)
-    except CanonicalError:
-        return ()  # a payload that cannot be canonicalised cannot be remembered; the call can still be asked about
 
 
 class Announcer:
@@ -78,11 +77,14 @@ class Announcer:
         turns = {asyncio.create_task(self._turn(channel, request)) for channel in self.channels}
         if turns:
             self._turns[request.id] = turns
+        for turn in turns:
+            turn.add_done_callback(lambda done: self._leave(request.id, done))
 
     def stop(self, request_id: str) -> None:
         """End the turns that still go on about a request that is closed."""
         for turn in self._turns.pop(request_id, ()):
-            turn.get_loop().call_soon_threadsafe(turn.cancel)
+            with contextlib.suppress(RuntimeError):  # its loop is closed, and so is its turn
+                turn.get_loop().call_soon_threadsafe(turn.cancel)
 
     async def _turn(self, channel: Channel, request: ApprovalRequest) -> None:
         try:
@@ -90,28 +92,27 @@ class Announcer:
         except Exception as error:  # noqa: BLE001 - a channel is other people's code; no error of it may approve
             await self._failed(channel, request, f"raised {type(error).__name__}: {error}")
             return
-        if decision is None:
-            self._leave(request.id)
-        elif isinstance(decision, ApprovalDecision):  # pyright: ignore[reportUnnecessaryIsInstance] - other people's code
+        if isinstance(decision, ApprovalDecision):
             await self._answered(channel, request, decision)
-        else:
+        elif decision is not None:  # pyright: ignore[reportUnnecessaryComparison] - other people's code
             await self._failed(channel, request, f"returned {decision!r} instead of an ApprovalDecision")
 
     async def _answered(self, channel: Channel, request: ApprovalRequest, decision: ApprovalDecision) -> None:
-        self._leave(request.id)
+        self._leave(request.id, asyncio.current_task())  # the answer ends all turns but this one
         try:
             await self._answer(request.id, decision)
         except (ValueError, PermissionError) as error:
             await self._failed(channel, request, f"gave an answer that cannot stand: {error}")
 
     async def _failed(self, channel: Channel, request: ApprovalRequest, problem: str) -> None:
-        self._leave(request.id)
+        self._leave(request.id, asyncio.current_task())
         _LOG.warning("%s %s", type(channel).__name__, problem)
         if not self._turns.get(request.id):
             await self._withdraw(request.id, f"the approval callback {problem}")
 
-    def _leave(self, request_id: str) -> None:
-        turns = self._turns.get(request_id, set())
-        turns.discard(asyncio.current_task())  # pyright: ignore[reportArgumentType] - always called in a task
-        if not turns:
-            self._turns.pop(request_id, None)
+    def _leave(self, request_id: str, turn: asyncio.Task[None] | None) -> None:
+        turns = self._turns.get(request_id)
+        if turns is not None and turn is not None:
+            turns.discard(turn)
+            if not turns:
+                self._turns.pop(request_id, None)

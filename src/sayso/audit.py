@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from sayso.errors import AuditError, CanonicalError
-from sayso.model import AuditEntry
+from sayso.model import AuditEntry, Denied
 
 if TYPE_CHECKING:
-    from sayso.model import ApprovalDecision, ApprovalRequest, Step
+    from sayso.model import ApprovalDecision, ApprovalRequest, Approved, Step, Verdict
     from sayso.ports import Store
 
 START = "0" * 64
@@ -81,6 +81,7 @@ def _text(value: str) -> str:
 
 def body(entry: AuditEntry) -> bytes:
     """Return the line that is written for an entry: JSON, without what is not known."""
+    outcome = entry.outcome
     facts: dict[str, Any] = {
         "at": entry.at,
         "step": entry.step,
@@ -88,10 +89,7 @@ def body(entry: AuditEntry) -> bytes:
         "call_id": _text(entry.call.call_id),
         "session": _text(entry.call.session),
         "agent_path": [_text(name) for name in entry.call.agent_path],
-        "request_id": entry.request_id,
-        "by": entry.by,
-        "cause": entry.cause,
-        "reason": entry.reason and _text(entry.reason),
+        "request_id": None if outcome is None else outcome.request_id,
         "seconds": entry.seconds,
         "result": redact(entry.result),
     }
@@ -102,28 +100,27 @@ def body(entry: AuditEntry) -> bytes:
 
 def _about(entry: AuditEntry) -> dict[str, Any]:
     facts: dict[str, Any] = {"args": redact(entry.call.args)}
-    verdict, request, remembered = entry.verdict, entry.request, entry.remembered
-    if verdict is not None:
-        facts |= {
-            "approval": verdict.approval,
-            "because": _text(verdict.reason),
-            "rule": str(verdict.rule or ""),
-        }
-    if request is not None:
-        facts |= {
-            "approval": request.approval,
-            "because": _text(request.reason),
-            "rule": str(request.rule or ""),
-        }
-        facts |= {"request_id": request.id, "digest": request.digest, **_answer(request.decision)}
-    else:
-        facts["digest"] = _digest(entry)
-    if remembered is not None:
-        facts |= {
-            "remembered_id": remembered.id,
-            "scope": _text(remembered.scope.label),
-            **_answer(remembered.decision),
-        }
+    if entry.verdict is not None:
+        facts |= _why(entry.verdict)
+    if entry.outcome is not None:
+        facts |= _what(entry.outcome)
+    if entry.request is None:
+        return facts | {"digest": _digest(entry)}
+    request = entry.request
+    return facts | _why(request) | {"request_id": request.id, "digest": request.digest} | _answer(request.decision)
+
+
+def _why(source: Verdict | ApprovalRequest) -> dict[str, Any]:
+    return {"approval": source.approval, "because": _text(source.reason), "rule": str(source.rule or "")}
+
+
+def _what(outcome: Approved | Denied) -> dict[str, Any]:
+    facts: dict[str, Any] = {"reason": _text(outcome.reason)}
+    if isinstance(outcome, Denied):
+        return facts | {"cause": outcome.cause, "note": outcome.note and _text(outcome.note)}
+    facts |= {"by": outcome.by, **_answer(outcome.decision)}
+    if outcome.remembered is not None:
+        facts |= {"remembered_id": outcome.remembered.id, "scope": _text(outcome.remembered.scope.label)}
     return facts
 
 

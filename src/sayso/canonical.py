@@ -93,7 +93,12 @@ def freeze(args: Mapping[str, Any]) -> FrozenDict:
     """Copy arguments, deeply, into containers that refuse to change."""
     if type(args) is FrozenDict:
         return args
-    return _freeze_dict(args, 0)
+    frozen = FrozenDict(args)  # first the copy, then the look: another thread may be changing the original
+    for key, value in frozen.items():
+        if type(value) not in _PLAIN_ATOMS or type(key) is not str:
+            return _freeze_dict(frozen, 0)
+    frozen.plain = True
+    return frozen
 
 
 def _freeze_dict(source: Mapping[Any, Any], depth: int) -> FrozenDict:
@@ -177,7 +182,7 @@ def _no_constant(name: str) -> Never:
     raise CanonicalError(f"the arguments contain {name}, which is not a number")
 
 
-def canonical(args: FrozenDict) -> bytes:
+def canonical(args: FrozenDict, name: str = "args") -> bytes:
     """Return the one byte string that stands for these arguments.
 
     Raises:
@@ -188,7 +193,7 @@ def canonical(args: FrozenDict) -> bytes:
             return _encode(args)
         except (OverflowError, UnicodeEncodeError):
             pass  # the slow walk below takes big integers and names a bad text
-    return _encode(_tagged(args, "args"))
+    return _encode(_tagged(args, name))
 
 
 def storable(args: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -14,18 +14,27 @@ _CONTROLLER: ContextVar[ApprovalController | None] = ContextVar("sayso_controlle
 _APPROVED: ContextVar[str | None] = ContextVar("sayso_approved", default=None)
 
 
+class _Everywhere:
+    """The controller of code that is under no other: threads and tasks that began elsewhere see it too."""
+
+    controller: ApprovalController | None = None
+
+
 def current_controller() -> ApprovalController | None:
     """Return the controller that the running code is under, if any."""
-    return _CONTROLLER.get()
+    return _CONTROLLER.get() or _Everywhere.controller
 
 
 @contextlib.contextmanager
-def under(controller: ApprovalController) -> Generator[None]:
+def under(controller: ApprovalController, *, everywhere: bool) -> Generator[None]:
     """Put the code inside under this controller."""
-    token = _CONTROLLER.set(controller)
+    token, before = _CONTROLLER.set(controller), _Everywhere.controller
+    if everywhere:
+        _Everywhere.controller = controller
     try:
         yield
     finally:
+        _Everywhere.controller = before
         _CONTROLLER.reset(token)
 
 
@@ -34,11 +43,19 @@ def approved_outside(tool: str) -> bool:
     return _APPROVED.get() == tool
 
 
-@contextlib.contextmanager
-def approved(tool: str | None) -> Generator[None]:
+class approved:  # noqa: N801 - reads as a statement: `with approved("pay"):`
     """Say which tool the code inside has been approved for; None takes that back, so that what it calls asks."""
-    token = _APPROVED.set(tool)
-    try:
-        yield
-    finally:
-        _APPROVED.reset(token)
+
+    __slots__ = ("_token", "_tool")
+
+    def __init__(self, tool: str | None) -> None:
+        """Name the tool."""
+        self._tool = tool
+
+    def __enter__(self) -> None:
+        """Begin."""
+        self._token = _APPROVED.set(self._tool)
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        _APPROVED.reset(self._token)

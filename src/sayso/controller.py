@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import anyio
@@ -17,7 +17,7 @@ from sayso.clock import SystemClock
 from sayso.decide import Mode, parse_mode
 from sayso.door import Door
 from sayso.edge import Edge
-from sayso.errors import ApprovalPending, ConfigurationError
+from sayso.errors import ApprovalPending, ConfigurationError, StoreError
 from sayso.journal import Journal, Running
 from sayso.memory import ApprovalMemory
 from sayso.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending, Rule, ToolCall, new_id
@@ -83,9 +83,10 @@ class ApprovalController:
                 "mode 'interactive' has nobody to ask: pass approval_callback=…, channels=[…] or a store that "
                 "others share, or choose the mode 'auto_deny', 'approve_all' or 'defer'"
             )
-        self.memory = memory if memory is not None else ApprovalMemory(store=self.store, session=session)
+        clock = clock or SystemClock()
+        self.memory = memory if memory is not None else ApprovalMemory(store=self.store, session=session, clock=clock)
         self.session = session or self.memory.session
-        self._tie(asked, clock or SystemClock(), config.check_hooks(hooks), timeout, strict_audit=audit == "strict")
+        self._tie(asked, clock, config.check_hooks(hooks), timeout, strict_audit=audit == "strict")
 
     def _tie(
         self,
@@ -125,15 +126,15 @@ class ApprovalController:
         """Say what is to happen if that needs no store, no person and no event loop; else None."""
         return self._edge.glance(self._of_session(call), own)
 
-    async def review(
+    def review(
         self, call: ToolCall, own: ToolRules | None = None, *, asked: bool = False
-    ) -> Approved | Denied | Pending:
+    ) -> Coroutine[Any, Any, Approved | Denied | Pending]:
         """Say what is to happen to a call: it may run now, it must not, or a person has to answer first.
 
         An `Approved` is used up by being returned: run the tool once, with its arguments. `asked` says that the
         caller was here before with this call, as a resumed run was; the store must confirm it.
         """
-        return await self._edge.review(self._of_session(call), own, asked=asked)
+        return self._edge.review(self._of_session(call), own, asked=asked)
 
     async def settle(self, call: ToolCall, own: ToolRules | None = None, *, asked: bool = False) -> Approved | Denied:
         """Review a call and, where a person has to answer, wait for that.
@@ -165,7 +166,10 @@ class ApprovalController:
         Raises:
             ApprovalError: the call must not run; the class tells why.
         """
-        outcome = await self.settle(call, own)
+        call = self._of_session(call)
+        outcome = self._edge.glance(call, own)  # most calls need no more than this
+        if outcome is None:
+            outcome = await self.settle(call, own)
         if isinstance(outcome, Denied):
             raise outcome.error(call.tool)
         with self.running(call, outcome) as running, context.approved(call.tool):
@@ -256,9 +260,13 @@ class ApprovalController:
     # The life of the controller.
 
     @contextlib.contextmanager
-    def activated(self) -> Generator[ApprovalController]:
-        """Put the code inside under this controller: functions marked with `@requires_approval` ask it."""
-        with context.under(self):
+    def activated(self, *, everywhere: bool = False) -> Generator[ApprovalController]:
+        """Put the code inside under this controller: functions marked with `@requires_approval` ask it.
+
+        That follows `await` and `asyncio.to_thread`, but no thread that was started plainly, and no task that began
+        before; `everywhere=True` covers these too, in the whole process.
+        """
+        with context.under(self, everywhere=everywhere):
             yield self
 
     async def flush(self) -> None:
@@ -269,6 +277,10 @@ class ApprovalController:
         """Write what is queued and close the store."""
         await self.store.aclose()
 
+    def close(self) -> None:
+        """Do what `aclose` does, for synchronous callers."""
+        blocking.run(self.aclose)
+
     def _of_session(self, call: ToolCall) -> ToolCall:
         return call if call.session else replace(call, session=self.session)
 
@@ -277,7 +289,7 @@ class ApprovalController:
             await self._door.wait(request, None)
         except BaseException:
             # Cancelled, or the store failed: nobody waits for this answer any more, so nobody should give it.
-            with anyio.move_on_after(_WITHDRAW_SECONDS, shield=True):
+            with anyio.move_on_after(_WITHDRAW_SECONDS, shield=True), contextlib.suppress(StoreError):
                 await self._door.withdraw(request.id, "the run that asked was cancelled")
             raise
 

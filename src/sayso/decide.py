@@ -105,15 +105,23 @@ def decide(
     verdict about the arguments that the answer put in place, and `asked` says that the caller claims to have been
     here before.
     """
-    if verdict.approval == "blocked":
-        return Denied(cause="blocked", reason=f"blocked by policy: {verdict.reason}")
-    if request is not None:
+    if request is not None and verdict.approval != "blocked":
         return _by_answer(call, request, digest, edited)
-    if verdict.approval == "none":
-        return Approved(args=call.args, by="policy", reason=verdict.reason)
+    said = by_verdict(call, verdict)
+    if said is not None:
+        return said
     if asked:
         return Denied(cause="forged", reason="nobody was ever asked about this call here, so nobody approved it")
     return _by_standing_orders(call, verdict, mode, remembered, edited)
+
+
+def by_verdict(call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
+    """Say what the rules alone settle; None if somebody has to be asked, or has been."""
+    if verdict.approval == "none":
+        return Approved(args=call.args, by="policy", reason=verdict.reason)
+    if verdict.approval == "blocked":
+        return Denied(cause="blocked", reason=f"blocked by policy: {verdict.reason}")
+    return None
 
 
 def _by_answer(
@@ -128,7 +136,7 @@ def _by_answer(
     if request.status != "approved":
         return _refusal(request, decision)
     if edited is not None and edited.approval == "blocked":
-        reason = f"the edited arguments are blocked by policy: {edited.reason}"
+        reason = f"the edited arguments are blocked: {edited.reason}"
         return Denied(cause="blocked", reason=reason, request_id=request.id)
     return Approved(
         args=call.args if decision.override_args is None else decision.override_args,
@@ -161,11 +169,11 @@ def _by_standing_orders(
         who = decision.who or "a person"
         return Denied(cause="refused", reason=f"refused by {who}, who had it remembered", note=decision.note)
     if mode == "auto_deny":
-        reason = "the mode auto_deny refuses every call that would have to be asked about"
+        reason = "refused by the mode auto_deny, because somebody would have to be asked"
         return Denied(cause="refused", reason=reason)
     if decision is not None and verdict.remember:
         if edited is not None and edited.approval == "blocked":
-            return Denied(cause="blocked", reason=f"the edited arguments are blocked by policy: {edited.reason}")
+            return Denied(cause="blocked", reason=f"the edited arguments are blocked: {edited.reason}")
         return Approved(
             args=call.args if decision.override_args is None else decision.override_args,
             by="memory",
@@ -174,5 +182,5 @@ def _by_standing_orders(
             decision=decision,
         )
     if mode == "approve_all":
-        return Approved(args=call.args, by="mode", reason="the mode approve_all approves what would be asked about")
+        return Approved(args=call.args, by="mode", reason="approved by the mode approve_all")
     return Ask()

@@ -52,7 +52,9 @@ class Door:
         now = self._clock.now()
         decision = replace(decision, who=who or decision.who, channel=channel or decision.channel, decided_at=now)
         if decision.approved and request.approval == "once_per_session" and decision.remember == "none":
-            decision = replace(decision, remember="session")
+            # What the owner wants asked once is remembered as broadly as the rule allows.
+            broadest = request.scopes[-1].kind if request.scopes else None
+            decision = replace(decision, remember="session", scope=broadest)
         await self._check_edited(request, decision)
         remembered = self._to_remember(request, decision, now)
         together = remembered if self._memory.belongs_to(self._store) else None
@@ -120,9 +122,7 @@ class Door:
         call.digest()  # what cannot be bound to an approval must not get one by being edited in
         verdict = await self._policy.deliberate(call)
         if verdict.approval == "blocked":
-            raise ApprovalBlocked(
-                call.tool, f"the edited arguments are blocked by policy: {verdict.reason}", cause="blocked"
-            )
+            raise ApprovalBlocked(call.tool, f"the edited arguments are blocked: {verdict.reason}", cause="blocked")
 
     def _to_remember(self, request: ApprovalRequest, decision: ApprovalDecision, now: float) -> Remembered | None:
         if decision.remember == "none":
@@ -130,7 +130,8 @@ class Door:
         if not request.scopes:
             _LOG.warning("the answer to %s is not remembered: its rule does not allow that", request.id)
             return None
-        return self._memory.build(request, decision, now=now, longest=self._policy.remember_max)
+        limits = [limit for limit in (request.remember_max, self._policy.remember_max) if limit is not None]
+        return self._memory.build(request, decision, now=now, longest=min(limits, default=None))
 
     async def _answer_alike(self, remembered: Remembered) -> None:
         """Give the same answer to what is open now and would not have been asked a moment later."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from sayso.asking import question
-from sayso.decide import decide, is_overdue
+from sayso.decide import by_verdict, decide, is_overdue
 from sayso.errors import CanonicalError
-from sayso.model import Approved, Ask, Denied, Pending
+from sayso.model import Approved, Ask, Denied, Pending, Verdict
 from sayso.policy import scopes
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sayso.door import Door
     from sayso.journal import Journal
     from sayso.memory import ApprovalMemory
-    from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, ToolCall, Verdict
+    from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, ToolCall
     from sayso.policy.tools import Policy, ToolRules
     from sayso.ports import Clock, Store
 
@@ -64,14 +64,19 @@ class Edge:
         verdict = self._policy.glance(call, own)
         if verdict is None:
             return None
+        outcome = by_verdict(call, verdict)
+        if outcome is None:
+            outcome = self._by_standing_orders(call, verdict)
+        if outcome is not None:
+            self._journal.decided(call, verdict, outcome)
+        return outcome
+
+    def _by_standing_orders(self, call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
         remembered = self._recall(call, verdict)
         if remembered and (remembered.uses_left is not None or remembered.decision.override_args is not None):
             return None
         outcome = decide(call=call, verdict=verdict, mode=self._mode, remembered=remembered)
-        if isinstance(outcome, Ask):
-            return None
-        self._journal.decided(call, verdict, outcome)
-        return outcome
+        return None if isinstance(outcome, Ask) else outcome
 
     async def review(self, call: ToolCall, own: ToolRules | None, *, asked: bool) -> Approved | Denied | Pending:
         """Say what is to happen; see `ApprovalController.review`."""
@@ -81,20 +86,22 @@ class Edge:
                 return outcome
         verdict = self._policy.glance(call, own) or await self._policy.deliberate(call, own)
         try:
-            return await self._review(call, verdict, asked=asked)
+            return await self._review(call, verdict, own, asked=asked)
         except CanonicalError as error:
             refusal = Denied(cause="blocked", reason=f"no approval can be bound to it: {error}")
             return await self._final(call, verdict, refusal)
 
-    async def _review(self, call: ToolCall, verdict: Verdict, *, asked: bool) -> Approved | Denied | Pending:
+    async def _review(
+        self, call: ToolCall, verdict: Verdict, own: ToolRules | None, *, asked: bool
+    ) -> Approved | Denied | Pending:
         known = asked or self._was_asked(call)
         request = await self._store.find(call.session, call.call_id) if known else None
-        outcome = await self._decide(call, verdict, request, asked=asked)
+        outcome = await self._decide(call, verdict, own, request, asked=asked)
         if isinstance(outcome, Approved) and outcome.remembered and outcome.remembered.uses_left is not None:
             outcome = outcome if await self._memory.spend(outcome.remembered) else Ask()
         if isinstance(outcome, Ask) and outcome.request is None:
             request = await self._ask(call, verdict)
-            outcome = await self._decide(call, verdict, request, asked=True)
+            outcome = await self._decide(call, verdict, own, request, asked=True)
         if isinstance(outcome, Ask):
             return Pending(request=outcome.request or await self._ask(call, verdict))
         if isinstance(outcome, Denied) and request is not None and request.status == "open":
@@ -103,7 +110,9 @@ class Edge:
 
     async def _ask(self, call: ToolCall, verdict: Verdict) -> ApprovalRequest:
         """Open the question, or find it open, or closed, under this call's id."""
-        new = question(call, verdict, now=self._clock.now(), timeout=self._timeout)
+        new = question(
+            call, verdict, now=self._clock.now(), timeout=self._timeout, remember_max=self._policy.remember_max
+        )
         request = await self._store.open(new)
         self._mark_asked(call)
         if request.id == new.id:
@@ -112,7 +121,13 @@ class Edge:
         return request
 
     async def _decide(
-        self, call: ToolCall, verdict: Verdict, request: ApprovalRequest | None, *, asked: bool
+        self,
+        call: ToolCall,
+        verdict: Verdict,
+        own: ToolRules | None,
+        request: ApprovalRequest | None,
+        *,
+        asked: bool,
     ) -> Approved | Denied | Ask:
         if request is not None and is_overdue(request, self._clock.now()):
             request = await self._door.expire(request)
@@ -124,15 +139,20 @@ class Edge:
             mode=self._mode,
             request=request,
             digest=call.digest() if request else "",
-            edited=await self._judge_edited(call, decision),
+            edited=await self._judge_edited(call, own, decision),
             remembered=remembered,
             asked=asked,
         )
 
-    async def _judge_edited(self, call: ToolCall, decision: ApprovalDecision | None) -> Verdict | None:
+    async def _judge_edited(
+        self, call: ToolCall, own: ToolRules | None, decision: ApprovalDecision | None
+    ) -> Verdict | None:
         if decision is None or decision.override_args is None:
             return None
-        return await self._policy.deliberate(replace(call, args=decision.override_args))
+        misfit = own.misfit(decision.override_args) if own and own.misfit else None
+        if misfit is not None:
+            return Verdict(approval="blocked", reason=misfit)
+        return await self._policy.deliberate(replace(call, args=decision.override_args), own)
 
     async def _final(self, call: ToolCall, verdict: Verdict, outcome: Approved | Denied) -> Approved | Denied:
         """Use up the approval and write down what is to happen, before it can."""
@@ -161,10 +181,10 @@ class Edge:
             keys = scopes.keys(call, verdict)
         except CanonicalError:
             return None
-        return self._memory.find(keys, session=call.session, now=self._clock.now())
+        return self._memory.find(keys, session=call.session, now=self._clock.now(), schema_hash=call.schema_hash)
 
     def _was_asked(self, call: ToolCall) -> bool:
-        return (call.session, call.call_id) in self._asked
+        return bool(self._asked) and (call.session, call.call_id) in self._asked
 
     def _mark_asked(self, call: ToolCall) -> None:
         """Know that there is a row, so that a refusal stands even if the rules are loosened."""

@@ -38,27 +38,8 @@ class Journal:
 
     def decided(self, call: ToolCall, verdict: Verdict, outcome: Approved | Denied) -> None:
         """Write down a decision that no request carries."""
-        if isinstance(outcome, Approved):
-            entry = AuditEntry(
-                at=self._clock.now(),
-                step="allowed",
-                call=call,
-                verdict=verdict,
-                by=outcome.by,
-                reason=outcome.reason,
-                remembered=outcome.remembered,
-            )
-        else:
-            entry = AuditEntry(
-                at=self._clock.now(),
-                step="stopped",
-                call=call,
-                request_id=outcome.request_id,
-                verdict=verdict,
-                cause=outcome.cause,
-                reason=outcome.reason,
-            )
-        self._write(entry)
+        step: Step = "allowed" if type(outcome) is Approved else "stopped"
+        self._write(AuditEntry(at=self._clock.now(), step=step, call=call, verdict=verdict, outcome=outcome))
 
     def moved(self, request: ApprovalRequest, step: Step) -> None:
         """Tell of a step that the store has written down together with the request."""
@@ -74,16 +55,10 @@ class Journal:
         try:
             if outcome.request_id is not None:
                 self._store.finish(outcome.request_id, step)
-            self._write(
-                AuditEntry(
-                    at=self._clock.now(),
-                    step=step,
-                    call=call,
-                    request_id=outcome.request_id,
-                    result=brief,
-                    seconds=seconds,
-                )
+            entry = AuditEntry(
+                at=self._clock.now(), step=step, call=call, outcome=outcome, result=brief, seconds=seconds
             )
+            self._write(entry)
         except StoreError as failure:
             # The tool has run: an error now would look as if it had not. The next call will be refused.
             _LOG.critical("the result of %r could not be written down: %s", call.tool, failure)

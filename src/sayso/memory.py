@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from msgspec.structs import replace
 
 from sayso import decide
+from sayso.clock import SystemClock
 from sayso.errors import CanonicalError
-from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, Scope, new_id
+from sayso.model import (
+    ApprovalDecision,
+    ApprovalRequest,
+    AuditEntry,
+    Denied,
+    Remembered,
+    Scope,
+    ToolCall,
+    new_id,
+)
 from sayso.policy import scopes
 
 if TYPE_CHECKING:
-    from sayso.ports import Store
+    from sayso.ports import Clock, Store
 
 _LOG = logging.getLogger("sayso")
 
@@ -28,8 +37,9 @@ class ApprovalMemory:
     every other process on that store.
     """
 
-    def __init__(self, *, store: Store | None = None, session: str | None = None) -> None:
+    def __init__(self, *, store: Store | None = None, session: str | None = None, clock: Clock | None = None) -> None:
         """Begin empty, or with what the store remembers."""
+        self._clock = clock or SystemClock()
         self.session = session or new_id()
         self._lock = threading.Lock()
         self._by_id: dict[str, Remembered] = {}
@@ -54,7 +64,8 @@ class ApprovalMemory:
             keys = scopes.request_keys(request)
         except CanonicalError:
             return None  # what cannot be canonicalised was never remembered
-        found = self.find(keys, session=request.session or self.session, now=time.time())
+        session = request.session or self.session
+        found = self.find(keys, session=session, now=self._clock.now(), schema_hash=request.schema_hash)
         return found.decision if found else None
 
     @overload
@@ -70,11 +81,11 @@ class ApprovalMemory:
         if decision.remember == "none":
             return
         try:
-            scope = scopes.call_scope(request.tool_name, request.args, request.payload, request.schema_hash)
+            scope = scopes.call_scope(request.tool_name, request.args, request.payload)
         except CanonicalError as error:
             _LOG.warning("not remembered: %s", error)
             return
-        self.add(self.build(replace(request, scopes=(scope,)), decision, now=time.time()))
+        self.add(self.build(replace(request, scopes=(scope,)), decision, now=self._clock.now()))
 
     def build(
         self,
@@ -101,34 +112,33 @@ class ApprovalMemory:
             remembered_at=now,
             expires_at=min(ends, default=None),
             uses_left=decision.uses,
+            schema_hash=request.schema_hash,
             request_id=request.id or None,
         )
 
-    def find(self, keys: Iterable[str], *, session: str, now: float) -> Remembered | None:
+    def find(self, keys: Iterable[str], *, session: str, now: float, schema_hash: str = "") -> Remembered | None:
         """Return the decision that stands for these keys: a no before a yes, then narrow before broad."""
-        found = [each for key in keys for each in self._by_key.get(key, ()) if each.covers(session, now)]
+        found = [each for key in keys for each in self._by_key.get(key, ()) if each.covers(session, now, schema_hash)]
         return next((each for each in found if not each.decision.approved), found[0] if found else None)
 
     def list(self) -> list[Remembered]:
         """Return everything that is remembered and not yet over, oldest first."""
-        now = time.time()
+        now = self._clock.now()
         kept = [each for each in self._by_id.values() if each.expires_at is None or now < each.expires_at]
         return sorted(kept, key=lambda each: each.remembered_at)
 
-    def revoke(self, remembered_id: str) -> bool:
+    def revoke(self, remembered_id: str, *, who: str | None = None) -> bool:
         """Forget one decision; false if it is not there."""
-        if remembered_id not in self._by_id:
-            return False
-        self._drop([remembered_id])
-        return True
+        return self._drop([remembered_id], f"revoked by {who or 'the host'}")
 
     def clear(self) -> None:
         """Forget everything."""
-        self._drop(list(self._by_id))
+        self._drop(list(self._by_id), "everything was cleared")
 
     def clear_session(self, session: str) -> None:
         """Forget what was remembered for this session."""
-        self._drop([each.id for each in list(self._by_id.values()) if each.session == session])
+        ids = [each.id for each in list(self._by_id.values()) if each.session == session]
+        self._drop(ids, "the session was cleared")
 
     def add(self, remembered: Remembered) -> None:
         """Remember this from now on."""
@@ -154,15 +164,17 @@ class ApprovalMemory:
         """Whether this memory is kept in that store."""
         return self._store is store
 
-    def _drop(self, ids: Sequence[str]) -> None:
+    def _drop(self, ids: Sequence[str], reason: str) -> bool:
         with self._lock:
-            for each in ids:
-                self._remove(each)
+            gone = [each for each in map(self._remove, ids) if each is not None]
             if self._store is not None:
                 # Until the store has forgotten them too, an older list of its must not bring them back.
                 self._dropped.update(ids)
-        if self._store is not None:
-            self._store.remember([], ids)
+        if self._store is not None and gone:
+            self._store.remember([], [each.id for each in gone])
+            for each in gone:
+                self._store.record(_revocation(each, reason, self._clock.now()))
+        return bool(gone)
 
     def _learn(self, known: Sequence[Remembered]) -> None:
         with self._lock:
@@ -178,17 +190,28 @@ class ApprovalMemory:
         self._by_id[remembered.id] = remembered
         self._by_key[key] = (*self._by_key.get(key, ()), remembered)
 
-    def _remove(self, remembered_id: str) -> None:
+    def _remove(self, remembered_id: str) -> Remembered | None:
         gone = self._by_id.pop(remembered_id, None)
         if gone is not None:
             key = gone.scope.key
             self._by_key[key] = tuple(each for each in self._by_key[key] if each.id != gone.id)
             if not self._by_key[key]:
                 del self._by_key[key]
+        return gone
+
+
+def _revocation(remembered: Remembered, reason: str, at: float) -> AuditEntry:
+    call = ToolCall(tool=remembered.tool, call_id="", session=remembered.session or "")
+    outcome = Denied(cause="refused", reason=f"{remembered.scope.label} is no longer remembered: {reason}")
+    return AuditEntry(at=at, step="revoked", call=call, outcome=outcome)
 
 
 def _chosen(request: ApprovalRequest, decision: ApprovalDecision) -> Scope:
     kind = decision.scope or "call"
+    if decision.override_args is not None and (kind != "call" or request.payload is not None):
+        raise ValueError(
+            "an edited answer can be remembered only for this exact call: it would replace other arguments"
+        )
     for scope in request.scopes:
         if scope.kind == kind:
             return scope

@@ -1,6 +1,7 @@
 """The records that travel through sayso: frozen, keyword-only, and free of any framework.
 
-They are msgspec structs, which cost a tenth of a frozen dataclass to build; the hot path builds several.
+They are msgspec structs, which cost a tenth of a frozen dataclass to build; the hot path builds several. Those that
+every call builds are kept out of the garbage collector's rounds (`gc=False`): nothing in them points back at them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Remember = Literal["none", "session", "always"]
 ScopeKind = Literal["call", "tool"]
 By = Literal["policy", "mode", "memory", "answer"]
 Result = Literal["returned", "raised"]
-Step = Status | Literal["allowed", "stopped", "asked", "claimed", "returned", "raised"]
+Step = Status | Literal["allowed", "stopped", "asked", "claimed", "returned", "raised", "revoked"]
 
 
 def new_id() -> str:
@@ -175,6 +176,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     rule: Rule | None = None
     approval: Approval = "required"
     scopes: tuple[Scope, ...] = ()
+    remember_max: float | None = None
     asked_at: float = 0.0
     expires_at: float | None = None
     status: Status = "open"
@@ -225,11 +227,16 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     remembered_at: float
     expires_at: float | None = None
     uses_left: int | None = None
+    schema_hash: str = ""
     request_id: str | None = None
 
-    def covers(self, session: str, now: float) -> bool:
-        """Whether this still stands for a call of that session at that time."""
-        return self.session in {None, session} and (self.expires_at is None or now < self.expires_at)
+    def covers(self, session: str, now: float, schema_hash: str = "") -> bool:
+        """Whether this still stands for a call of that session, at that time, of a tool with that schema."""
+        return (
+            self.session in {None, session}
+            and (self.expires_at is None or now < self.expires_at)
+            and (self.schema_hash == schema_hash or not self.schema_hash or not schema_hash)
+        )
 
 
 class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -240,7 +247,7 @@ class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
         raise TypeError(f"{type(self).__name__} has no truth value; use isinstance(outcome, Approved)")
 
 
-class Approved(_Outcome, frozen=True, kw_only=True):
+class Approved(_Outcome, frozen=True, kw_only=True, gc=False):
     """The call may run, once, with exactly these arguments."""
 
     args: Mapping[str, Any]
@@ -251,7 +258,7 @@ class Approved(_Outcome, frozen=True, kw_only=True):
     decision: ApprovalDecision | None = None
 
 
-class Denied(_Outcome, frozen=True, kw_only=True):
+class Denied(_Outcome, frozen=True, kw_only=True, gc=False):
     """The call must not run, and why."""
 
     cause: Cause
@@ -297,18 +304,14 @@ class Pending(_Outcome, frozen=True, kw_only=True):
     request: ApprovalRequest
 
 
-class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One step in the life of a call: what hooks are told and what the audit writes down."""
 
     at: float
     step: Step
     call: ToolCall
     request: ApprovalRequest | None = None
-    request_id: str | None = None
     verdict: Verdict | None = None
-    by: By | None = None
-    cause: Cause | None = None
-    reason: str | None = None
-    remembered: Remembered | None = None
+    outcome: Approved | Denied | None = None
     result: object = None
     seconds: float | None = None

@@ -121,7 +121,7 @@ def approver() -> Generator[Approver]:
     At the end of the test, a question that was not foreseen, or an answer that nobody asked for, fails the test.
     """
     scripted = Approver()
-    with scripted.controller.activated():
+    with scripted.controller.activated(everywhere=True):  # an async test may run in a task that began earlier
         yield scripted
     assert not scripted.unforeseen, f"nobody foresaw the question about {scripted.unforeseen[0].tool_name!r}"  # noqa: S101 - a test's assertion
     assert not scripted.unused, f"nobody asked for the answer {scripted.unused[0]!r}"  # noqa: S101 - a test's assertion

@@ -15,6 +15,7 @@ from sayso import (
     ApprovalDenied,
     Policy,
     ToolCall,
+    Verdict,
     guard,
     requires_approval,
 )
@@ -105,12 +106,28 @@ def test_edited_arguments_run_and_those_that_do_not_fit_run_nothing(approver: Ap
     assert send_email("ann", "hi", "secret") == "Email sent to bob"
     assert sent == [("bob", "hi", "")]
     approver.approve(args={"to": "bob", "subject": "hi", "bcc": "eve"})
-    with pytest.raises(TypeError, match="send_email has no argument 'bcc'"):
+    with pytest.raises(ApprovalBlocked, match="send_email has no argument 'bcc'"):
         send_email("ann", "hi")
     approver.approve(args={"to": "bob"})
-    with pytest.raises(TypeError, match="send_email needs the argument 'subject'"):
+    with pytest.raises(ApprovalBlocked, match="send_email needs the argument 'subject'"):
         send_email("ann", "hi")
     assert len(sent) == 1
+
+
+@pytest.mark.proves("H1", "R64")
+def test_an_edit_does_not_get_past_what_the_function_itself_blocks(approver: Approver) -> None:
+    def limit(call: ToolCall) -> Verdict | None:
+        return Verdict(approval="blocked", reason="over the limit") if call.args["amount"] > 10 else None
+
+    @requires_approval(needs_approval=limit)
+    def pay(amount: int) -> int:
+        sent.append((amount,))
+        return amount
+
+    approver.approve(args={"amount": 99})
+    with pytest.raises(ApprovalBlocked, match="over the limit"):
+        pay(1)
+    assert sent == []
 
 
 @pytest.mark.proves("R41", "R43", "R58")
@@ -167,6 +184,64 @@ def test_payload_and_exclude_keys_size_what_is_remembered(approver: Approver) ->
     approver.approve("fetch", remember="session")
     assert [write("a", "1"), write("a", "2"), fetch("u", "t1"), fetch("u", "t2")] == ["1", "2", "t1", "t2"]
     assert [request.payload for request in approver.asked] == [{"path": "a"}, {"url": "u"}]
+
+
+def test_guard_shows_its_description_and_remembers_by_its_payload() -> None:
+    person = ScriptedChannel(ApprovalDecision(approved=True, remember="session"))
+    controller = ApprovalController(policy=Policy(default="required"), channels=[person])
+
+    def write(path: str, content: str) -> str:
+        return content
+
+    guarded = guard(write, controller, payload=["path"], description="Write a file")
+    assert [guarded("a", "1"), guarded("a", "2")] == ["1", "2"]
+    assert [(request.description, request.payload) for request in person.asked] == [("Write a file", {"path": "a"})]
+
+
+@pytest.mark.proves("R32", "R24")
+def test_what_is_remembered_of_a_function_is_found_by_its_name_and_ends_with_its_signature(approver: Approver) -> None:
+    def version(annotation: str) -> Any:
+        def pay(amount: int) -> int:
+            return amount
+
+        pay.__annotations__["amount"] = annotation
+        return requires_approval(pay)
+
+    approver.approve(remember="session")
+    version("int")(5)
+    assert approver.controller.memory.lookup("pay", {"amount": 5}) is not None
+    version("int")(5)
+    approver.deny(note="it is another function now")
+    with pytest.raises(ApprovalDenied, match="another function"):
+        version("float")(5)
+
+
+def test_a_guarded_function_without_any_controller_does_not_run() -> None:
+    with pytest.raises(ValueError, match="no controller is in context; pass one to `guard`"):
+        guard(send_email.__wrapped__)("ann", "hi")  # type: ignore[attr-defined]
+    assert sent == []
+
+
+def test_a_controller_that_is_active_everywhere_guards_plain_threads_too() -> None:
+    controller = ApprovalController(mode="auto_deny")
+    refused: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            send_email("ann", "hi")
+        except ApprovalDenied as error:
+            refused.append(error)
+
+    def run_in_a_plain_thread() -> None:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
+    with controller.activated(everywhere=True):
+        run_in_a_plain_thread()
+    assert (len(refused), sent) == (1, [])
+    run_in_a_plain_thread()
+    assert len(sent) == 1
 
 
 def test_a_parameter_that_the_function_does_not_have_is_said_at_once() -> None:
@@ -316,6 +391,8 @@ async def test_only_a_guarded_function_can_be_resumed_and_only_under_a_controlle
         await resume(print, "any")
     with pytest.raises(ValueError, match="no controller is in context"):
         await resume(send_later, "any")
+    with pytest.raises(LookupError, match="no request has the id 'any'"):
+        await resume(send_later, "any", controller=ApprovalController(mode="defer"))
 
 
 def test_a_wrong_way_to_say_no_is_refused_at_once() -> None:

@@ -18,7 +18,7 @@ import pytest
 from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall, audit
 from sayso.contract import a_memory, a_request
 from sayso.errors import ConfigurationError, StoreError
-from sayso.model import Approved, AuditEntry
+from sayso.model import Approved, AuditEntry, Denied
 from sayso.ports import Store
 from sayso.stores.sqlite import SqliteStore
 from sayso.testing import ScriptedChannel, StoreContract
@@ -236,6 +236,23 @@ def test_what_is_queued_is_written_when_the_process_ends_without_closing(file: P
     )
     subprocess.run([sys.executable, "-c", script, str(file)], check=True, timeout=20)
     assert sqlite3.connect(file).execute("SELECT count(*) FROM audit").fetchone() == (200,)
+
+
+@pytest.mark.proves("H6")
+async def test_old_closed_requests_can_be_pruned_and_what_is_gone_cannot_be_replayed(file: Path) -> None:
+    store = SqliteStore(file)
+    controller = ApprovalController(mode="defer", policy=Policy(default="required"), store=store)
+    rows = [await store.open(a_request(call_id=f"c{n}", asked_at=float(n))) for n in range(3)]
+    for row in rows[:2]:
+        await store.close(row.id, "approved", YES, now=5.0)
+    await store.claim(rows[0].id, now=6.0)
+    assert await store.prune(before=10.0) == 1
+    assert [await store.get(row.id) is None for row in rows] == [True, False, False]
+    outcome = await controller.review(rows[0].call(), asked=True)
+    assert isinstance(outcome, Denied)
+    assert outcome.cause == "forged"
+    assert await audit.verify(store) > 0
+    await store.aclose()
 
 
 # What can be wrong with a file.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
@@ -13,7 +14,7 @@ import msgspec
 from sayso.canonical import thaw
 from sayso.context import approved, approved_outside, current_controller
 from sayso.controller import ApprovalController
-from sayso.errors import ConfigurationError
+from sayso.errors import ConfigurationError, UnknownRequest
 from sayso.model import Approved, Denied, Rule, ToolCall, Verdict
 from sayso.policy import judges
 from sayso.policy.tools import ToolRules
@@ -107,9 +108,10 @@ async def resume(
     if controller is None:
         raise ConfigurationError("no controller is in context; pass controller=…")
     request = await controller.store.get(request_id)
-    if request is None or request.tool_name != tool.name:
-        asked = "nothing" if request is None else repr(request.tool_name)
-        raise ConfigurationError(f"request {request_id!r} asks about {asked}, not about {tool.name!r}")
+    if request is None:
+        raise UnknownRequest(f"no request has the id {request_id!r}")
+    if request.tool_name != tool.name:
+        raise ConfigurationError(f"request {request_id!r} asks about {request.tool_name!r}, not about {tool.name!r}")
     call = msgspec.structs.replace(request.call(), schema_hash=tool.schema_hash)
     outcome = await controller.settle(call, tool.rules, asked=True)
     if isinstance(outcome, Denied):
@@ -146,10 +148,15 @@ class _Tool:
         self._description = description
         self.schema_hash = _schema_hash(self.signature, self.hidden)
         rule = Rule(source="function", key=self.name)
-        judge = None if needs_approval is None else judges.needs_approval(needs_approval, rule)
-        self.rules = ToolRules(judge=judge, mark=self._mark if mark else None) if mark or judge else None
+        self.rules = ToolRules(
+            judge=None if needs_approval is None else judges.needs_approval(needs_approval, rule),
+            mark=self.details if mark else None,
+            details=self.details,
+            misfit=self.misfit,
+        )
 
-    def _mark(self, call: ToolCall) -> Verdict:
+    def details(self, call: ToolCall) -> Verdict:
+        """Return what the mark says, and what the function has to say about any call of it."""
         payload = None if self._keys is None else {key: call.args[key] for key in self._keys if key in call.args}
         return Verdict(
             approval="required",
@@ -159,6 +166,17 @@ class _Tool:
             payload=payload,
         )
 
+    def misfit(self, args: Mapping[str, Any]) -> str | None:
+        """Say why these arguments are not ones of the function, if they are not."""
+        for key in args:
+            if key not in self.signature.parameters or key in self.hidden:
+                return f"{self.name} has no argument {key!r}"
+        for key, parameter in self.signature.parameters.items():
+            needed = parameter.default is parameter.empty and parameter.kind not in _VARIADIC
+            if needed and key not in args and key not in self.hidden:
+                return f"{self.name} needs the argument {key!r}"
+        return None
+
     def call(self, bound: inspect.BoundArguments, controller: ApprovalController) -> ToolCall:
         """Return the call that these arguments make, defaults included: what is shown is what runs."""
         bound.apply_defaults()
@@ -167,18 +185,10 @@ class _Tool:
 
     def invoke(self, outcome: Approved, passed: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the function's result
         """Call the function with the approved arguments, and with what nobody was shown."""
-        given = thaw(outcome.args)
-        unknown = [key for key in given if key not in self.signature.parameters or key in self.hidden]
-        if unknown:
-            raise TypeError(f"{self.name} has no argument {unknown[0]!r}; the edited arguments do not fit")
-        bound = inspect.BoundArguments(self.signature, cast("Any", {}))
         # Of the caller's own arguments only those that nobody was shown: an argument that was edited away is gone.
-        given |= {key: value for key, value in passed.items() if key in self.hidden}
-        for key, parameter in self.signature.parameters.items():
-            if key in given:
-                bound.arguments[key] = given[key]
-            elif parameter.default is parameter.empty and parameter.kind not in _VARIADIC:
-                raise TypeError(f"{self.name} needs the argument {key!r}; the edited arguments do not fit")
+        given = thaw(outcome.args) | {key: value for key, value in passed.items() if key in self.hidden}
+        names = [name for name in self.signature.parameters if name in given]
+        bound = inspect.BoundArguments(self.signature, OrderedDict((name, given[name]) for name in names))
         bound.apply_defaults()
         return self.function(*bound.args, **bound.kwargs)
 
@@ -198,6 +208,8 @@ def _guarded(
 
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[ApprovalController, Any] | None:
         asked = controller or current_controller()
+        if asked is None and not mark:
+            raise ConfigurationError(f"{tool.name} is guarded, but no controller is in context; pass one to `guard`")
         if asked is None or approved_outside(tool.name):
             return None
         return asked, tool.signature.bind(*args, **kwargs)

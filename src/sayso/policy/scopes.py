@@ -20,24 +20,22 @@ def offered(call: ToolCall, verdict: Verdict) -> tuple[Scope, ...]:
     """
     if not verdict.remember:
         return ()
-    narrow = call_scope(call.tool, call.args, verdict.payload, call.schema_hash)
+    narrow = call_scope(call.tool, call.args, verdict.payload)
     return (narrow, tool_scope(call.tool)) if verdict.scope == "tool" else (narrow,)
 
 
 def keys(call: ToolCall, verdict: Verdict) -> tuple[str, ...]:
     """Return the keys under which a decision about this call may have been remembered."""
-    narrow = call_key(call.tool, call.args if verdict.payload is None else verdict.payload, call.schema_hash)
-    return (narrow, tool_key(call.tool))
+    payload = call.args if verdict.payload is None else verdict.payload
+    return (call_key(call.tool, payload), tool_key(call.tool))
 
 
-def call_scope(
-    tool: str, args: Mapping[str, Any], payload: Mapping[str, Any] | None = None, schema_hash: str = ""
-) -> Scope:
+def call_scope(tool: str, args: Mapping[str, Any], payload: Mapping[str, Any] | None = None) -> Scope:
     """Return the scope of this exact call or, where the tool gave a payload, of all calls with that payload."""
     if payload is None:
-        return Scope(kind="call", key=call_key(tool, args, schema_hash), label=f"this exact call of {tool}")
+        return Scope(kind="call", key=call_key(tool, args), label=f"this exact call of {tool}")
     facts = ", ".join(f"{name}={value!r}" for name, value in payload.items())
-    return Scope(kind="call", key=call_key(tool, payload, schema_hash), label=f"calls of {tool} with {facts}")
+    return Scope(kind="call", key=call_key(tool, payload), label=f"calls of {tool} with {facts}")
 
 
 def tool_scope(tool: str) -> Scope:
@@ -48,12 +46,12 @@ def tool_scope(tool: str) -> Scope:
 def request_keys(request: ApprovalRequest) -> tuple[str, ...]:
     """Return the keys for a request, which a tool may have built by hand."""
     payload = request.args if request.payload is None else request.payload
-    return (call_key(request.tool_name, payload, request.schema_hash), tool_key(request.tool_name))
+    return (call_key(request.tool_name, payload), tool_key(request.tool_name))
 
 
-def call_key(tool: str, payload: Mapping[str, Any], schema_hash: str = "") -> str:
+def call_key(tool: str, payload: Mapping[str, Any]) -> str:
     """Return the key of a tool with these facts; raises `CanonicalError` for what cannot be remembered."""
-    return digest("sayso/remember/1", tool, schema_hash, args=freeze(payload))
+    return digest("sayso/remember/1", tool, args=freeze(payload))
 
 
 def tool_key(tool: str) -> str:

@@ -51,10 +51,16 @@ T = TypeVar("T")
 
 
 class ToolRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool brings along: its toolset's judge, and the mark of `@requires_approval` or its framework."""
+    """What a tool brings along.
+
+    `judge` is its toolset's say, `mark` that of `@requires_approval` or its framework; `details` gives a verdict of
+    which only description, payload and the like are used; `misfit` says why edited arguments do not fit the tool.
+    """
 
     judge: Judge | None = None
     mark: Judge | None = None
+    details: Callable[[ToolCall], Verdict] | None = None
+    misfit: Callable[[Mapping[str, Any]], str | None] | None = None
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +97,7 @@ class Policy:
             default: what happens to tools that nothing names.
             tool_configs: the name that seed 003 gives to `tools`.
             pre_approved: deprecated; use `{"approval": "none"}`.
-            needs_approval: a function asked about every call that `tools` says nothing about.
+            needs_approval: a function asked about every call; it decides where `tools` is silent, and may always block.
             remember: False lets no decision be remembered.
             remember_max: the longest time that a decision may be remembered.
         """
@@ -119,9 +125,13 @@ class Policy:
 
     def glance(self, call: ToolCall, own: ToolRules | None = None) -> Verdict | None:
         """Return the verdict if no function has to be asked for it: one dictionary read, once the name is known."""
-        if own is not None:
-            return None
-        return self._settled.get(call.tool) or self._settle(call.tool)
+        verdict = self._settled.get(call.tool) or self._settle(call.tool)
+        if own is None or verdict is None:
+            return verdict
+        # A mark alone changes nothing about what the owner lets run or blocks.
+        said = verdict is not self._default or own.mark is None
+        decided = own.judge is None and said and not verdict.asks
+        return verdict if decided else None
 
     async def deliberate(self, call: ToolCall, own: ToolRules | None = None) -> Verdict:
         """Return the verdict, asking every function that has a say."""
@@ -137,24 +147,15 @@ class Policy:
             verdict = judge if isinstance(judge, Verdict | None) else await judges.consult(judge, call, rule)
             if verdict is not None:
                 said.append(verdict)
-        return self._combine(said)
+        verdict = self._combine(said)
+        if not verdict.asks:
+            return verdict
+        return _with_details(verdict, [*said, *([brought.details(call)] if brought.details else [])])
 
     def _combine(self, said: list[Verdict]) -> Verdict:
-        """A block from anyone stands; else whoever comes first decides; else the default.
-
-        Whoever decides, the tool knows best what to show and what to remember it by.
-        """
+        """A block from anyone stands; else whoever comes first decides; else the default."""
         first = said[0] if said else self._default
-        verdict = next((each for each in said if each.approval == "blocked"), first)
-        if not verdict.asks or len(said) < 2:  # noqa: PLR2004 - nobody else to ask for details
-            return verdict
-        return replace(
-            verdict,
-            description=verdict.description or _first(each.description for each in said),
-            payload=_first(each.payload for each in said),
-            metadata=_first(each.metadata for each in said),
-            presentation=_first(each.presentation for each in said),
-        )
+        return next((each for each in said if each.approval == "blocked"), first)
 
     def _said_by_owner(self, tool: str) -> list[tuple[Judge | Verdict, Rule]]:
         found = self._index.matching(tool)
@@ -209,6 +210,17 @@ class _Index:
         return found if exact is None else [exact, *found]
 
 
+def _with_details(verdict: Verdict, said: list[Verdict]) -> Verdict:
+    """Whoever decides, the tool knows best what to show and what to remember its calls by."""
+    return replace(
+        verdict,
+        description=verdict.description or _first(each.description for each in said),
+        payload=_first(each.payload for each in said),
+        metadata=_first(each.metadata for each in said),
+        presentation=_first(each.presentation for each in said),
+    )
+
+
 def _first(values: Iterable[T | None]) -> T | None:
     return next((value for value in values if value is not None), None)
 
@@ -224,7 +236,7 @@ def _with_pre_approved(
         return entries
     if isinstance(pre_approved, str):
         reject(f"pre_approved is the text {pre_approved!r}; use a list of tool names")
-    # Level 4 is the caller of `Policy(…)`: this function, `Policy.__init__`, and the warning itself come before.
+    # The third level up is the caller of `Policy(…)`.
     warnings.warn(
         "pre_approved is deprecated; use tools={name: {'approval': 'none'}}", DeprecationWarning, stacklevel=3
     )

@@ -199,6 +199,14 @@ class SqliteStore:
         last = await self._writer.do(lambda tx: tx.execute(query).fetchone())
         return (0, audit.START), last
 
+    async def prune(self, before: float) -> int:
+        """Remove closed requests that were asked before that time, and return how many; the audit keeps everything.
+
+        What is gone cannot be replayed: a call that claims to have been asked about is then refused as forged.
+        """
+        query = "DELETE FROM requests WHERE asked_at < ? AND status NOT IN ('open', 'approved')"
+        return await self._writer.do(lambda tx: tx.execute(query, before).rowcount)
+
     async def aclose(self) -> None:
         """Write what is queued and close the file."""
         self._closing.set()
