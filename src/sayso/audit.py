@@ -1,43 +1,53 @@
-"""The audit: one line per step, secrets removed, each line sealed by a hash over itself and the line before."""
+"""The audit: one line per step, without secrets, each sealed by a hash over itself and the line before."""
 
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import AsyncIterator, Iterable, Mapping
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from sayso.errors import AuditError, CanonicalError
 from sayso.model import AuditEntry, Denied
+from sayso.redaction import redact, text
 
 if TYPE_CHECKING:
-    from sayso.model import ApprovalDecision, ApprovalRequest, Approved, Step, Verdict
+    from sayso.model import ApprovalDecision, ApprovalRequest, Approved, Step, ToolCall, Verdict
     from sayso.ports import Store
 
 START = "0" * 64
-REDACTED = "[redacted]"
-_LONGEST = 2000
 _PAGE = 1000
 
-_SECRET_KEY = re.compile(
-    r"passw|passphrase|secret|token|api[_-]?key|apikey|authorization|credential|private[_-]?key|cookie|session[_-]?key",
-    re.IGNORECASE,
-)
-_SECRET_TEXT = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    r"|\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}"
-    r"|\bgh[opsur]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}|\bglpat-[A-Za-z0-9_-]{16,}"
-    r"|\bxox[abposr]-[A-Za-z0-9-]{10,}"
-    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,}"
-    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
-    r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}"
-    r"|(?<=://)[^/\s:@]{1,256}:[^/\s@]{1,256}(?=@)"
-    r"|(?i:(?<=password=)|(?<=passwd=)|(?<=token=)|(?<=secret=)|(?<=api_key=)|(?<=apikey=))[^\s&\"']+",
-    re.DOTALL,
-)
+
+class _Line(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What is written of an entry: JSON, without what is not known."""
+
+    at: float
+    step: str
+    tool: str
+    call_id: str = ""
+    session: str = ""
+    agent_path: list[str] = []
+    request_id: str | None = None
+    args: Any = None
+    digest: str | None = None
+    approval: str | None = None
+    because: str | None = None
+    rule: str = ""
+    by: str | None = None
+    cause: str | None = None
+    reason: str | None = None
+    who: str | None = None
+    channel: str | None = None
+    note: str | None = None
+    remember: str = "none"
+    final_args: Any = None
+    decided_at: float | None = None
+    remembered_id: str | None = None
+    scope: str | None = None
+    result: Any = None
+    seconds: float | None = None
 
 
 def of_request(request: ApprovalRequest, step: Step, at: float) -> AuditEntry:
@@ -45,103 +55,74 @@ def of_request(request: ApprovalRequest, step: Step, at: float) -> AuditEntry:
     return AuditEntry(at=at, step=step, call=request.call(), request=request)
 
 
-def redact(value: object) -> Any:  # noqa: ANN401 - JSON of any shape
-    """Copy a value as JSON with secrets removed, long texts cut and foreign objects named, never called."""
-    if isinstance(value, str):
-        return _text(value)
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return value if -(2**63) <= value < 2**63 else hex(value)
-    if isinstance(value, float):
-        return value if abs(value) < float("inf") else repr(value)
-    if isinstance(value, Mapping):
-        entries = cast("Mapping[object, object]", value)
-        return {_text(str(key)): REDACTED if _is_secret(key) else redact(item) for key, item in entries.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [redact(item) for item in cast("Iterable[object]", value)]
-    if isinstance(value, PurePath) or type(value).__module__ in {"datetime", "uuid"}:
-        return _text(str(value))
-    if isinstance(value, bytes):
-        return f"<{len(value)} bytes, sha256 {hashlib.sha256(value).hexdigest()[:16]}>"
-    return f"<{type(value).__module__}.{type(value).__qualname__}>"
-
-
-def _is_secret(key: object) -> bool:
-    return _SECRET_KEY.search(str(key)) is not None
-
-
-def _text(value: str) -> str:
-    shown = value
-    if len(value) > _LONGEST:
-        digest = hashlib.sha256(value.encode(errors="surrogatepass")).hexdigest()[:16]
-        shown = f"{value[:_LONGEST]}… ({len(value)} characters, sha256 {digest})"
-    return _SECRET_TEXT.sub(REDACTED, shown).encode(errors="backslashreplace").decode()
-
-
 def body(entry: AuditEntry) -> bytes:
-    """Return the line that is written for an entry: JSON, without what is not known."""
-    outcome = entry.outcome
-    facts: dict[str, Any] = {
-        "at": entry.at,
-        "step": entry.step,
-        "tool": _text(entry.call.tool),
-        "call_id": _text(entry.call.call_id),
-        "session": _text(entry.call.session),
-        "agent_path": [_text(name) for name in entry.call.agent_path],
-        "request_id": None if outcome is None else outcome.request_id,
-        "seconds": entry.seconds,
-        "result": redact(entry.result),
-    }
-    if entry.step not in {"returned", "raised"}:
-        facts |= _about(entry)
-    return msgspec.json.encode({key: value for key, value in facts.items() if value not in (None, "", [])})
-
-
-def _about(entry: AuditEntry) -> dict[str, Any]:
-    facts: dict[str, Any] = {"args": redact(entry.call.args)}
-    if entry.verdict is not None:
-        facts |= _why(entry.verdict)
+    """Return the line that is written for an entry."""
+    call = entry.call
+    line = _Line(
+        at=entry.at,
+        step=entry.step,
+        tool=text(call.tool),
+        call_id=text(call.call_id),
+        session=text(call.session),
+        agent_path=[text(name) for name in call.agent_path],
+        seconds=entry.seconds,
+        result=redact(entry.result),
+    )
     if entry.outcome is not None:
-        facts |= _what(entry.outcome)
+        line.request_id = entry.outcome.request_id
+    if entry.step not in {"returned", "raised"}:
+        _describe(line, entry)
+    return msgspec.json.encode(line)
+
+
+def _describe(line: _Line, entry: AuditEntry) -> None:
+    line.args = redact(entry.call.args)
+    if entry.verdict is not None:
+        _tell_why(line, entry.verdict)
+    if entry.outcome is not None:
+        _tell_what(line, entry.outcome)
     if entry.request is None:
-        return facts | {"digest": _digest(entry)}
-    request = entry.request
-    return facts | _why(request) | {"request_id": request.id, "digest": request.digest} | _answer(request.decision)
+        line.digest = _digest(entry.call)
+    else:
+        _tell_why(line, entry.request)
+        _tell_answer(line, entry.request.decision)
+        line.request_id, line.digest = entry.request.id, entry.request.digest
 
 
-def _why(source: Verdict | ApprovalRequest) -> dict[str, Any]:
-    return {"approval": source.approval, "because": _text(source.reason), "rule": str(source.rule or "")}
+def _tell_why(line: _Line, source: Verdict | ApprovalRequest) -> None:
+    line.approval, line.because = source.approval, text(source.reason)
+    line.rule = text(str(source.rule)) if source.rule else ""
 
 
-def _what(outcome: Approved | Denied) -> dict[str, Any]:
-    facts: dict[str, Any] = {"reason": _text(outcome.reason)}
+def _tell_what(line: _Line, outcome: Approved | Denied) -> None:
+    line.reason = text(outcome.reason)
     if isinstance(outcome, Denied):
-        return facts | {"cause": outcome.cause, "note": outcome.note and _text(outcome.note)}
-    facts |= {"by": outcome.by, **_answer(outcome.decision)}
+        line.cause, line.note = outcome.cause, _maybe(outcome.note)
+        return
+    line.by = outcome.by
+    _tell_answer(line, outcome.decision)
     if outcome.remembered is not None:
-        facts |= {"remembered_id": outcome.remembered.id, "scope": _text(outcome.remembered.scope.label)}
-    return facts
+        line.remembered_id, line.scope = outcome.remembered.id, outcome.remembered.scope.kind
 
 
-def _digest(entry: AuditEntry) -> str:
-    try:
-        return entry.call.digest()
-    except CanonicalError as error:
-        return f"none: {_text(str(error))}"
-
-
-def _answer(decision: ApprovalDecision | None) -> dict[str, Any]:
+def _tell_answer(line: _Line, decision: ApprovalDecision | None) -> None:
     if decision is None:
-        return {}
-    return {
-        "who": decision.who and _text(decision.who),
-        "channel": decision.channel and _text(decision.channel),
-        "note": decision.note and _text(decision.note),
-        "remember": None if decision.remember == "none" else decision.remember,
-        "final_args": None if decision.override_args is None else redact(decision.override_args),
-        "decided_at": decision.decided_at,
-    }
+        return
+    line.who, line.channel, line.note = _maybe(decision.who), _maybe(decision.channel), _maybe(decision.note)
+    line.remember, line.decided_at = decision.remember, decision.decided_at
+    if decision.override_args is not None:
+        line.final_args = redact(decision.override_args)
+
+
+def _maybe(value: str | None) -> str | None:
+    return None if value is None else text(value)
+
+
+def _digest(call: ToolCall) -> str:
+    try:
+        return call.digest()
+    except CanonicalError as error:
+        return f"none: {text(str(error))}"
 
 
 def seal(previous: str, number: int, line: bytes) -> str:
@@ -167,6 +148,8 @@ async def verify(store: Store, *, known: tuple[int, str] | None = None) -> int:
     (number, previous), (last, last_hash) = await store.audit_ends()
     async for found, line, written in _lines(store):
         if number == last:
+            if (await store.audit_ends())[1] == (last, last_hash):
+                raise AuditError(f"audit entry {found} was put behind the end of the chain, which is entry {last}")
             break  # written after this check began
         number += 1
         if found != number:
@@ -176,7 +159,9 @@ async def verify(store: Store, *, known: tuple[int, str] | None = None) -> int:
         if known is not None and number == known[0] and written != known[1]:
             raise AuditError(f"audit entry {number} is not the one that was noted: the chain was rewritten")
         previous = written
-    if (number, previous) != (last, last_hash):
+    if number == last and previous != last_hash:
+        raise AuditError(f"audit entry {last} was changed: it is not the one that the chain ends with")
+    if number != last:
         raise AuditError(
             f"audit entry {number + 1} is missing: the chain should end with entry {last}, but ends with {number}"
         )

@@ -79,7 +79,7 @@ class FrozenList(list[Any]):
         return self
 
 
-class _FrozenSet(frozenset[Any]):
+class FrozenSet(frozenset[Any]):
     """A set in its frozen form; it remembers that the tool expects a set."""
 
     __slots__ = ()
@@ -135,7 +135,7 @@ def _freeze(value: Any, depth: int) -> tuple[Any, bool]:  # noqa: ANN401 - any v
     if kind is tuple:
         return tuple(_freeze(item, depth + 1)[0] for item in value), False
     if kind is set:
-        return _FrozenSet(value), False
+        return FrozenSet(value), False
     # Anything else stays as it is: an allowed call may use it, and `canonical` refuses it by name.
     return value, False
 
@@ -153,7 +153,7 @@ def _thaw(value: Any) -> Any:  # noqa: ANN401 - any value of any tool
         return [_thaw(item) for item in value]
     if kind is tuple:
         return tuple(_thaw(item) for item in value)
-    if kind is _FrozenSet:
+    if kind is FrozenSet:
         return set(value)
     return value
 
@@ -162,7 +162,9 @@ def parse_args(text: str) -> FrozenDict:
     """Read a model's JSON arguments strictly: one object, no duplicate key, no NaN."""
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except CanonicalError:
+        raise
+    except (ValueError, RecursionError) as error:  # bad JSON, or a number longer than Python reads
         raise CanonicalError(f"the arguments are not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise CanonicalError(f"the arguments must be a JSON object, not {type(value).__name__}")
@@ -229,7 +231,8 @@ def _tagged(value: Any, place: str) -> Any:  # noqa: ANN401 - any value of any t
 
 def _key(key: object, place: str) -> str:
     if type(key) is not str:
-        raise CanonicalError(f"{place} has the key {key!r}; only text keys can be bound to an approval")
+        shown = repr(key) if type(key) in _PLAIN_ATOMS else f"of the type {type(key).__qualname__}"
+        raise CanonicalError(f"{place} has the key {shown}; only text keys can be bound to an approval")
     return _text(key, f"a key of {place}")
 
 
@@ -291,6 +294,19 @@ def _same(value: object, _: str) -> object:
     return value
 
 
+def _moment(value: dt.datetime | dt.time) -> str:
+    # When the clocks go back, one hour happens twice; `fold` says which of the two is meant.
+    return f"{value.isoformat()}{'/1' if value.fold else ''}"
+
+
+def _read_moment(kind: type[dt.datetime | dt.time]) -> Callable[[bytes], object]:
+    def read(data: bytes) -> object:
+        text, _, fold = data.decode().partition("/")
+        return kind.fromisoformat(text).replace(fold=1 if fold else 0)
+
+    return read
+
+
 def _microseconds(value: dt.timedelta) -> str:
     return str(value // dt.timedelta(microseconds=1))
 
@@ -309,14 +325,14 @@ _TAGS: dict[type, Callable[[Any, str], object]] = {
     bytes: _same,
     type(None): _same,
     tuple: _tag_items(_TUPLE),
-    _FrozenSet: _tag_set(_SET),
+    FrozenSet: _tag_set(_SET),
     frozenset: _tag_set(_FROZENSET),
     type(Path()): _tag_text(_PATH, str),
     PurePosixPath: _tag_text(_PURE_POSIX, str),
     PureWindowsPath: _tag_text(_PURE_WINDOWS, str),
-    dt.datetime: _tag_text(_DATETIME, dt.datetime.isoformat),
+    dt.datetime: _tag_text(_DATETIME, _moment),
     dt.date: _tag_text(_DATE, dt.date.isoformat),
-    dt.time: _tag_text(_TIME, dt.time.isoformat),
+    dt.time: _tag_text(_TIME, _moment),
     dt.timedelta: _tag_text(_TIMEDELTA, _microseconds),
     uuid.UUID: _tag_text(_UUID, str),
 }
@@ -339,9 +355,9 @@ _READERS: dict[int, Callable[[bytes], object]] = {
     _PATH: _read_text(Path),
     _PURE_POSIX: _read_text(PurePosixPath),
     _PURE_WINDOWS: _read_text(PureWindowsPath),
-    _DATETIME: _read_text(dt.datetime.fromisoformat),
+    _DATETIME: _read_moment(dt.datetime),
     _DATE: _read_text(dt.date.fromisoformat),
-    _TIME: _read_text(dt.time.fromisoformat),
+    _TIME: _read_moment(dt.time),
     _TIMEDELTA: _read_text(lambda text: dt.timedelta(microseconds=int(text))),
     _UUID: _read_text(uuid.UUID),
 }

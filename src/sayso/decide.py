@@ -133,7 +133,7 @@ def _by_answer(
     if request.status == "open":
         return Ask(request=request)
     decision = request.decision or ApprovalDecision(approved=False)
-    if request.status != "approved":
+    if request.status != "approved" or not decision.approved:
         return _refusal(request, decision)
     if edited is not None and edited.approval == "blocked":
         reason = f"the edited arguments are blocked: {edited.reason}"

@@ -45,6 +45,7 @@ class ApprovalMemory:
         self._by_id: dict[str, Remembered] = {}
         self._by_key: dict[str, tuple[Remembered, ...]] = {}
         self._dropped: set[str] = set()
+        self._refusals: dict[str, Remembered] = {}
         self._store = store
         if store is not None:
             store.attach(self._learn)
@@ -59,8 +60,8 @@ class ApprovalMemory:
     def lookup(self, tool_name: str, args: Mapping[str, Any], /) -> ApprovalDecision | None: ...
     def lookup(self, what: ApprovalRequest | str, args: Mapping[str, Any] | None = None, /) -> ApprovalDecision | None:
         """Return the decision that stands for this request, or for this tool with these arguments."""
-        request = what if isinstance(what, ApprovalRequest) else ApprovalRequest(tool_name=what, args=args or {})
         try:
+            request = what if isinstance(what, ApprovalRequest) else ApprovalRequest(tool_name=what, args=args or {})
             keys = scopes.request_keys(request)
         except CanonicalError:
             return None  # what cannot be canonicalised was never remembered
@@ -74,13 +75,11 @@ class ApprovalMemory:
     def store(self, tool_name: str, args: Mapping[str, Any], decision: ApprovalDecision, /) -> None: ...
     def store(self, what: ApprovalRequest | str, *rest: Any) -> None:
         """Remember a decision, if it says that it is to be remembered."""
-        if isinstance(what, ApprovalRequest):
-            request, decision = what, rest[0]
-        else:
-            request, decision = ApprovalRequest(tool_name=what, args=rest[0]), rest[1]
+        decision: ApprovalDecision = rest[-1]
         if decision.remember == "none":
             return
         try:
+            request = what if isinstance(what, ApprovalRequest) else ApprovalRequest(tool_name=what, args=rest[0])
             scope = scopes.call_scope(request.tool_name, request.args, request.payload)
         except CanonicalError as error:
             _LOG.warning("not remembered: %s", error)
@@ -144,6 +143,10 @@ class ApprovalMemory:
         """Remember this from now on."""
         with self._lock:
             self._put(remembered)
+            if self._store is not None and not remembered.decision.approved:
+                # Until the store knows of this no, an older list of its must not make us forget it. A yes that gets
+                # lost so is only asked about again.
+                self._refusals[remembered.id] = remembered
         if self._store is not None:
             self._store.remember([remembered], [])
 
@@ -170,6 +173,8 @@ class ApprovalMemory:
             if self._store is not None:
                 # Until the store has forgotten them too, an older list of its must not bring them back.
                 self._dropped.update(ids)
+                for each in ids:
+                    self._refusals.pop(each, None)
         if self._store is not None and gone:
             self._store.remember([], [each.id for each in gone])
             for each in gone:
@@ -181,6 +186,8 @@ class ApprovalMemory:
             self._dropped.intersection_update(each.id for each in known)
             self._by_id, self._by_key = {}, {}
             for each in known:
+                self._refusals.pop(each.id, None)
+            for each in (*known, *self._refusals.values()):
                 if each.id not in self._dropped:
                     self._put(each)
 
@@ -202,7 +209,7 @@ class ApprovalMemory:
 
 def _revocation(remembered: Remembered, reason: str, at: float) -> AuditEntry:
     call = ToolCall(tool=remembered.tool, call_id="", session=remembered.session or "")
-    outcome = Denied(cause="refused", reason=f"{remembered.scope.label} is no longer remembered: {reason}")
+    outcome = Denied(cause="refused", reason=f"decision {remembered.id} is no longer remembered: {reason}")
     return AuditEntry(at=at, step="revoked", call=call, outcome=outcome)
 
 

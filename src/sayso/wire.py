@@ -70,5 +70,5 @@ def _unpack(data: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
         raise StoreError(f"a stored record has the form {data[:1]!r}, which this sayso cannot read; upgrade sayso")
     try:
         return decoder.decode(data[1:])
-    except (msgspec.MsgspecError, KeyError, ValueError, TypeError) as error:
+    except (msgspec.MsgspecError, LookupError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
         raise StoreError(f"a stored record cannot be read: {error}") from error

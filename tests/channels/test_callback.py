@@ -108,7 +108,7 @@ def takes_nothing() -> ApprovalDecision:
         (stops, "raised RuntimeError: StopIteration()"),
         (raises_async, "raised EOFError"),
         (blocks_async, "raised PermissionError: not you"),
-        (returns(True), "returned True instead of an ApprovalDecision"),
+        (returns(1), "returned 1 instead of an ApprovalDecision"),
         (returns("y"), "returned 'y' instead of an ApprovalDecision"),
         (returns({"approved": True}), "returned {'approved': True} instead of"),
         (returns(ApprovalDecision), "instead of an ApprovalDecision"),

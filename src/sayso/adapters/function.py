@@ -150,7 +150,7 @@ class _Tool:
         rule = Rule(source="function", key=self.name)
         self.rules = ToolRules(
             judge=None if needs_approval is None else judges.needs_approval(needs_approval, rule),
-            mark=self.details if mark else None,
+            marked=mark,
             details=self.details,
             misfit=self.misfit,
         )

@@ -16,11 +16,12 @@ from typing import Any, cast
 
 from sayso.canonical import thaw
 from sayso.model import ApprovalPresentation, ApprovalRequest, Rule, ToolCall, Verdict
-from sayso.policy.words import check_keys, parse_text, reject
+from sayso.policy.words import as_mapping, check_keys, parse_text, reject
 
 Judge = Callable[[ToolCall], "Awaitable[Verdict | None] | Verdict | None"]
 
 _DETAILS = ("description", "payload", "metadata", "presentation")
+_NAMES = ("name", "tool_name", "tool")
 _SIGNATURES = "(call), (name, args), (args) or (args, options)"
 
 
@@ -95,10 +96,10 @@ def _shape(function: Callable[..., Any], rule: Rule) -> Callable[[ToolCall], tup
         parameters = []
     needed = [each for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
     names = [each.name for each in needed]
-    if len(needed) == 1:
+    if len(needed) == 1 and names[0] not in _NAMES:
         return _by_call if names[0] == "call" else _by_args
     if len(needed) == 2:  # noqa: PLR2004 - the seeds' two-parameter forms
-        return _by_name if "name" in names[0] else _by_options
+        return _by_name if names[0] in _NAMES else _by_options
     reject(f"{rule} has a needs_approval function that takes ({', '.join(names)}); it must take {_SIGNATURES}")
 
 
@@ -120,6 +121,11 @@ def _with_details(details: Mapping[str, Any], rule: Rule) -> Verdict:
     presentation = details.get("presentation")
     if isinstance(presentation, dict):
         presentation = ApprovalPresentation(**cast("dict[str, Any]", presentation))
+    if not isinstance(presentation, ApprovalPresentation | None):
+        reject(f"presentation is {presentation!r}; use an ApprovalPresentation or a dict of its fields")
+    for name in ("payload", "metadata"):
+        if details.get(name) is not None:
+            as_mapping(details[name], name)
     description = details.get("description")
     return Verdict(
         approval="required",

@@ -34,8 +34,9 @@ def call_scope(tool: str, args: Mapping[str, Any], payload: Mapping[str, Any] | 
     """Return the scope of this exact call or, where the tool gave a payload, of all calls with that payload."""
     if payload is None:
         return Scope(kind="call", key=call_key(tool, args), label=f"this exact call of {tool}")
+    key = call_key(tool, payload)  # first: what it refuses must not be asked for its repr
     facts = ", ".join(f"{name}={value!r}" for name, value in payload.items())
-    return Scope(kind="call", key=call_key(tool, payload), label=f"calls of {tool} with {facts}")
+    return Scope(kind="call", key=key, label=f"calls of {tool} with {facts}")
 
 
 def tool_scope(tool: str) -> Scope:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Never, cast
 
 from sayso.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from sayso.model import Approval
 
 _APPROVALS: Mapping[str, Approval] = {
@@ -61,9 +60,9 @@ def parse_text(value: object, place: str) -> str:
 
 def as_mapping(value: object, place: str) -> Mapping[str, Any]:
     """Read a mapping with text keys."""
-    if not isinstance(value, dict):
+    if not isinstance(value, Mapping):
         reject(f"{place} is {value!r}; use a mapping")
-    entries = cast("dict[object, Any]", value)
+    entries = cast("Mapping[object, Any]", value)
     for key in entries:
         if not isinstance(key, str):
             reject(f"{place} has the key {key!r}; use text keys")

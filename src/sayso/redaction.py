@@ -1,0 +1,137 @@
+"""What may be written down of a value: no secrets, by key and by pattern; no long texts; and no foreign code called."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import math
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from sayso.canonical import FrozenDict, FrozenList, FrozenSet
+
+REDACTED = "[redacted]"
+_LONGEST = 2000
+_OVERLAP = 1000  # a secret that begins before the cut is looked at this far beyond it
+_SHORT = 200
+
+_SECRET_KEY = re.compile(
+    r"passw|passphrase|secret|token|api[_-]?key|apikey|authorization|credential|private[_-]?key|cookie|session[_-]?key",
+    re.IGNORECASE,
+)
+_SECRET_TEXT = re.compile(
+    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
+    r"|\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}"
+    r"|\bgh[opsur]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}|\bglpat-[A-Za-z0-9_-]{16,}"
+    r"|\bxox[abposr]-[A-Za-z0-9-]{10,}|\b(?:npm|hf)_[A-Za-z0-9]{20,}"
+    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,}"
+    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"
+    r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}|(?<=[Bb]asic )[A-Za-z0-9+/=]{8,}"
+    r"|(?<=://)[^/\s:@]{0,256}:[^/\s@]{1,256}(?=@)"
+    r"|(?P<key>(?i:passw(?:or)?d|passphrase|token|secret|api_?key)[\"']?\s{0,4}[=:]\s{0,4})"
+    r"(?:\"[^\"]*\"?|'[^']*'?|[^\s&\"',;]+)",
+    re.DOTALL,
+)
+# A text without any of these cannot match, and nearly all texts have none: finding that out costs a tenth.
+_HINTS = (
+    "PRIVATE KEY", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_",
+    "glpat-", "xox", "npm_", "hf_", "AKIA", "ASIA", "AIza", "eyJ", "earer ", "asic ", "://", "=", ":",
+)  # fmt: skip
+
+
+def redact(value: object) -> Any:  # noqa: ANN401 - JSON of any shape
+    """Copy a value as JSON that may be written down."""
+    kind = type(value)
+    write = _WRITERS.get(kind)  # by exact type: a subclass is somebody else's code
+    return f"<{kind.__module__}.{kind.__qualname__}>" if write is None else write(value)
+
+
+def text(value: str) -> str:
+    """Return a text with secrets removed and its end cut off if it is long."""
+    if len(value) <= _SHORT:
+        return _short_text(value)
+    if len(value) <= _LONGEST:
+        return _without_secrets(value)
+    digest = hashlib.sha256(value.encode(errors="surrogatepass")).hexdigest()[:16]
+    shown = _without_secrets(value[: _LONGEST + _OVERLAP])[:_LONGEST]
+    return f"{shown}… ({len(value)} characters, sha256 {digest})"
+
+
+def _without_secrets(value: str) -> str:
+    if any(hint in value for hint in _HINTS):
+        value = _SECRET_TEXT.sub(rf"\g<key>{REDACTED}", value)
+    return value.encode(errors="backslashreplace").decode()
+
+
+_short_text = lru_cache(maxsize=4096)(_without_secrets)  # names, reasons and rules come again and again
+
+
+def _same(value: object) -> object:
+    return value
+
+
+def _integer(value: int) -> int | str:
+    return value if -(2**63) <= value < 2**63 else _hexadecimal(value)
+
+
+def _hexadecimal(value: int) -> str:
+    digits = hex(value)
+    return digits if len(digits) <= _SHORT else f"{digits[:_SHORT]}… ({value.bit_length()} bits)"
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else repr(value)
+
+
+def _mapping(value: Mapping[object, object]) -> dict[str, Any]:
+    return {_name(key): REDACTED if _is_secret(key) else redact(item) for key, item in value.items()}
+
+
+def _name(key: object) -> str:
+    return text(key) if type(key) is str else str(redact(key))
+
+
+def _is_secret(key: object) -> bool:
+    return type(key) is str and _SECRET_KEY.search(key) is not None
+
+
+def _items(value: Iterable[object]) -> list[Any]:
+    return [redact(item) for item in value]
+
+
+def _bytes(value: bytes) -> str:
+    return f"<{len(value)} bytes, sha256 {hashlib.sha256(value).hexdigest()[:16]}>"
+
+
+def _as_text(value: object) -> str:
+    return text(str(value))
+
+
+_WRITERS: dict[type, Any] = {
+    str: text,
+    int: _integer,
+    float: _number,
+    bool: _same,
+    type(None): _same,
+    bytes: _bytes,
+    dict: _mapping,
+    FrozenDict: _mapping,
+    list: _items,
+    FrozenList: _items,
+    tuple: _items,
+    set: _items,
+    frozenset: _items,
+    FrozenSet: _items,
+    type(Path()): _as_text,
+    PurePosixPath: _as_text,
+    PureWindowsPath: _as_text,
+    dt.datetime: _as_text,
+    dt.date: _as_text,
+    dt.time: _as_text,
+    dt.timedelta: _as_text,
+    uuid.UUID: _as_text,
+}

@@ -1,0 +1,27 @@
+"""Every requirement that the core has to meet is proved by a test that names it."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent
+
+# What the decision core promises without a framework, a policy file, a terminal or a server. Later parts add theirs.
+CORE = {
+    *(f"R{number}" for number in (*range(1, 6), 7, *range(9, 13), 14, *range(16, 19), *range(20, 33))),
+    *(f"R{number}" for number in (*range(40, 46), *range(47, 51), *range(54, 60), 67, 70, 76)),
+    *(f"H{number}" for number in (*range(1, 10), 12, 16)),
+}
+
+
+def proved(file: Path) -> Iterator[str]:
+    """Yield every id in a `@pytest.mark.proves(…)` of a file."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "proves":
+            yield from (str(each.value) for each in node.args if isinstance(each, ast.Constant))
+
+
+def test_every_requirement_of_the_core_is_named_by_a_test() -> None:
+    named = {each for file in TESTS.rglob("test_*.py") for each in proved(file)}
+    missing = sorted(CORE - named)
+    assert not missing, f"no test proves {', '.join(missing)}"
