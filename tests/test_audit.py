@@ -26,7 +26,7 @@ LENGTH = 5
 
 def entry(args: Mapping[Any, Any] | None = None, **facts: Any) -> AuditEntry:
     call = ToolCall(tool="pay", args=args or {}, call_id="c1", session="s1", agent_path=("main", "sub"))
-    given: dict[str, Any] = {"at": 1.0, "step": "allowed", "call": call, **facts}
+    given: dict[str, Any] = {"at": 1.0, "step": "allowed", "about": call, **facts}
     return AuditEntry(**given)
 
 

@@ -598,6 +598,16 @@ async def test_once_per_session_covers_the_whole_tool_only_if_the_rule_says_so()
 
 
 @pytest.mark.proves("H9")
+async def test_a_yes_to_the_whole_tool_ends_when_the_rule_no_longer_allows_one() -> None:
+    memory = ApprovalMemory()
+    lax = Policy({"pay": {"approval": "required", "scope": "tool"}})
+    whole = ApprovalDecision(approved=True, remember="always", scope="tool")
+    await ApprovalController(policy=lax, channels=[ScriptedChannel(whole)], memory=memory).settle(pay(1))
+    assert isinstance(await ApprovalController(mode="defer", policy=lax, memory=memory).review(pay(2)), Approved)
+    assert isinstance(await ApprovalController(mode="defer", policy=ASKS, memory=memory).review(pay(2)), Pending)
+
+
+@pytest.mark.proves("H9")
 async def test_a_scope_that_was_not_offered_cannot_be_remembered() -> None:
     controller = ApprovalController(mode="defer", policy=ASKS)
     pending = await controller.review(pay())

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sayso import ApprovalDecision, ApprovalRequest, ToolCall, Verdict
 from sayso.decide import TRANSITIONS, Mode, claim, close, decide, finish, is_overdue, parse_mode, spend
 from sayso.errors import ConfigurationError
-from sayso.model import Approval, Approved, Ask, Denied, Remembered, Result, Scope, Status
+from sayso.model import Approval, Approved, Ask, Denied, Pending, Remembered, Result, Scope, Status
 
 CALL = ToolCall(tool="pay", args={"amount": 5}, call_id="c1", session="s1")
 DIGEST = CALL.digest()
@@ -69,15 +69,17 @@ MEMORIES: list[tuple[Remembered | None, Verdict | None]] = [
 ]
 
 
-def outcome_of(outcome: Approved | Denied | Ask) -> tuple[str, str]:
+def outcome_of(outcome: Approved | Denied | Pending | Ask) -> tuple[str, str]:
     """An outcome in two words: what, and by whom or why."""
     match outcome:
         case Approved(by=by):
             return "approved", by
         case Denied(cause=cause):
             return "denied", cause
-        case Ask(request=request):
-            return "ask", "again" if request else "first"
+        case Pending():
+            return "ask", "again"
+        case Ask():
+            return "ask", "first"
 
 
 def expected(

@@ -52,7 +52,7 @@ RECORDS: list[msgspec.Struct] = [
     Denied(cause="refused", reason="r"),
     Ask(),
     Pending(request=REQUEST),
-    AuditEntry(at=0.0, step="asked", call=CALL),
+    AuditEntry(at=0.0, step="asked", about=CALL),
 ]
 ids = [type(record).__name__ for record in RECORDS]
 

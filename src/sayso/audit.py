@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sayso.errors import AuditError, CanonicalError
-from sayso.model import AuditEntry, Denied
+from sayso.model import AuditEntry, Denied, ToolCall
 from sayso.redaction import redact, text
 
 if TYPE_CHECKING:
-    from sayso.model import ApprovalDecision, ApprovalRequest, Approved, Step, ToolCall, Verdict
+    from sayso.model import ApprovalDecision, ApprovalRequest, Approved, Step, Verdict
     from sayso.ports import Store
 
 START = "0" * 64
@@ -52,7 +52,7 @@ class _Line(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def of_request(request: ApprovalRequest, step: Step, at: float) -> AuditEntry:
     """Return the entry for a step in the life of a request."""
-    return AuditEntry(at=at, step=step, call=request.call(), request=request)
+    return AuditEntry(at=at, step=step, about=request)
 
 
 def body(entry: AuditEntry) -> bytes:
@@ -76,17 +76,18 @@ def body(entry: AuditEntry) -> bytes:
 
 
 def _describe(line: _Line, entry: AuditEntry) -> None:
-    line.args = redact(entry.call.args)
+    line.args = redact(entry.about.args)
     if entry.verdict is not None:
         _tell_why(line, entry.verdict)
     if entry.outcome is not None:
         _tell_what(line, entry.outcome)
-    if entry.request is None:
-        line.digest = _digest(entry.call)
+    about = entry.about
+    if isinstance(about, ToolCall):
+        line.digest = _digest(about)
     else:
-        _tell_why(line, entry.request)
-        _tell_answer(line, entry.request.decision)
-        line.request_id, line.digest = entry.request.id, entry.request.digest
+        _tell_why(line, about)
+        _tell_answer(line, about.decision)
+        line.request_id, line.digest = about.id, about.digest
 
 
 def _tell_why(line: _Line, source: Verdict | ApprovalRequest) -> None:

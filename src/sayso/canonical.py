@@ -13,6 +13,7 @@ import json
 import math
 import uuid
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Never, cast
 
@@ -210,7 +211,12 @@ def restore(code: int, data: memoryview) -> object:
 
 def digest(domain: str, *parts: str, args: FrozenDict) -> str:
     """Hash arguments with what they are for: another tool, schema or purpose gives another digest."""
-    return hashlib.sha256(_encode((domain, *parts)) + canonical(args)).hexdigest()
+    return hashlib.sha256(_prefix(domain, *parts) + canonical(args)).hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def _prefix(*parts: str) -> bytes:
+    return _encode(parts)
 
 
 def _encode(value: object) -> bytes:

@@ -15,6 +15,6 @@ class SystemClock:
 
     now = staticmethod(time.time)
 
-    def until(self, when: float | None) -> AbstractAsyncContextManager[object]:
-        """Return a context that raises TimeoutError inside its body at that time; None means never."""
-        return asyncio.timeout(None if when is None else max(0.0, when - time.time()))
+    def until(self, when: float) -> AbstractAsyncContextManager[object]:
+        """Return a context that raises TimeoutError inside its body at that time."""
+        return asyncio.timeout(max(0.0, when - time.time()))

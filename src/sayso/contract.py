@@ -259,7 +259,7 @@ class StoreContract:
         await two.close(request.id, "denied", NO, now=1.0)
         await one.claim(request.id, now=2.0)
         await two.claim(request.id, now=2.0)
-        one.record(AuditEntry(at=3.0, step="returned", call=request.call(), seconds=0.5))
+        one.record(AuditEntry(at=3.0, step="returned", about=request.call(), seconds=0.5))
         await one.flush()
         entries = [entry async for entry in audit.entries(two)]
         assert [entry["step"] for entry in entries] == ["asked", "approved", "claimed", "returned"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec.structs import replace
 
 from sayso.errors import ConfigurationError
-from sayso.model import ApprovalDecision, Approved, Ask, Denied
+from sayso.model import ApprovalDecision, Approved, Ask, Denied, Pending
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,8 +98,8 @@ def decide(
     edited: Verdict | None = None,
     remembered: Remembered | None = None,
     asked: bool = False,
-) -> Approved | Denied | Ask:
-    """Say whether a call runs, is refused, or has to be asked about.
+) -> Approved | Denied | Pending | Ask:
+    """Say whether a call runs, is refused, waits for its answer, or has to be asked about.
 
     `request` is what the store has for this call, `digest` the digest of the call as it stands now, `edited` the
     verdict about the arguments that the answer put in place, and `asked` says that the caller claims to have been
@@ -112,7 +112,7 @@ def decide(
         return said
     if asked:
         return Denied(cause="forged", reason="nobody was ever asked about this call here, so nobody approved it")
-    return _by_standing_orders(call, verdict, mode, remembered, edited)
+    return by_standing_orders(call, verdict, mode, remembered, edited)
 
 
 def by_verdict(call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
@@ -126,12 +126,12 @@ def by_verdict(call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
 
 def _by_answer(
     call: ToolCall, request: ApprovalRequest, digest: str, edited: Verdict | None
-) -> Approved | Denied | Ask:
+) -> Approved | Denied | Pending:
     if request.digest != digest:
         reason = "its tool or arguments are not the ones that were asked about under this call id"
         return Denied(cause="changed", reason=reason, request_id=request.id)
     if request.status == "open":
-        return Ask(request=request)
+        return Pending(request=request)
     decision = request.decision or ApprovalDecision(approved=False)
     if request.status != "approved" or not decision.approved:
         return _refusal(request, decision)
@@ -160,8 +160,13 @@ def _refusal(request: ApprovalRequest, decision: ApprovalDecision) -> Denied:
     return Denied(cause="refused", reason=reason, note=decision.note, request_id=request.id)
 
 
-def _by_standing_orders(
-    call: ToolCall, verdict: Verdict, mode: Mode, remembered: Remembered | None, edited: Verdict | None
+def _may_use(remembered: Remembered, verdict: Verdict) -> bool:
+    """Whether the rule, as it is today, lets a call run by what was remembered under it, perhaps when it was laxer."""
+    return verdict.remember and (remembered.scope.kind == "call" or verdict.scope == "tool")
+
+
+def by_standing_orders(
+    call: ToolCall, verdict: Verdict, mode: Mode, remembered: Remembered | None, edited: Verdict | None = None
 ) -> Approved | Denied | Ask:
     """Of a mode and a remembered decision the stricter wins; failing both, a person is asked."""
     decision = remembered.decision if remembered else None
@@ -171,7 +176,7 @@ def _by_standing_orders(
     if mode == "auto_deny":
         reason = "refused by the mode auto_deny, because somebody would have to be asked"
         return Denied(cause="refused", reason=reason)
-    if decision is not None and verdict.remember:
+    if remembered is not None and decision is not None and _may_use(remembered, verdict):
         if edited is not None and edited.approval == "blocked":
             return Denied(cause="blocked", reason=f"the edited arguments are blocked: {edited.reason}")
         return Approved(

@@ -95,8 +95,10 @@ class Door:
         ends = [] if request.expires_at is None else [request.expires_at]
         if seconds is not None:
             ends.append(self._clock.now() + seconds)
+        if not ends:
+            return await self._store.closed(request.id)
         try:
-            async with self._clock.until(min(ends, default=None)):
+            async with self._clock.until(min(ends)):
                 return await self._store.closed(request.id)
         except TimeoutError:
             latest = await self.get(request.id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from sayso.asking import question
-from sayso.decide import by_verdict, decide, is_overdue
+from sayso.decide import by_standing_orders, by_verdict, decide, is_overdue
 from sayso.errors import CanonicalError
 from sayso.model import Approved, Ask, Denied, Pending, Verdict
 from sayso.policy import scopes
@@ -75,7 +75,7 @@ class Edge:
         remembered = self._recall(call, verdict)
         if remembered and (remembered.uses_left is not None or remembered.decision.override_args is not None):
             return None
-        outcome = decide(call=call, verdict=verdict, mode=self._mode, remembered=remembered)
+        outcome = by_standing_orders(call, verdict, self._mode, remembered)
         return None if isinstance(outcome, Ask) else outcome
 
     async def review(self, call: ToolCall, own: ToolRules | None, *, asked: bool) -> Approved | Denied | Pending:
@@ -99,26 +99,26 @@ class Edge:
         outcome = await self._decide(call, verdict, own, request, asked=asked)
         if isinstance(outcome, Approved) and outcome.remembered and outcome.remembered.uses_left is not None:
             outcome = outcome if await self._memory.spend(outcome.remembered) else Ask()
-        if isinstance(outcome, Ask) and outcome.request is None:
-            request = await self._ask(call, verdict)
-            outcome = await self._decide(call, verdict, own, request, asked=True)
         if isinstance(outcome, Ask):
-            return Pending(request=outcome.request or await self._ask(call, verdict))
+            return await self._ask(call, verdict, own)
+        if isinstance(outcome, Pending):
+            return outcome
         if isinstance(outcome, Denied) and request is not None and request.status == "open":
             await self._door.withdraw(request.id, outcome.reason)
         return await self._final(call, verdict, outcome)
 
-    async def _ask(self, call: ToolCall, verdict: Verdict) -> ApprovalRequest:
-        """Open the question, or find it open, or closed, under this call's id."""
+    async def _ask(self, call: ToolCall, verdict: Verdict, own: ToolRules | None) -> Approved | Denied | Pending:
+        """Open the question; if this call's id has one already, say what follows from that."""
         new = question(
             call, verdict, now=self._clock.now(), timeout=self._timeout, remember_max=self._policy.remember_max
         )
         request = await self._store.open(new)
         self._mark_asked(call)
-        if request.id == new.id:
-            self._journal.moved(request, "asked")
-            self._announcer.announce(request)
-        return request
+        if request.id != new.id:
+            return await self._review(call, verdict, own, asked=True)
+        self._journal.moved(request, "asked")
+        self._announcer.announce(request)
+        return Pending(request=request)
 
     async def _decide(
         self,
@@ -128,7 +128,7 @@ class Edge:
         request: ApprovalRequest | None,
         *,
         asked: bool,
-    ) -> Approved | Denied | Ask:
+    ) -> Approved | Denied | Pending | Ask:
         if request is not None and is_overdue(request, self._clock.now()):
             request = await self._door.expire(request)
         remembered = self._recall(call, verdict) if request is None else None

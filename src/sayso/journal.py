@@ -39,7 +39,7 @@ class Journal:
     def decided(self, call: ToolCall, verdict: Verdict, outcome: Approved | Denied) -> None:
         """Write down a decision that no request carries."""
         step: Step = "allowed" if type(outcome) is Approved else "stopped"
-        self._write(AuditEntry(at=self._clock.now(), step=step, call=call, verdict=verdict, outcome=outcome))
+        self._write(AuditEntry(at=self._clock.now(), step=step, about=call, verdict=verdict, outcome=outcome))
 
     def moved(self, request: ApprovalRequest, step: Step) -> None:
         """Tell of a step that the store has written down together with the request."""
@@ -56,7 +56,7 @@ class Journal:
             if outcome.request_id is not None:
                 self._store.finish(outcome.request_id, step)
             entry = AuditEntry(
-                at=self._clock.now(), step=step, call=call, outcome=outcome, result=brief, seconds=seconds
+                at=self._clock.now(), step=step, about=call, outcome=outcome, result=brief, seconds=seconds
             )
             self._write(entry)
         except StoreError as failure:

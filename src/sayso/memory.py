@@ -117,8 +117,14 @@ class ApprovalMemory:
 
     def find(self, keys: Iterable[str], *, session: str, now: float, schema_hash: str = "") -> Remembered | None:
         """Return the decision that stands for these keys: a no before a yes, then narrow before broad."""
-        found = [each for key in keys for each in self._by_key.get(key, ()) if each.covers(session, now, schema_hash)]
-        return next((each for each in found if not each.decision.approved), found[0] if found else None)
+        approval = None
+        for key in keys:
+            for each in self._by_key.get(key, ()):
+                if each.covers(session, now, schema_hash):
+                    if not each.decision.approved:
+                        return each
+                    approval = approval or each
+        return approval
 
     def list(self) -> list[Remembered]:
         """Return everything that is remembered and not yet over, oldest first."""
@@ -210,7 +216,7 @@ class ApprovalMemory:
 def _revocation(remembered: Remembered, reason: str, at: float) -> AuditEntry:
     call = ToolCall(tool=remembered.tool, call_id="", session=remembered.session or "")
     outcome = Denied(cause="refused", reason=f"decision {remembered.id} is no longer remembered: {reason}")
-    return AuditEntry(at=at, step="revoked", call=call, outcome=outcome)
+    return AuditEntry(at=at, step="revoked", about=call, outcome=outcome)
 
 
 def _chosen(request: ApprovalRequest, decision: ApprovalDecision) -> Scope:

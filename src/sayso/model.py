@@ -189,10 +189,10 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     def __post_init__(self) -> None:
         """Freeze what an answer will be bound to."""
         force_setattr(self, "args", freeze(self.args))
-        for name in ("payload", "metadata"):
-            value: Mapping[str, Any] | None = getattr(self, name)
-            if value is not None:
-                force_setattr(self, name, freeze(value))
+        if self.payload is not None:
+            force_setattr(self, "payload", freeze(self.payload))
+        if self.metadata is not None:
+            force_setattr(self, "metadata", freeze(self.metadata))
 
     @property
     def tool(self) -> str:
@@ -235,7 +235,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def covers(self, session: str, now: float, schema_hash: str = "") -> bool:
         """Whether this still stands for a call of that session, at that time, of a tool with that schema."""
         return (
-            self.session in {None, session}
+            (self.session is None or self.session == session)
             and (self.expires_at is None or now < self.expires_at)
             and (self.schema_hash == schema_hash or not self.schema_hash or not schema_hash)
         )
@@ -295,9 +295,7 @@ _ERRORS: dict[Cause, Callable[..., ApprovalError]] = {
 
 
 class Ask(_Outcome, frozen=True, kw_only=True):
-    """A person has to be asked; `request` is the question if it is open already."""
-
-    request: ApprovalRequest | None = None
+    """A person has to be asked."""
 
 
 class Pending(_Outcome, frozen=True, kw_only=True):
@@ -307,13 +305,25 @@ class Pending(_Outcome, frozen=True, kw_only=True):
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One step in the life of a call: what hooks are told and what the audit writes down."""
+    """One step in the life of a call: what hooks are told and what the audit writes down.
+
+    It is about a request, where there is one, else about a call that nobody was asked about.
+    """
 
     at: float
     step: Step
-    call: ToolCall
-    request: ApprovalRequest | None = None
+    about: ToolCall | ApprovalRequest
     verdict: Verdict | None = None
     outcome: Approved | Denied | None = None
     result: object = None
     seconds: float | None = None
+
+    @property
+    def call(self) -> ToolCall:
+        """The call."""
+        return self.about.call() if isinstance(self.about, ApprovalRequest) else self.about
+
+    @property
+    def request(self) -> ApprovalRequest | None:
+        """The request, if this is a step of one."""
+        return self.about if isinstance(self.about, ApprovalRequest) else None

@@ -24,8 +24,8 @@ class Clock(Protocol):
         """Return seconds since the epoch."""
         ...
 
-    def until(self, when: float | None) -> AbstractAsyncContextManager[object]:
-        """Return a context that raises TimeoutError inside its body at that time; None means never."""
+    def until(self, when: float) -> AbstractAsyncContextManager[object]:
+        """Return a context that raises TimeoutError inside its body at that time."""
         ...
 
 

@@ -46,11 +46,10 @@ class FixedClock:
                 loop.call_soon_threadsafe(self._end, wait, loop)
 
     @asynccontextmanager
-    async def until(self, when: float | None) -> AsyncGenerator[None]:
+    async def until(self, when: float) -> AsyncGenerator[None]:
         """Raise TimeoutError inside the body once the clock shows that time."""
-        async with asyncio.timeout(0 if when is not None and when <= self._now else None) as wait:
-            if when is not None:
-                self._waits[wait] = (when, asyncio.get_running_loop())
+        async with asyncio.timeout(0 if when <= self._now else None) as wait:
+            self._waits[wait] = (when, asyncio.get_running_loop())
             try:
                 yield
             finally:

@@ -60,7 +60,7 @@ async def test_what_was_acknowledged_is_there_after_the_store_is_opened_again(fi
     request, memory = a_request(args={"path": Path("x")}), a_memory()
     await store.open(request)
     await store.close(request.id, "approved", YES, now=1.0, remember=memory)
-    store.record(AuditEntry(at=2.0, step="allowed", call=ToolCall(tool="read")))
+    store.record(AuditEntry(at=2.0, step="allowed", about=ToolCall(tool="read")))
     await store.aclose()
     again = SqliteStore(file)
     found = await again.get(request.id)
