@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import anyio
@@ -126,15 +126,17 @@ class ApprovalController:
         """Say what is to happen if that needs no store, no person and no event loop; else None."""
         return self._edge.glance(self._of_session(call), own)
 
-    def review(
+    async def review(
         self, call: ToolCall, own: ToolRules | None = None, *, asked: bool = False
-    ) -> Coroutine[Any, Any, Approved | Denied | Pending]:
+    ) -> Approved | Denied | Pending:
         """Say what is to happen to a call: it may run now, it must not, or a person has to answer first.
 
         An `Approved` is used up by being returned: run the tool once, with its arguments. `asked` says that the
         caller was here before with this call, as a resumed run was; the store must confirm it.
         """
-        return self._edge.review(self._of_session(call), own, asked=asked)
+        call = self._of_session(call)
+        outcome = None if asked else self._edge.glance(call, own)
+        return await self._edge.review(call, own, asked=asked) if outcome is None else outcome
 
     async def settle(self, call: ToolCall, own: ToolRules | None = None, *, asked: bool = False) -> Approved | Denied:
         """Review a call and, where a person has to answer, wait for that.
@@ -142,21 +144,18 @@ class ApprovalController:
         Raises:
             ApprovalPending: the mode is `defer`, so nobody waits; its `request` can be answered and resumed.
         """
-        outcome = await self.review(call, own, asked=asked)
-        while isinstance(outcome, Pending):
-            if self.mode == "defer":
-                raise ApprovalPending.of(outcome.request)
-            await self._wait_or_withdraw(outcome.request)
-            outcome = await self.review(call, own, asked=True)
-        return outcome
+        call = self._of_session(call)
+        outcome = None if asked else self._edge.glance(call, own)
+        return await self._settle(call, own, asked=asked) if outcome is None else outcome
 
     def settle_sync(self, call: ToolCall, own: ToolRules | None = None) -> Approved | Denied:
         """Do what `settle` does, for synchronous callers; a call that needs nobody needs no thread hop either."""
-        outcome = self.glance(call, own)
+        call = self._of_session(call)
+        outcome = self._edge.glance(call, own)
         if outcome is not None:
             return outcome
         self._refuse_async_callback()
-        return blocking.run(self.settle, call, own)
+        return blocking.run(self._settle, call, own)
 
     async def run(
         self, call: ToolCall, tool: Callable[[dict[str, Any]], Awaitable[T]], own: ToolRules | None = None
@@ -169,7 +168,7 @@ class ApprovalController:
         call = self._of_session(call)
         outcome = self._edge.glance(call, own)  # most calls need no more than this
         if outcome is None:
-            outcome = await self.settle(call, own)
+            outcome = await self._settle(call, own)
         if isinstance(outcome, Denied):
             raise outcome.error(call.tool)
         with self.running(call, outcome) as running, context.approved(call.tool):
@@ -283,6 +282,15 @@ class ApprovalController:
 
     def _of_session(self, call: ToolCall) -> ToolCall:
         return call if call.session else replace(call, session=self.session)
+
+    async def _settle(self, call: ToolCall, own: ToolRules | None, *, asked: bool = False) -> Approved | Denied:
+        outcome = await self._edge.review(call, own, asked=asked)
+        while isinstance(outcome, Pending):
+            if self.mode == "defer":
+                raise ApprovalPending.of(outcome.request)
+            await self._wait_or_withdraw(outcome.request)
+            outcome = await self._edge.review(call, own, asked=True)
+        return outcome
 
     async def _wait_or_withdraw(self, request: ApprovalRequest) -> None:
         try:

@@ -79,11 +79,7 @@ class Edge:
         return None if isinstance(outcome, Ask) else outcome
 
     async def review(self, call: ToolCall, own: ToolRules | None, *, asked: bool) -> Approved | Denied | Pending:
-        """Say what is to happen; see `ApprovalController.review`."""
-        if not asked:
-            outcome = self.glance(call, own)
-            if outcome is not None:
-                return outcome
+        """Say what is to happen, where a glance was not enough; see `ApprovalController.review`."""
         verdict = self._policy.glance(call, own) or await self._policy.deliberate(call, own)
         try:
             return await self._review(call, verdict, own, asked=asked)
