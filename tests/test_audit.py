@@ -242,9 +242,7 @@ def test_a_secret_across_the_cut_is_removed_too(before: int) -> None:
 
 @pytest.mark.proves("H8")
 def test_bytes_are_summed_up_and_dates_paths_and_numbers_written_as_text_or_number() -> None:
-    summary = redaction.redact(b"\x00secret")
-    assert summary.startswith("<7 bytes, sha256 ")
-    assert redaction.redact(b"\x01secret") != summary
+    assert redaction.redact(b"\x00secret") == "<7 bytes>"
     values = [Path("a/b"), uuid.UUID(int=1), dt.date(2024, 1, 2), 2**70, float("nan"), float("-inf"), None, True]
     assert redaction.redact(values) == [
         "a/b",

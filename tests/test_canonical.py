@@ -171,7 +171,7 @@ def test_equal_values_of_equal_types_share_one_key(left: object, right: object) 
         pytest.param({"a": Share(1.0)}, "args.a is a ", id="float subclass"),
         pytest.param({"a": Pair(1, 2)}, "args.a is a ", id="named tuple"),
         pytest.param({"a": (0, Thing())}, "args.a[1] is a ", id="object in a tuple"),
-        pytest.param({"a": {Colour.RED}}, "args.a{…} is a ", id="Enum in a set"),
+        pytest.param({"a": {Colour.RED}}, "args.a.{…} is a ", id="Enum in a set"),
         pytest.param({"a": {"b": [{"c": Thing()}]}}, "args.a.b[0].c is a ", id="object deep down"),
     ],
 )

@@ -22,6 +22,8 @@ DUPLICATE_LIMIT = 40
 # The only places that may catch every exception: (module, function) and the reason. Anywhere else a broad
 # handler could turn an error into a silent "yes". One that raises again what it caught needs no place here.
 BROAD_HANDLERS: dict[tuple[str, str], str] = {
+    ("sayso.audit", "body"): "a step that cannot be described must still be told, and must stop nobody",
+    ("sayso.journal", "_brief_error"): "the words of a tool's error are the tool's code",
     ("sayso.asking", "Announcer._turn"): "a channel is other people's code; its error withdraws the question",
     ("sayso.channels.callback", "_answer"): "what the host's function raises is handed to who waits for it",
     ("sayso.journal", "Journal._tell"): "a hook is the host's code and no part of the decision",

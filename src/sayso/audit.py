@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from sayso.canonical import freeze
 from sayso.errors import AuditError, CanonicalError
 from sayso.model import AuditEntry, Denied, ToolCall
 from sayso.redaction import redact, text
@@ -55,8 +56,26 @@ def of_request(request: ApprovalRequest, step: Step, at: float) -> AuditEntry:
     return AuditEntry(at=at, step=step, about=request)
 
 
+def prepare(entry: AuditEntry) -> AuditEntry | bytes:
+    """Return the entry to be written down later or, where that could be costly or too late, its line at once.
+
+    What is heavy must not pile up in a queue, and what could not be frozen may have changed by then.
+    """
+    args = freeze(entry.about.args)
+    return entry if args.light else body(entry)
+
+
 def body(entry: AuditEntry) -> bytes:
-    """Return the line that is written for an entry."""
+    """Return the line that is written for an entry; there is one for every entry, whatever is in it."""
+    try:
+        return _body(entry)
+    except Exception as error:  # noqa: BLE001 - a step that cannot be described must still be told, and stop nobody
+        return msgspec.json.encode(
+            {"at": entry.at, "step": entry.step, "error": f"could not be described: {type(error).__name__}"}
+        )
+
+
+def _body(entry: AuditEntry) -> bytes:
     call = entry.call
     line = _Line(
         at=entry.at,
@@ -166,7 +185,7 @@ async def verify(store: Store, *, known: tuple[int, str] | None = None) -> int:
         raise AuditError(
             f"audit entry {number + 1} is missing: the chain should end with entry {last}, but ends with {number}"
         )
-    if known is not None and known[0] > last:
+    if known is not None and not 0 < known[0] <= last:
         raise AuditError(f"audit entry {known[0]} is missing: it was noted, but the chain ends with entry {last}")
     return last
 

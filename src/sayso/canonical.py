@@ -22,6 +22,7 @@ import msgspec
 from sayso.errors import CanonicalError
 
 _MAX_DEPTH = 100
+_FEW, _LONG = 100, 4096  # arguments, characters: what is called light
 
 
 def _refuse(self: object, *_: object, **__: object) -> Never:
@@ -32,8 +33,9 @@ class FrozenDict(dict[str, Any]):
     """A dict that refuses to change, so that what was shown is what runs."""
 
     # Still a dict: front ends may pass it to json.dumps, compare it, or unpack it with `**`.
-    __slots__ = ("plain",)
+    __slots__ = ("light", "plain")
     plain: bool  # every value below is a JSON value or bytes, so the encoder needs no help
+    light: bool  # plain, flat and short: cheap to keep and to write down later
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType] - all refuse
@@ -95,10 +97,14 @@ def freeze(args: Mapping[str, Any]) -> FrozenDict:
     if type(args) is FrozenDict:
         return args
     frozen = FrozenDict(args)  # first the copy, then the look: another thread may be changing the original
+    light = len(frozen) <= _FEW
     for key, value in frozen.items():
-        if type(value) not in _PLAIN_ATOMS or type(key) is not str:
+        kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType] - of Any, on purpose
+        if kind not in _PLAIN_ATOMS or type(key) is not str:
             return _freeze_dict(frozen, 0)
-    frozen.plain = True
+        if (kind is str or kind is bytes) and len(value) > _LONG:
+            light = False
+    frozen.plain, frozen.light = True, light
     return frozen
 
 
@@ -114,7 +120,7 @@ def _freeze_dict(source: Mapping[Any, Any], depth: int) -> FrozenDict:
             copy[key], value_is_plain = _freeze(value, depth + 1)
             plain = plain and value_is_plain
     frozen = FrozenDict(copy)
-    frozen.plain = plain
+    frozen.plain, frozen.light = plain, False
     return frozen
 
 
@@ -169,15 +175,17 @@ def parse_args(text: str) -> FrozenDict:
         raise CanonicalError(f"the arguments are not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise CanonicalError(f"the arguments must be a JSON object, not {type(value).__name__}")
-    return freeze(cast("dict[str, Any]", value))
+    frozen = freeze(cast("dict[str, Any]", value))
+    canonical(frozen)  # what a model can write and nothing can be bound to: half a character, a number without end
+    return frozen
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [key for key, _ in pairs]
-        repeated = next(key for key in names if names.count(key) > 1)
-        raise CanonicalError(f"the arguments name {repeated!r} twice; nobody could know which value would run")
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise CanonicalError(f"the arguments name {key!r} twice; nobody could know which value would run")
+        found[key] = value
     return found
 
 
@@ -196,12 +204,13 @@ def canonical(args: FrozenDict, name: str = "args") -> bytes:
             return _encode(args)
         except (OverflowError, UnicodeEncodeError):
             pass  # the slow walk below takes big integers and names a bad text
-    return _encode(_tagged(args, name))
+    return _encode(_tagged(args, (name,)))
 
 
 def storable(args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return arguments in a form that any MessagePack encoder writes without loss; `restore` reads it back."""
-    return _tagged(freeze(args), "args")
+    frozen = freeze(args)
+    return frozen if frozen.plain and frozen.light and not _has_big(frozen) else _tagged(frozen, ("args",))
 
 
 def restore(code: int, data: memoryview) -> object:
@@ -216,99 +225,128 @@ def digest(domain: str, *parts: str, args: FrozenDict) -> str:
 
 @lru_cache(maxsize=4096)
 def _prefix(*parts: str) -> bytes:
-    return _encode(parts)
+    try:
+        return _encode(parts)
+    except UnicodeEncodeError as error:
+        raise CanonicalError("the tool's name contains half a character (a lone surrogate)") from error
+
+
+def _has_big(frozen: FrozenDict) -> bool:
+    return any(type(value) is int and not _fits(value) for value in frozen.values())
+
+
+def _fits(value: int) -> bool:
+    return -(2**63) <= value < 2**64
 
 
 def _encode(value: object) -> bytes:
     return _ENCODER.encode(value)
 
 
-def _tagged(value: Any, place: str) -> Any:  # noqa: ANN401 - any value of any tool
+Place = tuple[str | int, ...]  # where a value stands; written out only when it is refused
+
+
+def _at(place: Place) -> str:
+    name, *rest = place
+    return str(name) + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in rest)
+
+
+def _tagged(value: Any, place: Place) -> Any:  # noqa: ANN401 - any value of any tool
     kind = type(value)  # pyright: ignore[reportUnknownVariableType] - of Any, on purpose
     if kind is FrozenDict:
-        return {_key(key, place): _tagged(item, f"{place}.{key}") for key, item in value.items()}
+        return {_key(key, place): _tagged(item, (*place, key)) for key, item in value.items()}
     if kind is FrozenList:
-        return [_tagged(item, f"{place}[{index}]") for index, item in enumerate(value)]
+        return [_tagged(item, (*place, index)) for index, item in enumerate(value)]
     tag = _TAGS.get(kind)  # pyright: ignore[reportUnknownArgumentType] - of Any, on purpose
     if tag is None:
         _refuse_value(value, place)
     return tag(value, place)
 
 
-def _key(key: object, place: str) -> str:
+def _key(key: object, place: Place) -> str:
     if type(key) is not str:
         shown = repr(key) if type(key) in _PLAIN_ATOMS else f"of the type {type(key).__qualname__}"
-        raise CanonicalError(f"{place} has the key {shown}; only text keys can be bound to an approval")
-    return _text(key, f"a key of {place}")
+        raise CanonicalError(f"{_at(place)} has the key {shown}; only text keys can be bound to an approval")
+    return _text(key, ("a key of " + _at(place),)) if not key.isascii() else key
 
 
-def _text(value: str, place: str) -> str:
+def _text(value: str, place: Place) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
         raise CanonicalError(
-            f"{place} contains half a character (a lone surrogate); nobody could be shown it"
+            f"{_at(place)} contains half a character (a lone surrogate); nobody could be shown it"
         ) from error
     return value
 
 
-def _number(value: float, place: str) -> float:
+def _number(value: float, place: Place) -> float:
     if not math.isfinite(value):
-        raise CanonicalError(f"{place} is {value!r}, which equals nothing, so it cannot be bound to an approval")
+        raise CanonicalError(f"{_at(place)} is {value!r}, which equals nothing, so it cannot be bound to an approval")
     return value
 
 
-def _refuse_value(value: object, place: str) -> Never:
+def _refuse_value(value: object, place: Place) -> Never:
     kind = type(value)
     raise CanonicalError(
-        f"{place} is a {kind.__module__}.{kind.__qualname__}, which has no canonical form; "
+        f"{_at(place)} is a {kind.__module__}.{kind.__qualname__}, which has no canonical form; "
         "pass JSON values, bytes, paths, dates, UUIDs, tuples or sets"
     )
 
 
-def _tag_int(value: int, _: str) -> object:
-    if -(2**63) <= value < 2**64:
+Tag = Callable[[Any, Place], object]
+
+
+def _tag_int(value: int, _: Place) -> object:
+    if _fits(value):
         return value
     return msgspec.msgpack.Ext(_INT, format(value, "x").encode())
 
 
-def _tag_items(code: int) -> Callable[[Any, str], object]:
-    def tag(value: tuple[Any, ...], place: str) -> object:
-        items = [_tagged(item, f"{place}[{index}]") for index, item in enumerate(value)]
+def _tag_items(code: int) -> Tag:
+    def tag(value: tuple[Any, ...], place: Place) -> object:
+        items = [_tagged(item, (*place, index)) for index, item in enumerate(value)]
         return msgspec.msgpack.Ext(code, _encode(items))
 
     return tag
 
 
-def _tag_set(code: int) -> Callable[[Any, str], object]:
-    def tag(value: frozenset[Any], place: str) -> object:
+def _tag_set(code: int) -> Tag:
+    def tag(value: frozenset[Any], place: Place) -> object:
         # Sorted by their bytes: the order of a set changes with the process's hash seed.
-        members = sorted(_encode(_tagged(item, f"{place}{{…}}")) for item in value)
+        members = sorted(_encode(_tagged(item, (*place, "{…}"))) for item in value)
         return msgspec.msgpack.Ext(code, _encode(members))
 
     return tag
 
 
-def _tag_text(code: int, write: Callable[[Any], str]) -> Callable[[Any, str], object]:
-    def tag(value: object, place: str) -> object:
+def _tag_text(code: int, write: Callable[[Any], str]) -> Tag:
+    def tag(value: object, place: Place) -> object:
         return msgspec.msgpack.Ext(code, _text(write(value), place).encode())
 
     return tag
 
 
-def _same(value: object, _: str) -> object:
+def _same(value: object, _: Place) -> object:
     return value
 
 
-def _moment(value: dt.datetime | dt.time) -> str:
-    # When the clocks go back, one hour happens twice; `fold` says which of the two is meant.
-    return f"{value.isoformat()}{'/1' if value.fold else ''}"
+def _tag_moment(code: int) -> Tag:
+    def tag(value: dt.datetime | dt.time, place: Place) -> object:
+        zone = value.tzinfo
+        if zone is not None and type(zone) is not dt.timezone:
+            # A zone with rules of its own is another value than the offset that it has right now.
+            raise CanonicalError(f"{_at(place)} has a named time zone; pass a fixed offset, such as `datetime.UTC`")
+        # When the clocks go back, one hour happens twice; `fold` says which of the two is meant.
+        return msgspec.msgpack.Ext(code, f"{value.isoformat()}/{value.fold}".encode())
+
+    return tag
 
 
 def _read_moment(kind: type[dt.datetime | dt.time]) -> Callable[[bytes], object]:
     def read(data: bytes) -> object:
         text, _, fold = data.decode().partition("/")
-        return kind.fromisoformat(text).replace(fold=1 if fold else 0)
+        return kind.fromisoformat(text).replace(fold=int(fold))
 
     return read
 
@@ -323,7 +361,7 @@ _DATETIME, _DATE, _TIME, _TIMEDELTA, _UUID = range(8, 13)
 _PLAIN_ATOMS = frozenset({str, int, bool, bytes, type(None)})
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
-_TAGS: dict[type, Callable[[Any, str], object]] = {
+_TAGS: dict[type, Tag] = {
     str: _text,
     int: _tag_int,
     float: _number,
@@ -336,9 +374,9 @@ _TAGS: dict[type, Callable[[Any, str], object]] = {
     type(Path()): _tag_text(_PATH, str),
     PurePosixPath: _tag_text(_PURE_POSIX, str),
     PureWindowsPath: _tag_text(_PURE_WINDOWS, str),
-    dt.datetime: _tag_text(_DATETIME, _moment),
+    dt.datetime: _tag_moment(_DATETIME),
     dt.date: _tag_text(_DATE, dt.date.isoformat),
-    dt.time: _tag_text(_TIME, _moment),
+    dt.time: _tag_moment(_TIME),
     dt.timedelta: _tag_text(_TIMEDELTA, _microseconds),
     uuid.UUID: _tag_text(_UUID, str),
 }

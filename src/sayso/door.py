@@ -51,7 +51,8 @@ class Door:
         request = await self.get(request_id)
         now = self._clock.now()
         decision = replace(decision, who=who or decision.who, channel=channel or decision.channel, decided_at=now)
-        if decision.approved and request.approval == "once_per_session" and decision.remember == "none":
+        forced = decision.approved and request.approval == "once_per_session" and decision.override_args is None
+        if forced and decision.remember == "none":
             # What the owner wants asked once is remembered as broadly as the rule allows.
             broadest = request.scopes[-1].kind if request.scopes else None
             decision = replace(decision, remember="session", scope=broadest)
@@ -140,8 +141,8 @@ class Door:
         if remembered.uses_left is not None:
             return
         for other in await self._store.pending():
-            keys = [scope.key for scope in other.scopes]
-            if remembered.scope.key in keys and remembered.session in {None, other.session}:
+            offered = any(scope.key == remembered.scope.key for scope in other.scopes)
+            if offered and remembered.covers(other.session, self._clock.now(), other.schema_hash):
                 status = "approved" if remembered.decision.approved else "denied"
                 await self._close(
                     other,

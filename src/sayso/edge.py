@@ -173,10 +173,7 @@ class Edge:
         """Return the remembered decision about a call that would be asked about."""
         if not verdict.asks or not self._memory:
             return None
-        try:
-            keys = scopes.keys(call, verdict)
-        except CanonicalError:
-            return None
+        keys = scopes.keys(call, verdict)
         return self._memory.find(keys, session=call.session, now=self._clock.now(), schema_hash=call.schema_hash)
 
     def _was_asked(self, call: ToolCall) -> bool:

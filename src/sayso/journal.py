@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self
 
 from sayso import audit
-from sayso.errors import StoreError
+from sayso.errors import StoreError, UnknownRequest
 from sayso.model import Approved, AuditEntry
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sayso.ports import Clock, Hook, Store
 
 _LOG = logging.getLogger("sayso")
-_SHORT = 500
+_LONG = 3000  # more than the audit shows: a secret must not be cut in two before it is found
 _SIMPLE = frozenset({str, int, float, bool, type(None)})
 
 
@@ -51,7 +51,7 @@ class Journal:
     ) -> None:
         """Write down what came of a call."""
         step: Step = "returned" if error is None else "raised"
-        brief = _brief(result) if error is None else f"{type(error).__name__}: {error}"[:_SHORT]
+        brief = _brief(result) if error is None else _brief_error(error)
         try:
             if outcome.request_id is not None:
                 self._store.finish(outcome.request_id, step)
@@ -59,7 +59,7 @@ class Journal:
                 at=self._clock.now(), step=step, about=call, outcome=outcome, result=brief, seconds=seconds
             )
             self._write(entry)
-        except StoreError as failure:
+        except (StoreError, UnknownRequest) as failure:
             # The tool has run: an error now would look as if it had not. The next call will be refused.
             _LOG.critical("the result of %r could not be written down: %s", call.tool, failure)
 
@@ -76,11 +76,18 @@ class Journal:
                 _LOG.exception("a hook failed on %r; the decision stands", entry.step)
 
 
+def _brief_error(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"[:_LONG]
+    except Exception:  # noqa: BLE001 - the words of an error are the tool's code; its own error is the one to report
+        return type(error).__name__
+
+
 def _brief(result: object) -> object:
     """Return what the audit may keep of a result without calling any of its code."""
     kind = type(result)
     if kind is str:
-        return str(result)[:_SHORT]
+        return str(result)[:_LONG]
     return result if kind in _SIMPLE else f"<{kind.__module__}.{kind.__qualname__}>"
 
 

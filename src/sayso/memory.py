@@ -60,13 +60,15 @@ class ApprovalMemory:
     def lookup(self, tool_name: str, args: Mapping[str, Any], /) -> ApprovalDecision | None: ...
     def lookup(self, what: ApprovalRequest | str, args: Mapping[str, Any] | None = None, /) -> ApprovalDecision | None:
         """Return the decision that stands for this request, or for this tool with these arguments."""
+        session, schema_hash = self.session, ""
         try:
-            request = what if isinstance(what, ApprovalRequest) else ApprovalRequest(tool_name=what, args=args or {})
-            keys = scopes.request_keys(request)
+            if isinstance(what, ApprovalRequest):
+                keys, session, schema_hash = scopes.request_keys(what), what.session or session, what.schema_hash
+            else:
+                keys = scopes.named_keys(what, args or {})
         except CanonicalError:
             return None  # what cannot be canonicalised was never remembered
-        session = request.session or self.session
-        found = self.find(keys, session=session, now=self._clock.now(), schema_hash=request.schema_hash)
+        found = self.find(keys, session=session, now=self._clock.now(), schema_hash=schema_hash)
         return found.decision if found else None
 
     @overload
@@ -190,12 +192,14 @@ class ApprovalMemory:
     def _learn(self, known: Sequence[Remembered]) -> None:
         with self._lock:
             self._dropped.intersection_update(each.id for each in known)
-            self._by_id, self._by_key = {}, {}
             for each in known:
                 self._refusals.pop(each.id, None)
-            for each in (*known, *self._refusals.values()):
-                if each.id not in self._dropped:
-                    self._put(each)
+            kept = [each for each in (*known, *self._refusals.values()) if each.id not in self._dropped]
+            by_key: dict[str, tuple[Remembered, ...]] = {}
+            for each in kept:
+                by_key[each.scope.key] = (*by_key.get(each.scope.key, ()), each)
+            # Swapped whole: a reader in between must not find a no missing.
+            self._by_key, self._by_id = by_key, {each.id: each for each in kept}
 
     # Readers take no lock: each value of `_by_key` is replaced whole, never changed.
     def _put(self, remembered: Remembered) -> None:

@@ -112,6 +112,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     remember: bool = True
     scope: ScopeKind = "call"
 
+    def __post_init__(self) -> None:
+        """Refuse a word that nothing would act on."""
+        if self.approval not in get_args(Approval):
+            raise ValueError(f"Verdict: `approval` must be one of {get_args(Approval)}, not {self.approval!r}")
+
     @property
     def asks(self) -> bool:
         """Whether a person has to be asked."""

@@ -105,7 +105,7 @@ class Store(Protocol):
         ...
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> None:
-        """Queue a change of the remembered decisions."""
+        """Change the remembered decisions; returns when that is durable, so it may block for a moment."""
         ...
 
     def finish(self, request_id: str, result: Result) -> None:

@@ -7,7 +7,7 @@ import hashlib
 import math
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -18,34 +18,59 @@ REDACTED = "[redacted]"
 _LONGEST = 2000
 _OVERLAP = 1000  # a secret that begins before the cut is looked at this far beyond it
 _SHORT = 200
+_MOST_VALUES = 500  # of one line; an agent chooses how many there are
 
 _SECRET_KEY = re.compile(
-    r"passw|passphrase|secret|token|api[_-]?key|apikey|authorization|credential|private[_-]?key|cookie|session[_-]?key",
+    r"passw|passphrase|passcode|secret|token|api[_-]?key|apikey|access[_-]?key|authorization|credential"
+    r"|private[_-]?key|encryption[_-]?key|cookie|session[_-]?key|connection[_-]?string"
+    r"|(?<![a-z])(?:pwd|auth|jwt|dsn|pin|otp)(?![a-z])",
     re.IGNORECASE,
 )
 _SECRET_TEXT = re.compile(
-    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
+    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY[A-Z ]{0,8}-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY[A-Z ]{0,8}-----|\Z)"
     r"|\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}"
     r"|\bgh[opsur]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}|\bglpat-[A-Za-z0-9_-]{16,}"
-    r"|\bxox[abposr]-[A-Za-z0-9-]{10,}|\b(?:npm|hf)_[A-Za-z0-9]{20,}"
-    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,}"
+    r"|\bx(?:ox[abposr]|app)-[A-Za-z0-9-]{10,}|\b(?:npm|hf)_[A-Za-z0-9]{20,}|hooks\.slack\.com/services/[A-Za-z0-9/]+"
+    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,}|\bya29\.[A-Za-z0-9_-]{10,}"
+    r"|\bSG\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"
     r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"
-    r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}|(?<=[Bb]asic )[A-Za-z0-9+/=]{8,}"
+    r"|(?P<scheme>(?i:bearer|basic)\s{1,4})[A-Za-z0-9._~+/=-]{8,}"
     r"|(?<=://)[^/\s:@]{0,256}:[^/\s@]{1,256}(?=@)"
-    r"|(?P<key>(?i:passw(?:or)?d|passphrase|token|secret|api_?key)[\"']?\s{0,4}[=:]\s{0,4})"
+    r"|(?P<key>(?i:passw(?:or)?d|passphrase|pwd|token|secret|api[_-]?key|access[_-]?key)[A-Za-z0-9_]{0,24}"
+    r"[\"']?\s{0,4}[=:]\s{0,4}|--(?i:password|token|secret|api-key)\s{1,4})"
     r"(?:\"[^\"]*\"?|'[^']*'?|[^\s&\"',;]+)",
     re.DOTALL,
 )
+
+
 # A text without any of these cannot match, and nearly all texts have none: finding that out costs a tenth.
 _HINTS = (
     "PRIVATE KEY", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_",
-    "glpat-", "xox", "npm_", "hf_", "AKIA", "ASIA", "AIza", "eyJ", "earer ", "asic ", "://", "=", ":",
+    "glpat-", "xox", "xapp-", "npm_", "hf_", "hooks.slack", "AKIA", "ASIA", "AIza", "ya29.", "SG.", "eyJ", "earer",
+    "EARER", "asic", "ASIC", "=", ":", "--",
 )  # fmt: skip
 
 
+class _Budget:
+    """How much may still be written of one value."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+
 def redact(value: object) -> Any:  # noqa: ANN401 - JSON of any shape
-    """Copy a value as JSON that may be written down."""
+    """Copy a value as JSON that may be written down: the first few hundred values of it."""
+    return _redact(value, _Budget(_MOST_VALUES))
+
+
+def _redact(value: object, budget: _Budget) -> Any:  # noqa: ANN401 - JSON of any shape
     kind = type(value)
+    budget.left -= 1
+    container = _CONTAINERS.get(kind)
+    if container is not None:
+        return container(value, budget)
     write = _WRITERS.get(kind)  # by exact type: a subclass is somebody else's code
     return f"<{kind.__module__}.{kind.__qualname__}>" if write is None else write(value)
 
@@ -63,7 +88,7 @@ def text(value: str) -> str:
 
 def _without_secrets(value: str) -> str:
     if any(hint in value for hint in _HINTS):
-        value = _SECRET_TEXT.sub(rf"\g<key>{REDACTED}", value)
+        value = _SECRET_TEXT.sub(rf"\g<scheme>\g<key>{REDACTED}", value)
     return value.encode(errors="backslashreplace").decode()
 
 
@@ -87,8 +112,13 @@ def _number(value: float) -> float | str:
     return value if math.isfinite(value) else repr(value)
 
 
-def _mapping(value: Mapping[object, object]) -> dict[str, Any]:
-    return {_name(key): REDACTED if _is_secret(key) else redact(item) for key, item in value.items()}
+def _mapping(value: Mapping[object, object], budget: _Budget) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for key, item in value.items():
+        if budget.left <= 0:
+            return shown | {"…": f"{len(value) - len(shown)} more"}
+        shown[_name(key)] = REDACTED if _is_secret(key) else _redact(item, budget)
+    return shown
 
 
 def _name(key: object) -> str:
@@ -99,25 +129,30 @@ def _is_secret(key: object) -> bool:
     return type(key) is str and _SECRET_KEY.search(key) is not None
 
 
-def _items(value: Iterable[object]) -> list[Any]:
-    return [redact(item) for item in value]
+def _items(value: Collection[object], budget: _Budget) -> list[Any]:
+    shown: list[Any] = []
+    for item in value:
+        if budget.left <= 0:
+            return [*shown, f"… {len(value) - len(shown)} more"]
+        shown.append(_redact(item, budget))
+    return shown
 
 
 def _bytes(value: bytes) -> str:
-    return f"<{len(value)} bytes, sha256 {hashlib.sha256(value).hexdigest()[:16]}>"
+    return f"<{len(value)} bytes>"
 
 
 def _as_text(value: object) -> str:
     return text(str(value))
 
 
-_WRITERS: dict[type, Any] = {
-    str: text,
-    int: _integer,
-    float: _number,
-    bool: _same,
-    type(None): _same,
-    bytes: _bytes,
+def _moment(value: dt.datetime | dt.time) -> str:
+    zone = type(value.tzinfo)
+    known = value.tzinfo is None or zone is dt.timezone
+    return text(str(value)) if known else f"{value.replace(tzinfo=None)} <{zone.__module__}.{zone.__qualname__}>"
+
+
+_CONTAINERS: dict[type, Callable[[Any, _Budget], Any]] = {
     dict: _mapping,
     FrozenDict: _mapping,
     list: _items,
@@ -126,12 +161,20 @@ _WRITERS: dict[type, Any] = {
     set: _items,
     frozenset: _items,
     FrozenSet: _items,
+}
+_WRITERS: dict[type, Callable[[Any], Any]] = {
+    str: text,
+    int: _integer,
+    float: _number,
+    bool: _same,
+    type(None): _same,
+    bytes: _bytes,
     type(Path()): _as_text,
     PurePosixPath: _as_text,
     PureWindowsPath: _as_text,
-    dt.datetime: _as_text,
+    dt.datetime: _moment,
     dt.date: _as_text,
-    dt.time: _as_text,
+    dt.time: _moment,
     dt.timedelta: _as_text,
     uuid.UUID: _as_text,
 }

@@ -573,8 +573,8 @@ class Linear:
         self.globs = [(each, re.compile(fnmatch.translate(each))) for each in tools if set(each) & set("*?[")]
 
     def approval(self, tool: str) -> Approval:
-        globs = [each for each, glob in self.globs if glob.match(tool)]
-        exact = [tool] if tool in self.tools and not set(tool) & set("*?[") else []
+        globs = [each for each, glob in self.globs if glob.match(tool) and each != tool]
+        exact = [tool] if tool in self.tools else []
         if any(self.tools[each] == "blocked" for each in exact + globs):
             return "blocked"
         globs.sort(key=lambda each: (literals(each), STRICTNESS[self.tools[each]]), reverse=True)

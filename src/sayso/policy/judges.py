@@ -21,7 +21,10 @@ from sayso.policy.words import as_mapping, check_keys, parse_text, reject
 Judge = Callable[[ToolCall], "Awaitable[Verdict | None] | Verdict | None"]
 
 _DETAILS = ("description", "payload", "metadata", "presentation")
+_CALLS = ("call", "_")
 _NAMES = ("name", "tool_name", "tool")
+_ARGS = ("args", "tool_args", "arguments", "kwargs", "input")
+_OPTIONS = ("options", "opts", "ctx", "context", "_")
 _SIGNATURES = "(call), (name, args), (args) or (args, options)"
 
 
@@ -94,13 +97,22 @@ def _shape(function: Callable[..., Any], rule: Rule) -> Callable[[ToolCall], tup
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         parameters = []
-    needed = [each for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
-    names = [each.name for each in needed]
-    if len(needed) == 1 and names[0] not in _NAMES:
-        return _by_call if names[0] == "call" else _by_args
-    if len(needed) == 2:  # noqa: PLR2004 - the seeds' two-parameter forms
-        return _by_name if names[0] in _NAMES else _by_options
-    reject(f"{rule} has a needs_approval function that takes ({', '.join(names)}); it must take {_SIGNATURES}")
+    # Guessing wrongly would hand a function something else than it expects, and it would say "no need to ask".
+    named = [each for each in parameters if each.kind is not each.VAR_KEYWORD]
+    if all(each.kind in _POSITIONAL for each in named):
+        for given in (named, [each for each in named if each.default is each.empty]):
+            for form, arguments in _FORMS.items():
+                if _fits([each.name for each in given], form):
+                    return arguments
+    reject(f"{rule} has a needs_approval function that takes ({', '.join(map(str, parameters))}); use {_SIGNATURES}")
+
+
+def _fits(names: list[str], form: tuple[tuple[str, ...], ...]) -> bool:
+    return len(names) == len(form) and all(name in known for name, known in zip(names, form, strict=True))
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_FORMS = {(_CALLS,): _by_call, (_NAMES, _ARGS): _by_name, (_ARGS,): _by_args, (_ARGS, _OPTIONS): _by_options}
 
 
 def _verdict(answer: object, rule: Rule, arguments: object) -> Verdict | None:

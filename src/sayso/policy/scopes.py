@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sayso.canonical import digest, freeze
+from sayso.errors import CanonicalError
 from sayso.model import Scope, ToolCall
+from sayso.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,16 +28,19 @@ def offered(call: ToolCall, verdict: Verdict) -> tuple[Scope, ...]:
 
 def keys(call: ToolCall, verdict: Verdict) -> tuple[str, ...]:
     """Return the keys under which a decision about this call may have been remembered."""
-    payload = call.args if verdict.payload is None else verdict.payload
-    return (call_key(call.tool, payload), tool_key(call.tool))
+    try:
+        narrow = _narrow_key(call.tool, call.args, verdict.payload)
+    except CanonicalError:
+        return (tool_key(call.tool),)  # no yes can be bound to such a call, but a no to the whole tool covers it
+    return (narrow, tool_key(call.tool))
 
 
 def call_scope(tool: str, args: Mapping[str, Any], payload: Mapping[str, Any] | None = None) -> Scope:
     """Return the scope of this exact call or, where the tool gave a payload, of all calls with that payload."""
     if payload is None:
         return Scope(kind="call", key=call_key(tool, args), label=f"this exact call of {tool}")
-    key = call_key(tool, payload)  # first: what it refuses must not be asked for its repr
-    facts = ", ".join(f"{name}={value!r}" for name, value in payload.items())
+    key = _narrow_key(tool, {}, payload)  # first: what it refuses must not be asked for its repr
+    facts = ", ".join(f"{name}={value!r}" for name, value in redact(payload).items())
     return Scope(kind="call", key=key, label=f"calls of {tool} with {facts}")
 
 
@@ -46,13 +51,23 @@ def tool_scope(tool: str) -> Scope:
 
 def request_keys(request: ApprovalRequest) -> tuple[str, ...]:
     """Return the keys for a request, which a tool may have built by hand."""
-    payload = request.args if request.payload is None else request.payload
-    return (call_key(request.tool_name, payload), tool_key(request.tool_name))
+    narrow = _narrow_key(request.tool_name, request.args, request.payload)
+    return (narrow, tool_key(request.tool_name))
 
 
-def call_key(tool: str, payload: Mapping[str, Any]) -> str:
-    """Return the key of a tool with these facts; raises `CanonicalError` for what cannot be remembered."""
-    return digest("sayso/remember/1", tool, args=freeze(payload))
+def named_keys(tool: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the keys for a tool and a mapping that may be its arguments or the payload that stands for them."""
+    return (call_key(tool, facts), _narrow_key(tool, {}, facts), tool_key(tool))
+
+
+def _narrow_key(tool: str, args: Mapping[str, Any], payload: Mapping[str, Any] | None) -> str:
+    # Two domains: "exactly these arguments" must not come to mean "these facts, whatever the other arguments".
+    return call_key(tool, args) if payload is None else digest("sayso/payload/1", tool, args=freeze(payload))
+
+
+def call_key(tool: str, args: Mapping[str, Any]) -> str:
+    """Return the key of an exact call; raises `CanonicalError` for what cannot be remembered."""
+    return digest("sayso/remember/1", tool, args=freeze(args))
 
 
 def tool_key(tool: str) -> str:

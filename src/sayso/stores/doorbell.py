@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
+import stat
 import threading
 import uuid
 from pathlib import Path
 
+_BELL = re.compile(r"\d{1,10}-[0-9a-f]{8}")
 _LARGEST = 8192
 _LONGEST_ADDRESS = 100  # the kernel takes 107 bytes
 
@@ -28,7 +31,7 @@ class Doorbell:
         self._awake = threading.Event()
         with contextlib.suppress(OSError, AttributeError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            self._folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+            self._folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             bell.bind(self._address(self._name))
             self._socket = bell
@@ -42,7 +45,7 @@ class Doorbell:
             message = b""
         with contextlib.suppress(OSError):
             for name in os.listdir(self._folder_fd):  # noqa: PTH208 - by handle: the folder may have a long name
-                if name != self._name:
+                if name != self._name and _BELL.fullmatch(name):
                     self._send(message, name)
 
     def _send(self, message: bytes, name: str) -> None:
@@ -50,10 +53,14 @@ class Doorbell:
         try:
             self._socket.sendto(message, socket.MSG_DONTWAIT, self._address(name))
         except ConnectionRefusedError:
-            with contextlib.suppress(OSError):
-                os.unlink(name, dir_fd=self._folder_fd)  # its process was killed and left it hanging
+            self._take_down(name)  # its process was killed and left it hanging
         except OSError:
             return  # its queue is full: it is awake anyway, or will poll
+
+    def _take_down(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            if stat.S_ISSOCK(os.lstat(name, dir_fd=self._folder_fd).st_mode):  # only ever a bell
+                os.unlink(name, dir_fd=self._folder_fd)
 
     def hear(self, seconds: float) -> list[str] | None:
         """Wait that long for a ring; return the ids it names, all of them for an empty list, None for silence."""
@@ -76,8 +83,7 @@ class Doorbell:
     def close(self) -> None:
         """Take the bell down."""
         if self._socket is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(self._name, dir_fd=self._folder_fd)
+            self._take_down(self._name)
             self._socket.close()
         if self._folder_fd >= 0:
             os.close(self._folder_fd)

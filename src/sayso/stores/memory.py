@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _KEPT_CLOSED = 10_000
 _KEPT_LINES = 100_000
+_MOST_UNSEALED, _SEALED_AT_ONCE = 20_000, 100
 
 
 class MemoryStore:
@@ -41,7 +42,7 @@ class MemoryStore:
         self._remembered: dict[str, Remembered] = {}
         self._learners = Learners()
         self._waiters = Waiters()
-        self._fresh: deque[AuditEntry] = deque()
+        self._fresh: deque[AuditEntry | bytes] = deque()
         self._lines: deque[tuple[int, bytes, str]] = deque(maxlen=_KEPT_LINES)
         self._start = (0, audit.START)
 
@@ -52,7 +53,7 @@ class MemoryStore:
             if known != request.id:
                 return self._get(known)
             self._open[request.id] = request
-            self._fresh.append(audit.of_request(request, "asked", request.asked_at))
+            self._fresh.append(audit.prepare(audit.of_request(request, "asked", request.asked_at)))
             return request
 
     async def find(self, session: str, call_id: str) -> ApprovalRequest | None:
@@ -135,14 +136,15 @@ class MemoryStore:
     def finish(self, request_id: str, result: Result) -> None:
         """Keep what came of a used request."""
         with self._lock:
-            self._closed[request_id] = decide.finish(self._get(request_id), result)
+            if request_id in self._closed:  # else it was so long ago that it is no longer kept
+                self._closed[request_id] = decide.finish(self._closed[request_id], result)
 
     def record(self, entry: AuditEntry) -> None:
         """Add an entry to the audit; it is sealed when somebody reads it."""
-        self._fresh.append(entry)
-        if len(self._fresh) > _KEPT_LINES:
+        self._fresh.append(audit.prepare(entry))
+        if len(self._fresh) > _MOST_UNSEALED:
             with self._lock:
-                self._seal()
+                self._seal(_SEALED_AT_ONCE)  # a little at a time: the call that comes now has to wait for it
 
     @property
     def backlog(self) -> int:
@@ -176,9 +178,15 @@ class MemoryStore:
     def _keep(self, request: ApprovalRequest, step: Step, now: float) -> None:
         self._open.pop(request.id, None)
         self._closed[request.id] = request
-        self._fresh.append(audit.of_request(request, step, now))
+        self._fresh.append(audit.prepare(audit.of_request(request, step, now)))
         if len(self._closed) > _KEPT_CLOSED:
-            _, gone = self._closed.popitem(last=False)
+            self._evict()
+
+    def _evict(self) -> None:
+        """Forget the oldest request that is over; one that was approved still waits to be used."""
+        gone = next((each for each in self._closed.values() if each.status != "approved"), None)
+        if gone is not None:
+            del self._closed[gone.id]
             self._by_call.pop((gone.session, gone.tool_call_id), None)
 
     def _change(self, added: Sequence[Remembered], dropped: Sequence[str]) -> None:
@@ -190,10 +198,11 @@ class MemoryStore:
     def _end(self) -> tuple[int, str]:
         return (self._lines[-1][0], self._lines[-1][2]) if self._lines else self._start
 
-    def _seal(self) -> None:
-        while self._fresh:
+    def _seal(self, most: int | None = None) -> None:
+        for _ in range(len(self._fresh) if most is None else min(most, len(self._fresh))):
             number, previous = self._end()
-            line = audit.body(self._fresh.popleft())
+            entry = self._fresh.popleft()
+            line = entry if isinstance(entry, bytes) else audit.body(entry)
             if len(self._lines) == _KEPT_LINES:
                 self._start = (self._lines[0][0], self._lines[0][2])
             self._lines.append((number + 1, line, audit.seal(previous, number + 1, line)))

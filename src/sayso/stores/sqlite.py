@@ -7,6 +7,7 @@ import logging
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -163,13 +164,13 @@ class SqliteStore:
         self._learners.add(learn)
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> None:
-        """Queue a change of the remembered decisions."""
+        """Change the remembered decisions, and wait until that is durable."""
 
         def work(tx: Transaction) -> None:
             _remember(tx, added)
             _forget(tx, dropped)
 
-        self._writer.later(work)
+        self._writer.do_now(work)
 
     def finish(self, request_id: str, result: Result) -> None:
         """Queue what came of a used request."""
@@ -177,7 +178,7 @@ class SqliteStore:
 
     def record(self, entry: AuditEntry) -> None:
         """Queue an entry of the audit."""
-        self._writer.later(entry)
+        self._writer.later(audit.prepare(entry))
 
     @property
     def backlog(self) -> int:
@@ -230,26 +231,29 @@ class SqliteStore:
             self._learners.teach(version, [unpack_remembered(row[0]) for row in rows])
 
     def _listen(self) -> None:
-        """Look at the rows whenever the bell rings and, in case a ring was lost, about once a second."""
-        seen = -1
+        """Look at the rows that a ring names and, as a ring can be lost, at all of them about once a second."""
+        seen, due = -1, 0.0
         while not self._closing.is_set():
             rung = self._bell.hear(_POLL_SECONDS)
             try:
-                version = self._reader.execute("PRAGMA data_version").fetchone()[0]
-                if version != seen:
-                    self._look(rung or self._waiters.ids())
-                    seen = version
+                if rung:
+                    self._look(rung)
+                if not rung or time.monotonic() >= due:
+                    version = self._reader.execute("PRAGMA data_version").fetchone()[0]
+                    if version != seen:
+                        self._look(self._waiters.ids())
+                    seen, due = version, time.monotonic() + _POLL_SECONDS
             except (sqlite3.Error, StoreError) as error:
                 _LOG.warning("the store %s could not be read, trying again: %s", self.path, error)
         self._bell.close()
         self._reader.close()
 
     def _look(self, ids: Sequence[str]) -> None:
-        self._teach(self._reader)
         waited = set(self._waiters.ids()).intersection(ids)
         rows = [self._reader.execute(_GET, (each,)).fetchone() for each in waited]
         requests = [unpack_request(row[0]) for row in rows if row is not None]
         settle(self._waiters.take([each for each in requests if each.status != "open"]))
+        self._teach(self._reader)
 
 
 _GET = "SELECT packed FROM requests WHERE id = ?"

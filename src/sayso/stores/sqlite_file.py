@@ -72,13 +72,16 @@ def _sentence(path: Path, error: sqlite3.Error) -> str:
 
 def _prepare(connection: sqlite3.Connection, path: Path, synchronous: str) -> None:
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-    version, application = _form(connection)
     latest = _migrations()
+    connection.execute("BEGIN")  # one look: another process may be making the file right now
+    version, application = _form(connection)
+    foreign = application != _APPLICATION and (version > 0 or _has_tables(connection))
+    connection.execute("COMMIT")
     if version > len(latest):
         raise StoreError(
             f"the store {path} has the form {version} of a newer sayso, and this one knows {len(latest)}; upgrade sayso"
         )
-    if application != _APPLICATION and (version or _has_tables(connection)):
+    if foreign:
         raise StoreError(f"{path} is a database of another program; choose another file for sayso's store")
     mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
     if mode != "wal":

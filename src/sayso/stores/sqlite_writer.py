@@ -8,7 +8,9 @@ import logging
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -25,6 +27,7 @@ T = TypeVar("T")
 
 _LOG = logging.getLogger("sayso")
 _LARGEST_GROUP = 500
+_MOST_FULL_GROUPS, _BREATH_SECONDS = 10, 0.002
 
 
 class Transaction:
@@ -47,10 +50,10 @@ class Transaction:
         """Audit a step of a request."""
         self.record(audit.of_request(request, step, at))
 
-    def record(self, entry: AuditEntry) -> None:
+    def record(self, entry: AuditEntry | bytes) -> None:
         """Seal an entry behind the last one."""
         last, previous = self._end or self._read_end()
-        line = audit.body(entry)
+        line = entry if isinstance(entry, bytes) else audit.body(entry)
         sealed = audit.seal(previous, last + 1, line)
         self._lines.append((last + 1, line, sealed))
         self._end = (last + 1, sealed)
@@ -71,7 +74,10 @@ class _Job(msgspec.Struct):
     """Something to do inside a group; with a future, somebody waits for it."""
 
     work: Callable[[Transaction], Any]
-    future: asyncio.Future[Any] | None = None
+    future: asyncio.Future[Any] | Future[Any] | None = None
+
+
+Item = _Job | AuditEntry | bytes  # a line that was written out beforehand is bytes
 
 
 class Writer:
@@ -82,8 +88,10 @@ class Writer:
         self._path = path
         self._connection = connect(path, synchronous=synchronous)
         self._after = after
-        self._queue: SimpleQueue[_Job | AuditEntry | None] = SimpleQueue()
-        self._owed: list[_Job | AuditEntry] = []
+        self._queue: SimpleQueue[Item | None] = SimpleQueue()
+        self._gate = threading.Lock()
+        self._stopping = False
+        self._owed: list[Item] = []
         self._broken: StoreError | None = None
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._serve, name="sayso-sqlite", daemon=True)
@@ -92,18 +100,22 @@ class Writer:
 
     async def do(self, work: Callable[[Transaction], T]) -> T:
         """Run this in the next group and return its result once that is durable."""
-        self._check_process()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.put(_Job(work, future))
+        self._put(_Job(work, future))
         return await future
 
-    def later(self, work: Callable[[Transaction], object] | AuditEntry) -> None:
+    def do_now(self, work: Callable[[Transaction], object]) -> None:
+        """Run this in the next group and wait, without a loop, until that is durable."""
+        done: Future[Any] = Future()
+        self._put(_Job(work, done))
+        done.result()
+
+    def later(self, item: Item | Callable[[Transaction], object]) -> None:
         """Queue this; if the store cannot be written, the next caller is told."""
-        self._check_process()
         if self._broken is not None:
-            self._queue.put(_Job(_nothing))  # have another try at what is owed
+            self._put(_Job(_nothing))  # have another try at what is owed
             raise self._broken
-        self._queue.put(work if isinstance(work, AuditEntry) else _Job(work))
+        self._put(item if isinstance(item, Item) else _Job(item))
 
     @property
     def backlog(self) -> int:
@@ -113,30 +125,39 @@ class Writer:
     def stop(self) -> None:
         """Write what is queued, then end the thread and close the file."""
         atexit.unregister(self.stop)
-        if self._process == os.getpid() and self._thread.is_alive():
-            self._queue.put(None)
-            self._thread.join()
+        if self._process != os.getpid():
+            return
+        with self._gate:
+            if not self._stopping:
+                self._stopping = True
+                self._queue.put(None)
+        self._thread.join()
 
-    def _check_process(self) -> None:
+    def _put(self, item: Item) -> None:
         if self._process != os.getpid():
             raise StoreError(f"the store {self._path} was opened before a fork; open it again in the child process")
-        if not self._thread.is_alive():
-            raise StoreError(f"the store {self._path} is closed")
+        with self._gate:  # nothing may come behind the item that ends the thread
+            if self._stopping:
+                raise StoreError(f"the store {self._path} is closed")
+            self._queue.put(item)
 
     def _serve(self) -> None:
-        while True:
+        last, full = False, 0
+        while not last:
             group, last = self._gather()
             if group or self._owed:
                 self._commit(group)
-            if last:
-                break
+            full = full + 1 if len(group) >= _LARGEST_GROUP else 0
+            if full > _MOST_FULL_GROUPS:
+                time.sleep(_BREATH_SECONDS)  # SQLite's lock is not fair: let other processes have it for a moment
+                full = 0
         if self._broken is not None:
             _LOG.critical("%d entries could not be written: %s", len(self._owed), self._broken)
         self._connection.close()
 
-    def _gather(self) -> tuple[list[_Job | AuditEntry], bool]:
+    def _gather(self) -> tuple[list[Item], bool]:
         """Wait for one item and take what else is there."""
-        group: list[_Job | AuditEntry] = []
+        group: list[Item] = []
         item = self._queue.get()
         while item is not None:
             group.append(item)
@@ -148,7 +169,7 @@ class Writer:
                 return group, False
         return group, True
 
-    def _commit(self, group: list[_Job | AuditEntry]) -> None:
+    def _commit(self, group: list[Item]) -> None:
         """Write a group after what is still owed from earlier ones."""
         group, self._owed, self._broken = [*self._owed, *group], [], None
         if not self._try(group):
@@ -158,17 +179,23 @@ class Writer:
                 else:
                     self._try([item])
 
-    def _try(self, group: list[_Job | AuditEntry]) -> bool:
+    def _try(self, group: list[Item]) -> bool:
         try:
-            settled = self._transact(group)
+            settled, transaction = self._transact(group)
         except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, whatever it is
             if len(group) == 1:
                 self._fail(group[0], error)
             return len(group) == 1
+        try:
+            settled += self._after(transaction)
+        except StoreError as error:
+            # The group is durable, so it must not be tried again; but nobody may go on as if all had been told.
+            self._broken = error
+            _LOG.critical("what was written could not be told to everybody: %s", error)
         settle(settled)
         return True
 
-    def _fail(self, item: _Job | AuditEntry, error: Exception) -> None:
+    def _fail(self, item: Item, error: Exception) -> None:
         if isinstance(item, _Job) and item.future is not None:
             settle([(item.future, error)])
             return
@@ -176,7 +203,7 @@ class Writer:
         self._owed.append(item)
         self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._path}: {error}")
 
-    def _transact(self, group: list[_Job | AuditEntry]) -> Settled:
+    def _transact(self, group: list[Item]) -> tuple[Settled, Transaction]:
         with translated(self._path):
             transaction = Transaction(self._connection)
             self._connection.execute("BEGIN IMMEDIATE")
@@ -188,12 +215,12 @@ class Writer:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
-            return settled + self._after(transaction)
+            return settled, transaction
 
-    def _work(self, group: list[_Job | AuditEntry], transaction: Transaction) -> Settled:
+    def _work(self, group: list[Item], transaction: Transaction) -> Settled:
         settled: Settled = []
         for item in group:
-            if isinstance(item, AuditEntry):
+            if not isinstance(item, _Job):
                 transaction.record(item)
                 continue
             try:

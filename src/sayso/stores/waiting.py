@@ -6,13 +6,14 @@ import asyncio
 import threading
 from collections import defaultdict
 from collections.abc import Iterable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sayso.model import ApprovalRequest
 
 Loop = asyncio.AbstractEventLoop
-Settled = list[tuple["asyncio.Future[Any]", Any]]
+Settled = list[tuple["asyncio.Future[Any] | Future[Any]", Any]]
 
 
 class Waiters:
@@ -55,7 +56,10 @@ def settle(settled: Settled) -> None:
     here = asyncio._get_running_loop()  # noqa: SLF001 - the documented form raises, and threads come here without one
     by_loop: defaultdict[Loop, Settled] = defaultdict(list)
     for future, value in settled:
-        by_loop[future.get_loop()].append((future, value))
+        if isinstance(future, Future):
+            _deliver([(future, value)])
+        else:
+            by_loop[future.get_loop()].append((future, value))
     for loop, pairs in by_loop.items():
         if loop is here:
             _deliver(pairs)
