@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from random import Random
 from typing import Any, NamedTuple, cast
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
@@ -620,3 +621,18 @@ def test_the_digest_is_the_same_in_every_process_whatever_its_hash_seed() -> Non
             check=True,
         )
         assert process.stdout.strip() == here
+
+
+@pytest.mark.proves("H4")
+@pytest.mark.parametrize("text", ['{"a": "\\ud800"}', '{"a": 1e999}', '{"a": [-1e999]}', '{"\\udfff": 1}'])
+def test_json_arguments_that_nothing_could_be_bound_to_are_refused_when_they_are_read(text: str) -> None:
+    with pytest.raises(CanonicalError):
+        parse_args(text)
+
+
+@pytest.mark.proves("H4")
+def test_a_named_time_zone_is_refused_because_it_is_not_the_offset_that_it_has_right_now() -> None:
+    with pytest.raises(CanonicalError, match=r"args\.when has a named time zone; pass a fixed offset"):
+        canonical(freeze({"when": dt.datetime(2024, 7, 1, tzinfo=ZoneInfo("Europe/Berlin"))}))
+    fixed = dt.timezone(dt.timedelta(hours=2))
+    assert canonical(freeze({"when": dt.datetime(2024, 7, 1, tzinfo=fixed)}))

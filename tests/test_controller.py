@@ -1,6 +1,8 @@
 """The controller: what runs, what is asked, what is refused; through its public surface."""
 
 import asyncio
+import datetime as dt
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from sayso import (
 from sayso.errors import ApprovalCancelled, ApprovalPending, UnknownRequest
 from sayso.model import Approved, AuditEntry, Denied, Pending
 from sayso.policy.tools import ToolRules
+from sayso.stores.memory import MemoryStore
 from sayso.testing import FixedClock, ScriptedChannel
 
 YES = ApprovalDecision(approved=True)
@@ -328,6 +331,90 @@ async def test_what_no_store_could_keep_is_refused_by_every_store(where: str, tm
         await controller.aclose()
 
 
+@pytest.mark.proves("H1", "H4")
+async def test_a_remembered_no_to_a_whole_tool_covers_calls_that_nothing_can_be_bound_to() -> None:
+    memory = ApprovalMemory()
+    policy = Policy({"rm": {"approval": "required", "scope": "tool"}})
+    no = ApprovalDecision(approved=False, remember="always", scope="tool")
+    await ApprovalController(policy=policy, channels=[ScriptedChannel(no)], memory=memory).settle(ToolCall(tool="rm"))
+    lax = ApprovalController(mode="approve_all", policy=policy, memory=memory)
+    assert isinstance(await lax.review(ToolCall(tool="rm", args={"x": float("inf")})), Denied)
+
+
+@pytest.mark.proves("H1", "H5")
+@pytest.mark.parametrize("word", ["deny", "block", "Blocked", ""])
+async def test_a_rule_that_returns_a_word_that_nobody_knows_blocks_in_every_mode(word: Any) -> None:
+    def needs_approval(call: ToolCall) -> Verdict:
+        return Verdict(approval=word, reason="?")
+
+    policy = Policy(needs_approval=needs_approval)
+    outcome = await ApprovalController(mode="approve_all", policy=policy).review(pay())
+    assert isinstance(outcome, Denied)
+    assert "must be one of" in outcome.reason
+
+
+@pytest.mark.proves("H2", "H8")
+async def test_a_call_that_cannot_be_described_is_audited_all_the_same_and_stops_nobody(tmp_path: Path) -> None:
+    class Number(float):
+        pass
+
+    class Key:
+        def __str__(self) -> str:
+            raise RuntimeError("who called my code?")
+
+    class Zone(dt.tzinfo):
+        def utcoffset(self, when: dt.datetime | None) -> dt.timedelta:
+            raise RuntimeError("who called my code?")
+
+    odd: list[dict[Any, Any]] = [
+        {"a": Number(1)},
+        {"a": OrderedDict(b=1)},
+        {"a": {10**5000: 1}},
+        {Key(): 1},
+        {"a": dt.datetime(2024, 1, 1, tzinfo=Zone())},
+        {"a": "\ud800"},
+    ]
+    for store in ("memory:", tmp_path / "sayso.db"):
+        controller = ApprovalController(mode="approve_all", store=store)
+        for args in odd:
+            assert isinstance(await controller.review(ToolCall(tool="t\ud800", args=args)), Approved)
+        await controller.flush()
+        assert await audit.verify(controller.store) == len(odd)
+        await controller.aclose()
+
+
+@pytest.mark.proves("H8")
+async def test_the_audit_of_an_allowed_call_is_not_changed_by_what_its_tool_does_to_the_arguments(till: Till) -> None:
+    controller = ApprovalController(mode="approve_all")
+    target: OrderedDict[str, str] = OrderedDict(to="eve")
+    await controller.review(ToolCall(tool="t", args={"target": target}))
+    target["to"] = "ann"
+    (entry,) = [entry async for entry in audit.entries(controller.store)]
+    assert "ann" not in str(entry["args"])
+
+
+async def test_a_line_of_the_audit_is_short_however_much_an_agent_passes() -> None:
+    controller = ApprovalController(policy=Policy(default="blocked"), mode="defer")
+    await controller.review(ToolCall(tool="t", args={"a": [{"b": "x" * 1000}] * 10_000}))
+    ((_, line, _),) = await controller.store.audit()
+    assert len(line) < 500_000
+
+
+@pytest.mark.proves("H8")
+async def test_a_tools_own_error_reaches_the_caller_even_if_it_cannot_be_put_into_words() -> None:
+    class Rude(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("who called my code?")
+
+    async def fail(args: dict[str, Any]) -> None:
+        raise Rude
+
+    controller = ApprovalController(mode="approve_all")
+    with pytest.raises(Rude):
+        await controller.run(pay(), fail)
+    assert [entry["result"] async for entry in audit.entries(controller.store) if entry["step"] == "raised"] == ["Rude"]
+
+
 # Time.
 
 
@@ -445,6 +532,26 @@ async def test_cancelling_the_run_withdraws_its_question(till: Till) -> None:
     assert closed.status == "withdrawn"
     assert (await controller.answer(closed.id, YES)).status == "withdrawn"
     assert till.paid == []
+
+
+@pytest.mark.proves("H7")
+async def test_a_run_cancelled_while_its_question_is_being_opened_leaves_none_open() -> None:
+    opened = asyncio.Event()
+
+    class Slow(MemoryStore):
+        async def open(self, request: ApprovalRequest) -> ApprovalRequest:
+            await super().open(request)
+            opened.set()
+            await asyncio.Event().wait()  # durable, but the run is cancelled before it hears of it
+            raise NotImplementedError
+
+    controller = ApprovalController(policy=ASKS, channels=[Silent()], store=Slow())
+    running = asyncio.ensure_future(controller.settle(pay()))
+    await opened.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await controller.pending() == []
 
 
 @pytest.mark.proves("H7")
@@ -756,6 +863,33 @@ async def test_an_answer_that_is_remembered_answers_what_is_open_and_alike() -> 
     (left,) = await controller.pending()
     assert left.args == {"amount": 6}
     running[3].cancel()
+
+
+async def test_an_answer_to_what_is_alike_covers_no_more_than_it_would_a_moment_later() -> None:
+    controller = ApprovalController(mode="defer", policy=ASKS)
+    for schema in ("old", "new"):
+        await controller.review(pay(schema_hash=schema))
+    first, other = await controller.pending()
+    await controller.answer(first.id, ApprovalDecision(approved=True, remember="session"))
+    assert (await controller.wait(other.id, timeout=0.001)).status == "open"
+    third = await controller.review(pay(schema_hash="third"))
+    assert isinstance(third, Pending)
+    await controller.answer(other.id, ApprovalDecision(approved=True, remember="session", until=1.0))
+    assert [request.id for request in await controller.pending()] == [third.request.id]
+
+
+async def test_what_was_approved_is_kept_however_many_others_are_over() -> None:
+    controller = ApprovalController(mode="defer", policy=ASKS)
+    call = pay()
+    await _approved(controller, call)
+    for number in range(10_050):
+        request = await controller.store.open(_a_row(number))
+        await controller.store.close(request.id, "denied", None, now=1.0)
+    assert isinstance(await controller.review(call, asked=True), Approved)
+
+
+def _a_row(number: int) -> ApprovalRequest:
+    return ApprovalRequest(tool_name="pay", id=f"r{number}", tool_call_id=f"c{number}", session="s")
 
 
 # The seeds' names.

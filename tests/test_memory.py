@@ -1,10 +1,10 @@
 """Remembered decisions: found for what they cover and nothing else, and gone when they are over or revoked."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -480,3 +480,37 @@ def test_a_no_just_remembered_is_not_forgotten_by_an_older_list_that_comes_late(
     store.tell([elsewhere, no])
     store.tell([elsewhere])
     assert found(memory) == elsewhere
+
+
+@pytest.mark.proves("H1", "H9")
+def test_a_no_is_never_missing_while_a_new_list_is_learnt() -> None:
+    store = HandsOutLists()
+    memory = ApprovalMemory(store=cast("Any", store))
+    no = remembered_no()
+
+    class Watched(list[Remembered]):
+        """A list that looks, at every step of being read, whether the no still stands."""
+
+        def __iter__(self) -> Iterator[Remembered]:
+            for index in range(len(self)):
+                assert memory.find([no.scope.key], session="s", now=0.0) == no or not memory
+                yield self[index]
+
+    for _ in range(3):
+        store.learn(
+            Watched([no, *(replace(no, id=f"other{n}", scope=replace(no.scope, key=f"k{n}")) for n in range(5))])
+        )
+    assert memory.find([no.scope.key], session="s", now=0.0) == no
+
+
+class HandsOutLists:
+    """A store that teaches what a test hands it."""
+
+    def attach(self, learn: Callable[[Sequence[Remembered]], None]) -> None:
+        self.learn = learn
+
+
+def remembered_no() -> Remembered:
+    decision = ApprovalDecision(approved=False, remember="always")
+    scope = scopes.tool_scope("rm")
+    return Remembered(id="no", tool="rm", scope=scope, decision=decision, session=None, remembered_at=0.0)

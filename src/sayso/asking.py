@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from sayso.canonical import canonical, freeze
+from sayso.errors import StoreError
 from sayso.model import ApprovalDecision, ApprovalRequest, ToolCall, Verdict, new_id
 from sayso.policy import scopes
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from sayso.ports import Channel
 
 _LOG = logging.getLogger("sayso")
+_PAUSES = (0.1, 0.5, 2.0, 10.0, 60.0)  # seconds between attempts, when the store fails
 
 
 def question(
@@ -89,26 +91,31 @@ class Announcer:
     async def _turn(self, channel: Channel, request: ApprovalRequest) -> None:
         try:
             decision = await channel.announce(request)
+            self._leave(request.id, asyncio.current_task())  # an answer ends all turns but the one that brings it
+            if isinstance(decision, ApprovalDecision):
+                await self._answer(request.id, decision)
+            elif decision is not None:  # pyright: ignore[reportUnnecessaryComparison] - other people's code
+                await self._failed(channel, request, f"returned {decision!r} instead of an ApprovalDecision")
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise  # somebody else answered, or the loop ends
+            await self._failed(channel, request, "was cancelled by itself")
         except Exception as error:  # noqa: BLE001 - a channel is other people's code; no error of it may approve
             await self._failed(channel, request, f"raised {type(error).__name__}: {error}")
-            return
-        if isinstance(decision, ApprovalDecision):
-            await self._answered(channel, request, decision)
-        elif decision is not None:  # pyright: ignore[reportUnnecessaryComparison] - other people's code
-            await self._failed(channel, request, f"returned {decision!r} instead of an ApprovalDecision")
-
-    async def _answered(self, channel: Channel, request: ApprovalRequest, decision: ApprovalDecision) -> None:
-        self._leave(request.id, asyncio.current_task())  # the answer ends all turns but this one
-        try:
-            await self._answer(request.id, decision)
-        except (ValueError, PermissionError) as error:
-            await self._failed(channel, request, f"gave an answer that cannot stand: {error}")
 
     async def _failed(self, channel: Channel, request: ApprovalRequest, problem: str) -> None:
+        """Withdraw the question if nobody else can answer it: whoever waits must not wait for ever."""
         self._leave(request.id, asyncio.current_task())
         _LOG.warning("%s %s", type(channel).__name__, problem)
-        if not self._turns.get(request.id):
-            await self._withdraw(request.id, f"the approval callback {problem}")
+        for pause in _PAUSES if not self._turns.get(request.id) else ():
+            try:
+                await self._withdraw(request.id, f"the approval callback {problem}")
+            except StoreError as error:
+                _LOG.warning("the question %s could not be withdrawn, trying again: %s", request.id, error)
+                await asyncio.sleep(pause)
+            else:
+                return
 
     def _leave(self, request_id: str, turn: asyncio.Task[None] | None) -> None:
         turns = self._turns.get(request_id)

@@ -3,59 +3,86 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from sayso.canonical import canonical, freeze
+from sayso.errors import CanonicalError
 
 if TYPE_CHECKING:
     from sayso.controller import ApprovalController
+    from sayso.model import ToolCall
 
 _CONTROLLER: ContextVar[ApprovalController | None] = ContextVar("sayso_controller", default=None)
-_APPROVED: ContextVar[str | None] = ContextVar("sayso_approved", default=None)
+_APPROVED: ContextVar[list[_Approval]] = ContextVar("sayso_approved")
 
 
 class _Everywhere:
-    """The controller of code that is under no other: threads and tasks that began elsewhere see it too."""
+    """The controllers of code that is under no other: threads and tasks that began elsewhere see the last one."""
 
-    controller: ApprovalController | None = None
+    controllers: ClassVar[list[ApprovalController]] = []
 
 
 def current_controller() -> ApprovalController | None:
     """Return the controller that the running code is under, if any."""
-    return _CONTROLLER.get() or _Everywhere.controller
+    here = _CONTROLLER.get()
+    if here is None and _Everywhere.controllers:
+        return _Everywhere.controllers[-1]
+    return here
 
 
 @contextlib.contextmanager
 def under(controller: ApprovalController, *, everywhere: bool) -> Generator[None]:
     """Put the code inside under this controller."""
-    token, before = _CONTROLLER.set(controller), _Everywhere.controller
+    token = _CONTROLLER.set(controller)
     if everywhere:
-        _Everywhere.controller = controller
+        _Everywhere.controllers.append(controller)
     try:
         yield
     finally:
-        _Everywhere.controller = before
+        if everywhere:
+            _Everywhere.controllers.remove(controller)
         _CONTROLLER.reset(token)
 
 
-def approved_outside(tool: str) -> bool:
-    """Whether this very tool was approved at the edge that is about to call it, so that its mark need not ask again."""
-    return _APPROVED.get() == tool
+class _Approval(NamedTuple):
+    """What was approved at an adapter's edge, which is about to call a function that may be marked itself."""
+
+    controller: ApprovalController
+    tool: str
+    args: Mapping[str, Any]
 
 
-class approved:  # noqa: N801 - reads as a statement: `with approved("pay"):`
-    """Say which tool the code inside has been approved for; None takes that back, so that what it calls asks."""
+class approved:  # noqa: N801 - reads as a statement: `with approved(controller, "pay", args):`
+    """Say what the code inside has been approved for: the first call that is exactly this need not ask again."""
 
-    __slots__ = ("_token", "_tool")
+    __slots__ = ("_approval", "_token")
 
-    def __init__(self, tool: str | None) -> None:
-        """Name the tool."""
-        self._tool = tool
+    def __init__(self, controller: ApprovalController, tool: str, args: Mapping[str, Any]) -> None:
+        """Name the call."""
+        self._approval = [_Approval(controller, tool, args)]
 
     def __enter__(self) -> None:
         """Begin."""
-        self._token = _APPROVED.set(self._tool)
+        self._token = _APPROVED.set(self._approval)
 
     def __exit__(self, *_: object) -> None:
-        """End."""
+        """End, also for what the tool has started and left running."""
+        self._approval.clear()
         _APPROVED.reset(self._token)
+
+
+def take_approval(controller: ApprovalController, call: ToolCall, defaults: Mapping[str, Any]) -> bool:
+    """Whether this very call was approved at the edge that is about to make it; true once.
+
+    What the edge approved may leave out arguments that have a default; everything else must be the same.
+    """
+    waiting = _APPROVED.get([])
+    if not waiting or waiting[0].controller is not controller or waiting[0].tool != call.tool:
+        return False
+    try:
+        same = canonical(freeze({**defaults, **waiting[0].args})) == canonical(freeze(call.args))
+        return same and bool(waiting.pop())
+    except (CanonicalError, IndexError):  # nothing to compare by, or another thread was faster
+        return False

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import anyio
 from msgspec.structs import replace
 
 from sayso import blocking, config, context
@@ -17,7 +16,7 @@ from sayso.clock import SystemClock
 from sayso.decide import Mode, parse_mode
 from sayso.door import Door
 from sayso.edge import Edge
-from sayso.errors import ApprovalPending, ConfigurationError, StoreError
+from sayso.errors import ApprovalPending, ConfigurationError
 from sayso.journal import Journal, Running
 from sayso.memory import ApprovalMemory
 from sayso.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending, Rule, ToolCall, new_id
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from sayso.ports import ApprovalUI, Channel, Clock, Hook
 
 T = TypeVar("T")
-
-_WITHDRAW_SECONDS = 5.0
 
 
 class ApprovalController:
@@ -171,7 +168,7 @@ class ApprovalController:
             outcome = await self._settle(call, own)
         if isinstance(outcome, Denied):
             raise outcome.error(call.tool)
-        with self.running(call, outcome) as running, context.approved(call.tool):
+        with self.running(call, outcome) as running, context.approved(self, call.tool, outcome.args):
             running.result = await tool(thaw(outcome.args))
         return running.result
 
@@ -297,8 +294,7 @@ class ApprovalController:
             await self._door.wait(request, None)
         except BaseException:
             # Cancelled, or the store failed: nobody waits for this answer any more, so nobody should give it.
-            with anyio.move_on_after(_WITHDRAW_SECONDS, shield=True), contextlib.suppress(StoreError):
-                await self._door.withdraw(request.id, "the run that asked was cancelled")
+            await self._door.withdraw_quietly(request.id, "the run that asked was cancelled")
             raise
 
     def _refuse_async_callback(self) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
+import anyio
 from msgspec.structs import replace
 
 from sayso.decide import is_overdue
-from sayso.errors import ApprovalBlocked, UnknownRequest
+from sayso.errors import ApprovalBlocked, StoreError, UnknownRequest
 from sayso.model import ApprovalDecision
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from sayso.ports import Clock, Store
 
 _LOG = logging.getLogger("sayso")
+_FAREWELL_SECONDS = 5.0
 
 
 class Door:
@@ -70,6 +73,11 @@ class Door:
         """Close a request because nobody's answer is wanted any more."""
         note = ApprovalDecision(approved=False, note=reason, decided_at=self._clock.now())
         return await self._close(await self.get(request_id), "withdrawn", note)
+
+    async def withdraw_quietly(self, request_id: str, reason: str) -> None:
+        """Withdraw a request while its run is being cancelled: shielded, briefly, and whether it exists or not."""
+        with anyio.move_on_after(_FAREWELL_SECONDS, shield=True), contextlib.suppress(StoreError, UnknownRequest):
+            await self.withdraw(request_id, reason)
 
     async def expire(self, request: ApprovalRequest) -> ApprovalRequest:
         """Close a request whose time is up."""

@@ -108,7 +108,12 @@ class Edge:
         new = question(
             call, verdict, now=self._clock.now(), timeout=self._timeout, remember_max=self._policy.remember_max
         )
-        request = await self._store.open(new)
+        try:
+            request = await self._store.open(new)
+        except BaseException:
+            # Cancelled while it was being written: it may be open now, and nobody would wait for its answer.
+            await self._door.withdraw_quietly(new.id, "the run that asked was cancelled")
+            raise
         self._mark_asked(call)
         if request.id != new.id:
             return await self._review(call, verdict, own, asked=True)

@@ -1,10 +1,11 @@
 """Guarding plain functions, sync and async, with no framework anywhere."""
 
 import asyncio
+import functools
 import inspect
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
@@ -310,6 +311,97 @@ async def test_a_marked_function_behind_another_edge_asks_once_and_what_it_calls
     call = ToolCall(tool="outer", args={"n": 1})
     assert await approver.controller.run(call, tool, inspect_rules(outer)) == 1
     assert [request.tool_name for request in approver.asked] == ["outer", "inner", "outer", "inner"]
+
+
+@pytest.mark.proves("H2")
+async def test_one_approval_at_another_edge_is_one_call_with_its_arguments_by_its_controller() -> None:
+    person = ScriptedChannel(YES)
+    controller = ApprovalController(channels=[person], policy=Policy({"pay": "required"}))
+    strict = ApprovalController(mode="approve_all", policy=Policy({"pay": "blocked"}))
+    paid: list[int] = []
+
+    @requires_approval
+    async def pay(amount: int, note: str = "") -> int:
+        paid.append(amount)
+        return amount
+
+    later: list[asyncio.Task[int]] = []
+
+    async def tool(args: dict[str, Any]) -> None:
+        with pytest.raises(ApprovalBlocked):
+            await guard(inspect.unwrap(pay), strict, name="pay")(**args)
+        with pytest.raises(ApprovalDenied):
+            await pay(9999)
+        await pay(**args)
+        with pytest.raises(ApprovalDenied):
+            await pay(**args)
+        later.append(asyncio.create_task(pay(**args)))
+
+    with controller.activated():
+        await controller.run(ToolCall(tool="pay", args={"amount": 1}), tool)
+        with pytest.raises(ApprovalDenied):
+            await later[0]
+    assert paid == [1]
+
+
+def test_a_partial_is_called_by_the_name_of_its_function() -> None:
+    def rm(path: str) -> str:
+        raise NotImplementedError
+
+    controller = ApprovalController(mode="approve_all", policy=Policy({"rm": "blocked"}))
+    with pytest.raises(ApprovalBlocked):
+        guard(functools.partial(rm, "a"), controller)()
+
+
+def test_self_is_shown_where_it_is_an_argument_like_any_other(approver: Approver) -> None:
+    @requires_approval
+    def transfer(self: str, amount: int) -> str:
+        return self
+
+    approver.approve()
+    assert transfer("mallory", 5) == "mallory"
+    assert approver.asked[0].args == {"self": "mallory", "amount": 5}
+
+
+def test_a_signature_has_the_same_hash_in_every_process() -> None:
+    class Doc:
+        pass
+
+    def version() -> Any:
+        def pay(amount: Annotated[int, Doc()]) -> int:
+            raise NotImplementedError
+
+        return requires_approval(pay)
+
+    assert version().__sayso__.schema_hash == version().__sayso__.schema_hash
+
+
+def test_a_context_that_ends_late_takes_nothing_from_one_that_is_active_everywhere() -> None:
+    refusals: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            send_email("ann", "hi")
+        except ApprovalDenied as error:
+            refusals.append(error)
+
+    begun, end = threading.Event(), threading.Event()
+
+    def other_thread() -> None:
+        with ApprovalController(mode="approve_all").activated():
+            begun.set()
+            assert end.wait(10)
+
+    other = threading.Thread(target=other_thread)
+    other.start()
+    assert begun.wait(10)
+    with ApprovalController(mode="auto_deny").activated(everywhere=True):
+        end.set()
+        other.join()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert (len(refusals), sent) == (1, [])
 
 
 def inspect_rules(function: Any) -> Any:

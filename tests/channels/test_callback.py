@@ -10,8 +10,10 @@ from typing import Any
 import anyio
 import pytest
 
-from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall
+from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall, requires_approval
+from sayso.errors import ApprovalCancelled, StoreError
 from sayso.model import Approved, Denied
+from sayso.stores.memory import MemoryStore
 from sayso.testing import FixedClock
 
 YES = ApprovalDecision(approved=True)
@@ -113,6 +115,7 @@ def takes_nothing() -> ApprovalDecision:
         (returns({"approved": True}), "returned {'approved': True} instead of"),
         (returns(ApprovalDecision), "instead of an ApprovalDecision"),
         (takes_nothing, "raised TypeError"),
+        (returns(None), "returned None instead of an ApprovalDecision"),
     ],
 )
 async def test_a_callback_that_fails_or_returns_something_else_denies_with_its_own_reason(
@@ -127,17 +130,45 @@ async def test_a_callback_that_fails_or_returns_something_else_denies_with_its_o
 
 
 @pytest.mark.proves("H5")
-async def test_a_callback_that_returns_none_leaves_the_question_open_until_its_time_is_up() -> None:
-    clock = FixedClock()
-    controller = controller_with(returns(None), timeout=5, clock=clock)
-    waiting = asyncio.ensure_future(controller.settle(call()))
-    while not await controller.pending():
-        await anyio.lowlevel.checkpoint()
-    clock.advance(5)
+async def test_a_callback_that_raises_cancelled_error_does_not_leave_its_caller_waiting() -> None:
+    async def cancels(request: ApprovalRequest) -> ApprovalDecision:
+        raise asyncio.CancelledError
+
     with anyio.fail_after(10):
-        outcome = await waiting
+        outcome = await controller_with(cancels).settle(call())
     assert isinstance(outcome, Denied)
-    assert outcome.cause == "expired"
+    assert "was cancelled by itself" in outcome.reason
+
+
+@pytest.mark.proves("H5")
+def test_a_callback_that_makes_a_guarded_call_itself_is_refused_and_does_not_wait_for_itself() -> None:
+    @requires_approval
+    def look_up(name: str) -> str:
+        raise NotImplementedError
+
+    def ask(request: ApprovalRequest) -> ApprovalDecision:
+        return ApprovalDecision(approved=look_up("ann") == "ann")
+
+    controller = ApprovalController(approval_callback=ask)
+    with controller.activated(), pytest.raises(ApprovalCancelled, match=r"look_up.*itself made a call"):
+        look_up("bob")
+
+
+@pytest.mark.proves("H5")
+async def test_an_answer_that_could_not_be_written_withdraws_the_question_once_the_store_works_again() -> None:
+    class Flaky(MemoryStore):
+        failures = 2
+
+        async def close(self, *args: Any, **kwargs: Any) -> ApprovalRequest:
+            if self.failures:
+                self.failures -= 1
+                raise StoreError("the disk is full")
+            return await super().close(*args, **kwargs)
+
+    with anyio.fail_after(10):
+        outcome = await controller_with(yes_async, store=Flaky()).settle(call())
+    assert isinstance(outcome, Denied)
+    assert (outcome.cause, "the disk is full" in outcome.reason) == ("withdrawn", True)
 
 
 @pytest.mark.proves("H7", "R71")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import anyio
@@ -189,6 +190,134 @@ async def test_a_bell_that_a_killed_process_left_behind_is_taken_down(file: Path
     await store.open(a_request())
     assert len(list(bells.iterdir())) == 1
     await store.aclose()
+
+
+@pytest.mark.parametrize("kind", ["folder", "link"])
+async def test_the_bells_folder_of_somebody_else_loses_nothing(tmp_path: Path, file: Path, kind: str) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    for name in ("id_rsa", "1234-0123abcd"):
+        (mine / name).write_text("precious")
+    bells = file.with_name("sayso.db-bells")
+    if kind == "link":
+        bells.symlink_to(mine)
+    else:
+        mine.rename(bells)
+        mine = bells
+    store = SqliteStore(file)
+    await store.open(a_request())
+    await store.aclose()
+    assert {"id_rsa", "1234-0123abcd"} <= {each.name for each in mine.iterdir()}
+
+
+class ScriptedBell:
+    """A bell that is heard when a test says so."""
+
+    def __init__(self) -> None:
+        self.rings: SimpleQueue[list[str] | None] = SimpleQueue()
+
+    def hear(self, seconds: float) -> list[str] | None:
+        return self.rings.get()
+
+    def ring(self, request_ids: list[str]) -> None:
+        """Nobody else is there."""
+
+    def wake(self) -> None:
+        self.rings.put(None)
+
+    def close(self) -> None:
+        """Nothing to take down."""
+
+
+@pytest.mark.proves("H6")
+async def test_a_ring_that_is_heard_late_wakes_its_waiter_all_the_same(file: Path) -> None:
+    waits, answers = SqliteStore(file), SqliteStore(file)
+    first, bell = waits._bell, ScriptedBell()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - to order the rings
+    waits._bell = bell  # type: ignore[assignment]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    first.wake()
+    requests = [await waits.open(a_request()) for _ in range(2)]
+    waiting = [asyncio.ensure_future(waits.closed(request.id)) for request in requests]
+    await waits.flush()
+    for request in requests:
+        await answers.close(request.id, "approved", YES, now=1.0)
+    for request in requests:  # both were committed before the first ring is heard
+        bell.rings.put([request.id])
+    with anyio.fail_after(10):
+        assert [(await each).status for each in waiting] == ["approved", "approved"]
+    await waits.aclose()
+    await answers.aclose()
+    first.close()
+
+
+REVOKES = """
+import os, signal, sys
+from sayso import ApprovalController
+controller = ApprovalController(mode="defer", store=sys.argv[1])
+assert controller.memory.revoke(controller.memory.list()[0].id)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.proves("H9", "H16")
+async def test_a_revocation_that_was_acknowledged_survives_a_kill(file: Path) -> None:
+    controller = ApprovalController(
+        policy=Policy({"pay": "required"}), store=file, channels=[ScriptedChannel(_always())]
+    )
+    await controller.settle(ToolCall(tool="pay"))
+    await controller.aclose()
+    killed = await anyio.run_process([sys.executable, "-c", REVOKES, str(file)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    again = ApprovalController(mode="defer", store=file)
+    assert again.memory.list() == []
+    await again.aclose()
+
+
+async def test_work_that_comes_while_a_store_is_closing_is_refused_and_not_lost(file: Path) -> None:
+    store = SqliteStore(file)
+    with write_lock(file):
+        opening = asyncio.ensure_future(store.open(a_request()))
+        await anyio.lowlevel.checkpoint()
+        closing = asyncio.ensure_future(store.aclose())
+        while not store._closing.is_set():  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - until it has begun
+            await anyio.lowlevel.checkpoint()
+        refused = await _refused(store)
+    assert "is closed" in refused
+    assert (await opening).status == "open"
+    await closing
+
+
+async def _refused(store: SqliteStore) -> str:
+    """Return the sentence of the first refusal, once the store has begun to close."""
+    with anyio.fail_after(10):
+        while True:
+            try:
+                store.record(AuditEntry(at=1.0, step="allowed", about=ToolCall(tool="t")))
+            except StoreError as error:
+                return str(error)
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_many_processes_may_make_the_same_new_file_at_once(file: Path) -> None:
+    script = "import sys; from sayso.stores.sqlite import SqliteStore; SqliteStore(sys.argv[1])"
+    for number in range(3):
+        async with anyio.create_task_group() as group:
+            for _ in range(6):
+                target = str(file.with_name(f"new-{number}.db"))
+                group.start_soon(anyio.run_process, [sys.executable, "-c", script, target])
+
+
+async def test_a_remembered_decision_of_a_newer_form_refuses_work_and_undoes_nothing(file: Path) -> None:
+    store = SqliteStore(file)
+    with contextlib.closing(sqlite3.connect(file)) as newer:
+        newer.execute("INSERT INTO remembered VALUES ('x', ?)", (b"\x02future",))
+        newer.commit()
+    request = await store.open(a_request())
+    closed = await store.close(request.id, "approved", YES, now=1.0, remember=a_memory())
+    assert closed.status == "approved"
+    with pytest.raises(StoreError, match="upgrade sayso"):
+        store.record(AuditEntry(at=1.0, step="allowed", about=ToolCall(tool="t")))
+    await store.aclose()
+    assert sqlite3.connect(file).execute("SELECT count(*) FROM remembered").fetchone() == (2,)
 
 
 async def test_several_processes_write_one_unbroken_audit_and_lose_no_request(file: Path) -> None:

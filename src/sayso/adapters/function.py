@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
+from sayso.blocking import is_async
 from sayso.canonical import thaw
-from sayso.context import approved, approved_outside, current_controller
+from sayso.context import current_controller, take_approval
 from sayso.controller import ApprovalController
 from sayso.errors import ConfigurationError, UnknownRequest
 from sayso.model import Approved, Denied, Rule, ToolCall, Verdict
@@ -140,10 +142,15 @@ class _Tool:
         if not callable(function):
             raise ConfigurationError(f"{function!r} is not a function; only functions can be guarded")
         self.function = function
-        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.name = name or _name(function)
         self.signature = inspect.signature(function)
         names = list(self.signature.parameters)
-        self.hidden = {*unseen, *(each for each in names[:1] if each in _SELVES)}
+        self.hidden = {*unseen, *(each for each in names[:1] if each in _SELVES and _is_method(function))}
+        self.defaults = {
+            name: parameter.default
+            for name, parameter in self.signature.parameters.items()
+            if parameter.default is not parameter.empty and name not in self.hidden
+        }
         self._keys = _payload_keys(self.name, names, payload, exclude_keys, self.hidden)
         self._description = description
         self.schema_hash = _schema_hash(self.signature, self.hidden)
@@ -206,49 +213,53 @@ def _guarded(
 ) -> Any:  # noqa: ANN401 - the same kind of function
     tool = _Tool(function, mark=mark, **options)
 
-    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[ApprovalController, Any] | None:
+    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Begun | None:
+        """Return the call to ask about, or None where the function simply runs."""
         asked = controller or current_controller()
-        if asked is None and not mark:
-            raise ConfigurationError(f"{tool.name} is guarded, but no controller is in context; pass one to `guard`")
-        if asked is None or approved_outside(tool.name):
+        if asked is None and mark:
             return None
-        return asked, tool.signature.bind(*args, **kwargs)
+        if asked is None:
+            raise ConfigurationError(f"{tool.name} is guarded, but no controller is in context; pass one to `guard`")
+        bound = tool.signature.bind(*args, **kwargs)
+        call = tool.call(bound, asked)
+        return None if take_approval(asked, call, tool.defaults) else _Begun(asked, call, bound.arguments)
 
     @functools.wraps(function)
     async def guarded_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
         begun = begin(args, kwargs)
         if begun is None:
-            with approved(None):
-                return await function(*args, **kwargs)
-        asked, bound = begun
-        call = tool.call(bound, asked)
-        outcome = await asked.settle(call, tool.rules)
+            return await function(*args, **kwargs)
+        outcome = await begun.controller.settle(begun.call, tool.rules)
         if isinstance(outcome, Denied):
             return _denied(outcome, tool, on_denied)
-        with asked.running(call, outcome) as running, approved(None):
-            running.result = await tool.invoke(outcome, bound.arguments)
+        with begun.controller.running(begun.call, outcome) as running:
+            running.result = await tool.invoke(outcome, begun.passed)
         return running.result
 
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
         begun = begin(args, kwargs)
         if begun is None:
-            with approved(None):
-                return function(*args, **kwargs)
-        asked, bound = begun
-        call = tool.call(bound, asked)
-        outcome = asked.settle_sync(call, tool.rules)
+            return function(*args, **kwargs)
+        outcome = begun.controller.settle_sync(begun.call, tool.rules)
         if isinstance(outcome, Denied):
             return _denied(outcome, tool, on_denied)
-        with asked.running(call, outcome) as running, approved(None):
-            running.result = tool.invoke(outcome, bound.arguments)
+        with begun.controller.running(begun.call, outcome) as running:
+            running.result = tool.invoke(outcome, begun.passed)
         return running.result
 
-    wrapper = guarded_async if inspect.iscoroutinefunction(function) else guarded
-    marked = cast("Any", wrapper)
+    marked = cast("Any", guarded_async if is_async(function) else guarded)
     marked.__sayso__ = tool
     marked._requires_approval = mark  # noqa: SLF001 - the name by which seed 003 looks for the mark
     return marked
+
+
+class _Begun(NamedTuple):
+    """A call on its way: whom to ask, about what, and what the caller passed."""
+
+    controller: ApprovalController
+    call: ToolCall
+    passed: Mapping[str, Any]
 
 
 def _denied(outcome: Denied, tool: _Tool, on_denied: OnDenied) -> str:
@@ -277,9 +288,25 @@ def _payload_keys(
     return [name for name in (names if wanted is None else wanted) if name not in unwanted and name not in hidden]
 
 
+def _name(function: Callable[..., Any]) -> str:
+    while isinstance(function, functools.partial):
+        function = cast("Callable[..., Any]", function.func)
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _is_method(function: Callable[..., Any]) -> bool:
+    """Whether this was defined in a class, so that its first parameter is the object."""
+    return "." in getattr(function, "__qualname__", "").rpartition("<locals>.")[2]
+
+
+def _annotation(parameter: inspect.Parameter) -> str:
+    # Without addresses, which differ from process to process.
+    return re.sub(r" at 0x[0-9a-f]+", "", str(parameter.annotation))
+
+
 def _schema_hash(signature: inspect.Signature, hidden: set[str]) -> str:
     shape = [
-        f"{parameter.kind.value}:{parameter.name}:{parameter.annotation}"
+        f"{parameter.kind.value}:{parameter.name}:{_annotation(parameter)}"
         for parameter in signature.parameters.values()
         if parameter.name not in hidden
     ]

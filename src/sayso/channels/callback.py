@@ -6,11 +6,13 @@ import asyncio
 import contextvars
 import functools
 import inspect
+import os
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+from sayso.blocking import is_async
 from sayso.errors import ConfigurationError
 from sayso.ports import ApprovalUI
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 Callback = Callable[["ApprovalRequest"], Any]
 
+_ASKING: contextvars.ContextVar[bool] = contextvars.ContextVar("sayso_asking", default=False)
+
 
 class CallbackChannel:
     """Asks by calling a function; a synchronous one runs in a thread of its own, one question at a time."""
@@ -27,17 +31,26 @@ class CallbackChannel:
     def __init__(self, callback: Callback | ApprovalUI, *, mode: Mode = "interactive") -> None:
         """Take the host's function, or its object with `choose(request, *, mode)`."""
         self._call = _as_function(callback, mode)
-        self.is_async = _is_async(self._call)
+        self.is_async = is_async(self._call)
         self._worker: _Worker | None = None
 
     async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
-        """Call the function and return what it returns; the controller checks the type."""
-        answer = self._call(request) if self.is_async else await self._in_thread(request)
-        return await answer if inspect.isawaitable(answer) else answer
+        """Call the function and return its answer; whoever asked for it checks the type."""
+        if _ASKING.get():
+            raise RuntimeError("the approval callback itself made a call that has to be asked about")
+        token = _ASKING.set(True)
+        try:
+            answer = self._call(request) if self.is_async else await self._in_thread(request)
+            answer = await answer if inspect.isawaitable(answer) else answer
+        finally:
+            _ASKING.reset(token)
+        if answer is None:  # a channel may leave the answer to others; a callback was asked for one
+            raise TypeError("it returned None instead of an ApprovalDecision")
+        return answer
 
     async def _in_thread(self, request: ApprovalRequest) -> Any:  # noqa: ANN401 - the host's function
-        if self._worker is None:
-            self._worker = _Worker()
+        if self._worker is None or self._worker.process != os.getpid():
+            self._worker = _Worker()  # a fork copies the object but not the thread
         worker = self._worker
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         context = contextvars.copy_context()
@@ -54,6 +67,7 @@ class _Worker:
     """A daemon thread that asks one question at a time: a hanging prompt must not keep the process alive."""
 
     def __init__(self) -> None:
+        self.process = os.getpid()
         self.busy_with: asyncio.Future[Any] | None = None
         self._questions: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
         threading.Thread(target=self._serve, name="sayso-callback", daemon=True).start()
@@ -105,12 +119,4 @@ def _as_function(callback: Callback | ApprovalUI, mode: Mode) -> Callback:
         return callback
     raise ConfigurationError(
         f"approval_callback is {callback!r}; pass a function of one request, or an object with `choose`"
-    )
-
-
-def _is_async(function: Callback) -> bool:
-    while isinstance(function, functools.partial):
-        function = cast("Callback", function.func)
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - an object may have an async __call__
     )
