@@ -1,0 +1,189 @@
+"""The hot path: calls that need no person. P1 lets a rule decide, P3 a remembered decision."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks import peers, report
+from benchmarks.rows import Compared, Row, at_most, compare, row
+from benchmarks.timing import Effort, Sample, interleave, repeat_async
+from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall
+from sayso.canonical import thaw
+from sayso.model import Approved
+
+RULES = 1_000
+NAME = "write_file"
+ARGS = {"path": "reports/2026/summary.txt", "text": "forty characters of text, near enough ..", "mode": "append"}
+
+
+async def write_file(path: str, text: str, mode: str) -> str:  # noqa: ARG001 - the least that a tool can do
+    return "done"
+
+
+def run_tool(args: dict[str, Any]) -> Awaitable[str]:
+    return write_file(**args)
+
+
+def controller(approval: str, store: Path | None = None) -> ApprovalController:
+    """Return a controller with many rules, one of which is about the tool."""
+    rules = {f"other_{number}": "none" for number in range(RULES - 1)}
+    policy = Policy({**rules, NAME: approval})
+    return ApprovalController(policy=policy, approval_callback=_unasked, store=store)
+
+
+async def _unasked(_: ApprovalRequest) -> ApprovalDecision:
+    raise NotImplementedError
+
+
+def gate(under: ApprovalController) -> Callable[[], Awaitable[object]]:
+    return lambda: under.run(ToolCall(tool=NAME, args=ARGS), run_tool)
+
+
+def adapter(under: ApprovalController) -> Callable[[], Awaitable[object]]:
+    """Return what a framework's adapter does: review the call, run the tool, record what came of it."""
+
+    async def call() -> None:
+        wanted = ToolCall(tool=NAME, args=ARGS)
+        outcome = await under.review(wanted)
+        if not isinstance(outcome, Approved):
+            raise TypeError(outcome)
+        with under.running(wanted, outcome) as running:
+            running.result = await run_tool(thaw(outcome.args))
+
+    return call
+
+
+def review(under: ApprovalController) -> Callable[[], Awaitable[object]]:
+    return lambda: under.review(ToolCall(tool=NAME, args=ARGS))
+
+
+def seal(under: ApprovalController) -> Callable[[], Awaitable[object]]:
+    """Return what writes down the audit that a memory store has queued."""
+    return under.store.audit_ends
+
+
+def limit() -> Sample:
+    rules = {NAME: "none"}
+
+    async def call() -> None:
+        if rules[NAME] == "none":
+            await write_file(**ARGS)
+
+    return repeat_async(call)
+
+
+def bare() -> Sample:
+    return repeat_async(lambda: write_file(**ARGS))
+
+
+async def allowed_by_rule(effort: Effort) -> list[Row]:
+    """P1, with the audit queued: what the call itself waits for."""
+    ours = controller("none")
+    seconds = await interleave(
+        {
+            "limit": limit(),
+            "bare": bare(),
+            "review": repeat_async(review(ours), then=seal(ours)),
+            "adapter": repeat_async(adapter(ours), then=seal(ours)),
+            "gate": repeat_async(gate(ours), then=seal(ours)),
+            "ungated": repeat_async(await peers.plain(write_file, ARGS)),
+            "peer": repeat_async(await peers.pre_approved(write_file, ARGS, RULES - 1)),
+        },
+        effort,
+    )
+    added = {name: _minus(seconds[name], seconds["bare"]) for name in ("adapter", "gate")}
+    peer_added = _minus(seconds["peer"], seconds["ungated"])
+    rows = [row("P1", "build + review, not run", seconds["review"], limit=_against_limit(seconds, "review"))]
+    for name, what in (("adapter", "build, review, run, record"), ("gate", "controller.run")):
+        ours_seconds = seconds[name]
+        rows += [
+            row(
+                "P1",
+                what,
+                ours_seconds,
+                limit=compare(ours_seconds, seconds["limit"], at_most(5)),
+                peer=compare(ours_seconds, seconds["peer"]),
+            ),
+            row(
+                "P1", "… added; peer: pre_approved", added[name], peer=compare(added[name], peer_added, at_most(1 / 5))
+            ),
+        ]
+    return rows
+
+
+async def allowed_with_file(effort: Effort) -> list[Row]:
+    """P1 with the audit in SQLite, and the rates that can be kept up while the audit is written."""
+    with report.scratch() as folder:
+        memory, file = controller("none"), controller("none", Path(folder) / "hot.db")
+        queued = await interleave(
+            {"limit": limit(), "file": repeat_async(gate(file), then=file.flush)}, effort, most=4_000
+        )
+        sustained = await interleave(
+            {
+                "limit": limit(),
+                "memory": repeat_async(gate(memory), then=seal(memory), counted=True),
+                "file": repeat_async(gate(file), then=file.flush, counted=True),
+            },
+            effort,
+        )
+        await file.aclose()
+    return [
+        row("P1", "… audit queued for SQLite", queued["file"], limit=_against_limit(queued, "file")),
+        row("P1", "… sustained, audit in memory", sustained["memory"], limit=_against_limit(sustained, "memory")),
+        row("P1", "… sustained, audit in SQLite", sustained["file"], limit=_against_limit(sustained, "file")),
+    ]
+
+
+async def remembered(effort: Effort) -> list[Row]:
+    """P3: the call would be asked about, but somebody has said yes for always."""
+    ours = controller("required")
+    ours.memory.store(NAME, ARGS, ApprovalDecision(approved=True, remember="always"))
+    seconds = await interleave(
+        {
+            "limit": limit(),
+            "ours": repeat_async(gate(ours), then=seal(ours)),
+            "peer": repeat_async(await peers.from_memory(write_file, ARGS)),
+            "seeds": repeat_async(_seeds_memory()),
+        },
+        effort,
+    )
+    return [
+        row(
+            "P3",
+            "remembered; peer: README cache",
+            seconds["ours"],
+            limit=compare(seconds["ours"], seconds["limit"], at_most(8)),
+            peer=compare(seconds["ours"], seconds["peer"], at_most(1 / 8)),
+        ),
+        row(
+            "P3",
+            "…; peer: seeds' json.dumps key",
+            seconds["ours"],
+            peer=compare(seconds["ours"], seconds["seeds"], at_most(1)),
+        ),
+    ]
+
+
+def _seeds_memory() -> Callable[[], Awaitable[object]]:
+    """Return a call that is looked up the way the seeds sketch it."""
+    known = {(NAME, json.dumps(ARGS, sort_keys=True, default=str)): True}
+
+    async def call() -> None:
+        if known[NAME, json.dumps(ARGS, sort_keys=True, default=str)]:
+            await write_file(**ARGS)
+
+    return call
+
+
+def _against_limit(seconds: dict[str, list[float]], name: str) -> Compared:
+    return compare(seconds[name], seconds["limit"])
+
+
+def _minus(whole: list[float], part: list[float]) -> list[float]:
+    return [one - other for one, other in zip(whole, part, strict=True)]
+
+
+MEASUREMENTS = (allowed_by_rule, allowed_with_file, remembered)

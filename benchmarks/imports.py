@@ -1,0 +1,50 @@
+"""P14: what `import sayso` costs a fresh interpreter, over a bare one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+from benchmarks.rows import Goal, Row, at_most, compare, row
+from benchmarks.timing import Effort
+
+STATEMENTS = {
+    "bare": "pass",
+    "limit": "import asyncio, sqlite3, msgspec",
+    "package": "import sayso",
+    "working": "from sayso import ApprovalController, requires_approval",
+    "sqlite": "from sayso import ApprovalController; from sayso.stores.sqlite import SqliteStore",
+    "peer": "import pydantic_ai",
+}
+
+
+def loading(effort: Effort) -> list[Row]:
+    """Start interpreters in turns; noise only adds, so the best of each is compared."""
+    seconds: dict[str, list[float]] = {name: [] for name in STATEMENTS}
+    for _ in range(effort.rounds + 1):
+        for name, statement in STATEMENTS.items():
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", statement], check=True)  # noqa: S603 - statements from above
+            seconds[name].append(time.perf_counter() - start)
+    bare = min(seconds["bare"][1:])  # the first round wrote the byte code
+    over = {name: [each - bare for each in found[1:]] for name, found in seconds.items()}
+    return [
+        _row(over, "package", "import sayso", at_most(1.5)),
+        _row(over, "working", "… controller, requires_approval", at_most(1.5)),
+        _row(over, "sqlite", "… controller, SQLite store", at_most(1.5)),
+    ]
+
+
+def _row(over: dict[str, list[float]], name: str, what: str, goal: Goal) -> Row:
+    ours = over[name]
+    return row(
+        "P14",
+        what,
+        [min(ours)],
+        limit=compare(ours, over["limit"], goal, least=True),
+        peer=compare(ours, over["peer"], at_most(1 / 6), least=True),
+    )
+
+
+MEASUREMENTS = (loading,)
