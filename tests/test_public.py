@@ -67,5 +67,5 @@ with ApprovalController(mode="approve_all").activated():
     assert requires_approval(lambda: 5)() == 5
 """
     loaded = _loaded_by(statement)
-    assert {"msgspec", "anyio", "asyncio"} <= loaded
+    assert {"msgspec", "asyncio"} <= loaded
     assert not loaded & HEAVY

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sayso.canonical import freeze
+from sayso.canonical import FrozenDict
 from sayso.errors import AuditError, CanonicalError
 from sayso.model import AuditEntry, Denied, ToolCall
 from sayso.redaction import redact, text
@@ -61,8 +61,8 @@ def prepare(entry: AuditEntry) -> AuditEntry | bytes:
 
     What is heavy must not pile up in a queue, and what could not be frozen may have changed by then.
     """
-    args = freeze(entry.about.args)
-    return entry if args.light else body(entry)
+    args = entry.about.args
+    return entry if type(args) is FrozenDict and args.light else body(entry)
 
 
 def body(entry: AuditEntry) -> bytes:

@@ -97,14 +97,17 @@ def freeze(args: Mapping[str, Any]) -> FrozenDict:
     if type(args) is FrozenDict:
         return args
     frozen = FrozenDict(args)  # first the copy, then the look: another thread may be changing the original
-    light = len(frozen) <= _FEW
+    frozen.plain = frozen.light = True
     for key, value in frozen.items():
-        kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType] - of Any, on purpose
-        if kind not in _PLAIN_ATOMS or type(key) is not str:
+        if type(key) is not str:
             return _freeze_dict(frozen, 0)
-        if (kind is str or kind is bytes) and len(value) > _LONG:
-            light = False
-    frozen.plain, frozen.light = True, light
+        if type(value) is str:
+            if len(value) > _LONG:
+                frozen.light = False
+        elif type(value) not in _SMALL_ATOMS:
+            return _freeze_dict(frozen, 0)
+    if len(frozen) > _FEW:
+        frozen.light = False
     return frozen
 
 
@@ -149,6 +152,8 @@ def _freeze(value: Any, depth: int) -> tuple[Any, bool]:  # noqa: ANN401 - any v
 
 def thaw(args: Mapping[str, Any]) -> dict[str, Any]:
     """Copy frozen arguments into the ordinary containers that a tool expects."""
+    if type(args) is FrozenDict and args.light:
+        return dict(args)  # nothing in it needs copying
     return {key: value if type(value) in _PLAIN_ATOMS else _thaw(value) for key, value in args.items()}
 
 
@@ -358,6 +363,7 @@ def _microseconds(value: dt.timedelta) -> str:
 _INT, _TUPLE, _SET, _FROZENSET, _PATH, _PURE_POSIX, _PURE_WINDOWS = range(1, 8)
 _DATETIME, _DATE, _TIME, _TIMEDELTA, _UUID = range(8, 13)
 
+_SMALL_ATOMS = frozenset({int, bool, type(None)})
 _PLAIN_ATOMS = frozenset({str, int, bool, bytes, type(None)})
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 

@@ -6,7 +6,6 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-import anyio
 from msgspec.structs import replace
 
 from sayso.decide import is_overdue
@@ -76,6 +75,8 @@ class Door:
 
     async def withdraw_quietly(self, request_id: str, reason: str) -> None:
         """Withdraw a request while its run is being cancelled: shielded, briefly, and whether it exists or not."""
+        import anyio  # noqa: PLC0415 - rarely needed, and it would double the time that importing sayso takes
+
         with anyio.move_on_after(_FAREWELL_SECONDS, shield=True), contextlib.suppress(StoreError, UnknownRequest):
             await self.withdraw(request_id, reason)
 

@@ -59,7 +59,7 @@ class Edge:
 
     def glance(self, call: ToolCall, own: ToolRules | None) -> Approved | Denied | None:
         """Say what is to happen if that needs no store, no person and no event loop; else None."""
-        if self._strict_audit or self._was_asked(call) or self._store.backlog > _LONGEST_BACKLOG:
+        if self._strict_audit or (self._asked and self._was_asked(call)) or self._store.backlog > _LONGEST_BACKLOG:
             return None
         verdict = self._policy.glance(call, own)
         if verdict is None:
@@ -182,7 +182,7 @@ class Edge:
         return self._memory.find(keys, session=call.session, now=self._clock.now(), schema_hash=call.schema_hash)
 
     def _was_asked(self, call: ToolCall) -> bool:
-        return bool(self._asked) and (call.session, call.call_id) in self._asked
+        return (call.session, call.call_id) in self._asked
 
     def _mark_asked(self, call: ToolCall) -> None:
         """Know that there is a row, so that a refusal stands even if the rules are loosened."""

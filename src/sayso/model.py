@@ -64,7 +64,7 @@ class ApprovalPresentation(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     diff: str | None = None
 
 
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The facts of one call: what an agent wants to run, with which arguments."""
 
     tool: str
@@ -76,8 +76,6 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Freeze the arguments: what happens to the caller's dict later changes nothing."""
-        if not (type(self.tool) is type(self.call_id) is type(self.session) is str):
-            raise TypeError("ToolCall: `tool`, `call_id` and `session` must be plain text")
         force_setattr(self, "args", freeze(self.args))
 
     @classmethod

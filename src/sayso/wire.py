@@ -22,13 +22,17 @@ T = TypeVar("T")
 
 def pack_request(request: ApprovalRequest) -> bytes:
     """Write a request, exactly: its arguments come back with the types that they had."""
+    args, decision = storable(request.args), request.decision
+    edited = decision is not None and decision.override_args is not None
+    if args is request.args and not edited and request.payload is None and request.metadata is None:
+        return _pack(request)  # nearly always: there is nothing to convert
     return _pack(
         replace(
             request,
-            args=storable(request.args),
+            args=args,
             payload=_maybe(request.payload),
             metadata=_maybe(request.metadata),
-            decision=None if request.decision is None else _decision(request.decision),
+            decision=None if decision is None else _decision(decision),
         )
     )
 

@@ -107,37 +107,41 @@ class Policy:
         """Return the verdict, asking every function that has a say."""
         brought = own or ToolRules()
         matching = self._index.matching(call.tool)
-        ranked = [(rank, await _hear(entry.says, call, entry.rule)) for rank, entry in matching]
-        said = _strictest_first(ranked)
+        heard = [(rank, await _hear(entry.says, call, entry.rule)) for rank, entry in matching]
+        said: list[Verdict | None] = [*_strictest_first([(rank, each) for rank, each in heard if each is not None])]
         for judge, source in ((brought.judge, "toolset"), (self._needs_approval, "policy")):
             said.append(await _hear(judge, call, Rule(source=source, key="needs_approval")))
         mark = Rule(source="@requires_approval", key=call.tool)
         details = await _hear(brought.details, call, mark)
         if brought.marked:
             said.append(details or Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark))
-        return self._finish([each for each in said if each is not None], details, [entry for _, entry in matching])
+        return self._finish([each for each in said if each is not None], details, matching)
 
     def _settle(self, tool: str) -> Verdict | None:
         """Work out the verdict that depends on the name alone, if it does, and keep it."""
-        matching = self._index.matching(tool)
-        if self._needs_approval is not None or any(not isinstance(entry.says, Verdict | None) for _, entry in matching):
+        if self._needs_approval is not None:
             return None
-        ranked = [(rank, entry.says) for rank, entry in matching if isinstance(entry.says, Verdict)]
-        said = [each for each in _strictest_first(ranked) if each is not None]
-        verdict = self._finish(said, None, [entry for _, entry in matching])
+        matching = self._index.matching(tool)
+        ranked: list[tuple[int, Verdict]] = []
+        for rank, entry in matching:
+            if isinstance(entry.says, Verdict):
+                ranked.append((rank, entry.says))
+            elif entry.says is not None:
+                return None
+        verdict = self._finish(_strictest_first(ranked), None, matching)
         if len(self._settled) >= _CACHE_LIMIT:
             self._settled.clear()  # an agent can make up names without end
         self._settled[tool] = verdict
         return verdict
 
-    def _finish(self, said: list[Verdict], details: Verdict | None, entries: list[Entry]) -> Verdict:
+    def _finish(self, said: list[Verdict], details: Verdict | None, matching: list[tuple[int, Entry]]) -> Verdict:
         """A block from anyone stands; else whoever comes first decides; else the default."""
         first = said[0] if said else self._default
         known = said if details is None else [*said, details]
         verdict = next((each for each in known if each.approval == "blocked"), first)
         if not verdict.asks:
             return verdict
-        verdict = _with_details(apply_terms(verdict, [entry.terms for entry in entries]), known)
+        verdict = _with_details(apply_terms(verdict, [entry.terms for _, entry in matching]), known)
         return verdict if self._remember else replace(verdict, remember=False)
 
 
@@ -172,11 +176,11 @@ async def _hear(says: Verdict | Judge | None, call: ToolCall, rule: Rule) -> Ver
     return says if isinstance(says, Verdict | None) else await judges.consult(says, call, rule)
 
 
-def _strictest_first(ranked: Iterable[tuple[int, Verdict | None]]) -> list[Verdict | None]:
+def _strictest_first(ranked: list[tuple[int, Verdict]]) -> list[Verdict]:
     """Order what the owner says: the most specific first and, between equals, the strictest."""
-    said = [(rank, verdict) for rank, verdict in ranked if verdict is not None]
-    said.sort(key=lambda each: (-each[0], -_STRICTNESS[each[1].approval]))
-    return [verdict for _, verdict in said]
+    if len(ranked) > 1:
+        ranked.sort(key=lambda each: (-each[0], -_STRICTNESS[each[1].approval]))
+    return [verdict for _, verdict in ranked]
 
 
 def _with_details(verdict: Verdict, said: list[Verdict]) -> Verdict:

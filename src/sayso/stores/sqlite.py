@@ -52,6 +52,7 @@ class SqliteStore:
         self.path = Path(path).absolute()
         self._waiters = Waiters()
         self._learners = Learners()
+        self._open_here: set[str] = set()
         self._writer = Writer(self.path, synchronous=synchronous, after=self._after)
         self._bell = Doorbell(self.path)
         try:
@@ -77,7 +78,7 @@ class SqliteStore:
             )  # fmt: skip
             if added.rowcount == 0:
                 return _find(tx, request.session, request.tool_call_id) or request
-            tx.opened = True
+            tx.opened.append(request.id)
             tx.step(request, "asked", request.asked_at)
             return request
 
@@ -138,6 +139,8 @@ class SqliteStore:
         """Wait until the request is no longer open, and return it."""
         future = self._waiters.add(request_id)  # first, so that a close between the look and the wait is heard
         try:
+            if request_id in self._open_here:
+                return await future  # opened by this store, and nothing was heard of it since
             request = await self._writer.do(lambda tx: _known(tx, request_id))
             return request if request.status != "open" else await future
         finally:
@@ -217,6 +220,8 @@ class SqliteStore:
 
     def _after(self, tx: Transaction) -> Settled:
         """Tell everybody who has to hear of a group that is now durable."""
+        self._open_here.update(tx.opened)
+        self._open_here.difference_update(request.id for request in tx.closed)
         if tx.remembered:
             self._teach(tx.connection)
         if tx.closed or tx.opened or tx.remembered:
@@ -249,6 +254,7 @@ class SqliteStore:
         self._reader.close()
 
     def _look(self, ids: Sequence[str]) -> None:
+        self._open_here.difference_update(ids)  # first: who begins to wait from now on looks for itself
         waited = set(self._waiters.ids()).intersection(ids)
         rows = [self._reader.execute(_GET, (each,)).fetchone() for each in waited]
         requests = [unpack_request(row[0]) for row in rows if row is not None]

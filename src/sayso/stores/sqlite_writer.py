@@ -36,7 +36,7 @@ class Transaction:
     def __init__(self, connection: sqlite3.Connection) -> None:
         """Begin a group."""
         self.connection = connection
-        self.opened = False
+        self.opened: list[str] = []
         self.closed: list[ApprovalRequest] = []
         self.remembered = False
         self._lines: list[tuple[int, bytes, str]] = []
