@@ -89,7 +89,7 @@ class FrozenSet(frozenset[Any]):
 
 
 def _frozen_list(items: list[Any]) -> FrozenList:
-    return FrozenList(_freeze(item, 0)[0] for item in items)
+    return FrozenList([_freeze(item, 0, _Look()) if type(item) not in _PLAIN_ATOMS else item for item in items])
 
 
 def freeze(args: Mapping[str, Any]) -> FrozenDict:
@@ -100,54 +100,59 @@ def freeze(args: Mapping[str, Any]) -> FrozenDict:
     frozen.plain = frozen.light = True
     for key, value in frozen.items():
         if type(key) is not str:
-            return _freeze_dict(frozen, 0)
+            return _freeze_deeply(frozen)
         if type(value) is str:
             if len(value) > _LONG:
                 frozen.light = False
         elif type(value) not in _SMALL_ATOMS:
-            return _freeze_dict(frozen, 0)
+            return _freeze_deeply(frozen)
     if len(frozen) > _FEW:
         frozen.light = False
     return frozen
 
 
-def _freeze_dict(source: Mapping[Any, Any], depth: int) -> FrozenDict:
-    copy: dict[str, Any] = {}
-    plain = True
-    for key, value in source.items():
-        if type(key) is not str:
-            plain = False
-        if type(value) in _PLAIN_ATOMS:
-            copy[key] = value
-        else:
-            copy[key], value_is_plain = _freeze(value, depth + 1)
-            plain = plain and value_is_plain
-    frozen = FrozenDict(copy)
-    frozen.plain, frozen.light = plain, False
+class _Look:
+    """What was seen on the way through the arguments."""
+
+    __slots__ = ("plain",)
+
+    def __init__(self) -> None:
+        self.plain = True
+
+
+def _freeze_deeply(source: Mapping[Any, Any]) -> FrozenDict:
+    look = _Look()
+    frozen = _freeze_dict(source, 0, look)
+    frozen.plain = look.plain
     return frozen
 
 
-def _freeze(value: Any, depth: int) -> tuple[Any, bool]:  # noqa: ANN401 - any value of any tool
-    """Return the frozen value and whether the encoder can take it as it is."""
+def _freeze_dict(source: Mapping[Any, Any], depth: int, look: _Look) -> FrozenDict:
+    copy: dict[str, Any] = {}
+    for key, value in source.items():
+        if type(key) is not str:
+            look.plain = False
+        copy[key] = value if type(value) in _PLAIN_ATOMS else _freeze(value, depth + 1, look)
+    frozen = FrozenDict(copy)
+    frozen.plain = frozen.light = False  # looked at from the top only; on its own it takes the careful way
+    return frozen
+
+
+def _freeze(value: Any, depth: int, look: _Look) -> Any:  # noqa: ANN401 - any value of any tool
     kind = type(value)  # pyright: ignore[reportUnknownVariableType] - of Any, on purpose
-    if kind in _PLAIN_ATOMS or kind is FrozenDict or kind is FrozenList:
-        return value, kind in _PLAIN_ATOMS or (kind is FrozenDict and value.plain)
-    if kind is float:
-        return value, math.isfinite(value)
     if depth > _MAX_DEPTH:
         raise CanonicalError(f"arguments are nested more than {_MAX_DEPTH} levels deep, or contain themselves")
     if kind is dict:
-        frozen = _freeze_dict(value, depth)
-        return frozen, frozen.plain
+        return _freeze_dict(value, depth, look)
     if kind is list:
-        pairs = [_freeze(item, depth + 1) for item in value]
-        return FrozenList(item for item, _ in pairs), all(ok for _, ok in pairs)
+        return FrozenList([item if type(item) in _PLAIN_ATOMS else _freeze(item, depth + 1, look) for item in value])
+    if kind is float and math.isfinite(value):
+        return value
+    look.plain = look.plain and kind is FrozenDict and value.plain
     if kind is tuple:
-        return tuple(_freeze(item, depth + 1)[0] for item in value), False
-    if kind is set:
-        return FrozenSet(value), False
+        return tuple(item if type(item) in _PLAIN_ATOMS else _freeze(item, depth + 1, look) for item in value)
     # Anything else stays as it is: an allowed call may use it, and `canonical` refuses it by name.
-    return value, False
+    return FrozenSet(value) if kind is set else value
 
 
 def thaw(args: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The records that travel through sayso: frozen, keyword-only, and free of any framework.
 
-They are msgspec structs, which cost a tenth of a frozen dataclass to build; the hot path builds several. Those that
-every call builds are kept out of the garbage collector's rounds (`gc=False`): nothing in them points back at them.
+They are msgspec structs, which cost a tenth of a frozen dataclass to build; the hot path builds several. They are
+kept out of the garbage collector's rounds (`gc=False`): nothing in them points back at them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def new_id() -> str:
     return cast("str", uuid7().hex)  # pyright: ignore[reportUnknownMemberType]
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Where a verdict comes from: the source, the key inside it, and the line if it is a file."""
 
     source: str
@@ -54,7 +54,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.source}:{self.line} {self.key}" if self.line else f"{self.source} {self.key}"
 
 
-class ApprovalPresentation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ApprovalPresentation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Hints for showing a request well; never what is authorised."""
 
     title: str | None = None
@@ -88,7 +88,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return digest("sayso/call/1", self.tool, self.schema_hash, args=freeze(self.args))
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True):
+class Scope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A set of calls that one remembered decision could cover."""
 
     kind: ScopeKind
@@ -96,7 +96,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     label: str
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the rules say about a call, why, and which rule said it."""
 
     approval: Approval
@@ -121,7 +121,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return self.approval in {"required", "once_per_session"}
 
 
-class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The answer to a request: yes or no, with which arguments, for how long, and by whom."""
 
     approved: bool
@@ -157,7 +157,7 @@ def _reject(problem: str) -> Never:
     raise TypeError("ApprovalDecision: " + problem)
 
 
-class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A question to a person: one row, which every front end shows and the first answer closes.
 
     A tool that asks by itself gives `tool_name`, `description` and `payload` (or `args`); the controller fills in
@@ -221,7 +221,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         )
 
 
-class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A decision that stands for later calls: it can be listed, it ends, and it can be revoked."""
 
     id: str

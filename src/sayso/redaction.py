@@ -126,7 +126,12 @@ def _name(key: object) -> str:
 
 
 def _is_secret(key: object) -> bool:
-    return type(key) is str and _SECRET_KEY.search(key) is not None
+    return type(key) is str and _names_a_secret(key)
+
+
+@lru_cache(maxsize=4096)
+def _names_a_secret(key: str) -> bool:
+    return _SECRET_KEY.search(key) is not None
 
 
 def _items(value: Collection[object], budget: _Budget) -> list[Any]:
