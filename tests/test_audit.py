@@ -556,3 +556,14 @@ def test_any_other_order_or_any_part_of_the_lines_is_found(order: list[int], kep
     if others != lines:
         with pytest.raises(AuditError, match=r"audit entry \d was changed|audit entry \d is missing"):
             asyncio.run(audit.verify(Tampered(others, last)))
+
+
+@pytest.mark.proves("H8")
+async def test_a_note_that_cannot_be_compared_is_not_taken_for_confirmed() -> None:
+    store = MemoryStore()
+    store.record(entry())
+    for note in ((0, "rubbish"), (-1, "rubbish"), (1, "rubbish"), (2, "rubbish")):
+        with pytest.raises(AuditError):
+            await audit.verify(store, known=note)
+    (number, _, sealed) = (await store.audit())[0]
+    assert await audit.verify(store, known=(number, sealed)) == 1

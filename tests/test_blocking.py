@@ -43,7 +43,7 @@ async def test_ctrl_c_in_a_synchronous_caller_withdraws_its_question_and_ends(tm
     store = SqliteStore(tmp_path / "sayso.db")
     assert await store.pending() == []
     (line,) = [line for _, line, _ in await store.audit() if b"withdrawn" in line]
-    assert b"the run that asked was cancelled" in line
+    assert b"the run that asked has ended" in line
     await store.aclose()
 
 

@@ -627,6 +627,60 @@ async def test_one_failing_channel_does_not_take_the_question_from_the_others() 
     assert isinstance(await waiting, Approved)
 
 
+async def test_a_question_that_others_may_answer_is_not_withdrawn_because_one_channel_failed() -> None:
+    class Broken:
+        async def announce(self, request: ApprovalRequest) -> None:
+            await told.wait()
+            raise OSError("no network")
+
+    class Notifier:
+        async def announce(self, request: ApprovalRequest) -> None:
+            told.set()
+
+    told = asyncio.Event()
+    controller = ApprovalController(policy=ASKS, channels=[Broken(), Notifier()])
+    waiting = asyncio.ensure_future(controller.settle(pay()))
+    await told.wait()
+    for _ in range(10):
+        await anyio.lowlevel.checkpoint()
+    (request,) = await controller.pending()
+    await controller.answer(request.id, YES)
+    assert isinstance(await waiting, Approved)
+
+
+@pytest.mark.proves("H2")
+async def test_another_call_under_the_same_id_does_not_take_away_the_honest_question() -> None:
+    controller = ApprovalController(mode="defer", policy=ASKS)
+    honest = await controller.review(pay(5, call_id="c1"))
+    assert isinstance(honest, Pending)
+    assert isinstance(await controller.review(pay(9000, call_id="c1")), Denied)
+    assert [request.id for request in await controller.pending()] == [honest.request.id]
+
+
+@pytest.mark.proves("H1")
+async def test_a_default_that_blocks_yields_only_to_the_owner() -> None:
+    marked = ToolRules(marked=True)
+    lets_run = ToolRules(judge=lambda _: Verdict(approval="none", reason="harmless"))
+    for own in (None, marked, lets_run):
+        closed = ApprovalController(mode="approve_all", policy=Policy({"read": "none"}, default="blocked"))
+        assert isinstance(await closed.review(ToolCall(tool="rm"), own), Denied)
+        assert isinstance(await closed.review(ToolCall(tool="read"), own), Approved)
+
+
+async def test_a_store_that_was_passed_in_stays_open_for_others() -> None:
+    async with ApprovalController(mode="defer", store=MemoryStore(), policy=ASKS) as controller:
+        pending = await controller.review(pay())
+    assert isinstance(pending, Pending)
+    assert await ApprovalController(mode="defer", store=controller.store).pending() == [pending.request]
+
+
+async def test_a_tool_that_is_not_async_runs_too() -> None:
+    def tool(args: dict[str, Any]) -> Any:
+        return args["amount"]
+
+    assert await ApprovalController(mode="approve_all").run(pay(), tool) == 5
+
+
 @pytest.mark.proves("R17")
 async def test_a_deferred_call_is_pending_and_the_same_edge_lets_it_run_later(till: Till) -> None:
     controller = ApprovalController(mode="defer", policy=ASKS)

@@ -28,6 +28,7 @@ BROAD_HANDLERS: dict[tuple[str, str], str] = {
     ("sayso.channels.callback", "_answer"): "what the host's function raises is handed to who waits for it",
     ("sayso.journal", "Journal._tell"): "a hook is the host's code and no part of the decision",
     ("sayso.policy.judges", "consult"): "a rule is the host's code; its error blocks the call",
+    ("sayso.stores.sqlite", "SqliteStore._listen"): "an ear that dies would hear of nothing any more",
     ("sayso.stores.sqlite_writer", "Writer._try"): "whoever waits for the group is told what went wrong",
 }
 

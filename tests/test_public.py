@@ -15,6 +15,7 @@ PUBLIC = [
     "ApprovalDenied",
     "ApprovalError",
     "ApprovalMemory",
+    "ApprovalPending",
     "ApprovalPresentation",
     "ApprovalRequest",
     "ApprovalTimeout",
@@ -24,6 +25,7 @@ PUBLIC = [
     "Verdict",
     "guard",
     "requires_approval",
+    "resume",
 ]
 
 

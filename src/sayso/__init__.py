@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sayso.adapters.function import guard as guard
     from sayso.adapters.function import requires_approval as requires_approval
+    from sayso.adapters.function import resume as resume
     from sayso.controller import ApprovalController as ApprovalController
     from sayso.errors import ApprovalBlocked as ApprovalBlocked
     from sayso.errors import ApprovalDenied as ApprovalDenied
     from sayso.errors import ApprovalError as ApprovalError
+    from sayso.errors import ApprovalPending as ApprovalPending
     from sayso.errors import ApprovalTimeout as ApprovalTimeout
     from sayso.errors import BlockedError as BlockedError
     from sayso.memory import ApprovalMemory as ApprovalMemory
@@ -33,6 +35,7 @@ _HOMES = {
     "ApprovalDenied": "sayso.errors",
     "ApprovalError": "sayso.errors",
     "ApprovalMemory": "sayso.memory",
+    "ApprovalPending": "sayso.errors",
     "ApprovalPresentation": "sayso.model",
     "ApprovalRequest": "sayso.model",
     "ApprovalTimeout": "sayso.errors",
@@ -42,6 +45,7 @@ _HOMES = {
     "Verdict": "sayso.model",
     "guard": "sayso.adapters.function",
     "requires_approval": "sayso.adapters.function",
+    "resume": "sayso.adapters.function",
 }
 
 __all__ = [
@@ -51,6 +55,7 @@ __all__ = [
     "ApprovalDenied",
     "ApprovalError",
     "ApprovalMemory",
+    "ApprovalPending",
     "ApprovalPresentation",
     "ApprovalRequest",
     "ApprovalTimeout",
@@ -60,6 +65,7 @@ __all__ = [
     "Verdict",
     "guard",
     "requires_approval",
+    "resume",
 ]
 
 

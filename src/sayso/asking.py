@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from sayso.canonical import canonical, freeze
+from sayso.channels.callback import CallbackChannel
 from sayso.errors import StoreError
 from sayso.model import ApprovalDecision, ApprovalRequest, ToolCall, Verdict, new_id
 from sayso.policy import scopes
@@ -58,6 +59,10 @@ def _summary(verdict: Verdict) -> str | None:
     return next((str(given[key]) for key in ("summary", "reason", "path") if given.get(key)), verdict.description)
 
 
+def _name(channel: Channel) -> str:
+    return "the approval callback" if isinstance(channel, CallbackChannel) else type(channel).__name__
+
+
 class Announcer:
     """Tells the channels of open requests and takes their answers; a turn ends when somebody else answered."""
 
@@ -73,6 +78,7 @@ class Announcer:
         self._answer = answer
         self._withdraw = withdraw
         self._turns: dict[str, set[asyncio.Task[None]]] = {}
+        self._others: set[str] = set()
 
     def announce(self, request: ApprovalRequest) -> None:
         """Start every channel's turn."""
@@ -84,6 +90,7 @@ class Announcer:
 
     def stop(self, request_id: str) -> None:
         """End the turns that still go on about a request that is closed."""
+        self._others.discard(request_id)
         for turn in self._turns.pop(request_id, ()):
             with contextlib.suppress(RuntimeError):  # its loop is closed, and so is its turn
                 turn.get_loop().call_soon_threadsafe(turn.cancel)
@@ -92,9 +99,11 @@ class Announcer:
         try:
             decision = await channel.announce(request)
             self._leave(request.id, asyncio.current_task())  # an answer ends all turns but the one that brings it
-            if isinstance(decision, ApprovalDecision):
+            if decision is None:
+                self._others.add(request.id)  # it told somebody, who may answer another way
+            elif isinstance(decision, ApprovalDecision):  # pyright: ignore[reportUnnecessaryIsInstance] - other people's code
                 await self._answer(request.id, decision)
-            elif decision is not None:  # pyright: ignore[reportUnnecessaryComparison] - other people's code
+            else:
                 await self._failed(channel, request, f"returned {decision!r} instead of an ApprovalDecision")
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -108,11 +117,13 @@ class Announcer:
         """Withdraw the question if nobody else can answer it: whoever waits must not wait for ever."""
         self._leave(request.id, asyncio.current_task())
         _LOG.warning("%s %s", type(channel).__name__, problem)
-        for pause in _PAUSES if not self._turns.get(request.id) else ():
+        if self._turns.get(request.id) or request.id in self._others:
+            return
+        for pause in _PAUSES:
             try:
-                await self._withdraw(request.id, f"the approval callback {problem}")
+                await self._withdraw(request.id, f"{_name(channel)} {problem}")
             except StoreError as error:
-                _LOG.warning("the question %s could not be withdrawn, trying again: %s", request.id, error)
+                _LOG.warning("the question %s could not be withdrawn: %s", request.id, error)
                 await asyncio.sleep(pause)
             else:
                 return

@@ -165,7 +165,8 @@ async def verify(store: Store, *, known: tuple[int, str] | None = None) -> int:
     Raises:
         AuditError: names the first entry that was changed, dropped or moved.
     """
-    (number, previous), (last, last_hash) = await store.audit_ends()
+    start, (last, last_hash) = await store.audit_ends()
+    number, previous = start
     async for found, line, written in _lines(store):
         if number == last:
             if (await store.audit_ends())[1] == (last, last_hash):
@@ -176,18 +177,25 @@ async def verify(store: Store, *, known: tuple[int, str] | None = None) -> int:
             raise AuditError(f"audit entry {number} is missing: entry {found} follows entry {number - 1}")
         if seal(previous, number, line) != written:
             raise AuditError(f"audit entry {number} was changed, or moved here: its hash does not fit")
-        if known is not None and number == known[0] and written != known[1]:
-            raise AuditError(f"audit entry {number} is not the one that was noted: the chain was rewritten")
-        previous = written
-    if number == last and previous != last_hash:
-        raise AuditError(f"audit entry {last} was changed: it is not the one that the chain ends with")
+        if known == (number, previous := written):
+            known = None  # the note is confirmed
     if number != last:
         raise AuditError(
             f"audit entry {number + 1} is missing: the chain should end with entry {last}, but ends with {number}"
         )
-    if known is not None and not 0 < known[0] <= last:
-        raise AuditError(f"audit entry {known[0]} is missing: it was noted, but the chain ends with entry {last}")
+    if previous != last_hash:
+        raise AuditError(f"audit entry {last} was changed: it is not the one that the chain ends with")
+    if known is not None and known != start:
+        raise AuditError(_about_note(known[0], start[0], last))
     return last
+
+
+def _about_note(noted: int, start: int, last: int) -> str:
+    if noted > last:
+        return f"audit entry {noted} is missing: it was noted, but the chain ends with entry {last}"
+    if noted <= start:
+        return f"audit entry {noted} is not kept any more, so the note about it cannot be compared"
+    return f"audit entry {noted} is not the one that was noted: the chain was rewritten"
 
 
 async def _lines(store: Store) -> AsyncIterator[tuple[int, bytes, str]]:

@@ -79,10 +79,11 @@ def take_approval(controller: ApprovalController, call: ToolCall, defaults: Mapp
     What the edge approved may leave out arguments that have a default; everything else must be the same.
     """
     waiting = _APPROVED.get([])
-    if not waiting or waiting[0].controller is not controller or waiting[0].tool != call.tool:
-        return False
     try:
-        same = canonical(freeze({**defaults, **waiting[0].args})) == canonical(freeze(call.args))
+        approval = waiting[0]
+        if approval.controller is not controller or approval.tool != call.tool:
+            return False
+        same = canonical(freeze({**defaults, **approval.args})) == canonical(freeze(call.args))
         return same and bool(waiting.pop())
-    except (CanonicalError, IndexError):  # nothing to compare by, or another thread was faster
+    except (CanonicalError, IndexError):  # nothing to compare by; nothing there, or another thread was faster
         return False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Awaitable, Callable, Generator, Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from msgspec.structs import replace
 
@@ -70,11 +71,13 @@ class ApprovalController:
         timeout = config.check_timeout(timeout, "timeout")
         callback = None if approval_callback is None else CallbackChannel(approval_callback, mode=self.mode)
         self._asks_async = callback is not None and callback.is_async
+        hooks = config.check_hooks(hooks)
         asked = config.check_channels([*channels, *([callback] if callback and self.mode != "defer" else [])])
         self.policy = Policy() if policy is None else config.check_kind(policy, Policy, "policy")
         if memory is not None:
             config.check_kind(memory, ApprovalMemory, "memory")
         self.store = config.open_store(store)
+        self._owns_store = self.store is not store
         if self.mode == "interactive" and not asked and not self.store.shared:
             raise ConfigurationError(
                 "mode 'interactive' has nobody to ask: pass approval_callback=…, channels=[…] or a store that "
@@ -83,7 +86,7 @@ class ApprovalController:
         clock = clock or SystemClock()
         self.memory = memory if memory is not None else ApprovalMemory(store=self.store, session=session, clock=clock)
         self.session = session or self.memory.session
-        self._tie(asked, clock, config.check_hooks(hooks), timeout, strict_audit=audit == "strict")
+        self._tie(asked, clock, hooks, timeout, strict_audit=audit == "strict")
 
     def _tie(
         self,
@@ -169,7 +172,8 @@ class ApprovalController:
         if isinstance(outcome, Denied):
             raise outcome.error(call.tool)
         with self.running(call, outcome) as running, context.approved(self, call.tool, outcome.args):
-            running.result = await tool(thaw(outcome.args))
+            result = tool(thaw(outcome.args))
+            running.result = await result if inspect.isawaitable(result) else result  # it has run either way
         return running.result
 
     def running(self, call: ToolCall, outcome: Approved) -> Running:
@@ -270,8 +274,18 @@ class ApprovalController:
         await self.store.flush()
 
     async def aclose(self) -> None:
-        """Write what is queued and close the store."""
-        await self.store.aclose()
+        """Write what is queued and close the store, if this controller opened it."""
+        await self.store.flush()
+        if self._owns_store:
+            await self.store.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Return the controller; it is closed at the end of the block."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it."""
+        await self.aclose()
 
     def close(self) -> None:
         """Do what `aclose` does, for synchronous callers."""
@@ -294,7 +308,7 @@ class ApprovalController:
             await self._door.wait(request, None)
         except BaseException:
             # Cancelled, or the store failed: nobody waits for this answer any more, so nobody should give it.
-            await self._door.withdraw_quietly(request.id, "the run that asked was cancelled")
+            await self._door.withdraw_quietly(request.id, "the run that asked has ended")
             raise
 
     def _refuse_async_callback(self) -> None:

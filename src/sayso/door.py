@@ -102,6 +102,8 @@ class Door:
 
     async def wait(self, request: ApprovalRequest, seconds: float | None) -> ApprovalRequest:
         """Wait until the request is closed, its time is up, or that many seconds are over; return it as it stands."""
+        if request.status != "open":
+            return request
         ends = [] if request.expires_at is None else [request.expires_at]
         if seconds is not None:
             ends.append(self._clock.now() + seconds)

@@ -99,7 +99,7 @@ class Edge:
             return await self._ask(call, verdict, own)
         if isinstance(outcome, Pending):
             return outcome
-        if isinstance(outcome, Denied) and request is not None and request.status == "open":
+        if isinstance(outcome, Denied) and outcome.cause == "blocked" and request and request.status == "open":
             await self._door.withdraw(request.id, outcome.reason)
         return await self._final(call, verdict, outcome)
 
@@ -112,7 +112,7 @@ class Edge:
             request = await self._store.open(new)
         except BaseException:
             # Cancelled while it was being written: it may be open now, and nobody would wait for its answer.
-            await self._door.withdraw_quietly(new.id, "the run that asked was cancelled")
+            await self._door.withdraw_quietly(new.id, "the run that asked has ended")
             raise
         self._mark_asked(call)
         if request.id != new.id:

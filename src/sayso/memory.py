@@ -131,7 +131,7 @@ class ApprovalMemory:
     def list(self) -> list[Remembered]:
         """Return everything that is remembered and not yet over, oldest first."""
         now = self._clock.now()
-        kept = [each for each in self._by_id.values() if each.expires_at is None or now < each.expires_at]
+        kept = [each for each in tuple(self._by_id.values()) if each.expires_at is None or now < each.expires_at]
         return sorted(kept, key=lambda each: each.remembered_at)
 
     def revoke(self, remembered_id: str, *, who: str | None = None) -> bool:
@@ -183,11 +183,15 @@ class ApprovalMemory:
                 self._dropped.update(ids)
                 for each in ids:
                     self._refusals.pop(each, None)
-        if self._store is not None and gone:
-            self._store.remember([], [each.id for each in gone])
-            for each in gone:
-                self._store.record(_revocation(each, reason, self._clock.now()))
-        return bool(gone)
+        if self._store is None:
+            return bool(gone)
+        there = self._store.remember([], ids)  # also what this process has not heard of yet
+        for each in gone:
+            self._store.record(_revocation(each, reason, self._clock.now()))
+        if not there and not gone:
+            with self._lock:
+                self._dropped.difference_update(ids)  # there was nothing to drop, so nothing may be hidden later
+        return there > 0 or bool(gone)
 
     def _learn(self, known: Sequence[Remembered]) -> None:
         with self._lock:

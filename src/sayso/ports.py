@@ -101,11 +101,11 @@ class Store(Protocol):
         ...
 
     def attach(self, learn: Callable[[Sequence[Remembered]], None]) -> None:
-        """Call `learn` with all remembered decisions, now and whenever another process changed them."""
+        """Call `learn` with all remembered decisions, now and whenever they change; a method, held weakly."""
         ...
 
-    def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> None:
-        """Change the remembered decisions; returns when that is durable, so it may block for a moment."""
+    def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
+        """Change the remembered decisions and return how many were dropped; it may block until that is durable."""
         ...
 
     def finish(self, request_id: str, result: Result) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import inspect
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -476,6 +477,42 @@ async def test_a_function_whose_signature_changed_since_it_was_approved_does_not
     await controller.answer(pending.request.id, YES)
     with pytest.raises(ApprovalDenied, match="not the ones that were asked about"):
         await resume(version("float"), pending.request.id, controller=controller)
+
+
+async def test_what_was_not_stored_has_to_be_passed_before_the_approval_is_used() -> None:
+    class Bank:
+        @requires_approval(unseen=["connection"])
+        def pay(self, connection: str, amount: int) -> tuple[str, int]:
+            return connection, amount
+
+    bank, controller = Bank(), ApprovalController(mode="defer")
+    with controller.activated(), pytest.raises(ApprovalPending) as caught:
+        await asyncio.to_thread(bank.pay, "old", 5)
+    request_id = caught.value.request.id
+    await controller.answer(request_id, YES)
+    with pytest.raises(ValueError, match="pay needs 'connection', which is not stored; pass unseen="):
+        await resume(bank.pay, request_id, controller=controller)
+    with pytest.raises(ValueError, match="pay does not hide 'amount'"):
+        await resume(bank.pay, request_id, controller=controller, unseen={"amount": 6})
+    assert await resume(bank.pay, request_id, controller=controller, unseen={"connection": "new"}) == ("new", 5)
+
+
+def test_a_marked_function_that_is_guarded_too_asks_once(approver: Approver) -> None:
+    approver.approve("send_email")
+    assert guard(send_email, approver.controller)("ann", "hi") == "Email sent to ann"
+    assert len(approver.asked) == 1
+
+
+def test_what_cannot_be_guarded_is_said_at_once() -> None:
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    with pytest.raises(ValueError, match="numbers is a generator"):
+        guard(numbers)
+    with pytest.raises(ValueError, match="cannot be guarded"):
+        guard(max)
+    with pytest.raises(TypeError, match="unknown setting 'pyload'"):
+        guard(print, pyload=["a"])  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
 async def test_only_a_guarded_function_can_be_resumed_and_only_under_a_controller() -> None:

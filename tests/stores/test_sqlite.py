@@ -48,6 +48,12 @@ def write_lock(file: Path) -> Generator[None]:
         holder.execute("ROLLBACK")
 
 
+def ask(file: Path, query: str) -> tuple[Any, ...]:
+    """Ask the file itself, past the store."""
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        return connection.execute(query).fetchone()
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "sayso.db"
@@ -298,6 +304,50 @@ async def _refused(store: SqliteStore) -> str:
             await anyio.lowlevel.checkpoint()
 
 
+@pytest.mark.proves("H6")
+async def test_a_request_closed_elsewhere_is_found_closed_even_if_no_ring_told_of_it(file: Path) -> None:
+    file.with_name("sayso.db-bells").write_text("a file where the bells would hang")
+    opens, answers = SqliteStore(file), SqliteStore(file)
+    request = await opens.open(a_request())
+    await answers.close(request.id, "denied", None, now=1.0)
+    with anyio.fail_after(10):
+        assert (await opens.closed(request.id)).status == "denied"
+    await opens.aclose()
+    await answers.aclose()
+
+
+async def test_a_peer_that_does_not_listen_holds_up_nobody(file: Path) -> None:
+    script = (
+        "import sys\n"
+        "from sayso.stores.sqlite import SqliteStore\n"
+        "SqliteStore(sys.argv[1]); print('up', flush=True); input()\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", script, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        child.send_signal(signal.SIGSTOP)
+        store = SqliteStore(file)
+        with anyio.fail_after(20):  # each of these took a second while the peer's queue was full
+            for _ in range(300):
+                await store.open(a_request())
+        child.kill()
+    await store.aclose()
+
+
+@pytest.mark.proves("H9")
+async def test_a_decision_that_this_process_has_not_heard_of_can_be_revoked_all_the_same(file: Path) -> None:
+    file.with_name("sayso.db-bells").write_text("no bells: it hears of nothing for a second")
+    here, there = ApprovalController(mode="defer", store=file), ApprovalController(mode="defer", store=file)
+    remembered = a_memory()
+    there.memory.add(remembered)
+    assert here.memory.revoke(remembered.id)
+    assert ask(file, "SELECT count(*) FROM remembered") == (0,)
+    assert not here.memory.revoke("nothing")
+    await here.aclose()
+    await there.aclose()
+
+
 async def test_many_processes_may_make_the_same_new_file_at_once(file: Path) -> None:
     script = "import sys; from sayso.stores.sqlite import SqliteStore; SqliteStore(sys.argv[1])"
     for number in range(3):
@@ -318,7 +368,7 @@ async def test_a_remembered_decision_of_a_newer_form_refuses_work_and_undoes_not
     with pytest.raises(StoreError, match="upgrade sayso"):
         store.record(AuditEntry(at=1.0, step="allowed", about=ToolCall(tool="t")))
     await store.aclose()
-    assert sqlite3.connect(file).execute("SELECT count(*) FROM remembered").fetchone() == (2,)
+    assert ask(file, "SELECT count(*) FROM remembered") == (2,)
 
 
 async def test_several_processes_write_one_unbroken_audit_and_lose_no_request(file: Path) -> None:
@@ -365,7 +415,7 @@ def test_what_is_queued_is_written_when_the_process_ends_without_closing(file: P
         "for n in range(100): guarded(n)\n"
     )
     subprocess.run([sys.executable, "-c", script, str(file)], check=True, timeout=20)
-    assert sqlite3.connect(file).execute("SELECT count(*) FROM audit").fetchone() == (200,)
+    assert ask(file, "SELECT count(*) FROM audit") == (200,)
 
 
 @pytest.mark.proves("H6")
@@ -503,7 +553,7 @@ async def test_an_older_form_is_brought_up_to_date(file: Path) -> None:
     file.touch()
     store = SqliteStore(file)
     await store.open(a_request())
-    assert sqlite3.connect(file).execute("PRAGMA user_version").fetchone() == (1,)
+    assert ask(file, "PRAGMA user_version") == (1,)
     await store.aclose()
 
 
@@ -568,7 +618,7 @@ async def test_a_strict_audit_waits_until_the_entry_of_an_allowed_call_is_durabl
     seen: list[int] = []
 
     async def look(args: dict[str, Any]) -> None:
-        seen.append(sqlite3.connect(file).execute("SELECT count(*) FROM audit").fetchone()[0])
+        seen.append(ask(file, "SELECT count(*) FROM audit")[0])
 
     await controller.run(ToolCall(tool="read"), look)
     assert seen == [1]

@@ -47,6 +47,8 @@ async def main() -> None:
     assert_type(send("ann", times=2), bool)
     assert_type(await send_later("ann"), int)
     assert_type(guard(double, controller)(2), int)
+    assert_type(guard(double, controller, on_denied="return")(2), int | str)
+    assert_type(await guard(send_later, controller, on_denied="return")("ann"), int | str)
     outcome = await controller.review(ToolCall(tool="send", args={"to": "ann"}))
     assert_type(outcome, Approved | Denied | Pending)
     assert_type(controller.policy.judge(ToolCall(tool="send")), Verdict)

@@ -7,8 +7,8 @@ import hashlib
 import inspect
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, cast, overload
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Literal, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 import msgspec
 
@@ -28,69 +28,79 @@ OnDenied = Literal["raise", "return"]
 _SELVES = ("self", "cls")
 
 
+class Settings(TypedDict, total=False):
+    """How a function is guarded.
+
+    `name` is what the tool is called, the function's own name if left out; `description` is what a person reads;
+    `payload` names the arguments that a remembered decision goes by, all of them if left out, and `exclude_keys` those
+    that it does not go by; `unseen` names parameters that are passed on without being shown, bound or stored, such as
+    a database connection; `needs_approval` is asked about each call, in place of asking always.
+    """
+
+    name: str
+    description: str
+    payload: Iterable[str]
+    exclude_keys: Iterable[str]
+    unseen: Iterable[str]
+    needs_approval: Callable[..., Any]
+
+
 @overload
 def requires_approval(function: Callable[P, T], /) -> Callable[P, T]: ...
 @overload
-def requires_approval(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    payload: Iterable[str] | None = None,
-    exclude_keys: Iterable[str] = (),
-    unseen: Iterable[str] = (),
-    needs_approval: Callable[..., Any] | None = None,
-) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
-def requires_approval(function: Callable[P, T] | None = None, /, **options: Any) -> Any:
+def requires_approval(**settings: Unpack[Settings]) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
+def requires_approval(function: Callable[..., Any] | None = None, /, **settings: Unpack[Settings]) -> Any:
     """Mark a function, sync or async: under a controller, a person has to approve its calls.
 
     With no controller in context the function runs as if it were not marked, so it stays testable; adapters of
-    frameworks find the mark and ask in their own way.
-
-    Args:
-        function: the function, where the decorator is used bare.
-        name: what the tool is called; the function's own name if left out.
-        description: what a person reads.
-        payload: the arguments that a remembered decision goes by; all of them if left out.
-        exclude_keys: arguments that a remembered decision does not go by.
-        unseen: parameters that are passed on without being shown, bound or stored, such as a database connection.
-        needs_approval: asked about each call, in place of asking always.
+    frameworks find the mark and ask in their own way. The settings are those of `Settings`.
     """
-    if function is None:
-        return functools.partial(_guarded, controller=None, mark=True, on_denied="raise", **options)
-    return _guarded(function, None, mark=True, on_denied="raise", **options)
+
+    def marked(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - the same kind of function
+        return _guarded(function, None, settings, mark=True, on_denied="raise")
+
+    return marked if function is None else marked(function)
 
 
+@overload
+def guard(
+    function: Callable[P, Coroutine[Any, Any, T]],
+    controller: ApprovalController | None = None,
+    *,
+    on_denied: Literal["return"],
+    **settings: Unpack[Settings],
+) -> Callable[P, Coroutine[Any, Any, T | str]]: ...
+@overload
 def guard(
     function: Callable[P, T],
     controller: ApprovalController | None = None,
     *,
-    name: str | None = None,
-    description: str | None = None,
-    payload: Iterable[str] | None = None,
-    exclude_keys: Iterable[str] = (),
-    unseen: Iterable[str] = (),
-    needs_approval: Callable[..., Any] | None = None,
+    on_denied: Literal["return"],
+    **settings: Unpack[Settings],
+) -> Callable[P, T | str]: ...
+@overload
+def guard(
+    function: Callable[P, T],
+    controller: ApprovalController | None = None,
+    *,
+    on_denied: Literal["raise"] = "raise",
+    **settings: Unpack[Settings],
+) -> Callable[P, T]: ...
+def guard(
+    function: Callable[..., Any],
+    controller: ApprovalController | None = None,
+    *,
     on_denied: OnDenied = "raise",
-) -> Callable[P, T]:
+    **settings: Unpack[Settings],
+) -> Callable[..., Any]:
     """Return the function behind a controller: its policy decides, and asks if it has to.
 
-    `on_denied="return"` returns the sentence for the model instead of raising. The other settings are those of
-    `requires_approval`.
+    Without `controller` it asks the one that it runs under, and raises if there is none. `on_denied="return"` returns
+    the sentence for the model instead of raising. The other settings are those of `Settings`.
     """
     if on_denied not in {"raise", "return"}:
         raise ConfigurationError(f"on_denied is {on_denied!r}; use 'raise' or 'return'")
-    return _guarded(
-        function,
-        controller,
-        mark=False,
-        on_denied=on_denied,
-        name=name,
-        description=description,
-        payload=payload,
-        exclude_keys=exclude_keys,
-        unseen=unseen,
-        needs_approval=needs_approval,
-    )
+    return _guarded(function, controller, settings, mark=False, on_denied=on_denied)
 
 
 async def resume(
@@ -106,9 +116,10 @@ async def resume(
         ApprovalError: the call must not run; `ApprovalPending` if nobody has answered and the mode is `defer`.
     """
     tool = _tool_of(function)
-    controller = controller or current_controller()
+    controller = controller or tool.controller or current_controller()
     if controller is None:
         raise ConfigurationError("no controller is in context; pass controller=…")
+    passed = tool.passed_unseen(function, unseen or {})
     request = await controller.store.get(request_id)
     if request is None:
         raise UnknownRequest(f"no request has the id {request_id!r}")
@@ -117,11 +128,19 @@ async def resume(
     call = msgspec.structs.replace(request.call(), schema_hash=tool.schema_hash)
     outcome = await controller.settle(call, tool.rules, asked=True)
     if isinstance(outcome, Denied):
-        raise outcome.error(tool.name)
+        return _denied(outcome, tool)
     with controller.running(call, outcome) as running:
-        result = tool.invoke(outcome, dict(unseen or {}))
+        result = tool.invoke(outcome, passed)
         running.result = await result if inspect.isawaitable(result) else result
     return running.result
+
+
+class _Begun(NamedTuple):
+    """A call on its way: whom to ask, about what, and what the caller passed."""
+
+    controller: ApprovalController
+    call: ToolCall
+    passed: Mapping[str, Any]
 
 
 class _Tool:
@@ -130,33 +149,37 @@ class _Tool:
     def __init__(
         self,
         function: Callable[..., Any],
+        controller: ApprovalController | None,
+        settings: Settings,
         *,
         mark: bool,
-        name: str | None = None,
-        description: str | None = None,
-        payload: Iterable[str] | None = None,
-        exclude_keys: Iterable[str] = (),
-        unseen: Iterable[str] = (),
-        needs_approval: Callable[..., Any] | None = None,
+        on_denied: OnDenied,
     ) -> None:
+        known = Settings.__annotations__
+        for key in settings:
+            if key not in known:
+                raise TypeError(f"unknown setting {key!r}; known: {', '.join(known)}")
         if not callable(function):
             raise ConfigurationError(f"{function!r} is not a function; only functions can be guarded")
-        self.function = function
-        self.name = name or _name(function)
-        self.signature = inspect.signature(function)
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise ConfigurationError(f"{_name(function)} is a generator, whose work begins later; guard what it calls")
+        self.function, self.controller, self.settings = function, controller, settings
+        self.marked, self.on_denied = mark, on_denied
+        self.name = settings.get("name") or _name(function)
+        self.signature = _signature(function)
         names = list(self.signature.parameters)
+        unseen = settings.get("unseen", ())
         self.hidden = {*unseen, *(each for each in names[:1] if each in _SELVES and _is_method(function))}
         self.defaults = {
             name: parameter.default
             for name, parameter in self.signature.parameters.items()
             if parameter.default is not parameter.empty and name not in self.hidden
         }
-        self._keys = _payload_keys(self.name, names, payload, exclude_keys, self.hidden)
-        self._description = description
+        self._keys = _payload_keys(self.name, names, settings, self.hidden)
         self.schema_hash = _schema_hash(self.signature, self.hidden)
-        rule = Rule(source="function", key=self.name)
+        judge, rule = settings.get("needs_approval"), Rule(source="function", key=self.name)
         self.rules = ToolRules(
-            judge=None if needs_approval is None else judges.needs_approval(needs_approval, rule),
+            judge=None if judge is None else judges.needs_approval(judge, rule),
             marked=mark,
             details=self.details,
             misfit=self.misfit,
@@ -169,9 +192,20 @@ class _Tool:
             approval="required",
             reason=f"{self.name} is marked with @requires_approval",
             rule=Rule(source="@requires_approval", key=self.name),
-            description=self._description,
+            description=self.settings.get("description"),
             payload=payload,
         )
+
+    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Begun | None:
+        """Return the call to ask about, or None where the function simply runs."""
+        asked = self.controller or current_controller()
+        if asked is None and self.marked:
+            return None
+        if asked is None:
+            raise ConfigurationError(f"{self.name} is guarded, but no controller is in context; pass one to `guard`")
+        bound = self.signature.bind(*args, **kwargs)
+        call = self.call(bound, asked)
+        return None if take_approval(asked, call, self.defaults) else _Begun(asked, call, bound.arguments)
 
     def misfit(self, args: Mapping[str, Any]) -> str | None:
         """Say why these arguments are not ones of the function, if they are not."""
@@ -190,6 +224,18 @@ class _Tool:
         args = {key: value for key, value in bound.arguments.items() if key not in self.hidden}
         return ToolCall(tool=self.name, args=args, session=controller.session, schema_hash=self.schema_hash)
 
+    def passed_unseen(self, function: Callable[..., Any], unseen: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what nobody was shown and no store has kept, or say what of it is missing."""
+        owner = getattr(function, "__self__", None)
+        given = {**{name: owner for name in self.hidden if name in _SELVES and owner is not None}, **unseen}
+        unknown = [name for name in given if name not in self.hidden]
+        needed = [name for name in self.hidden if self.signature.parameters[name].default is inspect.Parameter.empty]
+        missing = [name for name in needed if name not in given]
+        if unknown or missing:
+            problem = f"does not hide {unknown[0]!r}" if unknown else f"needs {missing[0]!r}, which is not stored"
+            raise ConfigurationError(f"{self.name} {problem}; pass unseen={{…}} with {sorted(self.hidden)}")
+        return given
+
     def invoke(self, outcome: Approved, passed: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the function's result
         """Call the function with the approved arguments, and with what nobody was shown."""
         # Of the caller's own arguments only those that nobody was shown: an argument that was edited away is gone.
@@ -206,44 +252,36 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 def _guarded(
     function: Callable[..., Any],
     controller: ApprovalController | None,
+    settings: Settings,
     *,
     mark: bool,
     on_denied: OnDenied,
-    **options: Any,  # noqa: ANN401 - the settings of `_Tool`
 ) -> Any:  # noqa: ANN401 - the same kind of function
-    tool = _Tool(function, mark=mark, **options)
-
-    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Begun | None:
-        """Return the call to ask about, or None where the function simply runs."""
-        asked = controller or current_controller()
-        if asked is None and mark:
-            return None
-        if asked is None:
-            raise ConfigurationError(f"{tool.name} is guarded, but no controller is in context; pass one to `guard`")
-        bound = tool.signature.bind(*args, **kwargs)
-        call = tool.call(bound, asked)
-        return None if take_approval(asked, call, tool.defaults) else _Begun(asked, call, bound.arguments)
+    inner = getattr(function, "__sayso__", None)
+    if isinstance(inner, _Tool):  # guarded or marked before: one guard asks, with what both say
+        function, mark, settings = inner.function, mark or inner.marked, {**inner.settings, **settings}
+    tool = _Tool(function, controller, settings, mark=mark, on_denied=on_denied)
 
     @functools.wraps(function)
     async def guarded_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
-        begun = begin(args, kwargs)
+        begun = tool.begin(args, kwargs)
         if begun is None:
             return await function(*args, **kwargs)
         outcome = await begun.controller.settle(begun.call, tool.rules)
         if isinstance(outcome, Denied):
-            return _denied(outcome, tool, on_denied)
+            return _denied(outcome, tool)
         with begun.controller.running(begun.call, outcome) as running:
             running.result = await tool.invoke(outcome, begun.passed)
         return running.result
 
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
-        begun = begin(args, kwargs)
+        begun = tool.begin(args, kwargs)
         if begun is None:
             return function(*args, **kwargs)
         outcome = begun.controller.settle_sync(begun.call, tool.rules)
         if isinstance(outcome, Denied):
-            return _denied(outcome, tool, on_denied)
+            return _denied(outcome, tool)
         with begun.controller.running(begun.call, outcome) as running:
             running.result = tool.invoke(outcome, begun.passed)
         return running.result
@@ -254,16 +292,8 @@ def _guarded(
     return marked
 
 
-class _Begun(NamedTuple):
-    """A call on its way: whom to ask, about what, and what the caller passed."""
-
-    controller: ApprovalController
-    call: ToolCall
-    passed: Mapping[str, Any]
-
-
-def _denied(outcome: Denied, tool: _Tool, on_denied: OnDenied) -> str:
-    if on_denied == "return":
+def _denied(outcome: Denied, tool: _Tool) -> str:
+    if tool.on_denied == "return":
         return outcome.message
     raise outcome.error(tool.name)
 
@@ -275,17 +305,25 @@ def _tool_of(function: Callable[..., Any]) -> _Tool:
     return tool
 
 
-def _payload_keys(
-    tool: str, names: list[str], payload: Iterable[str] | None, exclude: Iterable[str], hidden: set[str]
-) -> list[str] | None:
+def _payload_keys(tool: str, names: list[str], settings: Settings, hidden: set[str]) -> list[str] | None:
     """Return the arguments that a remembered decision goes by, or None for all of them."""
-    wanted, unwanted = None if payload is None else list(payload), set(exclude)
+    wanted = list(settings["payload"]) if "payload" in settings else None
+    unwanted = set(settings.get("exclude_keys", ()))
     for name in (*(wanted or ()), *unwanted, *hidden):
         if name not in names:
             raise ConfigurationError(f"{tool} has no parameter {name!r} (in payload, exclude_keys or unseen)")
     if wanted is None and not unwanted:
         return None
     return [name for name in (names if wanted is None else wanted) if name not in unwanted and name not in hidden]
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"{function!r} cannot be guarded: {error}; wrap it in a function of your own"
+        ) from error
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -8,7 +8,7 @@ import functools
 import inspect
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sayso.decide import Mode
     from sayso.model import ApprovalDecision, ApprovalRequest
 
-Callback = Callable[["ApprovalRequest"], Any]
+Callback = Callable[["ApprovalRequest"], "ApprovalDecision | Awaitable[ApprovalDecision]"]
 
 _ASKING: contextvars.ContextVar[bool] = contextvars.ContextVar("sayso_asking", default=False)
 
@@ -33,6 +33,7 @@ class CallbackChannel:
         self._call = _as_function(callback, mode)
         self.is_async = is_async(self._call)
         self._worker: _Worker | None = None
+        self._lock = threading.Lock()
 
     async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
         """Call the function and return its answer; whoever asked for it checks the type."""
@@ -49,17 +50,19 @@ class CallbackChannel:
         return answer
 
     async def _in_thread(self, request: ApprovalRequest) -> Any:  # noqa: ANN401 - the host's function
-        if self._worker is None or self._worker.process != os.getpid():
-            self._worker = _Worker()  # a fork copies the object but not the thread
-        worker = self._worker
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         context = contextvars.copy_context()
-        worker.ask(lambda: context.run(self._call, request), answer)
+        with self._lock:
+            if self._worker is None or self._worker.process != os.getpid():
+                self._worker = _Worker()  # a fork copies the object but not the thread
+            worker = self._worker
+            worker.ask(lambda: context.run(self._call, request), answer)
         try:
             return await answer
         except asyncio.CancelledError:
-            if worker.busy_with is answer and self._worker is worker:
-                self._worker = worker.replaced()  # it still waits for its person; the others must not wait for it
+            with self._lock:
+                if worker.busy_with is answer and self._worker is worker:
+                    self._worker = worker.replaced()  # it still waits for its person; the others must not wait for it
             raise
 
 

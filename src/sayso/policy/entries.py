@@ -64,6 +64,8 @@ def read(pattern: str, given: Mapping[str, Any] | str) -> Entry:
         scope=None if "scope" not in values else _scope(values["scope"], f"{place}.scope"),
         remember=parse_bool(values.get("remember", True), f"{place}.remember"),
     )
+    if not terms.remember and values.get("approval") == "once_per_session":
+        reject(f"{place} is to be asked once per session but not to be remembered; keep one of them")
     return Entry(pattern=pattern, says=_says(values, rule), rule=rule, terms=terms)
 
 

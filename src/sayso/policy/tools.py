@@ -1,7 +1,8 @@
 """The policy: rules by the name of a tool, what the tool says itself, and the default.
 
 A block from anyone stands. Else the owner's configuration decides, the most specific name first and, between equals,
-the strictest; else what the toolset says; else the policy's own function; else the tool's mark; else the default.
+the strictest; else what the toolset says; else the policy's own function; else the tool's mark; else the default. A
+default that blocks yields only to the owner: a tool cannot name itself.
 """
 
 from __future__ import annotations
@@ -96,8 +97,8 @@ class Policy:
 
     def glance(self, call: ToolCall, own: ToolRules | None = None) -> Verdict | None:
         """Return the verdict if no function has to be asked for it: one dictionary read, once the name is known."""
-        verdict = self._settled.get(call.tool) or self._settle(call.tool)
-        if own is None or verdict is None:
+        verdict = self._settled.get(call.tool) or self._by_name(call.tool)
+        if own is None or verdict is None or verdict.approval == "blocked":
             return verdict
         # What the owner lets run, or blocks, a mark cannot change; what is asked about needs the tool's details.
         silent = own.judge is None and not (own.marked and verdict.rule == _DEFAULT)
@@ -109,15 +110,17 @@ class Policy:
         matching = self._index.matching(call.tool)
         heard = [(rank, await _hear(entry.says, call, entry.rule)) for rank, entry in matching]
         said: list[Verdict | None] = [*_strictest_first([(rank, each) for rank, each in heard if each is not None])]
-        for judge, source in ((brought.judge, "toolset"), (self._needs_approval, "policy")):
-            said.append(await _hear(judge, call, Rule(source=source, key="needs_approval")))
+        said.append(await _hear(brought.judge, call, Rule(source="toolset", key="needs_approval")))
+        said.append(await _hear(self._needs_approval, call, Rule(source="policy", key="needs_approval")))
+        if self._default.approval == "blocked" and not any((*said[:-2], said[-1])):
+            return self._default  # an owner who lets nothing run but what is named has named nothing here
         mark = Rule(source="@requires_approval", key=call.tool)
         details = await _hear(brought.details, call, mark)
         if brought.marked:
             said.append(details or Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark))
         return self._finish([each for each in said if each is not None], details, matching)
 
-    def _settle(self, tool: str) -> Verdict | None:
+    def _by_name(self, tool: str) -> Verdict | None:
         """Work out the verdict that depends on the name alone, if it does, and keep it."""
         if self._needs_approval is not None:
             return None

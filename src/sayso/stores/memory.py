@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sayso import audit, decide
 from sayso.errors import UnknownRequest
 from sayso.stores.learners import Learn, Learners
-from sayso.stores.waiting import Waiters, settle
+from sayso.stores.waiting import Waiters, deliver
 
 if TYPE_CHECKING:
     from sayso.model import (
@@ -91,7 +91,7 @@ class MemoryStore:
             if remember is not None and after.status == status:
                 self._change([remember], [])
             woken = self._waiters.take([after])
-        settle(woken)
+        deliver(woken)
         return after
 
     async def claim(self, request_id: str, *, now: float) -> bool:
@@ -128,10 +128,12 @@ class MemoryStore:
         """Call `learn` with all remembered decisions, now and whenever they change."""
         self._learners.add(learn)
 
-    def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> None:
-        """Change the remembered decisions."""
+    def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
+        """Change the remembered decisions, and return how many were dropped."""
         with self._lock:
+            there = sum(each in self._remembered for each in dropped)
             self._change(added, dropped)
+            return there
 
     def finish(self, request_id: str, result: Result) -> None:
         """Keep what came of a used request."""

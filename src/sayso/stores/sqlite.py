@@ -18,7 +18,7 @@ from sayso.stores.doorbell import Doorbell
 from sayso.stores.learners import Learn, Learners
 from sayso.stores.sqlite_file import connect, translated
 from sayso.stores.sqlite_writer import Transaction, Writer
-from sayso.stores.waiting import Settled, Waiters, settle
+from sayso.stores.waiting import Settled, Waiters, deliver
 from sayso.wire import pack_remembered, pack_request, unpack_remembered, unpack_request
 
 if TYPE_CHECKING:
@@ -72,13 +72,15 @@ class SqliteStore:
         packed = pack_request(request)
 
         def work(tx: Transaction) -> ApprovalRequest:
+            self._open_here.add(request.id)  # before it is written: nobody can have closed it yet
             added = tx.execute(
                 "INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (session, call_id) DO NOTHING",
                 request.id, request.session, request.tool_call_id, request.status, request.asked_at, packed,
             )  # fmt: skip
             if added.rowcount == 0:
+                self._open_here.discard(request.id)
                 return _find(tx, request.session, request.tool_call_id) or request
-            tx.opened.append(request.id)
+            tx.opened = True
             tx.step(request, "asked", request.asked_at)
             return request
 
@@ -166,14 +168,14 @@ class SqliteStore:
         """Call `learn` with all remembered decisions, now and whenever they changed."""
         self._learners.add(learn)
 
-    def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> None:
-        """Change the remembered decisions, and wait until that is durable."""
+    def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
+        """Change the remembered decisions, wait until that is durable, and return how many were dropped."""
 
-        def work(tx: Transaction) -> None:
+        def work(tx: Transaction) -> int:
             _remember(tx, added)
-            _forget(tx, dropped)
+            return _forget(tx, dropped)
 
-        self._writer.do_now(work)
+        return self._writer.do_now(work)
 
     def finish(self, request_id: str, result: Result) -> None:
         """Queue what came of a used request."""
@@ -217,10 +219,11 @@ class SqliteStore:
         self._bell.wake()
         await asyncio.to_thread(self._writer.stop)
         await asyncio.to_thread(self._ear.join)
+        self._bell.close()
+        self._reader.close()
 
     def _after(self, tx: Transaction) -> Settled:
         """Tell everybody who has to hear of a group that is now durable."""
-        self._open_here.update(tx.opened)
         self._open_here.difference_update(request.id for request in tx.closed)
         if tx.remembered:
             self._teach(tx.connection)
@@ -246,19 +249,18 @@ class SqliteStore:
                 if not rung or time.monotonic() >= due:
                     version = self._reader.execute("PRAGMA data_version").fetchone()[0]
                     if version != seen:
+                        self._open_here.clear()  # a ring may have been lost: who waits from now on looks for itself
                         self._look(self._waiters.ids())
                     seen, due = version, time.monotonic() + _POLL_SECONDS
-            except (sqlite3.Error, StoreError) as error:
-                _LOG.warning("the store %s could not be read, trying again: %s", self.path, error)
-        self._bell.close()
-        self._reader.close()
+            except Exception as error:  # noqa: BLE001 - whatever it is, an ear that dies would hear of nothing any more
+                _LOG.warning("the store %s could not be read, trying again: %r", self.path, error)
 
     def _look(self, ids: Sequence[str]) -> None:
         self._open_here.difference_update(ids)  # first: who begins to wait from now on looks for itself
         waited = set(self._waiters.ids()).intersection(ids)
         rows = [self._reader.execute(_GET, (each,)).fetchone() for each in waited]
         requests = [unpack_request(row[0]) for row in rows if row is not None]
-        settle(self._waiters.take([each for each in requests if each.status != "open"]))
+        deliver(self._waiters.take([each for each in requests if each.status != "open"]))
         self._teach(self._reader)
 
 
@@ -293,7 +295,7 @@ def _remember(tx: Transaction, added: Sequence[Remembered]) -> None:
         tx.remembered = True
 
 
-def _forget(tx: Transaction, dropped: Sequence[str]) -> None:
-    for each in dropped:
-        tx.execute("DELETE FROM remembered WHERE id = ?", each)
-        tx.remembered = True
+def _forget(tx: Transaction, dropped: Sequence[str]) -> int:
+    gone = sum(tx.execute("DELETE FROM remembered WHERE id = ?", each).rowcount for each in dropped)
+    tx.remembered = tx.remembered or gone > 0
+    return gone

@@ -21,7 +21,7 @@ from sayso import audit
 from sayso.errors import StoreError, UnknownRequest
 from sayso.model import ApprovalRequest, AuditEntry, Step
 from sayso.stores.sqlite_file import connect, translated
-from sayso.stores.waiting import Settled, settle
+from sayso.stores.waiting import Settled, deliver
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class Transaction:
     def __init__(self, connection: sqlite3.Connection) -> None:
         """Begin a group."""
         self.connection = connection
-        self.opened: list[str] = []
+        self.opened = False
         self.closed: list[ApprovalRequest] = []
         self.remembered = False
         self._lines: list[tuple[int, bytes, str]] = []
@@ -104,11 +104,11 @@ class Writer:
         self._put(_Job(work, future))
         return await future
 
-    def do_now(self, work: Callable[[Transaction], object]) -> None:
+    def do_now(self, work: Callable[[Transaction], T]) -> T:
         """Run this in the next group and wait, without a loop, until that is durable."""
-        done: Future[Any] = Future()
+        done: Future[T] = Future()
         self._put(_Job(work, done))
-        done.result()
+        return done.result()
 
     def later(self, item: Item | Callable[[Transaction], object]) -> None:
         """Queue this; if the store cannot be written, the next caller is told."""
@@ -188,16 +188,16 @@ class Writer:
             return len(group) == 1
         try:
             settled += self._after(transaction)
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the thread must live on, or everybody hangs
             # The group is durable, so it must not be tried again; but nobody may go on as if all had been told.
-            self._broken = error
-            _LOG.critical("what was written could not be told to everybody: %s", error)
-        settle(settled)
+            self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._path}: {error!r}")
+            _LOG.critical("what was written could not be told to everybody: %s", self._broken)
+        deliver(settled)
         return True
 
     def _fail(self, item: Item, error: Exception) -> None:
         if isinstance(item, _Job) and item.future is not None:
-            settle([(item.future, error)])
+            deliver([(item.future, error)])
             return
         # Nobody waits for this one, so it is kept and tried again, and the store refuses work until it is written.
         self._owed.append(item)

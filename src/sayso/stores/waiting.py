@@ -51,26 +51,26 @@ class Waiters:
             return [(future, request) for request in closed for future in self._waiting.pop(request.id, ())]
 
 
-def settle(settled: Settled) -> None:
+def deliver(settled: Settled) -> None:
     """Give every future its result on its own loop, with one wake-up per loop."""
     here = asyncio._get_running_loop()  # noqa: SLF001 - the documented form raises, and threads come here without one
     by_loop: defaultdict[Loop, Settled] = defaultdict(list)
     for future, value in settled:
         if isinstance(future, Future):
-            _deliver([(future, value)])
+            _set([(future, value)])
         else:
             by_loop[future.get_loop()].append((future, value))
     for loop, pairs in by_loop.items():
         if loop is here:
-            _deliver(pairs)
+            _set(pairs)
             continue
         try:
-            loop.call_soon_threadsafe(_deliver, pairs)
+            loop.call_soon_threadsafe(_set, pairs)
         except RuntimeError:
             continue  # that loop is closed, and nobody waits on it any more
 
 
-def _deliver(pairs: Settled) -> None:
+def _set(pairs: Settled) -> None:
     for future, value in pairs:
         if future.done():
             continue
