@@ -53,16 +53,15 @@ class SqliteStore:
         self._waiters = Waiters()
         self._learners = Learners()
         self._open_here: set[str] = set()
-        self._writer = Writer(self.path, synchronous=synchronous, after=self._after)
-        self._bell = Doorbell(self.path)
+        self._reader = connect(self.path, synchronous=synchronous)
         try:
-            self._reader = connect(self.path, synchronous=synchronous)
             with translated(self.path):
                 self._teach(self._reader)
+            self._writer = Writer(self.path, synchronous=synchronous, after=self._after)
         except StoreError:
-            self._bell.close()
-            self._writer.stop()
+            self._reader.close()
             raise
+        self._bell = Doorbell(self.path)
         self._closing = threading.Event()
         self._ear = threading.Thread(target=self._listen, name="sayso-doorbell", daemon=True)
         self._ear.start()
