@@ -1085,12 +1085,24 @@ async def test_the_entry_of_a_call_is_there_before_its_tool_runs() -> None:
         ({"mode": "strict", "channels": [print]}, r"is not a channel"),
         ({"mode": "strict", "hooks": [5]}, r"5 is not a hook"),
         ({"mode": "strict", "memory": {}}, r"memory is {}; pass an ApprovalMemory"),
+        ({"mode": "strict", "session": 5}, r"session is 5; pass a str"),
     ],
 )
 def test_a_wrong_setting_gets_one_sentence_that_says_what_to_do(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence) as caught:
         ApprovalController(**settings)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.proves("H5")
+async def test_an_id_that_is_no_text_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
+    for store in ("memory:", tmp_path / "sayso.db"):
+        controller = ApprovalController(mode="defer", policy=ASKS, store=store)
+        outcome = await controller.review(pay(call_id=5))
+        assert isinstance(outcome, Denied)
+        assert "call_id is 5, and only a text can be stored" in outcome.reason
+        assert await controller.pending() == []
+        await controller.aclose()
 
 
 async def test_waiting_for_a_negative_time_is_refused() -> None:

@@ -367,3 +367,24 @@ def test_a_pending_error_carries_the_request_that_can_be_answered() -> None:
     error = ApprovalPending.of(request)
     assert (error.request, error.tool, error.cause) == (request, "pay", "pending")
     assert "r1" in str(error)
+
+
+@pytest.mark.proves("R1")
+def test_a_request_reads_as_the_call_that_it_asks_about() -> None:
+    request = ApprovalRequest(tool_name="write", args={"path": "a\x1b[2J\u202e", "content": "x" * 1000})
+    assert str(request).startswith(r"write(path='a\x1b[2J\u202e', content='xxx")
+    assert str(request).endswith("x…)")
+    assert len(str(request)) < 200
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"who": 5}, "`who` must be a text, not 5"),
+        ({"note": ["x"]}, "`note` must be a text"),
+        ({"override_args": [1]}, "`override_args` must be a mapping of all arguments"),
+    ],
+)
+def test_an_answer_that_no_store_could_keep_is_refused_when_it_is_made(given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(TypeError, match=problem):
+        ApprovalDecision(approved=True, **given)

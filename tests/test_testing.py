@@ -42,7 +42,10 @@ def test_the_approver_fixture_works_in_a_users_own_suite_and_fails_what_was_not_
     result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider")
     result.assert_outcomes(passed=4, errors=2)
     result.stdout.fnmatch_lines(
-        ["*nobody foresaw the question about 'pay'*", "*nobody asked for the answer*"],
+        [
+            "*nobody foresaw the question about pay(amount=5); left in the script: nothing*",
+            "*nobody asked for the answer: yes to pay*",
+        ],
         consecutive=False,
     )
 

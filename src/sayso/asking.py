@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sayso.canonical import canonical, freeze
 from sayso.channels.callback import CallbackChannel
-from sayso.errors import StoreError
+from sayso.errors import CanonicalError, StoreError
 from sayso.model import ApprovalDecision, ApprovalRequest, ToolCall, Verdict, new_id
 from sayso.policy import scopes
 
@@ -25,6 +25,9 @@ def question(
     call: ToolCall, verdict: Verdict, *, now: float, timeout: float | None, remember_max: float | None
 ) -> ApprovalRequest:
     """Return the request to open for a call; raises `CanonicalError` if nothing can be bound to it."""
+    for name, word in (("tool", call.tool), ("call_id", call.call_id), ("session", call.session)):
+        if type(word) is not str:
+            raise CanonicalError(f"{name} is {word!r}, and only a text can be stored")
     for name, values in (("payload", verdict.payload), ("metadata", verdict.metadata)):
         if values is not None:
             canonical(freeze(values), name)  # what no store could keep must not depend on which store there is
@@ -99,7 +102,7 @@ class Announcer:
         try:
             decision = await channel.announce(request)
             self._leave(request.id, asyncio.current_task())  # an answer ends all turns but the one that brings it
-            if decision is None:
+            if decision is None and not isinstance(channel, CallbackChannel):
                 self._others.add(request.id)  # it told somebody, who may answer another way
             elif isinstance(decision, ApprovalDecision):  # pyright: ignore[reportUnnecessaryIsInstance] - other people's code
                 await self._answer(request.id, decision)
@@ -111,12 +114,13 @@ class Announcer:
                 raise  # somebody else answered, or the loop ends
             await self._failed(channel, request, "was cancelled by itself")
         except Exception as error:  # noqa: BLE001 - a channel is other people's code; no error of it may approve
+            _LOG.debug("%s raised", _name(channel), exc_info=error)
             await self._failed(channel, request, f"raised {type(error).__name__}: {error}")
 
     async def _failed(self, channel: Channel, request: ApprovalRequest, problem: str) -> None:
         """Withdraw the question if nobody else can answer it: whoever waits must not wait for ever."""
         self._leave(request.id, asyncio.current_task())
-        _LOG.warning("%s %s", type(channel).__name__, problem)
+        _LOG.warning("%s %s", _name(channel), problem)
         if self._turns.get(request.id) or request.id in self._others:
             return
         for pause in _PAUSES:

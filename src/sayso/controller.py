@@ -76,6 +76,8 @@ class ApprovalController:
         self.policy = Policy() if policy is None else config.check_kind(policy, Policy, "policy")
         if memory is not None:
             config.check_kind(memory, ApprovalMemory, "memory")
+        if session is not None:
+            config.check_kind(session, str, "session")
         self.store = config.open_store(store)
         self._owns_store = self.store is not store
         if self.mode == "interactive" and not asked and not self.store.shared:
@@ -314,5 +316,6 @@ class ApprovalController:
     def _refuse_async_callback(self) -> None:
         if self._asks_async:
             raise ConfigurationError(
-                "the approval callback is async; await `request_approval` or `settle`, or pass a plain function"
+                "the approval callback is async, so only async functions can ask through it: "
+                "make the function async, await `request_approval`, or pass a plain function as the callback"
             )

@@ -136,7 +136,7 @@ def _by_answer(
     if request.status != "approved" or not decision.approved:
         return _refusal(request, decision)
     if edited is not None and edited.approval == "blocked":
-        reason = f"the edited arguments are blocked: {edited.reason}"
+        reason = f"the edited arguments cannot run: {edited.reason}"
         return Denied(cause="blocked", reason=reason, request_id=request.id)
     return Approved(
         args=call.args if decision.override_args is None else decision.override_args,
@@ -178,7 +178,7 @@ def by_standing_orders(
         return Denied(cause="refused", reason=reason)
     if remembered is not None and decision is not None and _may_use(remembered, verdict):
         if edited is not None and edited.approval == "blocked":
-            return Denied(cause="blocked", reason=f"the edited arguments are blocked: {edited.reason}")
+            return Denied(cause="blocked", reason=f"the edited arguments cannot run: {edited.reason}")
         return Approved(
             args=call.args if decision.override_args is None else decision.override_args,
             by="memory",

@@ -136,7 +136,7 @@ class Door:
         call.digest()  # what cannot be bound to an approval must not get one by being edited in
         verdict = await self._policy.deliberate(call)
         if verdict.approval == "blocked":
-            raise ApprovalBlocked(call.tool, f"the edited arguments are blocked: {verdict.reason}", cause="blocked")
+            raise ApprovalBlocked(call.tool, f"the edited arguments cannot run: {verdict.reason}", cause="blocked")
 
     def _to_remember(self, request: ApprovalRequest, decision: ApprovalDecision, now: float) -> Remembered | None:
         if decision.remember == "none":

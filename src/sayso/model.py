@@ -37,6 +37,9 @@ Result = Literal["returned", "raised"]
 Step = Status | Literal["allowed", "stopped", "asked", "claimed", "returned", "raised", "revoked"]
 
 
+_SHORT = 80
+
+
 def new_id() -> str:
     """Return an id that sorts by the time of its making."""
     return cast("str", uuid7().hex)  # pyright: ignore[reportUnknownMemberType]
@@ -149,7 +152,15 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
             _reject(f"`uses` must be a whole number from 1 up, not {self.uses!r}")
         if self.until is not None and not math.isfinite(self.until):
             _reject(f"`until` must be a time in seconds since the epoch, not {self.until!r}")
+        self._check_details()
+
+    def _check_details(self) -> None:
+        for name, word in (("note", self.note), ("who", self.who), ("channel", self.channel)):
+            if word is not None and type(word) is not str:
+                _reject(f"`{name}` must be a text, not {word!r}")
         if self.override_args is not None:
+            if not isinstance(self.override_args, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - the user's code
+                _reject(f"`override_args` must be a mapping of all arguments, not {self.override_args!r}")
             force_setattr(self, "override_args", freeze(self.override_args))
 
 
@@ -196,6 +207,12 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             force_setattr(self, "payload", freeze(self.payload))
         if self.metadata is not None:
             force_setattr(self, "metadata", freeze(self.metadata))
+
+    def __str__(self) -> str:
+        """Read as the call that it asks about; `repr` shows control characters as codes, and long values are cut."""
+        values = ((name, repr(value)) for name, value in self.args.items())
+        facts = (f"{name}={shown if len(shown) <= _SHORT else shown[:_SHORT] + '…'}" for name, shown in values)
+        return f"{self.tool_name}({', '.join(facts)})"
 
     @property
     def tool(self) -> str:
@@ -275,10 +292,9 @@ class Denied(_Outcome, frozen=True, kw_only=True, gc=False):
     def message(self) -> str:
         """What the model is told: enough to stop it from trying the same again."""
         note = f" Their note: {self.note}" if self.note else ""
-        return (
-            f"Not executed: {self.reason}. This is a decision, not a failure of the tool; "
-            f"do not retry this call unchanged.{note}"
-        )
+        undecided = self.cause in {"expired", "withdrawn"}
+        kind = "Nobody has decided" if undecided else "This is a decision, not a failure of the tool"
+        return f"Not executed: {self.reason}. {kind}; do not retry this call unchanged.{note}"
 
     def error(self, tool: str) -> ApprovalError:
         """Return the exception for callers that want one."""

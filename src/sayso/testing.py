@@ -73,13 +73,13 @@ class ScriptedChannel:
         self,
         tool: str | None = None,
         *,
-        args: dict[str, Any] | None = None,
+        override_args: dict[str, Any] | None = None,
         note: str | None = None,
         remember: Remember = "none",
     ) -> None:
-        """Say yes to the next question (of this tool), with these arguments instead if any are given."""
+        """Say yes to the next question (of this tool), with other arguments in place of its own if any are given."""
         decision = ApprovalDecision(
-            approved=True, note=note, override_args=args, remember=remember, who="the scripted approver"
+            approved=True, note=note, override_args=override_args, remember=remember, who="the scripted approver"
         )
         self._answers.append((tool, decision))
 
@@ -99,9 +99,9 @@ class ScriptedChannel:
         return ApprovalDecision(approved=False, note="the test did not foresee this question")
 
     @property
-    def unused(self) -> list[ApprovalDecision]:
-        """The answers that nobody asked for."""
-        return [decision for _, decision in self._answers]
+    def unused(self) -> list[tuple[str | None, ApprovalDecision]]:
+        """The answers that nobody asked for, each with the tool that it was for."""
+        return list(self._answers)
 
 
 class Approver(ScriptedChannel):
@@ -122,5 +122,10 @@ def approver() -> Generator[Approver]:
     scripted = Approver()
     with scripted.controller.activated(everywhere=True):  # an async test may run in a task that began earlier
         yield scripted
-    assert not scripted.unforeseen, f"nobody foresaw the question about {scripted.unforeseen[0].tool_name!r}"  # noqa: S101 - a test's assertion
-    assert not scripted.unused, f"nobody asked for the answer {scripted.unused[0]!r}"  # noqa: S101 - a test's assertion
+    answers = [(tool or "any tool", "yes" if decision.approved else "no") for tool, decision in scripted.unused]
+    waiting = ", ".join(f"{word} to {tool}" for tool, word in answers)
+    if scripted.unforeseen:
+        question = f"nobody foresaw the question about {scripted.unforeseen[0]}"
+        pytest.fail(f"{question}; left in the script: {waiting or 'nothing'}", pytrace=False)
+    if waiting:
+        pytest.fail(f"nobody asked for the answer: {waiting}", pytrace=False)

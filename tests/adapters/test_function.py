@@ -104,13 +104,13 @@ async def test_a_refusal_can_be_the_result_and_the_rest_of_the_batch_goes_on() -
 
 @pytest.mark.proves("R11", "R64")
 def test_edited_arguments_run_and_those_that_do_not_fit_run_nothing(approver: Approver) -> None:
-    approver.approve(args={"to": "bob", "subject": "hi"})
+    approver.approve(override_args={"to": "bob", "subject": "hi"})
     assert send_email("ann", "hi", "secret") == "Email sent to bob"
     assert sent == [("bob", "hi", "")]
-    approver.approve(args={"to": "bob", "subject": "hi", "bcc": "eve"})
+    approver.approve(override_args={"to": "bob", "subject": "hi", "bcc": "eve"})
     with pytest.raises(ApprovalBlocked, match="send_email has no argument 'bcc'"):
         send_email("ann", "hi")
-    approver.approve(args={"to": "bob"})
+    approver.approve(override_args={"to": "bob"})
     with pytest.raises(ApprovalBlocked, match="send_email needs the argument 'subject'"):
         send_email("ann", "hi")
     assert len(sent) == 1
@@ -126,7 +126,7 @@ def test_an_edit_does_not_get_past_what_the_function_itself_blocks(approver: App
         sent.append((amount,))
         return amount
 
-    approver.approve(args={"amount": 99})
+    approver.approve(override_args={"amount": 99})
     with pytest.raises(ApprovalBlocked, match="over the limit"):
         pay(1)
     assert sent == []
@@ -511,6 +511,12 @@ def test_what_cannot_be_guarded_is_said_at_once() -> None:
         guard(numbers)
     with pytest.raises(ValueError, match="cannot be guarded"):
         guard(max)
+    with pytest.raises(ValueError, match="payload is the text 'path'; use a list of parameter names"):
+        guard(send_email, payload="path")
+    with pytest.raises(ValueError, match=r"controller is .*Policy.*; pass an ApprovalController"):
+        guard(send_email, Policy())  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    with pytest.raises(ValueError, match="the function comes first, then the controller"):
+        guard(ApprovalController(mode="strict"), send_email)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
     with pytest.raises(TypeError, match="unknown setting 'pyload'"):
         guard(print, pyload=["a"])  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 

@@ -165,9 +165,9 @@ def test_terms_without_an_approval_hold_for_whoever_decides_that_it_asks(
         ({"approval": "required", "expires": "soon"}, r"tools\.t\.expires is 'soon'; use a positive number"),
         ({"needs_approval": "yes"}, r"tools\.t has needs_approval 'yes'; use True, False or a function"),
         ({1: 2}, r"tools\.t has the key 1; use text keys"),
-        (["required"], r"tools\.t is \['required'\]; use a mapping"),
-        (None, r"tools\.t is None; use a mapping"),
-        (True, r"tools\.t is True; use a mapping"),
+        (["required"], r"tools\.t is \['required'\]; use an approval word"),
+        (None, r"tools\.t is None; use an approval word"),
+        (True, r"tools\.t is True; use an approval word"),
     ],
 )
 def test_an_unknown_word_or_key_is_an_error_that_names_its_place_and_what_to_write(entry: Any, problem: str) -> None:

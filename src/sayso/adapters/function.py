@@ -14,6 +14,7 @@ import msgspec
 
 from sayso.blocking import is_async
 from sayso.canonical import thaw
+from sayso.config import check_kind
 from sayso.context import current_controller, take_approval
 from sayso.controller import ApprovalController
 from sayso.errors import ConfigurationError, UnknownRequest
@@ -160,7 +161,12 @@ class _Tool:
             if key not in known:
                 raise TypeError(f"unknown setting {key!r}; known: {', '.join(known)}")
         if not callable(function):
-            raise ConfigurationError(f"{function!r} is not a function; only functions can be guarded")
+            raise ConfigurationError(f"{function!r} is not a function; the function comes first, then the controller")
+        if controller is not None:
+            check_kind(controller, ApprovalController, "controller")
+        for key in ("payload", "exclude_keys", "unseen"):
+            if isinstance(settings.get(key), str):
+                raise ConfigurationError(f"{key} is the text {settings.get(key)!r}; use a list of parameter names")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise ConfigurationError(f"{_name(function)} is a generator, whose work begins later; guard what it calls")
         self.function, self.controller, self.settings = function, controller, settings

@@ -42,12 +42,9 @@ class CallbackChannel:
         token = _ASKING.set(True)
         try:
             answer = self._call(request) if self.is_async else await self._in_thread(request)
-            answer = await answer if inspect.isawaitable(answer) else answer
+            return await answer if inspect.isawaitable(answer) else answer
         finally:
             _ASKING.reset(token)
-        if answer is None:  # a channel may leave the answer to others; a callback was asked for one
-            raise TypeError("it returned None instead of an ApprovalDecision")
-        return answer
 
     async def _in_thread(self, request: ApprovalRequest) -> Any:  # noqa: ANN401 - the host's function
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

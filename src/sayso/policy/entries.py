@@ -53,6 +53,8 @@ def read(pattern: str, given: Mapping[str, Any] | str) -> Entry:
     """Read an entry in any of the seeds' spellings; what has no clear meaning is an error."""
     place = f"tools.{parse_text(pattern, 'a name in tools')}"
     rule = Rule(source="policy", key=place)
+    if not isinstance(given, str | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - the user's code
+        reject(f"{place} is {given!r}; use an approval word such as 'required', or a mapping of its keys")
     entry = {"approval": given} if isinstance(given, str) else as_mapping(given, place)
     check_keys(entry, KEYS, place)
     values = {_ALIASES.get(key, key): value for key, value in entry.items()}

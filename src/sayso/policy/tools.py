@@ -19,7 +19,7 @@ from sayso.model import Rule, ToolCall, Verdict
 from sayso.policy import judges
 from sayso.policy.entries import apply_terms, read
 from sayso.policy.index import Index
-from sayso.policy.words import parse_approval, parse_bool, parse_seconds, reject
+from sayso.policy.words import as_mapping, parse_approval, parse_bool, parse_seconds, reject
 
 if TYPE_CHECKING:
     from sayso.model import Approval
@@ -73,7 +73,8 @@ class Policy:
         """
         if tools is not None and tool_configs is not None:
             reject("`tools` and `tool_configs` are two names for one thing; pass one of them")
-        entries = [read(pattern, entry) for pattern, entry in (tools or tool_configs or {}).items()]
+        given = as_mapping(tools or tool_configs or {}, "tools")
+        entries = [read(pattern, entry) for pattern, entry in given.items()]
         self._index = Index(_with_pre_approved(entries, pre_approved))
         self._default = _default(default)
         rule = Rule(source="policy", key="needs_approval")

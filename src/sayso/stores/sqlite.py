@@ -96,7 +96,7 @@ class SqliteStore:
     async def pending(self) -> list[ApprovalRequest]:
         """Return the open requests, oldest first."""
         query = "SELECT packed FROM requests WHERE status = 'open' ORDER BY asked_at"
-        return await self._writer.do(lambda tx: [unpack_request(row[0]) for row in tx.execute(query)])
+        return await self._writer.do(lambda tx: _readable(tx.execute(query).fetchall()))
 
     async def close(
         self,
@@ -264,6 +264,17 @@ class SqliteStore:
 
 
 _GET = "SELECT packed FROM requests WHERE id = ?"
+
+
+def _readable(rows: list[tuple[bytes]]) -> list[ApprovalRequest]:
+    """Read the rows; one that cannot be read cannot be answered, and must not keep the others from it."""
+    found: list[ApprovalRequest] = []
+    for (packed,) in rows:
+        try:
+            found.append(unpack_request(packed))
+        except StoreError as error:
+            _LOG.warning("an open request is left out: %s", error)
+    return found
 
 
 def _get(tx: Transaction, request_id: str) -> ApprovalRequest | None:
