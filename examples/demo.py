@@ -109,27 +109,28 @@ def ask(request: ApprovalRequest) -> ApprovalDecision:
     """Show a request in the terminal and read the answer; whatever is not clearly a yes is a no."""
     for name, value in request.args.items():
         say(f"{name}: {json.dumps(value, ensure_ascii=False)}")
-    say("y once · s this session · e edit · n no (n and a note) · anything else: no", dim)
+    say("y once · s this session · e edit · n no, with a note if you like · else: no", dim)
     try:
         return read_answer(request)
     except (EOFError, ValueError):
         print()
-        return answer(approved=False, note="no usable answer")
+        return answer(approved=False, note="no answer")
 
 
 def read_answer(request: ApprovalRequest) -> ApprovalDecision:
     hint = dim(f"(try: {HINTS[request.tool_name]})")
-    match input(f"   Run it? {hint} ").split(maxsplit=1):
-        case ["y"]:
+    key, _, note = input(f"   Run it? {hint} ").strip().partition(" ")
+    match key.lower(), note:
+        case (("y" | "yes"), ""):
             return answer(approved=True)
-        case ["s"]:
+        case "s", "":
             return answer(approved=True, remember="session")
-        case ["e"]:
+        case "e", "":
             return answer(approved=True, override_args=edit(request.args))
-        case ["n", note]:
-            return answer(approved=False, note=note)
+        case (("n" | "no"), _):
+            return answer(approved=False, note=note or None)
         case _:
-            return answer(approved=False)
+            return answer(approved=False, note="that was none of the keys")
 
 
 def edit(args: Mapping[str, Any]) -> dict[str, Any]:
