@@ -6,6 +6,7 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Generator, Iterator
+from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -100,13 +101,14 @@ def _has_tables(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] > 0
 
 
-def _migrations() -> list[str]:
+@cache
+def _migrations() -> tuple[str, ...]:
     folder = resources.files("sayso.stores") / "sql"
     files = sorted((file for file in folder.iterdir() if file.name.startswith("sqlite_")), key=lambda file: file.name)
-    return [file.read_text(encoding="utf-8") for file in files]
+    return tuple(file.read_text(encoding="utf-8") for file in files)
 
 
-def _migrate(connection: sqlite3.Connection, migrations: list[str]) -> None:
+def _migrate(connection: sqlite3.Connection, migrations: tuple[str, ...]) -> None:
     # Taking the write lock also proves, before anything is asked, that the file can be written.
     connection.execute("BEGIN IMMEDIATE")
     try:
