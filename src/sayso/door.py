@@ -75,7 +75,7 @@ class Door:
 
     async def withdraw_quietly(self, request_id: str, reason: str) -> None:
         """Withdraw a request while its run is being cancelled: shielded, briefly, and whether it exists or not."""
-        import anyio  # noqa: PLC0415 - rarely needed, and it would double the time that importing sayso takes
+        import anyio  # noqa: PLC0415 - rarely needed, so not loaded with the rest
 
         with anyio.move_on_after(_FAREWELL_SECONDS, shield=True), contextlib.suppress(StoreError, UnknownRequest):
             await self.withdraw(request_id, reason)
@@ -107,14 +107,14 @@ class Door:
         ends = [] if request.expires_at is None else [request.expires_at]
         if seconds is not None:
             ends.append(self._clock.now() + seconds)
-        if not ends:
-            return await self._store.closed(request.id)
         try:
-            async with self._clock.until(min(ends)):
-                return await self._store.closed(request.id)
+            async with self._clock.until(min(ends)) if ends else contextlib.nullcontext():
+                closed = await self._store.closed(request.id)
         except TimeoutError:
             latest = await self.get(request.id)
-        return await self.expire(latest) if is_overdue(latest, self._clock.now()) else latest
+            return await self.expire(latest) if is_overdue(latest, self._clock.now()) else latest
+        self._on_closed(request.id)  # perhaps by another process: nobody here needs to be asked any more
+        return closed
 
     async def _close(
         self,

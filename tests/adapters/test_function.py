@@ -503,6 +503,31 @@ def test_a_marked_function_that_is_guarded_too_asks_once(approver: Approver) -> 
     assert len(approver.asked) == 1
 
 
+@pytest.mark.proves("H1")
+def test_a_guard_is_never_taken_away_by_another_round_it() -> None:
+    def rm(path: str) -> str:
+        raise NotImplementedError
+
+    strict = ApprovalController(mode="approve_all", policy=Policy({"rm": "blocked"}))
+    lax = ApprovalController(mode="approve_all")
+    for wrapped in (guard(guard(rm, strict), lax), requires_approval(guard(rm, strict))):
+        with pytest.raises(ApprovalBlocked):
+            wrapped("a")
+    with pytest.raises(ValueError, match="no controller is in context"):
+        requires_approval(guard(rm))("a")
+    limited = requires_approval(needs_approval=never)(rm)
+    with pytest.raises(ApprovalBlocked), lax.activated():
+        guard(limited, lax, needs_approval=no_need)("a")
+
+
+def never(call: ToolCall) -> Verdict:
+    return Verdict(approval="blocked", reason="never")
+
+
+def no_need(call: ToolCall) -> bool:
+    return False
+
+
 def test_what_cannot_be_guarded_is_said_at_once() -> None:
     def numbers() -> Iterator[int]:
         yield 1

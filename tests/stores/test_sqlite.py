@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import pytest
 
-from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall, audit
+from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall, audit
 from sayso.contract import a_memory, a_request
 from sayso.errors import ConfigurationError, StoreError
 from sayso.model import Approved, AuditEntry, Denied
@@ -46,6 +46,17 @@ def write_lock(file: Path) -> Generator[None]:
         holder.execute("BEGIN IMMEDIATE")
         yield
         holder.execute("ROLLBACK")
+
+
+@contextlib.contextmanager
+def another_process(file: Path) -> Generator[subprocess.Popen[bytes]]:
+    """Have a process with the store open, and nothing to do."""
+    script = "import sys; from sayso.stores.sqlite import SqliteStore; SqliteStore(sys.argv[1]); print(1); input()"
+    command = [sys.executable, "-u", "-c", script, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        yield child
 
 
 def ask(file: Path, query: str) -> tuple[Any, ...]:
@@ -153,6 +164,31 @@ async def test_an_answer_from_another_process_wakes_the_waiting_call(file: Path)
     await controller.aclose()
 
 
+@pytest.mark.proves("H6")
+async def test_a_prompt_ends_when_another_controller_on_the_file_has_answered(file: Path) -> None:
+    asked, stopped = asyncio.Event(), asyncio.Event()
+
+    async def prompt(request: ApprovalRequest) -> ApprovalDecision:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        return YES
+
+    here = ApprovalController(policy=Policy(default="required"), store=file, approval_callback=prompt)
+    there = ApprovalController(mode="defer", store=file)
+    waiting = asyncio.ensure_future(here.settle(ToolCall(tool="pay")))
+    await asked.wait()
+    for request in await there.pending():
+        await there.answer(request.id, YES)
+    with anyio.fail_after(10):
+        assert isinstance(await waiting, Approved)
+        await stopped.wait()
+    await here.aclose()
+    await there.aclose()
+
+
 async def test_without_a_doorbell_the_poll_still_wakes_the_waiting_call(file: Path) -> None:
     file.with_name("sayso.db-bells").write_text("a file where the bells would hang")
     one, two = SqliteStore(file), SqliteStore(file)
@@ -181,15 +217,7 @@ async def test_a_doorbell_works_beside_a_database_with_a_very_long_path(tmp_path
 
 
 async def test_a_bell_that_a_killed_process_left_behind_is_taken_down(file: Path) -> None:
-    script = (
-        "import sys\n"
-        "from sayso.stores.sqlite import SqliteStore\n"
-        "SqliteStore(sys.argv[1]); print('up', flush=True); input()\n"
-    )
-    child = subprocess.Popen([sys.executable, "-c", script, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    with child:
-        assert child.stdout is not None
-        child.stdout.readline()
+    with another_process(file) as child:
         child.send_signal(signal.SIGKILL)
     bells = file.with_name("sayso.db-bells")
     assert len(list(bells.iterdir())) == 1
@@ -317,15 +345,7 @@ async def test_a_request_closed_elsewhere_is_found_closed_even_if_no_ring_told_o
 
 
 async def test_a_peer_that_does_not_listen_holds_up_nobody(file: Path) -> None:
-    script = (
-        "import sys\n"
-        "from sayso.stores.sqlite import SqliteStore\n"
-        "SqliteStore(sys.argv[1]); print('up', flush=True); input()\n"
-    )
-    child = subprocess.Popen([sys.executable, "-c", script, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    with child:
-        assert child.stdout is not None
-        child.stdout.readline()
+    with another_process(file) as child:
         child.send_signal(signal.SIGSTOP)
         store = SqliteStore(file)
         with anyio.fail_after(20):  # each of these took a second while the peer's queue was full

@@ -191,6 +191,10 @@ class _Tool:
             misfit=self.misfit,
         )
 
+    def is_only_a_mark(self) -> bool:
+        """Whether this asks whoever it runs under, and nobody in particular."""
+        return self.marked and self.controller is None
+
     def details(self, call: ToolCall) -> Verdict:
         """Return what the mark says, and what the function has to say about any call of it."""
         payload = None if self._keys is None else {key: call.args[key] for key in self._keys if key in call.args}
@@ -264,8 +268,9 @@ def _guarded(
     on_denied: OnDenied,
 ) -> Any:  # noqa: ANN401 - the same kind of function
     inner = getattr(function, "__sayso__", None)
-    if isinstance(inner, _Tool):  # guarded or marked before: one guard asks, with what both say
-        function, mark, settings = inner.function, mark or inner.marked, {**inner.settings, **settings}
+    if isinstance(inner, _Tool) and inner.is_only_a_mark() and "needs_approval" not in settings:
+        # One question is enough, with what both say. A guard that stands already is never taken away.
+        function, mark, settings = inner.function, True, {**inner.settings, **settings}
     tool = _Tool(function, controller, settings, mark=mark, on_denied=on_denied)
 
     @functools.wraps(function)

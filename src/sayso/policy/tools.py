@@ -36,8 +36,8 @@ class ToolRules(msgspec.Struct, frozen=True, kw_only=True):
     """What a tool brings along.
 
     `judge` is its toolset's say; `marked` is the mark of `@requires_approval` or of its framework, which can only ask;
-    `details` gives a verdict of which only description, payload and the like are used; `misfit` says why edited
-    arguments do not fit the tool.
+    `details` gives a verdict of which only description, payload and the like are used, unless it blocks; `misfit` says
+    why edited arguments do not fit the tool.
     """
 
     judge: Judge | None = None
@@ -110,15 +110,15 @@ class Policy:
         brought = own or ToolRules()
         matching = self._index.matching(call.tool)
         heard = [(rank, await _hear(entry.says, call, entry.rule)) for rank, entry in matching]
-        said: list[Verdict | None] = [*_strictest_first([(rank, each) for rank, each in heard if each is not None])]
-        said.append(await _hear(brought.judge, call, Rule(source="toolset", key="needs_approval")))
-        said.append(await _hear(self._needs_approval, call, Rule(source="policy", key="needs_approval")))
-        if self._default.approval == "blocked" and not any((*said[:-2], said[-1])):
+        owner = _strictest_first([(rank, each) for rank, each in heard if each is not None])
+        policy = await _hear(self._needs_approval, call, Rule(source="policy", key="needs_approval"))
+        if self._default.approval == "blocked" and not owner and policy is None:
             return self._default  # an owner who lets nothing run but what is named has named nothing here
+        toolset = await _hear(brought.judge, call, Rule(source="toolset", key="needs_approval"))
         mark = Rule(source="@requires_approval", key=call.tool)
         details = await _hear(brought.details, call, mark)
-        if brought.marked:
-            said.append(details or Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark))
+        marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if brought.marked else None
+        said = [*owner, toolset, policy, marked and (details or marked)]
         return self._finish([each for each in said if each is not None], details, matching)
 
     def _by_name(self, tool: str) -> Verdict | None:

@@ -112,9 +112,10 @@ class Writer:
 
     def later(self, item: Item | Callable[[Transaction], object]) -> None:
         """Queue this; if the store cannot be written, the next caller is told."""
-        if self._broken is not None:
+        broken = self._broken
+        if broken is not None:
             self._put(_Job(_nothing))  # have another try at what is owed
-            raise self._broken
+            raise broken
         self._put(item if isinstance(item, Item) else _Job(item))
 
     @property
