@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 START = "0" * 64
 _PAGE = 1000
+_ENCODER = msgspec.json.Encoder()
 
 
 class _Line(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -70,20 +71,20 @@ def body(entry: AuditEntry) -> bytes:
     try:
         return _body(entry)
     except Exception as error:  # noqa: BLE001 - a step that cannot be described must still be told, and stop nobody
-        return msgspec.json.encode(
+        return _ENCODER.encode(
             {"at": entry.at, "step": entry.step, "error": f"could not be described: {type(error).__name__}"}
         )
 
 
 def _body(entry: AuditEntry) -> bytes:
-    call = entry.call
+    about = entry.about
     line = _Line(
         at=entry.at,
         step=entry.step,
-        tool=text(call.tool),
-        call_id=text(call.call_id),
-        session=text(call.session),
-        agent_path=[text(name) for name in call.agent_path],
+        tool=text(about.tool),
+        call_id=text(about.call_id),
+        session=text(about.session),
+        agent_path=[text(name) for name in about.agent_path],
         seconds=entry.seconds,
         result=redact(entry.result),
     )
@@ -91,22 +92,25 @@ def _body(entry: AuditEntry) -> bytes:
         line.request_id = entry.outcome.request_id
     if entry.step not in {"returned", "raised"}:
         _describe(line, entry)
-    return msgspec.json.encode(line)
+    return _ENCODER.encode(line)
 
 
 def _describe(line: _Line, entry: AuditEntry) -> None:
-    line.args = redact(entry.about.args)
+    about = entry.about
     if entry.verdict is not None:
         _tell_why(line, entry.verdict)
     if entry.outcome is not None:
         _tell_what(line, entry.outcome)
-    about = entry.about
     if isinstance(about, ToolCall):
-        line.digest = _digest(about)
-    else:
-        _tell_why(line, about)
-        _tell_answer(line, about.decision)
-        line.request_id, line.digest = about.id, about.digest
+        line.args, line.digest = redact(about.args), _digest(about)
+        return
+    _tell_why(line, about)
+    _tell_answer(line, about.decision)
+    line.request_id, line.digest = about.id, about.digest
+    if entry.step == "asked" or line.final_args is not None:
+        line.args = redact(
+            about.args
+        )  # said once, or beside what they were changed to; else the digest stands for them
 
 
 def _tell_why(line: _Line, source: Verdict | ApprovalRequest) -> None:

@@ -101,10 +101,11 @@ def freeze(args: Mapping[str, Any]) -> FrozenDict:
     for key, value in frozen.items():
         if type(key) is not str:
             return _freeze_deeply(frozen)
-        if type(value) is str:
+        kind = type(value)
+        if kind is str:
             if len(value) > _LONG:
                 frozen.light = False
-        elif type(value) not in _SMALL_ATOMS:
+        elif kind not in _SMALL_ATOMS:
             return _freeze_deeply(frozen)
     if len(frozen) > _FEW:
         frozen.light = False
@@ -158,7 +159,7 @@ def _freeze(value: Any, depth: int, look: _Look) -> Any:  # noqa: ANN401 - any v
 def thaw(args: Mapping[str, Any]) -> dict[str, Any]:
     """Copy frozen arguments into the ordinary containers that a tool expects."""
     if type(args) is FrozenDict and args.light:
-        return dict(args)  # nothing in it needs copying
+        return {**args}  # nothing in it needs copying
     return {key: value if type(value) in _PLAIN_ATOMS else _thaw(value) for key, value in args.items()}
 
 

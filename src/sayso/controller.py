@@ -136,7 +136,8 @@ class ApprovalController:
         An `Approved` is used up by being returned: run the tool once, with its arguments. `asked` says that the
         caller was here before with this call, as a resumed run was; the store must confirm it.
         """
-        call = self._of_session(call)
+        if not call.session:
+            call = self._of_session(call)
         outcome = None if asked else self._edge.glance(call, own)
         return await self._edge.review(call, own, asked=asked) if outcome is None else outcome
 

@@ -28,7 +28,8 @@ class Journal:
     def __init__(self, store: Store, clock: Clock, hooks: Iterable[Hook]) -> None:
         """Take the store that keeps the audit, and who else wants to know."""
         self._store = store
-        self._clock = clock
+        self._record = store.record
+        self._now = clock.now
         self._hooks = tuple(hooks)
 
     @property
@@ -39,12 +40,15 @@ class Journal:
     def decided(self, call: ToolCall, verdict: Verdict, outcome: Approved | Denied) -> None:
         """Write down a decision that no request carries."""
         step: Step = "allowed" if type(outcome) is Approved else "stopped"
-        self._write(AuditEntry(at=self._clock.now(), step=step, about=call, verdict=verdict, outcome=outcome))
+        entry = AuditEntry(at=self._now(), step=step, about=call, verdict=verdict, outcome=outcome)
+        self._record(entry)
+        if self._hooks:
+            self._tell(entry)
 
     def moved(self, request: ApprovalRequest, step: Step) -> None:
         """Tell of a step that the store has written down together with the request."""
         if self._hooks:
-            self._tell(audit.of_request(request, step, self._clock.now()))
+            self._tell(audit.of_request(request, step, self._now()))
 
     def ran(
         self, call: ToolCall, outcome: Approved, result: object, error: BaseException | None, seconds: float
@@ -55,18 +59,13 @@ class Journal:
         try:
             if outcome.request_id is not None:
                 self._store.finish(outcome.request_id, step)
-            entry = AuditEntry(
-                at=self._clock.now(), step=step, about=call, outcome=outcome, result=brief, seconds=seconds
-            )
-            self._write(entry)
+            entry = AuditEntry(at=self._now(), step=step, about=call, outcome=outcome, result=brief, seconds=seconds)
+            self._record(entry)
+            if self._hooks:
+                self._tell(entry)
         except (StoreError, UnknownRequest) as failure:
             # The tool has run: an error now would look as if it had not. The next call will be refused.
             _LOG.critical("the result of %r could not be written down: %s", call.tool, failure)
-
-    def _write(self, entry: AuditEntry) -> None:
-        self._store.record(entry)
-        if self._hooks:
-            self._tell(entry)
 
     def _tell(self, entry: AuditEntry) -> None:
         for hook in self._hooks:

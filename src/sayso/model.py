@@ -220,6 +220,11 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         return self.tool_name
 
     @property
+    def call_id(self) -> str:
+        """The call's id, by the word that `ToolCall` uses."""
+        return self.tool_call_id
+
+    @property
     def state(self) -> str:
         """The status in words for people: says when a result never came."""
         if self.status != "used":

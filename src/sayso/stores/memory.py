@@ -32,6 +32,7 @@ class MemoryStore:
     """Requests, remembered decisions and audit in memory, bounded; safe with many threads and loops."""
 
     shared = False
+    backlog = 0  # nothing waits: what is in memory is as durable as it gets
 
     def __init__(self) -> None:
         """Begin empty."""
@@ -147,11 +148,6 @@ class MemoryStore:
         if len(self._fresh) > _MOST_UNSEALED:
             with self._lock:
                 self._seal(_SEALED_AT_ONCE)  # a little at a time: the call that comes now has to wait for it
-
-    @property
-    def backlog(self) -> int:
-        """Nothing waits: what is in memory is as durable as it gets."""
-        return 0
 
     async def flush(self) -> None:
         """Return: there is nothing to wait for."""
