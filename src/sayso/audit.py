@@ -108,9 +108,7 @@ def _describe(line: _Line, entry: AuditEntry) -> None:
     _tell_answer(line, about.decision)
     line.request_id, line.digest = about.id, about.digest
     if entry.step == "asked" or line.final_args is not None:
-        line.args = redact(
-            about.args
-        )  # said once, or beside what they were changed to; else the digest stands for them
+        line.args = redact(about.args)  # once, or beside what they were changed to; else the digest stands for them
 
 
 def _tell_why(line: _Line, source: Verdict | ApprovalRequest) -> None:

@@ -23,6 +23,9 @@ from sayso.errors import CanonicalError
 
 _MAX_DEPTH = 100
 _FEW, _LONG = 100, 4096  # arguments, characters: what is called light
+_SHORT = 1000  # bytes whose hash is worth keeping
+
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 def _refuse(self: object, *_: object, **__: object) -> Never:
@@ -101,11 +104,10 @@ def freeze(args: Mapping[str, Any]) -> FrozenDict:
     for key, value in frozen.items():
         if type(key) is not str:
             return _freeze_deeply(frozen)
-        kind = type(value)
-        if kind is str:
+        if type(value) is str:
             if len(value) > _LONG:
                 frozen.light = False
-        elif kind not in _SMALL_ATOMS:
+        elif type(value) not in _SMALL_ATOMS:
             return _freeze_deeply(frozen)
     if len(frozen) > _FEW:
         frozen.light = False
@@ -231,7 +233,15 @@ def restore(code: int, data: memoryview) -> object:
 
 def digest(domain: str, *parts: str, args: FrozenDict) -> str:
     """Hash arguments with what they are for: another tool, schema or purpose gives another digest."""
-    return hashlib.sha256(_prefix(domain, *parts) + canonical(args)).hexdigest()
+    data = _prefix(domain, *parts) + canonical(args)
+    return _hash_short(data) if len(data) <= _SHORT else _hash(data)
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+_hash_short = lru_cache(maxsize=4096)(_hash)  # a call is hashed when it is asked, when it runs and for the audit
 
 
 @lru_cache(maxsize=4096)
@@ -248,10 +258,6 @@ def _has_big(frozen: FrozenDict) -> bool:
 
 def _fits(value: int) -> bool:
     return -(2**63) <= value < 2**64
-
-
-def _encode(value: object) -> bytes:
-    return _ENCODER.encode(value)
 
 
 Place = tuple[str | int, ...]  # where a value stands; written out only when it is refused
@@ -371,7 +377,6 @@ _DATETIME, _DATE, _TIME, _TIMEDELTA, _UUID = range(8, 13)
 
 _SMALL_ATOMS = frozenset({int, bool, type(None)})
 _PLAIN_ATOMS = frozenset({str, int, bool, bytes, type(None)})
-_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
 _TAGS: dict[type, Tag] = {
     str: _text,

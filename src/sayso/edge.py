@@ -176,10 +176,9 @@ class Edge:
 
     def _recall(self, call: ToolCall, verdict: Verdict) -> Remembered | None:
         """Return the remembered decision about a call that would be asked about."""
-        if not verdict.asks or not self._memory:
+        if not self._memory or not verdict.asks:
             return None
-        keys = scopes.keys(call, verdict)
-        return self._memory.find(keys, session=call.session, now=self._clock.now(), schema_hash=call.schema_hash)
+        return self._memory.find(scopes.keys(call, verdict), call.session, self._clock.now(), call.schema_hash)
 
     def _was_asked(self, call: ToolCall) -> bool:
         return (call.session, call.call_id) in self._asked

@@ -68,7 +68,7 @@ class ApprovalMemory:
                 keys = scopes.named_keys(what, args or {})
         except CanonicalError:
             return None  # what cannot be canonicalised was never remembered
-        found = self.find(keys, session=session, now=self._clock.now(), schema_hash=schema_hash)
+        found = self.find(keys, session, self._clock.now(), schema_hash)
         return found.decision if found else None
 
     @overload
@@ -117,7 +117,7 @@ class ApprovalMemory:
             request_id=request.id or None,
         )
 
-    def find(self, keys: Iterable[str], *, session: str, now: float, schema_hash: str = "") -> Remembered | None:
+    def find(self, keys: Iterable[str], session: str, now: float, schema_hash: str = "") -> Remembered | None:
         """Return the decision that stands for these keys: a no before a yes, then narrow before broad."""
         approval = None
         for key in keys:

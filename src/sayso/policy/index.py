@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 _WILD = re.compile(r"[*?\[]")
 _EXACT = 1 << 30
-_Glob = tuple[int, "Entry", Callable[[str], object]]  # rank, entry, and whether it matches a name with its head or tail
+Ranked = tuple[int, "Entry"]  # the rank tells how specific the entry is
+_Glob = tuple[
+    Ranked, Callable[[str], object] | None
+]  # and whether it matches a name with its head or tail, if not always
 
 
 class Index:
@@ -20,7 +23,7 @@ class Index:
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         """Sort the entries into their places."""
-        self._exact: dict[str, Entry] = {}
+        self._exact: dict[str, Ranked] = {}
         self._heads: dict[str, list[_Glob]] = {}
         self._tails: dict[str, list[_Glob]] = {}
         for entry in entries:
@@ -30,37 +33,49 @@ class Index:
 
     def _add(self, entry: Entry) -> None:
         pattern = entry.pattern
-        self._exact[pattern] = entry  # a glob too: a tool may be called `file[write]`, which that glob does not match
+        self._exact[pattern] = (
+            _EXACT,
+            entry,
+        )  # a glob too: a tool may be called `file[write]`, which that glob does not match
         wild = _WILD.search(pattern)
         if wild is None:
             return
         head, tail = pattern[: wild.start()], re.split(r"[*?\]]", pattern)[-1]
-        glob = (_literals(pattern), entry, _matcher(pattern, head, tail))
+        glob = ((_literals(pattern), entry), _matcher(pattern, head, tail))
         if head or not tail:
             self._heads.setdefault(head, []).append(glob)
         else:
             self._tails.setdefault(tail, []).append(glob)
 
-    def matching(self, tool: str) -> list[tuple[int, Entry]]:
+    def matching(self, tool: str) -> list[Ranked]:
         """Return the entries for this name with their rank: the exact one, then globs, the most specific first."""
-        found: list[tuple[int, Entry]] = []
+        found: list[Ranked] = []
+        heads, tails, length = self._heads, self._tails, len(tool)
         for size in self._head_sizes:
-            if size <= len(tool) and (globs := self._heads.get(tool[:size])):
-                found += [(rank, entry) for rank, entry, matches in globs if matches(tool) and entry.pattern != tool]
+            if size > length:
+                break
+            if tool[:size] in heads:
+                found += _matching(heads[tool[:size]], tool)
         for size in self._tail_sizes:
-            if size <= len(tool) and (globs := self._tails.get(tool[-size:])):
-                found += [(rank, entry) for rank, entry, matches in globs if matches(tool) and entry.pattern != tool]
-        exact = self._exact.get(tool)
-        if exact is not None:
-            found.append((_EXACT, exact))
+            if size > length:
+                break
+            if tool[-size:] in tails:
+                found += _matching(tails[tool[-size:]], tool)
+        if tool in self._exact:
+            found.append(self._exact[tool])
         if len(found) > 1:
             found.sort(key=lambda each: (-each[0], each[1].pattern))
         return found
 
 
-def _matcher(pattern: str, head: str, tail: str) -> Callable[[str], object]:
+def _matching(globs: list[_Glob], tool: str) -> list[Ranked]:
+    # An entry whose pattern is the very name is found as the exact one.
+    return [ranked for ranked, matches in globs if (not matches or matches(tool)) and ranked[1].pattern != tool]
+
+
+def _matcher(pattern: str, head: str, tail: str) -> Callable[[str], object] | None:
     if pattern in (head + "*", "*" + tail):
-        return _always  # its head or tail is all there is to match, and that is how it was found
+        return None  # its head or tail is all there is to match, and that is how it was found
     compiled: list[re.Pattern[str]] = []
 
     def matches(tool: str) -> object:
@@ -69,10 +84,6 @@ def _matcher(pattern: str, head: str, tail: str) -> Callable[[str], object]:
         return compiled[0].match(tool)
 
     return matches
-
-
-def _always(_: str) -> object:
-    return True
 
 
 def _literals(pattern: str) -> int:

@@ -24,6 +24,7 @@ from sayso.policy.words import as_mapping, parse_approval, parse_bool, parse_sec
 if TYPE_CHECKING:
     from sayso.model import Approval
     from sayso.policy.entries import Entry
+    from sayso.policy.index import Ranked
     from sayso.policy.judges import Judge
 
 _STRICTNESS: dict[Approval, int] = {"blocked": 3, "required": 2, "once_per_session": 1, "none": 0}
@@ -82,6 +83,7 @@ class Policy:
         self._remember = parse_bool(remember, "remember")
         self.remember_max = None if remember_max is None else parse_seconds(remember_max, "remember_max")
         self._settled: dict[str, Verdict] = {}
+        self._by_entries: dict[tuple[int, ...], Verdict] = {}
 
     def judge(self, call: ToolCall, own: ToolRules | None = None) -> Verdict:
         """Return the verdict about a call, for rules that need no event loop."""
@@ -126,19 +128,26 @@ class Policy:
         if self._needs_approval is not None:
             return None
         matching = self._index.matching(tool)
+        alike = tuple(map(id, matching))  # many names, one glob; the index keeps what it returns, so ids stay
+        verdict = self._by_entries.get(alike) or self._of_entries(matching)
+        if verdict is None:
+            return None
+        if len(self._settled) >= _CACHE_LIMIT:
+            self._settled.clear()  # an agent can make up names without end
+            self._by_entries.clear()
+        self._settled[tool] = self._by_entries[alike] = verdict
+        return verdict
+
+    def _of_entries(self, matching: list[Ranked]) -> Verdict | None:
         ranked: list[tuple[int, Verdict]] = []
         for rank, entry in matching:
             if isinstance(entry.says, Verdict):
                 ranked.append((rank, entry.says))
             elif entry.says is not None:
                 return None
-        verdict = self._finish(_strictest_first(ranked), None, matching)
-        if len(self._settled) >= _CACHE_LIMIT:
-            self._settled.clear()  # an agent can make up names without end
-        self._settled[tool] = verdict
-        return verdict
+        return self._finish(_strictest_first(ranked), None, matching)
 
-    def _finish(self, said: list[Verdict], details: Verdict | None, matching: list[tuple[int, Entry]]) -> Verdict:
+    def _finish(self, said: list[Verdict], details: Verdict | None, matching: list[Ranked]) -> Verdict:
         """A block from anyone stands; else whoever comes first decides; else the default."""
         first = said[0] if said else self._default
         known = said if details is None else [*said, details]
