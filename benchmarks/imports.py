@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
 
+from benchmarks import report
 from benchmarks.rows import Goal, Row, at_most, compare, row
 from benchmarks.timing import Effort
 
@@ -22,11 +24,10 @@ STATEMENTS = {
 def loading(effort: Effort) -> list[Row]:
     """Start interpreters in turns; noise only adds, so the best of each is compared."""
     seconds: dict[str, list[float]] = {name: [] for name in STATEMENTS}
-    for _ in range(effort.rounds + 1):
-        for name, statement in STATEMENTS.items():
-            start = time.perf_counter()
-            subprocess.run([sys.executable, "-c", statement], check=True)  # noqa: S603 - statements from above
-            seconds[name].append(time.perf_counter() - start)
+    with report.scratch() as compiled:
+        for _ in range(effort.rounds + 1):
+            for name, statement in STATEMENTS.items():
+                seconds[name].append(_started(statement, compiled))
     bare = min(seconds["bare"][1:])  # the first round wrote the byte code
     over = {name: [each - bare for each in found[1:]] for name, found in seconds.items()}
     return [
@@ -34,6 +35,14 @@ def loading(effort: Effort) -> list[Row]:
         _row(over, "working", "… controller, requires_approval", at_most(1.5)),
         _row(over, "sqlite", "… controller, SQLite store", at_most(1.5)),
     ]
+
+
+def _started(statement: str, compiled: str) -> float:
+    """Return the seconds of an interpreter that keeps its byte code, as an installed package has it, in that folder."""
+    settings = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": compiled}
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", statement], check=True, env=settings)  # noqa: S603 - statements from above
+    return time.perf_counter() - start
 
 
 def _row(over: dict[str, list[float]], name: str, what: str, goal: Goal) -> Row:

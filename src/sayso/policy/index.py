@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 _WILD = re.compile(r"[*?\[]")
 _EXACT = 1 << 30
 Ranked = tuple[int, "Entry"]  # the rank tells how specific the entry is
-_Glob = tuple[
-    Ranked, Callable[[str], object] | None
-]  # and whether it matches a name with its head or tail, if not always
+_Glob = tuple[Ranked, Callable[[str], object] | None]  # and whether a name with its head or tail matches, if not always
 
 
 class Index:
@@ -33,10 +31,8 @@ class Index:
 
     def _add(self, entry: Entry) -> None:
         pattern = entry.pattern
-        self._exact[pattern] = (
-            _EXACT,
-            entry,
-        )  # a glob too: a tool may be called `file[write]`, which that glob does not match
+        # A glob too: a tool may be called `file[write]`, which that glob does not match.
+        self._exact[pattern] = (_EXACT, entry)
         wild = _WILD.search(pattern)
         if wild is None:
             return
