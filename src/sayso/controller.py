@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from msgspec.structs import replace
 
-from sayso import blocking, config, context
+from sayso import blocking, context
 from sayso.asking import Announcer
 from sayso.canonical import thaw
 from sayso.channels.callback import CallbackChannel
 from sayso.clock import SystemClock
+from sayso.config import settings
 from sayso.decide import Mode, parse_mode
 from sayso.door import Door
 from sayso.edge import Edge
@@ -26,7 +27,7 @@ from sayso.policy.tools import Policy, ToolRules
 
 if TYPE_CHECKING:
     from sayso.channels.callback import Callback
-    from sayso.config import StoreLike
+    from sayso.config.settings import StoreLike
     from sayso.ports import ApprovalUI, Channel, Clock, Hook
 
 T = TypeVar("T")
@@ -68,17 +69,17 @@ class ApprovalController:
         self.mode: Mode = parse_mode(mode)
         if audit not in {"queued", "strict"}:
             raise ConfigurationError(f"audit is {audit!r}; use 'queued' or 'strict'")
-        timeout = config.check_timeout(timeout, "timeout")
+        timeout = settings.check_timeout(timeout, "timeout")
         callback = None if approval_callback is None else CallbackChannel(approval_callback, mode=self.mode)
         self._asks_async = callback is not None and callback.is_async
-        hooks = config.check_hooks(hooks)
-        asked = config.check_channels([*channels, *([callback] if callback and self.mode != "defer" else [])])
-        self.policy = Policy() if policy is None else config.check_kind(policy, Policy, "policy")
+        hooks = settings.check_hooks(hooks)
+        asked = settings.check_channels([*channels, *([callback] if callback and self.mode != "defer" else [])])
+        self.policy = Policy() if policy is None else settings.check_kind(policy, Policy, "policy")
         if memory is not None:
-            config.check_kind(memory, ApprovalMemory, "memory")
+            settings.check_kind(memory, ApprovalMemory, "memory")
         if session is not None:
-            config.check_kind(session, str, "session")
-        self.store = config.open_store(store)
+            settings.check_kind(session, str, "session")
+        self.store = settings.open_store(store)
         self._owns_store = self.store is not store
         if self.mode == "interactive" and not asked and not self.store.shared:
             raise ConfigurationError(
@@ -213,7 +214,7 @@ class ApprovalController:
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> ApprovalRequest:
         """Wait until a request is closed, or for that many seconds; return it as it stands."""
-        timeout = config.check_timeout(timeout, "timeout")
+        timeout = settings.check_timeout(timeout, "timeout")
         return await self._door.wait(await self._door.get(request_id), timeout)
 
     async def pending(self) -> list[ApprovalRequest]:

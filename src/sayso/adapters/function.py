@@ -14,7 +14,7 @@ import msgspec
 
 from sayso.blocking import is_async
 from sayso.canonical import thaw
-from sayso.config import check_kind
+from sayso.config.settings import check_kind
 from sayso.context import current_controller, take_approval
 from sayso.controller import ApprovalController
 from sayso.errors import ConfigurationError, UnknownRequest

@@ -1,4 +1,4 @@
-"""The only reader of configuration: what the host wrote becomes the objects that the controller works with."""
+"""Settings that a host passes in Python, checked before any call depends on them."""
 
 from __future__ import annotations
 
