@@ -8,8 +8,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from sybil import Sybil
-from sybil.parsers.myst import PythonCodeBlockParser
+from sybil import Example, Sybil
+from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
+
+from sayso import load_policy
 
 FOLDER = "__folder__"
 HOME = "__home__"
@@ -28,8 +30,16 @@ def leave_own_folder(namespace: dict[str, Any]) -> None:
     namespace[FOLDER].cleanup()
 
 
+def load_yaml(example: Example) -> None:
+    """Load a policy that a document shows; the Python behind it finds it as `policy`."""
+    Path("sayso.yaml").write_text(example.parsed, encoding="utf-8")
+    for name in ("scratch", "output", "documents"):
+        Path(name).mkdir(exist_ok=True)
+    example.namespace["policy"] = load_policy("sayso.yaml")
+
+
 pytest_collect_file = Sybil(
-    parsers=[PythonCodeBlockParser()],
+    parsers=[PythonCodeBlockParser(), CodeBlockParser("yaml", load_yaml)],
     patterns=["README.md", "docs/**/*.md", "docs/*.md"],
     excludes=["docs/_build/**"],
     setup=enter_own_folder,

@@ -24,6 +24,7 @@ PUBLIC = [
     "ToolCall",
     "Verdict",
     "guard",
+    "load_policy",
     "requires_approval",
     "resume",
 ]

@@ -9,8 +9,8 @@ TESTS = Path(__file__).resolve().parent
 # What the decision core promises without a framework, a policy file, a terminal or a server. Later parts add theirs.
 CORE = {
     *(f"R{number}" for number in (*range(1, 6), 7, *range(9, 13), 14, *range(16, 19), *range(20, 33))),
-    *(f"R{number}" for number in (*range(40, 46), *range(47, 51), *range(54, 60), 67, 70, 76)),
-    *(f"H{number}" for number in (*range(1, 10), 12, 16)),
+    *(f"R{number}" for number in (35, 36, 38, *range(40, 60), 67, 70, 76)),
+    *(f"H{number}" for number in (*range(1, 10), 12, 13, 15, 16)),
 }
 
 

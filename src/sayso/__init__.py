@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sayso.adapters.function import guard as guard
     from sayso.adapters.function import requires_approval as requires_approval
     from sayso.adapters.function import resume as resume
+    from sayso.config.policies import load_policy as load_policy
     from sayso.controller import ApprovalController as ApprovalController
     from sayso.errors import ApprovalBlocked as ApprovalBlocked
     from sayso.errors import ApprovalDenied as ApprovalDenied
@@ -44,6 +45,7 @@ _HOMES = {
     "ToolCall": "sayso.model",
     "Verdict": "sayso.model",
     "guard": "sayso.adapters.function",
+    "load_policy": "sayso.config.policies",
     "requires_approval": "sayso.adapters.function",
     "resume": "sayso.adapters.function",
 }
@@ -64,6 +66,7 @@ __all__ = [
     "ToolCall",
     "Verdict",
     "guard",
+    "load_policy",
     "requires_approval",
     "resume",
 ]

@@ -49,7 +49,7 @@ class ApprovalController:
         timeout: float | None = None,
         clock: Clock | None = None,
         hooks: Iterable[Hook] = (),
-        audit: Literal["queued", "strict"] = "queued",
+        audit: Literal["queued", "strict"] | None = None,
     ) -> None:
         """Check every setting now, so that no call finds out later.
 
@@ -64,10 +64,10 @@ class ApprovalController:
             timeout: seconds after which an unanswered request expires.
             clock: tells the time; tests pass a fixed one.
             hooks: called with every step of every call, after it was decided.
-            audit: `strict` makes an allowed call wait until its entry is durable.
+            audit: `strict` makes an allowed call wait until its entry is durable; left out, the policy says so or not.
         """
         self.mode: Mode = parse_mode(mode)
-        if audit not in {"queued", "strict"}:
+        if audit not in {None, "queued", "strict"}:
             raise ConfigurationError(f"audit is {audit!r}; use 'queued' or 'strict'")
         timeout = settings.check_timeout(timeout, "timeout")
         callback = None if approval_callback is None else CallbackChannel(approval_callback, mode=self.mode)
@@ -81,6 +81,7 @@ class ApprovalController:
             settings.check_kind(session, str, "session")
         self.store = settings.open_store(store)
         self._owns_store = self.store is not store
+        self.policy = self.policy.protecting(getattr(self.store, "files", ()))
         if self.mode == "interactive" and not asked and not self.store.shared:
             raise ConfigurationError(
                 "mode 'interactive' has nobody to ask: pass approval_callback=…, channels=[…] or a store that "
@@ -89,7 +90,7 @@ class ApprovalController:
         clock = clock or SystemClock()
         self.memory = memory if memory is not None else ApprovalMemory(store=self.store, session=session, clock=clock)
         self.session = session or self.memory.session
-        self._tie(asked, clock, hooks, timeout, strict_audit=audit == "strict")
+        self._tie(asked, clock, hooks, timeout, strict_audit="strict" in {audit, self.policy.audit})
 
     def _tie(
         self,

@@ -162,7 +162,11 @@ def _refusal(request: ApprovalRequest, decision: ApprovalDecision) -> Denied:
 
 def _may_use(remembered: Remembered, verdict: Verdict) -> bool:
     """Whether the rule, as it is today, lets a call run by what was remembered under it, perhaps when it was laxer."""
-    return verdict.remember and (remembered.scope.kind == "call" or verdict.scope == "tool")
+    if not verdict.remember or remembered.scope.kind == "call":
+        return verdict.remember
+    if remembered.scope.kind == "tool":
+        return verdict.scope == "tool"
+    return any(scope.key == remembered.scope.key for scope in verdict.scopes)
 
 
 def by_standing_orders(

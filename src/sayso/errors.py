@@ -7,15 +7,18 @@ ApprovalError(PermissionError)      a call that did not run
 ├── ApprovalCancelled               the question was withdrawn before an answer
 └── ApprovalPending                 it waits for an answer, and this caller does not wait
 ConfigurationError(ValueError)      sayso was set up wrongly; nothing was judged
+└── PolicyError                     a policy file with mistakes, each with its place
 CanonicalError(ValueError)          arguments that no approval can be bound to
 StoreError(RuntimeError)            the store cannot be read or written
 └── AuditError                      the chain of the audit is broken
 UnknownRequest(LookupError)         no request has this id
+PathEscape(PermissionError)         a path leads out of the folder that it has to stay in
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from sayso.model import ApprovalRequest
@@ -81,6 +84,29 @@ class ConfigurationError(ValueError):
     """sayso was set up in a way that has no safe meaning."""
 
 
+class PolicyError(ConfigurationError):
+    """A policy file with mistakes, all of them."""
+
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        """Take the mistakes; there is at least one."""
+        super().__init__("\n".join(map(str, mistakes)))
+        self.mistakes = tuple(mistakes)
+
+
+class Mistake(NamedTuple):
+    """What is wrong, and where."""
+
+    source: str
+    line: int | None
+    column: int | None
+    message: str
+
+    def __str__(self) -> str:
+        """Read as `sayso.yaml:12:3: tools.shell is …`."""
+        place = f":{self.line}:{self.column}" if self.line else ""
+        return f"{self.source}{place}: {self.message}"
+
+
 class CanonicalError(ValueError):
     """Arguments that cannot be turned into canonical bytes, so no approval can be bound to them."""
 
@@ -95,3 +121,7 @@ class AuditError(StoreError):
 
 class UnknownRequest(LookupError):
     """No request has this id."""
+
+
+class PathEscape(PermissionError):
+    """A path leads out of the folder that it has to stay in."""

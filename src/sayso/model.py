@@ -31,7 +31,7 @@ Approval = Literal["none", "required", "blocked", "once_per_session"]
 Status = Literal["open", "approved", "denied", "expired", "withdrawn", "used"]
 Cause = Literal["blocked", "refused", "expired", "withdrawn", "replayed", "changed", "forged"]
 Remember = Literal["none", "session", "always"]
-ScopeKind = Literal["call", "tool"]
+ScopeKind = Literal["call", "prefix", "folder", "tool"]
 By = Literal["policy", "mode", "memory", "answer"]
 Result = Literal["returned", "raised"]
 Step = Status | Literal["allowed", "stopped", "asked", "claimed", "returned", "raised", "revoked"]
@@ -99,6 +99,13 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     label: str
 
 
+class Approvers(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Who has to say yes: how many different people, and in which role."""
+
+    count: int = 1
+    role: str | None = None
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the rules say about a call, why, and which rule said it."""
 
@@ -112,6 +119,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     expires: float | None = None
     remember: bool = True
     scope: ScopeKind = "call"
+    scopes: tuple[Scope, ...] = ()  # between this exact call and the whole tool, narrow to broad
+    approvers: Approvers | None = None
 
     def __post_init__(self) -> None:
         """Refuse a word that nothing would act on."""

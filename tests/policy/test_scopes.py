@@ -4,12 +4,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import fail_after
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sayso import ApprovalRequest, ToolCall, Verdict
+from sayso import (
+    ApprovalController,
+    ApprovalDecision,
+    ApprovalMemory,
+    ApprovalRequest,
+    Policy,
+    ToolCall,
+    Verdict,
+)
 from sayso.errors import CanonicalError
+from sayso.model import Approved
 from sayso.policy import scopes
+from sayso.testing import ScriptedChannel
 
 ASKS = Verdict(approval="required", reason="r")
 
@@ -122,3 +133,293 @@ def test_a_payload_that_cannot_be_canonicalised_is_refused_before_it_is_put_into
 def test_the_key_of_a_whole_tool_is_never_the_key_of_a_call(tool: str, other: str, args: dict[str, int]) -> None:
     assert scopes.tool_key(tool) != scopes.call_key(other, args)
     assert (scopes.tool_key(tool) == scopes.tool_key(other)) == (tool == other)
+
+
+# What the policy file offers: the prefix of a command, and the folder of a file.
+
+SHELL: dict[str, Any] = {
+    "default": "required",
+    "rules": [{"pattern": "git status", "approval": "none"}, {"pattern": "git push --force", "approval": "blocked"}],
+}
+REMEMBERED_PREFIX = ApprovalDecision(approved=True, remember="session", scope="prefix")
+REMEMBERED_FOLDER = ApprovalDecision(approved=True, remember="session", scope="folder")
+
+
+def policy_of(base: Path | None = None, **sections: Any) -> Policy:
+    return Policy.from_dict({"default": "required", "shell": SHELL, **sections}, base=base)
+
+
+def line(command: str, tool: str = "shell", **others: Any) -> ToolCall:
+    return ToolCall(tool=tool, args={"command": command, **others})
+
+
+def offers(policy: Policy, call: ToolCall) -> list[str]:
+    """The kinds of scope that a person may choose from."""
+    return [scope.kind for scope in scopes.offered(call, policy.judge(call))]
+
+
+@pytest.mark.proves("H9")
+@pytest.mark.parametrize(
+    ("command", "prefix"),
+    [
+        ("git commit", "git commit"),
+        ("git commit -m 'a b' file", "git commit"),
+        ("git commit -m x > /dev/null 2>&1", "git commit"),
+        ("gh pr create --title x", "gh pr create"),
+        ("pip install x", "pip install"),
+        ("pytest -x tests", "pytest"),
+    ],
+)
+def test_one_plain_command_may_be_remembered_by_its_program_and_sub_command(command: str, prefix: str) -> None:
+    scope = policy_of().judge(line(command)).scopes[0]
+    assert scope.kind == "prefix"
+    assert scope.label.startswith(f"every line that is one command beginning with `{prefix}`")
+    assert offers(policy_of(), line(command)) == ["call", "prefix"]
+
+
+@pytest.mark.proves("H9")
+def test_the_label_of_a_prefix_tells_what_else_a_yes_would_let_run() -> None:
+    assert "such as `git commit --amend`" in policy_of().judge(line("git commit -m x")).scopes[0].label
+    assert "such as `git push --force`" in policy_of().judge(line("git push")).scopes[0].label
+
+
+@pytest.mark.proves("H9", "H13")
+@pytest.mark.parametrize(
+    "command",
+    [
+        # Several parts, or not provable.
+        "git commit && git push", "git commit; ls", "git commit | cat", "git commit &\nls", "git commit $(ls)",
+        "git commit $x", "git commit *", "git commit ~/x", "(git commit)", "for i in 1; do git commit; done",
+        "git commit <<x\nx", "if true; then git commit; fi", "git commit\r",
+        # Redirections, assignments.
+        "git commit > log", "git commit >> log", "X=1 git commit", "X=1",
+        # Options with which the program runs others, or that come before the sub-command.
+        "git -c core.editor=x commit", "git -C .. commit", "git --exec-path=x commit", "git",
+        # Programs that run whatever they are given, or whose deeds cannot be undone.
+        "python3 x.py", "node -e 1", "bash -c 'git commit'", "sh x.sh", "awk x", "eval git commit", "vim x",
+        "sudo git commit", "env git commit", "xargs git commit", "nice git commit", "timeout 5 git commit",
+        "find . -exec rm {} +", "find . -exec rm {} ';'", "find . -ok x", "find . -name x",
+        "npx x", "ssh host git commit", "npm run build", "npm exec x",
+        "rm x", "rmdir x", "dd if=x", "chmod +x x", "curl x", "wget x", "kill 1", "mkfs x", "tee x", "cd x",
+        "export PATH=x", "./run.sh", "/usr/bin/git commit",
+    ],
+)  # fmt: skip
+def test_a_prefix_is_not_offered_for(command: str) -> None:
+    verdict = policy_of().judge(line(command))
+    assert verdict.approval == "required"
+    assert offers(policy_of(), line(command)) == ["call"]
+
+
+@pytest.mark.proves("H9")
+def test_a_prefix_is_not_offered_beside_other_arguments_nor_for_what_runs_or_is_blocked() -> None:
+    assert offers(policy_of(), line("git commit", cwd="/x")) == ["call"]
+    assert policy_of().judge(line("git status")).scopes == ()
+    assert policy_of().judge(line("git push --force")).scopes == ()
+
+
+@pytest.mark.proves("H9")
+@pytest.mark.parametrize("name", ["shell", "sh*", "*"])
+def test_nothing_is_offered_where_an_entry_for_the_shell_forbids_remembering(name: str) -> None:
+    assert offers(policy_of(tools={name: {"remember": False}}), line("git commit")) == []
+    assert offers(policy_of(remember=False), line("git commit")) == []
+
+
+@pytest.mark.proves("H9")
+def test_a_prefix_is_not_offered_where_the_entry_for_the_shell_asks_about_what_its_rules_let_run() -> None:
+    assert offers(policy_of(tools={"shell": "required"}), line("git status")) == ["call"]
+
+
+@pytest.mark.proves("H9")
+@pytest.mark.parametrize("name", ["*", "sh*", "[rs]*"])
+def test_a_yes_to_a_line_is_never_offered_for_the_whole_tool(name: str, tmp_path: Path) -> None:
+    (tmp_path / "zone").mkdir()
+    policy = policy_of(
+        tmp_path,
+        tools={name: {"approval": "required", "scope": "tool"}, "run": {"kind": "shell"}},
+        sandbox={"zones": {"zone": {}}},
+    )
+    for call in (line("git commit"), line("rm x"), line("rm x", "run")):
+        assert "tool" not in offers(policy, call)
+
+
+class Asked:
+    """Calls through a controller with a person who says yes, once, and has that remembered."""
+
+    def __init__(self, policy: Policy, decision: ApprovalDecision, memory: ApprovalMemory | None = None) -> None:
+        self.memory = memory or ApprovalMemory()
+        self.person = ScriptedChannel(decision)
+        self.controller = ApprovalController(policy=policy, channels=[self.person], memory=self.memory)
+
+    async def by(self, call: ToolCall) -> str:
+        """Who let the call run: `answer`, `memory`, `policy`; else why it did not."""
+        outcome = await self.controller.settle(call)
+        return outcome.by if isinstance(outcome, Approved) else outcome.cause
+
+
+@pytest.mark.proves("H9")
+async def test_a_remembered_prefix_lets_the_next_such_command_run_and_nothing_else() -> None:
+    asked = Asked(policy_of(tools={"run": {"kind": "shell"}}), REMEMBERED_PREFIX)
+    assert await asked.by(line("git commit -m one")) == "answer"
+    for same in ("git commit", "git commit -m two", "'git' commit --amend", "git commit -m x 2> /dev/null"):
+        assert await asked.by(line(same)) == "memory", same
+    others = (
+        "git push", "git", "git commitx", "git commit-tree x", "git commit && ls", "git commit > x", "A=1 git commit",
+        "sudo git commit", "git -C .. commit", "git commit $(ls)", "/x/git commit", "git commit; rm x", "ls",
+    )  # fmt: skip
+    for other in others:
+        assert await asked.by(line(other)) == "refused", other
+    assert await asked.by(line("git commit", cwd="/elsewhere")) == "refused"
+    assert await asked.by(line("git commit", "run")) == "refused"
+    assert await asked.by(line("git push --force")) == "blocked"
+    assert len(asked.person.asked) == 1 + len(others) + 2
+
+
+@pytest.mark.proves("H9")
+async def test_a_remembered_prefix_does_not_reach_another_session() -> None:
+    asked = Asked(policy_of(), REMEMBERED_PREFIX)
+    await asked.by(line("git commit"))
+    other = ToolCall(tool="shell", args={"command": "git commit"}, session="other")
+    assert await asked.by(other) == "refused"
+
+
+@pytest.mark.proves("H9", "H1")
+@pytest.mark.parametrize(
+    ("sections", "fate"),
+    [
+        ({"shell": {"rules": [{"pattern": "git commit", "approval": "blocked"}]}}, "blocked"),
+        ({"shell": {"default": "blocked"}}, "blocked"),
+        ({"tools": {"shell": "blocked"}}, "blocked"),
+        ({"tools": {"shell": {"remember": False}}}, "refused"),
+        ({"remember": False}, "refused"),
+        (
+            {"tools": {"shell": "required"}, "shell": {"rules": [{"pattern": "git commit", "approval": "none"}]}},
+            "refused",
+        ),
+        ({"shell": {"rules": [{"pattern": "git commit", "approval": "none"}]}}, "policy"),
+        ({}, "memory"),
+    ],
+)
+async def test_a_remembered_prefix_dies_when_the_rules_tighten(sections: dict[str, Any], fate: str) -> None:
+    asked = Asked(policy_of(), REMEMBERED_PREFIX)
+    await asked.by(line("git commit"))
+    later = Asked(policy_of(**sections), ApprovalDecision(approved=False), asked.memory)
+    assert await later.by(line("git commit -m x")) == fate
+
+
+@pytest.mark.proves("H9")
+async def test_a_remembered_no_to_a_prefix_is_a_no_to_all_that_begin_so() -> None:
+    asked = Asked(policy_of(), ApprovalDecision(approved=False, remember="session", scope="prefix"))
+    for command in ("git commit", "git commit -m x"):
+        assert await asked.by(line(command)) == "refused"
+    assert len(asked.person.asked) == 1
+
+
+@pytest.mark.proves("H9")
+async def test_a_scope_that_was_not_offered_is_not_remembered() -> None:
+    asked = Asked(policy_of(), REMEMBERED_PREFIX)
+    with fail_after(5):
+        fate = await asked.by(line("git commit && git push"))
+    assert fate != "answer"
+    assert list(asked.memory.list()) == []
+
+
+# Folders.
+
+
+@pytest.fixture
+def zoned(tmp_path: Path) -> Policy:
+    """A zone that asks about everything, and another that lets run."""
+    for folder in ("zone/a/b", "zone/c", "other/a"):
+        (tmp_path / folder).mkdir(parents=True)
+    return policy_of(
+        tmp_path,
+        tools={"save": {"kind": "path", "argument": "to"}, "raw": {"kind": "path", "paths": "real"}},
+        sandbox={"zones": {"zone": {"approval": "required"}, "other": {}}},
+    )
+
+
+def on(tool: str, path: str, argument: str = "path", **others: Any) -> ToolCall:
+    return ToolCall(tool=tool, args={argument: path, **others})
+
+
+@pytest.mark.proves("H9")
+@pytest.mark.parametrize("tool", ["write_file", "edit_file", "read_file"])
+def test_the_folder_of_a_file_is_offered_for_reading_and_writing(zoned: Policy, tool: str) -> None:
+    call = on(tool, "/zone/a/x")
+    assert offers(zoned, call) == ["call", "folder"]
+    assert "of a file directly in /zone/a, whatever its content" in zoned.judge(call).scopes[0].label
+
+
+@pytest.mark.proves("H9")
+def test_a_folder_is_not_offered_for_deleting_for_the_root_of_a_zone_nor_for_real_paths(
+    zoned: Policy, tmp_path: Path
+) -> None:
+    assert offers(zoned, on("delete_file", "/zone/a/x")) == ["call"]
+    assert offers(zoned, on("write_file", "/zone/x")) == ["call"]
+    assert offers(zoned, on("raw", str(tmp_path / "zone" / "a" / "x"))) == ["call"]
+
+
+@pytest.mark.proves("H9")
+async def test_a_remembered_folder_reaches_the_files_directly_in_it_and_nothing_else(zoned: Policy) -> None:
+    asked = Asked(zoned, REMEMBERED_FOLDER)
+    assert await asked.by(on("write_file", "/zone/a/x", content="1")) == "answer"
+    assert await asked.by(on("write_file", "/zone/a/y", content="2")) == "memory"
+    assert await asked.by(on("write_file", "/zone/c/../a/z")) == "memory"
+    others = [
+        on("write_file", "/zone/a/b/x"),
+        on("write_file", "/zone/c/x"),
+        on("write_file", "/zone/x"),
+        on("write_file", "/other/a/x"),
+        on("edit_file", "/zone/a/x"),
+        on("read_file", "/zone/a/x"),
+        on("delete_file", "/zone/a/x"),
+        on("save", "/zone/a/x", "to"),
+    ]
+    assert [await asked.by(call) for call in others] == ["refused"] * len(others)
+    assert await asked.by(on("write_file", "/zone/a/.bashrc")) == "blocked"
+    assert await asked.by(on("write_file", "/zone/a/../../x")) == "blocked"
+
+
+@pytest.mark.proves("H9")
+async def test_a_remembered_folder_is_the_real_one_and_not_what_a_link_says_later(
+    zoned: Policy, tmp_path: Path
+) -> None:
+    link = tmp_path / "zone" / "link"
+    link.symlink_to("a")
+    asked = Asked(zoned, REMEMBERED_FOLDER)
+    assert await asked.by(on("write_file", "/zone/link/x")) == "answer"
+    assert await asked.by(on("write_file", "/zone/a/y")) == "memory"
+    link.unlink()
+    link.symlink_to("c")
+    assert await asked.by(on("write_file", "/zone/link/x", content="2")) == "refused"
+
+
+@pytest.mark.proves("H9")
+async def test_a_remembered_folder_dies_when_its_zone_becomes_read_only(zoned: Policy, tmp_path: Path) -> None:
+    asked = Asked(zoned, REMEMBERED_FOLDER)
+    await asked.by(on("write_file", "/zone/a/x"))
+    later = Asked(policy_of(tmp_path, sandbox={"zones": {"zone": {"mode": "ro"}}}), REMEMBERED_FOLDER, asked.memory)
+    assert await later.by(on("write_file", "/zone/a/y")) == "blocked"
+
+
+@pytest.mark.proves("H9")
+async def test_a_remembered_folder_does_not_reach_through_a_link_in_it(zoned: Policy, tmp_path: Path) -> None:
+    (tmp_path / "zone" / "c" / "secret").touch()
+    (tmp_path / "zone" / "a" / "link").symlink_to("../c/secret")
+    asked = Asked(zoned, REMEMBERED_FOLDER)
+    await asked.by(on("write_file", "/zone/a/x"))
+    assert await asked.by(on("write_file", "/zone/a/link")) == "refused"
+
+
+def test_the_keys_of_prefixes_folders_tools_and_calls_are_never_the_same() -> None:
+    keys = [
+        scopes.prefix_scope("shell", ("git", "commit")).key,
+        scopes.prefix_scope("shell", ("git commit",)).key,
+        scopes.prefix_scope("shell git", ("commit",)).key,
+        scopes.folder_scope("shell", "git", "/x", "commit").key,
+        scopes.folder_scope("write_file", "write", "/zone/a", "/real/a").key,
+        scopes.folder_scope("write_file", "read", "/zone/a", "/real/a").key,
+        scopes.tool_scope("shell").key,
+        scopes.call_scope("shell", {}).key,
+    ]
+    assert len(set(keys)) == len(keys)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 from msgspec.structs import replace
 
-from sayso.model import Rule, ScopeKind, Verdict
+from sayso.model import Approvers, Rule, ScopeKind, Verdict
 from sayso.policy import judges
+from sayso.policy.conditions import Condition, check_template, read_condition
 from sayso.policy.words import (
     as_mapping,
     check_keys,
@@ -19,6 +20,7 @@ from sayso.policy.words import (
     parse_text,
     reject,
 )
+from sayso.policy.zones import Operation
 
 if TYPE_CHECKING:
     from sayso.model import Approval
@@ -26,9 +28,19 @@ if TYPE_CHECKING:
 
 KEYS = (
     "approval", "pre_approved", "preApproved", "blocked", "block_reason", "blockReason", "needs_approval",
-    "needsApproval", "description", "reason", "expires", "remember", "scope",
+    "needsApproval", "description", "reason", "expires", "remember", "scope", "when", "approvers", "kind", "argument",
+    "operation", "paths",
 )  # fmt: skip
 _ALIASES = {"preApproved": "pre_approved", "blockReason": "block_reason", "needsApproval": "needs_approval"}
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """That a tool's calls are judged by what they do: the shell rules or the zones look at one argument."""
+
+    kind: Literal["shell", "path"]
+    argument: str
+    operation: Operation = "write"
+    real: bool = False  # paths of this machine, not of a zone
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +50,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     expires: float | None = None
     scope: ScopeKind | None = None
     remember: bool = True
+    approvers: Approvers | None = None
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,12 +60,19 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     says: Verdict | Judge | None
     rule: Rule
     terms: Terms
+    when: Condition | None = None
+    kind: Kind | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the name of the tool is all that counts."""
+        return self.when is None and self.kind is None and (self.says is None or isinstance(self.says, Verdict))
 
 
-def read(pattern: str, given: Mapping[str, Any] | str) -> Entry:
+def read(pattern: str, given: Mapping[str, Any] | str, rule: Rule | None = None) -> Entry:
     """Read an entry in any of the seeds' spellings; what has no clear meaning is an error."""
-    place = f"tools.{parse_text(pattern, 'a name in tools')}"
-    rule = Rule(source="policy", key=place)
+    rule = rule or Rule(source="policy", key=f"tools.{parse_text(pattern, 'a name in tools')}")
+    place = rule.key
     if not isinstance(given, str | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - the user's code
         reject(f"{place} is {given!r}; use an approval word such as 'required', or a mapping of its keys")
     entry = {"approval": given} if isinstance(given, str) else as_mapping(given, place)
@@ -60,15 +80,53 @@ def read(pattern: str, given: Mapping[str, Any] | str) -> Entry:
     values = {_ALIASES.get(key, key): value for key, value in entry.items()}
     if len(values) < len(entry):
         reject(f"{place} says the same thing in two spellings; keep one of them")
+    description = _maybe_text(values, "description", place)
     terms = Terms(
-        description=_maybe_text(values, "description", place),
+        description=None if description is None else check_template(description, f"{place}.description"),
         expires=None if "expires" not in values else parse_seconds(values["expires"], f"{place}.expires"),
         scope=None if "scope" not in values else _scope(values["scope"], f"{place}.scope"),
         remember=parse_bool(values.get("remember", True), f"{place}.remember"),
+        approvers=None if values.get("approvers") is None else _approvers(values["approvers"], f"{place}.approvers"),
     )
     if not terms.remember and values.get("approval") == "once_per_session":
         reject(f"{place} is to be asked once per session but not to be remembered; keep one of them")
-    return Entry(pattern=pattern, says=_says(values, rule), rule=rule, terms=terms)
+    return Entry(
+        pattern=pattern,
+        says=_says(values, rule),
+        rule=rule,
+        terms=terms,
+        when=None if values.get("when") is None else read_condition(values["when"], f"{place}.when"),
+        kind=_kind(values, place),
+    )
+
+
+def _kind(values: Mapping[str, Any], place: str) -> Kind | None:
+    kind = values.get("kind")
+    if kind is None:
+        for key in ("argument", "operation", "paths"):
+            if key in values:
+                reject(f"{place} has `{key}` without `kind`; say `kind: shell` or `kind: path`")
+        return None
+    if kind not in ("shell", "path"):
+        reject(f"{place}.kind is {kind!r}; use 'shell' or 'path'")
+    if kind == "shell" and ("operation" in values or "paths" in values):
+        reject(f"{place} has the kind 'shell', so `operation` and `paths` mean nothing; leave them out")
+    argument = parse_text(values.get("argument", "command" if kind == "shell" else "path"), f"{place}.argument")
+    operation, paths = values.get("operation", "write"), values.get("paths", "virtual")
+    if operation not in get_args(Operation):
+        reject(f"{place}.operation is {operation!r}; use one of {get_args(Operation)}")
+    if paths not in ("virtual", "real"):
+        reject(f"{place}.paths is {paths!r}; use 'virtual' or 'real'")
+    return Kind(kind=kind, argument=argument, operation=operation, real=paths == "real")
+
+
+def _approvers(given: object, place: str) -> Approvers:
+    values = as_mapping(given, place)
+    check_keys(values, ("count", "role"), place)
+    count = values.get("count", 1)
+    if type(count) is not int or count < 1:
+        reject(f"{place}.count is {count!r}; use a whole number from 1 up")
+    return Approvers(count=count, role=_maybe_text(values, "role", place))
 
 
 def apply_terms(verdict: Verdict, terms: Iterable[Terms]) -> Verdict:
@@ -80,6 +138,7 @@ def apply_terms(verdict: Verdict, terms: Iterable[Terms]) -> Verdict:
         expires=next((each.expires for each in given if each.expires is not None), verdict.expires),
         scope=next((each.scope for each in given if each.scope is not None), verdict.scope),
         remember=verdict.remember and all(each.remember for each in given),
+        approvers=next((each.approvers for each in given if each.approvers is not None), verdict.approvers),
     )
 
 

@@ -21,10 +21,11 @@ class Index:
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         """Sort the entries into their places."""
+        self.entries = tuple(entries)
         self._exact: dict[str, Ranked] = {}
         self._heads: dict[str, list[_Glob]] = {}
         self._tails: dict[str, list[_Glob]] = {}
-        for entry in entries:
+        for entry in self.entries:
             self._add(entry)
         self._head_sizes = sorted({len(head) for head in self._heads})
         self._tail_sizes = sorted({len(tail) for tail in self._tails})

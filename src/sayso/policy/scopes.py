@@ -10,9 +10,27 @@ from sayso.model import Scope, ToolCall
 from sayso.redaction import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from sayso.model import ApprovalRequest, Verdict
+
+
+# What a yes to a prefix would also let run, and people may not think of.
+_NEIGHBOURS = {
+    "git add": "git add --force secrets.env",
+    "git branch": "git branch -D main",
+    "git checkout": "git checkout -- .",
+    "git clean": "git clean -fdx",
+    "git commit": "git commit --amend",
+    "git pull": "git pull --force",
+    "git push": "git push --force",
+    "git reset": "git reset --hard",
+    "git restore": "git restore .",
+    "git stash": "git stash drop",
+    "git tag": "git tag -d v1",
+    "npm install": "npm install any-package",
+    "pip install": "pip install any-package",
+}
 
 
 def offered(call: ToolCall, verdict: Verdict) -> tuple[Scope, ...]:
@@ -22,8 +40,8 @@ def offered(call: ToolCall, verdict: Verdict) -> tuple[Scope, ...]:
     """
     if not verdict.remember:
         return ()
-    narrow = call_scope(call.tool, call.args, verdict.payload)
-    return (narrow, tool_scope(call.tool)) if verdict.scope == "tool" else (narrow,)
+    narrow = (call_scope(call.tool, call.args, verdict.payload), *verdict.scopes)
+    return (*narrow, tool_scope(call.tool)) if verdict.scope == "tool" else narrow
 
 
 def keys(call: ToolCall, verdict: Verdict) -> tuple[str, ...]:
@@ -32,7 +50,7 @@ def keys(call: ToolCall, verdict: Verdict) -> tuple[str, ...]:
         narrow = _narrow_key(call.tool, call.args, verdict.payload)
     except CanonicalError:
         return (tool_key(call.tool),)  # no yes can be bound to such a call, but a no to the whole tool covers it
-    return (narrow, tool_key(call.tool))
+    return (narrow, *(scope.key for scope in verdict.scopes), tool_key(call.tool))
 
 
 def call_scope(tool: str, args: Mapping[str, Any], payload: Mapping[str, Any] | None = None) -> Scope:
@@ -47,6 +65,25 @@ def call_scope(tool: str, args: Mapping[str, Any], payload: Mapping[str, Any] | 
 def tool_scope(tool: str) -> Scope:
     """Return the scope of every call of the tool."""
     return Scope(kind="tool", key=tool_key(tool), label=f"every call of {tool}, whatever its arguments")
+
+
+def prefix_scope(tool: str, words: Sequence[str]) -> Scope:
+    """Return the scope of every command line that is one command and begins with these words."""
+    shown = " ".join(words)
+    also = _NEIGHBOURS.get(shown)
+    label = f"every line that is one command beginning with `{shown}`{f', such as `{also}`' if also else ''}"
+    return Scope(kind="prefix", key=_key("prefix", tool, *words), label=label)
+
+
+def folder_scope(tool: str, operation: str, folder: str, real: str) -> Scope:
+    """Return the scope of every file directly in a folder."""
+    label = f"every {operation} of a file directly in {folder}, whatever its content"
+    return Scope(kind="folder", key=_key("folder", tool, operation, real), label=label)
+
+
+def _key(kind: str, *parts: str) -> str:
+    """Return a key that cannot be mistaken for a digest or for other parts."""
+    return f"{kind}:" + "\0".join(parts)
 
 
 def request_keys(request: ApprovalRequest) -> tuple[str, ...]:

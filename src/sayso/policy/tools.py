@@ -1,34 +1,43 @@
-"""The policy: rules by the name of a tool, what the tool says itself, and the default.
+"""The policy: rules by the name of a tool and by what its call does, what the tool says itself, and the default.
 
 A block from anyone stands. Else the owner's configuration decides, the most specific name first and, between equals,
-the strictest; else what the toolset says; else the policy's own function; else the tool's mark; else the default. A
-default that blocks yields only to the owner: a tool cannot name itself.
+the strictest; what the shell rules or the zones say can only be made stricter so. Else what the toolset says; else the
+policy's own function; else the tool's mark; else the default. A default that blocks yields only to the owner: a tool
+cannot name itself.
 """
 
 from __future__ import annotations
 
+import copy
+import logging
+import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
 
+from sayso import realpath
 from sayso.errors import ConfigurationError
-from sayso.model import Rule, ToolCall, Verdict
-from sayso.policy import judges
-from sayso.policy.entries import apply_terms, read
+from sayso.model import Approval, Rule, ToolCall, Verdict
+from sayso.policy import judges, scopes
+from sayso.policy.combining import holds, speaking, strictest_first, with_details
+from sayso.policy.conditions import fill
+from sayso.policy.entries import Entry, Kind, Terms, apply_terms, read
 from sayso.policy.index import Index
-from sayso.policy.words import as_mapping, parse_approval, parse_bool, parse_seconds, reject
+from sayso.policy.meaning import FILE_TOOLS, Meaning, Places, understand
+from sayso.policy.words import STRICTNESS, as_mapping, parse_approval, parse_bool, parse_seconds, reject
 
 if TYPE_CHECKING:
-    from sayso.model import Approval
-    from sayso.policy.entries import Entry
     from sayso.policy.index import Ranked
     from sayso.policy.judges import Judge
+    from sayso.policy.shell import Shell
+    from sayso.policy.zones import Resolve, Zones
 
-_STRICTNESS: dict[Approval, int] = {"blocked": 3, "required": 2, "once_per_session": 1, "none": 0}
 _CACHE_LIMIT = 10_000
+_HARMLESS = frozenset({"timeout", "timeout_ms", "description", "run_in_background"})  # beside a command
+_LOG = logging.getLogger("sayso")
 
 T = TypeVar("T")
 
@@ -45,6 +54,19 @@ class ToolRules(msgspec.Struct, frozen=True, kw_only=True):
     marked: bool = False
     details: Callable[[ToolCall], Verdict] | None = None
     misfit: Callable[[Mapping[str, Any]], str | None] | None = None
+
+
+class Considered(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule that was looked at: what it says about the call, or about a part of it; None if it says nothing.
+
+    `applies` tells whether its condition holds, if it has one.
+    """
+
+    rule: Rule
+    approval: Approval | None
+    reason: str
+    part: str | None = None
+    applies: bool = True
 
 
 class Policy:
@@ -76,14 +98,91 @@ class Policy:
             reject("`tools` and `tool_configs` are two names for one thing; pass one of them")
         given = as_mapping(tools or tool_configs or {}, "tools")
         entries = [read(pattern, entry) for pattern, entry in given.items()]
+        for entry in entries:
+            if entry.kind is not None:
+                reject(f"{entry.rule.key} has a `kind`, which needs shell rules or zones; use `Policy.from_dict`")
         self._index = Index(_with_pre_approved(entries, pre_approved))
-        self._default = _default(default)
+        self._default = _default(default, _DEFAULT)
+        self._below: Policy | None = None
+        self._shell: Shell | None = None
+        self._zones: Zones | None = None
+        self.custom_tools: tuple[str, ...] | None = None
+        self.audit: str = "queued"
+        self.warnings: tuple[str, ...] = ()
         rule = Rule(source="policy", key="needs_approval")
         self._needs_approval = None if needs_approval is None else judges.needs_approval(needs_approval, rule)
         self._remember = parse_bool(remember, "remember")
         self.remember_max = None if remember_max is None else parse_seconds(remember_max, "remember_max")
         self._settled: dict[str, Verdict] = {}
         self._by_entries: dict[tuple[int, ...], Verdict] = {}
+
+    @classmethod
+    def from_dict(
+        cls,
+        data: Mapping[str, Any],
+        *,
+        base: str | os.PathLike[str] | None = None,
+        resolve: Resolve = realpath.resolve,
+        source: str = "policy",
+        places: Places = lambda _: None,
+        protected: Iterable[str] = (),
+    ) -> Policy:
+        """Read a policy in the form of the policy file.
+
+        Args:
+            data: what the file says; see `docs/policy-file.md`.
+            base: the folder that relative folders are relative to, and where shell lines run.
+            resolve: tells where a path really leads.
+            source: what verdicts and errors call the file.
+            places: line and column of a key.
+            protected: real paths of sayso's own files, which no tool may touch.
+
+        Raises:
+            PolicyError: tells every mistake, with its place.
+        """
+        folder = None if base is None else realpath.absolute(base)
+        meaning = understand(data, base=folder, resolve=resolve, source=source, places=places, protected=protected)
+        policy = cls(default=meaning.default, remember=meaning.remember, remember_max=meaning.remember_max)
+        entries = _with_pre_approved([*meaning.entries], meaning.pre_approved)
+        policy._index = Index(_with_kinds(entries, meaning))
+        policy._default = _default(meaning.default, meaning.default_rule)
+        policy._shell, policy._zones = meaning.shell, meaning.zones
+        policy.custom_tools, policy.audit, policy.warnings = meaning.custom_tools, meaning.audit, meaning.warnings
+        for warning in meaning.warnings:
+            _LOG.warning("%s", warning)
+        return policy
+
+    def over(self, below: Policy) -> Policy:
+        """Return this policy with another one under it.
+
+        A block from either stands. Else this one decides about what it names, then the other about what that names;
+        this one's default is for the rest, unless the other's default blocks.
+        """
+        both = copy.copy(self)
+        vars(both).update(
+            _below=below if self._below is None else self._below.over(below),
+            _settled={},
+            _by_entries={},
+            _default=below._default if below._default.approval == "blocked" else self._default,
+            custom_tools=below.custom_tools if self.custom_tools is None else self.custom_tools,
+            _remember=self._remember and below._remember,
+            remember_max=min((each for each in (self.remember_max, below.remember_max) if each), default=None),
+            audit="strict" if "strict" in {self.audit, below.audit} else "queued",
+            warnings=(*below.warnings, *self.warnings),
+        )
+        return both
+
+    def protecting(self, paths: Iterable[str]) -> Policy:
+        """Return the same policy with further files, by their real paths, that no tool may touch."""
+        paths = tuple(paths)
+        zones = None if self._zones is None else self._zones.protecting(paths)
+        below = None if self._below is None else self._below.protecting(paths)
+        if zones is None and below is self._below:
+            return self
+        other = copy.copy(self)
+        shell = self._shell.within(zones) if self._shell is not None and zones is not None else self._shell
+        vars(other).update(_zones=zones, _shell=shell, _below=below, _settled={}, _by_entries={})
+        return other
 
     def judge(self, call: ToolCall, own: ToolRules | None = None) -> Verdict:
         """Return the verdict about a call, for rules that need no event loop."""
@@ -104,15 +203,13 @@ class Policy:
         if own is None or verdict is None or verdict.approval == "blocked":
             return verdict
         # What the owner lets run, or blocks, a mark cannot change; what is asked about needs the tool's details.
-        silent = own.judge is None and not (own.marked and verdict.rule == _DEFAULT)
+        silent = own.judge is None and not (own.marked and verdict.rule == self._default.rule)
         return verdict if silent and not verdict.asks else None
 
     async def deliberate(self, call: ToolCall, own: ToolRules | None = None) -> Verdict:
         """Return the verdict, asking every function that has a say."""
         brought = own or ToolRules()
-        matching = self._index.matching(call.tool)
-        heard = [(rank, await _hear(entry.says, call, entry.rule)) for rank, entry in matching]
-        owner = _strictest_first([(rank, each) for rank, each in heard if each is not None])
+        owner, matching = await self.by_owner(call)
         policy = await _hear(self._needs_approval, call, Rule(source="policy", key="needs_approval"))
         if self._default.approval == "blocked" and not owner and policy is None:
             return self._default  # an owner who lets nothing run but what is named has named nothing here
@@ -121,11 +218,93 @@ class Policy:
         details = await _hear(brought.details, call, mark)
         marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if brought.marked else None
         said = [*owner, toolset, policy, marked and (details or marked)]
-        return self._finish([each for each in said if each is not None], details, matching)
+        return self._finish([each for each in said if each is not None], details, matching, call)
+
+    def explain(self, call: ToolCall) -> tuple[Verdict, list[Considered]]:
+        """Return the verdict about a call, and every rule that was considered on the way to it."""
+        return self.judge(call), list(self.considered(call))
+
+    def considered(self, call: ToolCall) -> Iterator[Considered]:
+        """Yield every rule that is considered about a call, and what it says."""
+        for _, entry in self._index.matching(call.tool):
+            held = holds(entry, call)
+            if held is not True:
+                reason = held or "its condition does not hold"
+                yield Considered(rule=entry.rule, approval=None, reason=reason, applies=False)
+            elif isinstance(entry.says, Verdict):
+                yield Considered(rule=entry.rule, approval=entry.says.approval, reason=entry.says.reason)
+            elif entry.says is not None:
+                yield Considered(rule=entry.rule, approval=None, reason="a function decides")
+            elif entry.rule.source != "sayso":
+                yield Considered(rule=entry.rule, approval=None, reason="it matches, and leaves the word to others")
+            if entry.kind is not None:
+                yield from self._acts(entry.kind, call, entry.rule)
+        if self._below is not None:
+            yield from self._below.considered(call)
+        yield Considered(rule=cast("Rule", self._default.rule), approval=self._default.approval, reason="the default")
+
+    def _acts(self, kind: Kind, call: ToolCall, rule: Rule) -> Iterator[Considered]:
+        value = call.args.get(kind.argument)
+        if kind.kind == "shell" and self._shell is not None and isinstance(value, str):
+            for each in self._shell.findings(value):
+                yield Considered(rule=each.rule, approval=each.approval, reason=each.reason, part=each.part)
+            return
+        verdict = self._by_kind(kind, call, rule)
+        yield Considered(rule=verdict.rule or rule, approval=verdict.approval, reason=verdict.reason)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Every rule of this policy, as verdicts name them."""
+        own = [entry.rule for entry in self._index.entries if entry.rule.source != "sayso"]
+        shell = [] if self._shell is None else [each.rule for each in self._shell.rules]
+        zones = [] if self._zones is None else [each.rule for each in self._zones.zones]
+        below = () if self._below is None else self._below.rules
+        return (*own, *shell, *zones, cast("Rule", self._default.rule), *below)
+
+    async def by_owner(self, call: ToolCall) -> tuple[list[Verdict], list[Ranked]]:
+        """Return what the owner says, the deciding word first, and the entries that speak about this call."""
+        matching, unsure = speaking(self._index.matching(call.tool), call)
+        heard = [(rank, await _hear(entry.says, call, entry.rule)) for rank, entry in matching]
+        said = strictest_first([(rank, each) for rank, each in heard if each is not None] + unsure)
+        acts = [self._by_kind(entry.kind, call, entry.rule) for _, entry in matching if entry.kind is not None]
+        if acts:
+            said = [*sorted([*acts, *said[:1]], key=lambda each: -STRICTNESS[each.approval]), *said[1:]]
+        if self._below is None:
+            return said, matching
+        further, more = await self._below.by_owner(call)
+        return [*said, *further], [*matching, *more]
+
+    def _by_kind(self, kind: Kind, call: ToolCall, rule: Rule) -> Verdict:
+        """Ask the shell rules or the zones what this call does."""
+        value = call.args.get(kind.argument)
+        if value is None:
+            return Verdict(approval="blocked", reason=f"it has no argument {kind.argument!r} to judge", rule=rule)
+        if kind.kind == "path" and self._zones is not None:
+            return self._in_zone(self._zones, kind, call.tool, value)
+        if self._shell is None:
+            return Verdict(approval="blocked", reason="there are no rules to judge it by", rule=rule)
+        verdict = self._shell.judge(value)
+        prefix = self._shell.prefix(value) if verdict.asks and len(call.args) == 1 else None
+        if prefix is not None:
+            return replace(verdict, scopes=(scopes.prefix_scope(call.tool, prefix),))
+        other = next((name for name in call.args if name != kind.argument and name not in _HARMLESS), None)
+        if other is not None and verdict.approval == "none":
+            reason = f"it also sets {other!r}, which can change what the line does"
+            return replace(verdict, approval="required", reason=reason)
+        return verdict
+
+    def _in_zone(self, zones: Zones, kind: Kind, tool: str, path: object) -> Verdict:
+        if kind.real:
+            return zones.judge_real(cast("str", path), kind.operation)
+        verdict = zones.judge(path, kind.operation)
+        folder = zones.folder(cast("str", path)) if verdict.asks and kind.operation != "delete" else None
+        if folder is None:
+            return verdict
+        return replace(verdict, scopes=(scopes.folder_scope(tool, kind.operation, *folder),))
 
     def _by_name(self, tool: str) -> Verdict | None:
         """Work out the verdict that depends on the name alone, if it does, and keep it."""
-        if self._needs_approval is not None:
+        if self._needs_approval is not None or self._below is not None:
             return None
         matching = self._index.matching(tool)
         alike = tuple(map(id, matching))  # many names, one glob; the index keeps what it returns, so ids stay
@@ -141,30 +320,53 @@ class Policy:
     def _of_entries(self, matching: list[Ranked]) -> Verdict | None:
         ranked: list[tuple[int, Verdict]] = []
         for rank, entry in matching:
+            if not entry.is_plain:
+                return None
             if isinstance(entry.says, Verdict):
                 ranked.append((rank, entry.says))
-            elif entry.says is not None:
-                return None
-        return self._finish(_strictest_first(ranked), None, matching)
+        if any(entry.terms.description and "{" in entry.terms.description for _, entry in matching):
+            return None  # what people are shown depends on the arguments
+        return self._finish(strictest_first(ranked), None, matching)
 
-    def _finish(self, said: list[Verdict], details: Verdict | None, matching: list[Ranked]) -> Verdict:
+    def _finish(
+        self, said: list[Verdict], details: Verdict | None, matching: list[Ranked], call: ToolCall | None = None
+    ) -> Verdict:
         """A block from anyone stands; else whoever comes first decides; else the default."""
         first = said[0] if said else self._default
         known = said if details is None else [*said, details]
         verdict = next((each for each in known if each.approval == "blocked"), first)
         if not verdict.asks:
             return verdict
-        verdict = _with_details(apply_terms(verdict, [entry.terms for _, entry in matching]), known)
+        verdict = with_details(apply_terms(verdict, [entry.terms for _, entry in matching]), known)
+        if any(entry.kind is not None for _, entry in matching):
+            verdict = replace(verdict, scope="call")  # a yes to one command or file is no yes to all
+        if call is not None and verdict.description and "{" in verdict.description:
+            verdict = replace(verdict, description=fill(verdict.description, call.args))
         return verdict if self._remember else replace(verdict, remember=False)
 
 
 _DEFAULT = Rule(source="policy", key="default")
 
 
-def _default(word: str) -> Verdict:
+def _default(word: str, rule: Rule) -> Verdict:
     approval = parse_approval(word, "default")
     reason = f"no rule names this tool, and the default is {approval!r}"
-    return Verdict(approval=approval, reason=reason, rule=_DEFAULT)
+    return Verdict(approval=approval, reason=reason, rule=rule)
+
+
+def _with_kinds(entries: Iterable[Entry], meaning: Meaning) -> list[Entry]:
+    """Add the tools that are judged by what they do without being declared; an entry for one adds to that."""
+    kinds: dict[str, Kind] = {}
+    if meaning.shell is not None:
+        kinds["shell"] = Kind(kind="shell", argument="command")
+    if meaning.zones is not None:
+        kinds |= {name: Kind(kind="path", argument="path", operation=word) for name, word in FILE_TOOLS.items()}
+    named = {entry.pattern: entry for entry in entries}
+    for name, kind in kinds.items():
+        silent = Entry(pattern=name, says=None, rule=Rule(source="sayso", key=name), terms=Terms())
+        entry = named.get(name, silent)
+        named[name] = entry if entry.kind is not None else replace(entry, kind=kind)
+    return list(named.values())
 
 
 def _with_pre_approved(entries: list[Entry], pre_approved: Iterable[str] | None) -> list[Entry]:
@@ -187,25 +389,3 @@ def _with_pre_approved(entries: list[Entry], pre_approved: Iterable[str] | None)
 
 async def _hear(says: Verdict | Judge | None, call: ToolCall, rule: Rule) -> Verdict | None:
     return says if isinstance(says, Verdict | None) else await judges.consult(says, call, rule)
-
-
-def _strictest_first(ranked: list[tuple[int, Verdict]]) -> list[Verdict]:
-    """Order what the owner says: the most specific first and, between equals, the strictest."""
-    if len(ranked) > 1:
-        ranked.sort(key=lambda each: (-each[0], -_STRICTNESS[each[1].approval]))
-    return [verdict for _, verdict in ranked]
-
-
-def _with_details(verdict: Verdict, said: list[Verdict]) -> Verdict:
-    """Whoever decides, the tool knows best what to show and what to remember its calls by."""
-    return replace(
-        verdict,
-        description=verdict.description or _first(each.description for each in said),
-        payload=_first(each.payload for each in said),
-        metadata=_first(each.metadata for each in said),
-        presentation=_first(each.presentation for each in said),
-    )
-
-
-def _first(values: Iterable[T | None]) -> T | None:
-    return next((value for value in values if value is not None), None)

@@ -12,7 +12,7 @@ from sayso.errors import ConfigurationError
 if TYPE_CHECKING:
     from sayso.model import Approval
 
-_APPROVALS: Mapping[str, Approval] = {
+APPROVALS: Mapping[str, Approval] = {
     "none": "none",
     "preApproved": "none",
     "pre_approved": "none",
@@ -22,20 +22,22 @@ _APPROVALS: Mapping[str, Approval] = {
     "deny": "blocked",
     "once_per_session": "once_per_session",
 }
+STRICTNESS: Mapping[Approval, int] = {"blocked": 3, "required": 2, "once_per_session": 1, "none": 0}
+_ENDLESS = 1e15  # seconds: some thirty million years
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def parse_approval(word: object, place: str) -> Approval:
     """Read an `approval` word in any of the seeds' spellings."""
-    if isinstance(word, str) and word in _APPROVALS:
-        return _APPROVALS[word]
-    known = ", ".join(repr(name) for name in _APPROVALS)
-    reject(f"{place} is {word!r}; use one of {known}{suggest(word, _APPROVALS)}")
+    if isinstance(word, str) and word in APPROVALS:
+        return APPROVALS[word]
+    known = ", ".join(repr(name) for name in APPROVALS)
+    reject(f"{place} is {word!r}; use one of {known}{suggest(word, APPROVALS)}")
 
 
 def parse_seconds(value: object, place: str) -> float:
     """Read a span of time: a number of seconds, or text such as `90s`, `10m`, `2h` or `30d`."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf"):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < _ENDLESS:
         return float(value)
     if isinstance(value, str) and (match := re.fullmatch(r"(\d{1,6})([smhd])", value, re.ASCII)):
         seconds = int(match[1]) * _UNITS[match[2]]

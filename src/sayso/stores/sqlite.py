@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sayso import audit, decide
+from sayso import audit, decide, realpath
 from sayso.errors import ConfigurationError, StoreError, UnknownRequest
 from sayso.stores.doorbell import Doorbell
 from sayso.stores.learners import Learn, Learners
@@ -61,6 +61,8 @@ class SqliteStore:
         except StoreError:
             self._reader.close()
             raise
+        # A tool that could write here could answer its own questions.
+        self.files = (realpath.resolve(str(self.path)),)
         self._bell = Doorbell(self.path)
         self._closing = threading.Event()
         self._ear = threading.Thread(target=self._listen, name="sayso-doorbell", daemon=True)

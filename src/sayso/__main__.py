@@ -1,0 +1,23 @@
+"""The program `sayso`, also as `python -m sayso`."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line, or say in one sentence what is missing for it."""
+    try:
+        from sayso.cli.main import run  # noqa: PLC0415 - only here can the missing extra be told
+
+        run()
+    except ModuleNotFoundError as error:
+        if error.name != "click":
+            raise
+        sys.exit("sayso: the command line needs click; install it with `pip install 'sayso[cli]'`")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

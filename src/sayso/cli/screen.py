@@ -1,0 +1,131 @@
+"""What people see: text that plays no tricks on a terminal, wrapped to its width, in colour where that is wanted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sayso.policy.lexer import hidden_character
+
+if TYPE_CHECKING:
+    from sayso.errors import Mistake
+    from sayso.model import Rule, Verdict
+    from sayso.policy.tools import Considered
+
+_COLOURS = {"none": "green", "required": "yellow", "once_per_session": "yellow", "blocked": "red"}
+_WIDEST = 100
+_NARROWEST = 20
+_UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
+_ROOM = 30  # columns that a reason needs beside its rule; with fewer it stands below
+
+
+def visible(text: str) -> str:
+    """Show every character that people cannot see, or that a terminal acts on, as its code."""
+    return "".join(_code(each) if each in "\n\t" or hidden_character(each) is not None else each for each in text)
+
+
+def _code(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def say(text: str = "", *, err: bool = False) -> None:
+    """Print a line; in colour only on a terminal whose user has not said NO_COLOR."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    click.echo(text, err=err, color=False if plain else None)
+
+
+def bold(text: str) -> str:
+    """Return a heading."""
+    return click.style(text, bold=True)
+
+
+def width() -> int:
+    """How many columns a line may have."""
+    return max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
+
+
+def wrapped(text: str, *, head: str = "", indent: int = 0) -> Iterator[str]:
+    """Yield the lines of a text that may come from anybody; the first starts with `head`, the others are indented."""
+    room = max(width() - indent, _NARROWEST // 2)
+    lines = textwrap.wrap(visible(text), room, break_on_hyphens=False) or [""]
+    yield (head + " " * (indent - len(click.unstyle(head))) + lines[0]).rstrip()
+    yield from (" " * indent + line for line in lines[1:])
+
+
+def short_path(path: str) -> str:
+    """Write a path the shortest way: from here, from home, or in full."""
+    if not Path(path).is_absolute():
+        return path
+    ways = [path, os.path.relpath(path)]
+    home = os.environ.get("HOME")
+    if home and Path(path).is_relative_to(home):
+        ways.append(f"~/{Path(path).relative_to(home)}")
+    return min(ways, key=len)
+
+
+def place(rule: Rule) -> str:
+    """Name a rule with its file and line."""
+    line = "" if rule.line is None else f":{rule.line}"
+    return visible(f"{short_path(rule.source)}{line} {rule.key}")
+
+
+def mistake_line(mistake: Mistake, kind: str = "") -> str:
+    """Write a mistake so that an editor can jump to it."""
+    return visible(str(mistake._replace(source=short_path(mistake.source), message=kind + mistake.message)))
+
+
+def explanation(verdict: Verdict, considered: Iterable[Considered]) -> Iterator[str]:
+    """Yield the lines that tell what happens to a call, which rule says so, and what all the others say."""
+    word = verdict.approval
+    yield from wrapped(verdict.reason, head=click.style(f"{word}:", fg=_COLOURS[word], bold=True), indent=len(word) + 2)
+    if verdict.rule is not None:
+        yield from wrapped(place(verdict.rule), head="  by", indent=5)
+    if verdict.asks:
+        yield from (f"  {each}" for each in _terms(verdict))
+    yield ""
+    yield bold("Considered")
+    yield from _table(list(considered))
+
+
+def _terms(verdict: Verdict) -> Iterator[str]:
+    if verdict.approvers is not None:
+        role = f" in the role {verdict.approvers.role}" if verdict.approvers.role else ""
+        yield f"needs the yes of {verdict.approvers.count}{visible(role)}"
+    if verdict.expires is not None:
+        yield f"expires unanswered after {_span(verdict.expires)}"
+
+
+def _span(seconds: float) -> str:
+    size, unit = next((each for each in _UNITS if seconds % each[0] == 0), (1, "s"))
+    return f"{seconds / size:g}{unit}"
+
+
+def _table(considered: list[Considered]) -> Iterator[str]:
+    """Yield approval, rule and why of each; those about a part of a line under that part."""
+    first = max(len(each.approval or "-") for each in considered) + 2
+    second = max(len(place(each.rule)) for each in considered) + 2
+    parts = any(each.part is not None for each in considered)
+    indent = 4 if parts else 2
+    for part, group in groupby(considered, key=lambda each: each.part):
+        if parts:
+            yield from wrapped("(the whole call)" if part is None else part, head=" ", indent=2)
+        for each in group:
+            yield from _row(each, indent, first, second)
+
+
+def _row(each: Considered, indent: int, first: int, second: int) -> Iterator[str]:
+    word = each.approval or "-"
+    head = " " * indent + click.style(word, fg=_COLOURS.get(word)) + " " * (first - len(word))
+    if indent + first + second + _ROOM <= width():
+        rule = place(each.rule)
+        yield from wrapped(each.reason, head=head + rule, indent=indent + first + second)
+    else:
+        yield from wrapped(place(each.rule), head=head, indent=indent + first)
+        yield from wrapped(each.reason, indent=indent + first)

@@ -1,0 +1,104 @@
+"""Policies from files: one that is named, or all that apply here, each nearer one over the one before."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from sayso import realpath
+from sayso.config.documents import Document, read_file
+from sayso.errors import ConfigurationError
+from sayso.policy.shapes import Key
+from sayso.policy.tools import Policy
+
+NAMES = ("sayso.yaml", "sayso.yml")
+_PYPROJECT = "pyproject.toml"
+
+
+def load_policy(path: str | os.PathLike[str] | None = None) -> Policy:
+    """Read the policy of a file or, without a name, of all files that apply here.
+
+    Those are the user's own file, the project's (the nearest `sayso.yaml`, or `[tool.sayso]` in `pyproject.toml`, from
+    the current folder upwards) and the one that `SAYSO_POLICY` names. Blocks add up; between `none` and `required` the
+    nearer file wins.
+
+    Raises:
+        ConfigurationError: tells what is wrong with a file and where, or that there is none.
+    """
+    documents = [_named(each) for each in ([Path(path)] if path is not None else files_here())]
+    if not documents:
+        raise ConfigurationError("there is no policy file here; run `sayso init` to write one, or name one")
+    policies = [_policy(document, documents) for document in documents]
+    nearest = policies[0]
+    for each in policies[1:]:
+        nearest = each.over(nearest)
+    return nearest
+
+
+def _named(path: Path) -> Document:
+    document = read_file(path)
+    if document is None:
+        raise ConfigurationError(f"{path}: this file has no [tool.sayso]; add that table, or name another file")
+    return document
+
+
+def files_here() -> Iterator[Path]:
+    """Yield the files that apply here, the farthest first."""
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "sayso"
+    for name in NAMES:
+        if _is_there(home / name):
+            yield home / name
+            break
+    project = _of_project(Path.cwd())
+    if project is not None:
+        yield project
+    named = os.environ.get("SAYSO_POLICY")
+    if named:
+        yield Path(named)
+
+
+def _of_project(folder: Path) -> Path | None:
+    for here in (folder, *folder.parents):
+        for name in NAMES:
+            if _is_there(here / name):
+                return here / name
+        pyproject = here / _PYPROJECT
+        if _is_there(pyproject) and read_file(pyproject) is not None:
+            return pyproject
+    return None
+
+
+def _is_there(path: Path) -> bool:
+    """Whether something has this name, even if it cannot be read: rules that cannot be read must not be passed over."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _policy(document: Document, all_of_them: Iterable[Document]) -> Policy:
+    path = Path(document.source).absolute()
+    return Policy.from_dict(
+        document.data,
+        base=path.parent,
+        source=document.source,
+        places=lambda key: _place(document, key),
+        protected=_own_files(Path(each.source).absolute() for each in all_of_them),
+    )
+
+
+def _place(document: Document, key: Key) -> tuple[int, int]:
+    mark = document.mark(key)
+    return mark.line, mark.column
+
+
+def _own_files(paths: Iterable[Path]) -> list[str]:
+    """Return where the files really are and, for links, also where they seem to be."""
+    found: list[str] = []
+    for path in paths:
+        found += [realpath.resolve(str(path)), f"{realpath.resolve(str(path.parent))}/{path.name}"]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,71 @@
+"""How what several entries say about a call is put in order, and put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec.structs import replace
+
+from sayso.model import Verdict
+from sayso.policy.conditions import Unknowable
+from sayso.policy.entries import Terms
+from sayso.policy.words import STRICTNESS
+
+if TYPE_CHECKING:
+    from sayso.model import ToolCall
+    from sayso.policy.entries import Entry
+    from sayso.policy.index import Ranked
+
+T = TypeVar("T")
+
+
+def holds(entry: Entry, call: ToolCall) -> bool | str:
+    """Whether the entry's condition holds, or why nobody can say."""
+    try:
+        return entry.when is None or entry.when.holds(call.args)
+    except Unknowable as problem:
+        return f"nobody can say whether {entry.rule.key} is about this call: {problem}"
+
+
+def speaking(matching: list[Ranked], call: ToolCall) -> tuple[list[Ranked], list[tuple[int, Verdict]]]:
+    """Return the entries that speak about this call, and a question for each of which nobody can say.
+
+    A condition is about what an entry says. It never takes away that a tool is judged by what it does; and where nobody
+    can say whether it holds, the terms do.
+    """
+    about: list[Ranked] = []
+    unsure: list[tuple[int, Verdict]] = []
+    for rank, entry in matching:
+        held = holds(entry, call)
+        blocks = isinstance(entry.says, Verdict) and entry.says.approval == "blocked"
+        if held is True or (isinstance(held, str) and blocks):
+            about.append((rank, entry))
+        elif isinstance(held, str):
+            about.append((rank, replace(entry, says=None)))
+            unsure.append((rank, Verdict(approval="required", reason=held, rule=entry.rule)))
+        elif entry.kind is not None:
+            about.append((rank, replace(entry, says=None, terms=Terms())))
+    return about, unsure
+
+
+def strictest_first(ranked: list[tuple[int, Verdict]]) -> list[Verdict]:
+    """Order what the owner says: the most specific first and, between equals, the strictest."""
+    if len(ranked) > 1:
+        ranked.sort(key=lambda each: (-each[0], -STRICTNESS[each[1].approval]))
+    return [verdict for _, verdict in ranked]
+
+
+def with_details(verdict: Verdict, said: list[Verdict]) -> Verdict:
+    """Whoever decides, the tool knows best what to show and what to remember its calls by."""
+    return replace(
+        verdict,
+        description=verdict.description or _first(each.description for each in said),
+        payload=_first(each.payload for each in said),
+        metadata=_first(each.metadata for each in said),
+        presentation=_first(each.presentation for each in said),
+    )
+
+
+def _first(values: Iterable[T | None]) -> T | None:
+    return next((value for value in values if value is not None), None)

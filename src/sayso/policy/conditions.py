@@ -1,0 +1,189 @@
+"""Conditions on arguments (`when`) and descriptions with arguments in them; nothing here runs anybody's code."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from sayso.policy.shapes import brief
+from sayso.policy.words import as_mapping, check_keys, reject
+
+Test = Callable[[Any, Any], bool]  # the argument, and what the condition compares it with
+
+_PATH = re.compile(r"args(?:\.[A-Za-z_][A-Za-z0-9_-]*)+")
+_HOLE = re.compile(r"\{([^{}]*)\}")
+_LONGEST = 200
+_NUMBER = (int, float)
+
+
+class Unknowable(ValueError):
+    """A condition that cannot be answered: the argument is missing, or of a kind that cannot be compared."""
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether an entry speaks about a call: all of its tests must hold."""
+
+    tests: tuple[tuple[str, str, Any], ...]  # the path of an argument, the operator, and what it is compared with
+
+    def holds(self, args: Mapping[str, Any]) -> bool:
+        """Answer for these arguments; raises `Unknowable`."""
+        answers = [_test(args, *test) for test in self.tests]  # all of them: none may hide one that is unknowable
+        return all(answers)
+
+
+def read_condition(given: object, place: str) -> Condition:
+    """Read `when`: paths of arguments, each with a value or with operators such as `{gt: 100}`."""
+    tests: list[tuple[str, str, Any]] = []
+    for path, wanted in as_mapping(given, place).items():
+        if not _PATH.fullmatch(path):
+            reject(f"{place} names {path!r}; name an argument as `args.amount`")
+        if isinstance(wanted, Mapping):
+            operators = as_mapping(cast("object", wanted), f"{place}.{path}")
+            check_keys(operators, OPERATORS, f"{place}.{path}")
+            tests += [(path, name, _wanted(name, value, f"{place}.{path}.{name}")) for name, value in operators.items()]
+        else:
+            tests.append((path, "eq", _wanted("eq", wanted, f"{place}.{path}")))
+    if not tests:
+        reject(f"{place} is empty; name an argument as `args.amount`, or leave `when` out")
+    return Condition(tests=tuple(tests))
+
+
+def _wanted(operator: str, value: object, place: str) -> object:
+    if operator in {"in", "not_in"}:
+        if not isinstance(value, list | tuple) or not value:
+            reject(f"{place} is {brief(cast('object', value))}; use a list of values")
+        return tuple(cast("Sequence[object]", value))
+    if operator == "exists" and not isinstance(value, bool):
+        reject(f"{place} is {brief(value)}; use true or false")
+    if operator in _TEXTUAL and not isinstance(value, str):
+        reject(f"{place} is {brief(value)}; use a text")
+    if operator in _ORDERED and (isinstance(value, bool) or not isinstance(value, (*_NUMBER, str))):
+        reject(f"{place} is {brief(value)}; use a number or a text")
+    if isinstance(value, list | dict):
+        reject(f"{place} is {brief(cast('object', value))}; compare with one value, or use `in` with a list")
+    return value
+
+
+def _test(args: Mapping[str, Any], path: str, operator: str, wanted: object) -> bool:
+    found, value = _find(args, path)
+    if operator == "exists":
+        return found is wanted
+    if not found:
+        raise Unknowable(f"{path} is not there")
+    return OPERATORS[operator](value, wanted)
+
+
+def _find(args: Mapping[str, Any], path: str) -> tuple[bool, Any]:
+    value: Any = args
+    for name in path.split(".")[1:]:
+        if not isinstance(value, Mapping) or name not in value:
+            return False, None
+        value = cast("Mapping[str, Any]", value)[name]
+    return True, value
+
+
+def _equal(value: object, wanted: object) -> bool:
+    if type(value) in _NUMBER and type(wanted) in _NUMBER:
+        return value == wanted
+    if type(value) is not type(wanted):
+        # A text is compared with a number, say: whoever wrote the condition expected something else.
+        raise Unknowable(f"{_shown(value):.80} cannot be compared with {brief(wanted)}")
+    return value == wanted
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> Test:
+    def test(value: object, wanted: object) -> bool:
+        numbers = type(value) in _NUMBER and type(wanted) in _NUMBER
+        endless = type(value) is float and not math.isfinite(value)  # NaN is neither more nor less than anything
+        if endless or (not numbers and not (type(value) is str and type(wanted) is str)):
+            raise Unknowable(f"{_shown(value):.80} cannot be compared with {brief(wanted)}")
+        return compare(value, wanted)
+
+    return test
+
+
+def _textual(compare: Callable[[str, str], bool]) -> Test:
+    def test(value: object, wanted: object) -> bool:
+        if type(value) is not str:
+            raise Unknowable(f"{_shown(value):.80} is no text")
+        return compare(value, str(wanted))
+
+    return test
+
+
+def _member(value: object, wanted: object) -> bool:
+    unknowable: Unknowable | None = None
+    for each in cast("Sequence[object]", wanted):
+        try:
+            if _equal(value, each):
+                return True
+        except Unknowable as problem:
+            unknowable = problem
+    if unknowable is not None:
+        raise unknowable
+    return False
+
+
+def _glob(value: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(value, pattern)
+
+
+_ORDERED: dict[str, Test] = {
+    "gt": _ordered(lambda value, wanted: value > wanted),
+    "ge": _ordered(lambda value, wanted: value >= wanted),
+    "lt": _ordered(lambda value, wanted: value < wanted),
+    "le": _ordered(lambda value, wanted: value <= wanted),
+}
+_TEXTUAL: dict[str, Test] = {
+    "starts_with": _textual(str.startswith),
+    "ends_with": _textual(str.endswith),
+    "contains": _textual(lambda value, wanted: wanted in value),
+    "glob": _textual(_glob),
+}
+OPERATORS: dict[str, Test] = {
+    "eq": _equal,
+    "ne": lambda value, wanted: not _equal(value, wanted),
+    **_ORDERED,
+    "in": _member,
+    "not_in": lambda value, wanted: not _member(value, wanted),
+    **_TEXTUAL,
+    "exists": lambda value, wanted: value is wanted,  # answered before anything is looked up
+}
+
+
+def check_template(text: str, place: str) -> str:
+    """Refuse a description with a hole that nothing could fill."""
+    for hole in _HOLE.findall(text):
+        if not _PATH.fullmatch(hole):
+            reject(f"{place} has the hole {{{hole}}}; name an argument as `{{args.amount}}`")
+    return text
+
+
+def fill(text: str, args: Mapping[str, Any]) -> str:
+    """Put arguments into a description; long ones are cut, missing ones shown as such."""
+
+    def value(match: re.Match[str]) -> str:
+        if not _PATH.fullmatch(match[1]):
+            return match[0]
+        found, value = _find(args, match[1])
+        shown = (value if type(value) is str else _shown(value)) if found else f"<no {match[1]}>"
+        return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+
+    return _HOLE.sub(value, text)
+
+
+def _shown(value: object) -> str:
+    """Put an argument into words without asking it: what is no plain data is somebody's code."""
+    if isinstance(value, dict):
+        items = cast("dict[object, object]", value).items()
+        return "{" + ", ".join(f"{_shown(key)}: {_shown(item)}" for key, item in items) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_shown, cast("Sequence[object]", value))) + "]"
+    if value is None or type(value) is str:
+        return repr(value)
+    return brief(value) if type(value) in (bool, *_NUMBER) else f"<{type(value).__name__}>"

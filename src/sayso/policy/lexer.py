@@ -1,0 +1,352 @@
+"""A strict lexer for bash: it says exactly which commands a line runs, or that it cannot prove it.
+
+It accepts less than bash does, and reads what it accepts exactly as bash reads it; the tests compare the two. What is
+refused here is no error: it means that a person has to look at the line.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from typing import Never
+
+import msgspec
+
+_LONGEST = 10_000  # characters
+_MOST_PARTS = 100
+_META = frozenset(" \t\n|&;()<>")
+_OPERATORS = ("&&", "||", "|&", ";", "|", "&", "\n")
+_GOES_ON = frozenset({"&&", "||", "|", "|&"})  # something must follow
+_REDIRECTIONS = ("&>>", "&>", ">>", ">&", ">|", ">(", "<<", "<>", "<&", "<(", ">", "<")
+_WRITES = frozenset({">", ">>", "&>", "&>>"})
+_RESERVED = frozenset({
+    "if", "then", "elif", "else", "fi", "time", "for", "in", "until", "while", "do", "done", "case", "esac", "coproc",
+    "select", "function", "{", "}", "[[", "]]", "!",
+})  # fmt: skip
+_GOVERNING = frozenset({
+    "PATH", "IFS", "ENV", "BASH_ENV", "BASH_COMPAT", "BASHOPTS", "SHELLOPTS", "POSIXLY_CORRECT", "GLOBIGNORE",
+    "EXECIGNORE",
+})  # fmt: skip
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?")
+_DESCRIPTOR = re.compile(r"[0-9]{1,2}")
+_VARIABLE_DESCRIPTOR = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_HIDDEN_CATEGORIES = frozenset({"Cf", "Zl", "Zp", "Zs", "Co", "Cn"})
+# Letters, marks and symbols that show as nothing.
+_HIDDEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+
+
+class NotProvable(ValueError):
+    """What a line runs cannot be said for certain; the reason, and where in the line."""
+
+    def __init__(self, reason: str, offset: int) -> None:
+        """Take the reason in words and the offset in characters."""
+        super().__init__(reason)
+        self.reason = reason
+        self.offset = offset
+
+
+class Redirect(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One redirection: the descriptor as written (or nothing), the operator, and the file or descriptor behind it."""
+
+    fd: str
+    operator: str
+    target: str
+
+    @property
+    def writes(self) -> bool:
+        """Whether a file is written."""
+        return self.operator in _WRITES
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One simple command of a line, and the operator behind it."""
+
+    argv: tuple[str, ...]
+    redirects: tuple[Redirect, ...] = ()
+    assignments: tuple[str, ...] = ()
+    expands: frozenset[str] = frozenset()
+    operator: str = ""
+    text: str = ""
+
+
+def lex(text: str, *, expand: frozenset[str] = frozenset()) -> tuple[Part, ...]:
+    """Return the commands that bash would run, in order.
+
+    `expand` names the expansions (`glob`, `tilde`) that operands may have; their words stand as they are written.
+
+    Raises:
+        NotProvable: bash might run something else, or it is not known what.
+    """
+    _look_at_characters(text)
+    return _Lexer(text, expand).script()
+
+
+def hidden_character(text: str) -> int | None:
+    """Return the offset of the first character that people cannot see or that terminals act on, if there is one."""
+    found = [match.start() for match in (_CONTROL.search(text), _HIDDEN.search(text)) if match]
+    if not text.isascii():
+        odd = (at for at, char in enumerate(text) if char > "~" and unicodedata.category(char) in _HIDDEN_CATEGORIES)
+        found.extend(at for at in (next(odd, None),) if at is not None)
+    return min(found, default=None)
+
+
+def _look_at_characters(text: str) -> None:
+    if len(text) > _LONGEST:
+        raise NotProvable(f"the line is longer than {_LONGEST} characters", _LONGEST)
+    hidden = hidden_character(text)
+    if hidden is not None:
+        raise NotProvable(f"it contains the invisible character U+{ord(text[hidden]):04X}", hidden)
+
+
+class _Word:
+    """A word while it is being read."""
+
+    __slots__ = ("assigns", "bare", "braces", "expands", "start", "text")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.text = ""
+        self.bare = True  # no quote or escape so far
+        self.assigns = False
+        self.braces = False
+        self.expands: set[str] = set()
+
+
+class _Lexer:
+    def __init__(self, text: str, expand: frozenset[str]) -> None:
+        self.text = text
+        self.size = len(text)
+        self.at = 0
+        self.expand = expand
+
+    def refuse(self, reason: str, offset: int | None = None) -> Never:
+        raise NotProvable(reason, self.at if offset is None else offset)
+
+    def script(self) -> tuple[Part, ...]:
+        parts: list[Part] = []
+        self._skip(" \t\n")
+        while self.at < self.size:
+            parts.append(self._part())
+            if len(parts) > _MOST_PARTS:
+                self.refuse(f"the line has more than {_MOST_PARTS} parts")
+            self._skip(" \t\n")
+        if parts and parts[-1].operator in _GOES_ON:
+            self.refuse(f"nothing follows {parts[-1].operator}")
+        return tuple(parts)
+
+    def _skip(self, blanks: str) -> None:
+        """Pass blanks, continuations and comments."""
+        while self.at < self.size:
+            char = self.text[self.at]
+            if char in blanks:
+                self.at += 1
+            elif self.text.startswith("\\\n", self.at):
+                self.at += 2
+            elif char == "#":
+                end = self.text.find("\n", self.at)
+                self.at = self.size if end < 0 else end
+            else:
+                return
+
+    def _part(self) -> Part:
+        start = self.at
+        argv: list[str] = []
+        redirects: list[Redirect] = []
+        assignments: list[str] = []
+        expands: set[str] = set()
+        while True:
+            self._skip(" \t")
+            if self._at_redirection():
+                redirects.append(self._redirection(""))
+                continue
+            end = self.at
+            operator = self._operator()
+            if operator is not None:
+                break
+            word = self._word()
+            expands |= word.expands
+            if self._is_descriptor(word):
+                redirects.append(self._redirection(word.text))
+            elif word.assigns and not argv:
+                assignments.append(self._assignment(word))
+            else:
+                argv.append(word.text if argv else self._command_name(word))
+        if not argv and not redirects and not assignments:
+            self.refuse("an operator has nothing before it", start)
+        return Part(
+            argv=tuple(argv),
+            redirects=tuple(redirects),
+            assignments=tuple(assignments),
+            expands=frozenset(expands),
+            operator=operator,
+            text=self.text[start:end].rstrip(),
+        )
+
+    def _operator(self) -> str | None:
+        """Read the operator that stands here; None if there is none, nothing at the end."""
+        if self.at == self.size:
+            return ""
+        for operator in _OPERATORS:
+            if self.text.startswith(operator, self.at):
+                self.at += len(operator)
+                self._no_continuation(operator)
+                if operator == ";" and self.text[self.at : self.at + 1] in {"&", ";"}:
+                    self.refuse("an operator of `case`")
+                return operator
+        return None
+
+    def _no_continuation(self, operator: str) -> None:
+        """Refuse an operator that goes on behind a continuation, which bash would put together."""
+        if operator != "\n" and self.text.startswith("\\\n", self.at):
+            self.refuse("an operator is split by a continuation")
+
+    def _at_redirection(self) -> bool:
+        return self.at < self.size and (self.text[self.at] in "<>" or self.text.startswith("&>", self.at))
+
+    def _is_descriptor(self, word: _Word) -> bool:
+        """Whether the word belongs to the redirection right behind it."""
+        if not word.bare or self.at == self.size or self.text[self.at] not in "<>":
+            return False
+        if _VARIABLE_DESCRIPTOR.fullmatch(word.text):
+            self.refuse("a redirection sets a variable", word.start)
+        if word.text.isdigit() and not _DESCRIPTOR.fullmatch(word.text):
+            self.refuse("a redirection has a descriptor of many digits", word.start)
+        return word.text.isdigit()
+
+    def _redirection(self, fd: str) -> Redirect:
+        operator = next(each for each in _REDIRECTIONS if self.text.startswith(each, self.at))
+        start = self.at
+        if operator in {">|", ">(", "<<", "<>", "<&", "<("}:
+            self.refuse(_ODD_REDIRECTIONS[operator])
+        self.at += len(operator)
+        self._no_continuation(operator)
+        while self.text.startswith((" ", "\t", "\\\n"), self.at):
+            self.at += 2 if self.text[self.at] == "\\" else 1
+        if self.at == self.size or self.text[self.at] in _META or self.text[self.at] == "#":
+            self.refuse("a redirection has no target", start)
+        target = self._word()
+        if target.bare and not target.text:
+            self.refuse("a redirection has no target", start)  # only a continuation
+        digits = target.bare and _DESCRIPTOR.fullmatch(target.text) is not None
+        if operator == ">&" and not digits:
+            self.refuse("a redirection writes to a file with >&", start)
+        if operator != ">&" and target.bare and target.text.isdigit() and self._at_redirection():
+            self.refuse("a redirection has a descriptor as its target", start)
+        if target.expands or target.braces:
+            self.refuse("a redirection's target is expanded", start)
+        return Redirect(fd=fd, operator=operator, target=target.text)
+
+    def _word(self) -> _Word:
+        word = _Word(self.at)
+        while self.at < self.size and (char := self.text[self.at]) not in _META:
+            _READERS.get(char, _Lexer.plain)(self, word)
+        if self.at < self.size and self.text[self.at] in "()":
+            self.refuse("a bracket: a subshell, a function or a list")
+        if word.braces and ("," in word.text or ".." in word.text):
+            self.refuse("braces are expanded", word.start)
+        if not word.expands <= self.expand:
+            kind = "a pattern of file names" if "glob" in word.expands else "a home folder (~)"
+            self.refuse(f"{kind} is expanded", word.start)
+        return word
+
+    def _command_name(self, word: _Word) -> str:
+        if word.expands or word.braces:
+            self.refuse("the command's name is expanded", word.start)
+        if word.bare and word.text in _RESERVED:
+            self.refuse(f"{word.text!r} is a word of the shell's grammar", word.start)
+        if not word.text or word.text.startswith("%"):
+            self.refuse("the command has no ordinary name", word.start)
+        return word.text
+
+    def _assignment(self, word: _Word) -> str:
+        name = word.text.partition("=")[0].rstrip("+")
+        if name in _GOVERNING or (name.startswith(("LANG", "LC_")) and not self.text.isascii()):
+            self.refuse(f"{name} is set, which changes how bash reads or finds commands", word.start)
+        return word.text
+
+    # What the characters of a word mean.
+
+    def plain(self, word: _Word) -> None:
+        char = self.text[self.at]
+        if char == "=" and word.bare and _NAME.fullmatch(word.text):
+            word.assigns = True
+        word.text += char
+        self.at += 1
+
+    def expansion(self, _: _Word) -> None:
+        self.refuse("a variable, a substitution or another expansion")
+
+    def glob(self, word: _Word) -> None:
+        word.expands.add("glob")
+        self.plain(word)
+
+    def tilde(self, word: _Word) -> None:
+        if not word.text or word.text[-1] in "=:":
+            word.expands.add("tilde")
+        self.plain(word)
+
+    def brace(self, word: _Word) -> None:
+        word.braces = True
+        self.plain(word)
+
+    def single(self, word: _Word) -> None:
+        end = self.text.find("'", self.at + 1)
+        if end < 0:
+            self.refuse("a quote is not closed")
+        word.text += self.text[self.at + 1 : end]
+        word.bare = False
+        self.at = end + 1
+
+    def double(self, word: _Word) -> None:
+        word.bare = False
+        start = self.at
+        self.at += 1
+        while self.at < self.size:
+            char = self.text[self.at]
+            if char == '"':
+                self.at += 1
+                return
+            if char in "$`":
+                self.refuse("a variable, a substitution or another expansion")
+            if char == "\\" and self.at + 1 < self.size and self.text[self.at + 1] in '$`"\\\n':
+                self.at += 1
+                char = self.text[self.at].replace("\n", "")
+            word.text += char
+            self.at += 1
+        self.refuse("a quote is not closed", start)
+
+    def escape(self, word: _Word) -> None:
+        if self.at + 1 == self.size:
+            self.refuse("a backslash at the end")
+        char = self.text[self.at + 1]
+        if char != "\n":
+            word.text += char
+            word.bare = False
+        self.at += 2
+
+
+_ODD_REDIRECTIONS = {
+    ">|": "a redirection writes with >|",
+    ">(": "a process substitution",
+    "<<": "a here-document or here-string",
+    "<>": "a redirection opens a file for reading and writing",
+    "<&": "a redirection reads from a descriptor",
+    "<(": "a process substitution",
+}
+_READERS: dict[str, Callable[[_Lexer, _Word], None]] = {
+    "'": _Lexer.single,
+    '"': _Lexer.double,
+    "\\": _Lexer.escape,
+    "$": _Lexer.expansion,
+    "`": _Lexer.expansion,
+    "*": _Lexer.glob,
+    "?": _Lexer.glob,
+    "[": _Lexer.glob,
+    "~": _Lexer.tilde,
+    "{": _Lexer.brace,
+    "}": _Lexer.brace,
+}

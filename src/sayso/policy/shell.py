@@ -1,0 +1,375 @@
+"""Judging a line for bash: every command in it by token-prefix rules, the strictest of all decides.
+
+To let a line run takes proof, by the strict lexer; to block it takes only suspicion; everything else is asked about.
+"""
+
+from __future__ import annotations
+
+import copy
+import fnmatch
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import msgspec
+
+from sayso.model import Approval, Rule, Verdict
+from sayso.policy.dangers import danger, has_dangers
+from sayso.policy.lexer import NotProvable, Part, Redirect, lex
+from sayso.policy.suspicion import TooTangled, commands
+from sayso.policy.words import STRICTNESS
+from sayso.policy.wrappers import (
+    Argv,
+    Inner,
+    UnknownOption,
+    hides_script,
+    inner,
+    name_of,
+    rememberable,
+    runs_others,
+    script_of,
+    unwrapped,
+)
+
+if TYPE_CHECKING:
+    from sayso.policy.zones import Zones
+
+# Variables that change what runs; no list of harmless ones may name them.
+STEERING = (
+    "PATH", "LD_*", "DYLD_*", "GIT_*", "*PAGER", "*EDITOR", "BASH_*", "ENV", "IFS", "PS4", "PYTHON*", "NODE_*", "*OPTS",
+    "PERL5*", "RUBY*", "*_OPTIONS", "PROMPT_COMMAND", "LESS*", "*_PRELOAD", "*_PATH", "*PROXY", "*proxy", "HOME",
+)  # fmt: skip
+_DEEPEST = 8
+_SHOWN = 60
+_MOST_LEADING = 5
+_NOWHERE = "/dev/null"
+
+
+class ShellRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What the owner says about commands that begin with these words."""
+
+    words: Argv
+    approval: Approval
+    rule: Rule
+    note: str | None = None
+    expires: float | None = None
+    expands: frozenset[str] = frozenset()
+
+
+class Finding(NamedTuple):
+    """What one rule, or one look, says about one part of a line."""
+
+    part: str
+    approval: Approval
+    reason: str
+    rule: Rule
+    expires: float | None = None
+
+
+Reaching = tuple[ShellRule, int]  # a rule, and how many words of it are about the command at hand
+
+
+class _Node(msgspec.Struct):
+    """A place in the tree of all rules' words."""
+
+    rules: list[ShellRule] = []
+    next: dict[str, _Node] = {}
+
+
+class Shell:
+    """The rules for shell lines; immutable once built."""
+
+    def __init__(
+        self,
+        rules: Iterable[ShellRule],
+        *,
+        default: Literal["required", "blocked"],
+        rule: Rule,
+        zones: Zones | None = None,
+        folder: str = "/",
+        trusted: Iterable[str] = (),
+        inert: Iterable[str] = (),
+    ) -> None:
+        """Compile the rules.
+
+        Args:
+            rules: in any order; the strictest of those that match decides.
+            default: for commands that no rule names.
+            rule: where the default stands.
+            zones: judge what redirections write.
+            folder: where lines run, for redirections to relative paths.
+            trusted: folders whose programs are the ones that rules name without a folder.
+            inert: variables that may be set for a command.
+        """
+        self._default: Approval = default
+        self._rule = rule
+        self._zones = zones
+        self._folder = folder
+        self._trusted = frozenset(folder.rstrip("/") for folder in trusted)
+        self._inert = tuple(inert)
+        self._root = _Node()
+        self._blocked: dict[str, list[ShellRule]] = {}
+        self._expand: frozenset[str] = frozenset()
+        self.rules = tuple(rules)
+        for each in self.rules:
+            self._add(each)
+
+    def _add(self, each: ShellRule) -> None:
+        node = self._root
+        for word in each.words:
+            node = node.next.setdefault(word, _Node())
+        node.rules.append(each)
+        self._expand |= each.expands
+        if each.approval == "blocked":
+            self._blocked.setdefault(name_of(each.words).lower(), []).append(each)
+
+    def within(self, zones: Zones) -> Shell:
+        """Return the same rules with other zones for what redirections write."""
+        other = copy.copy(self)
+        vars(other).update(_zones=zones)
+        return other
+
+    def judge(self, line: object) -> Verdict:
+        """Return the verdict about a line, with what was found about each part of it."""
+        if not isinstance(line, str):
+            return Verdict(approval="blocked", reason="the command is not a text", rule=self._rule)
+        found = self.findings(line)
+        worst = max(found, key=lambda each: STRICTNESS[each.approval])
+        spans = [each.expires for each in found if each.expires is not None and each.approval != "none"]
+        return Verdict(
+            approval=worst.approval,
+            reason=_sentence(found, worst),
+            rule=worst.rule,
+            expires=min(spans, default=None),
+            metadata={"parts": [_shown(each) for each in found]},
+        )
+
+    def findings(self, line: str) -> list[Finding]:
+        """Return everything that is to be said about a line, at least one thing."""
+        found = [*self._proven(line, 0), *self._suspected(line)]
+        return found or [Finding(_short(line), "required", "there is no command in it", self._rule)]
+
+    def matches(self, words: Argv, line: str) -> bool:
+        """Whether a rule for these words speaks about a command of the line, as its self-test asks."""
+        try:
+            parts = lex(line, expand=frozenset({"glob", "tilde"}))
+        except NotProvable:
+            return False
+        return any(part.argv[: len(words)] == words for part in parts)
+
+    def prefix(self, line: str) -> Argv | None:
+        """Return the words that a yes to this line may be remembered for, if it is one ordinary command."""
+        try:
+            parts = lex(line)
+        except NotProvable:
+            return None
+        if len(parts) != 1 or parts[0].assignments or any(self._redirection(each, "") for each in parts[0].redirects):
+            return None
+        argv = parts[0].argv
+        return None if not argv or danger(argv) or unwrapped(argv) != [argv] else rememberable(argv)
+
+    # Proof: what may run.
+
+    def _proven(self, line: str, depth: int) -> list[Finding]:
+        try:
+            parts = lex(line, expand=self._expand)
+        except NotProvable as problem:
+            return [self._unproven(line, problem)]
+        found = [finding for part in parts for finding in self._part(part, depth)]
+        moving = next((part for part in parts[:-1] if name_of(part.argv) == "cd"), None)
+        if moving is not None:
+            reason = "it changes the folder for what follows, and programs obey files that lie there"
+            found.append(Finding(_short(moving.text), "required", reason, self._rule))
+        return found
+
+    def _unproven(self, line: str, problem: NotProvable) -> Finding:
+        reason = f"what it runs cannot be proven: {problem.reason} (at character {problem.offset + 1})"
+        approval: Approval = "required"
+        if self._default == "blocked" and not self._all_named(line):
+            approval, reason = "blocked", f"{reason}, and not every command in it is named by a rule"
+        return Finding(_short(line), approval, reason, self._rule)
+
+    def _all_named(self, line: str) -> bool:
+        try:
+            return all(self._matching(argv) for argv in commands(line))
+        except TooTangled:
+            return False
+
+    def _part(self, part: Part, depth: int) -> list[Finding]:
+        shown = _short(part.text)
+        found = [self._assignment(each, shown) for each in part.assignments]
+        found += [each for redirect in part.redirects for each in self._redirection(redirect, shown)]
+        if part.argv:
+            found += self._command(part.argv, shown, part.expands, depth)
+        elif part.redirects and not part.assignments:
+            found.append(Finding(shown, "required", "a redirection without a command", self._rule))
+        return found
+
+    def _command(
+        self, argv: Argv, shown: str, expands: frozenset[str], depth: int, above: Sequence[Reaching] = ()
+    ) -> list[Finding]:
+        argv = self._plain_name(argv)
+        rules = [*((each, len(each.words)) for each in self._matching(argv)), *above]
+        if not rules:
+            return [Finding(shown, self._default, f"no rule names {_short(argv[0])!r}", self._rule)]
+        strictest, _ = max(rules, key=lambda each: (STRICTNESS[each[0].approval], len(each[0].words)))
+        note = f": {strictest.note}" if strictest.note else ""
+        reason = f"`{' '.join(strictest.words)}` is {strictest.approval!r}{note}"
+        found = [Finding(shown, strictest.approval, reason, strictest.rule, strictest.expires)]
+        if not expands <= strictest.expands:
+            found.append(Finding(shown, "required", "its operands are expanded to something else", strictest.rule))
+        risk = danger(argv) or ("its operands may become options" if expands and has_dangers(argv) else None)
+        if risk:
+            found.append(Finding(shown, "required", risk, strictest.rule))
+        return [*found, *self._inside(argv, shown, expands, depth, rules)]
+
+    def _inside(
+        self, argv: Argv, shown: str, expands: frozenset[str], depth: int, rules: Sequence[Reaching]
+    ) -> list[Finding]:
+        """Judge what this command runs in turn."""
+        if depth >= _DEEPEST:
+            return [Finding(shown, "required", "commands inside commands, too deep to follow", self._rule)]
+        script = script_of(argv)
+        if script is not None:
+            return self._proven(script, depth + 1)
+        if hides_script(argv):
+            return [Finding(shown, "required", "a shell is given a script that cannot be read here", self._rule)]
+        try:
+            inside = inner(argv)
+        except UnknownOption as problem:
+            return [Finding(shown, "required", str(problem), self._rule)]
+        return [finding for each in inside for finding in self._inner(each, shown, expands, depth, rules)]
+
+    def _inner(
+        self, each: Inner, shown: str, expands: frozenset[str], depth: int, rules: Sequence[Reaching]
+    ) -> list[Finding]:
+        found = [self._assignment(word, shown) for word in each.assignments]
+        if each.adds and (has_dangers(each.argv) or runs_others(each.argv)):
+            reason = f"{_short(each.argv[0])!r} is given arguments that nobody knows yet"
+            found.append(Finding(shown, "required", reason, self._rule))
+        # `sudo systemctl status` names both programs: it reaches beyond the first.
+        above = [(rule, reach - each.start) for rule, reach in rules if reach > each.start]
+        return [*found, *self._command(each.argv, shown, expands, depth + 1, above)]
+
+    def _plain_name(self, argv: Argv) -> Argv:
+        """Take a program of a trusted folder for the one that rules name without it."""
+        folder, slash, name = argv[0].rpartition("/")
+        return (name, *argv[1:]) if slash and name and folder in self._trusted else argv
+
+    def _matching(self, argv: Argv) -> list[ShellRule]:
+        found: list[ShellRule] = []
+        node: _Node | None = self._root
+        for word in argv:
+            node = node.next.get(word) if node else None
+            if node is None:
+                break
+            found += node.rules
+        return found
+
+    def _assignment(self, assignment: str, shown: str) -> Finding:
+        name = assignment.partition("=")[0].rstrip("+")
+        steers = any(fnmatch.fnmatchcase(name, each) for each in STEERING)
+        if not steers and any(fnmatch.fnmatchcase(name, each) for each in self._inert):
+            return Finding(shown, "none", f"{name} may be set", self._rule)
+        return Finding(shown, "required", f"it sets {_short(name)}, which can change what runs", self._rule)
+
+    def _redirection(self, redirect: Redirect, shown: str) -> list[Finding]:
+        if redirect.target == _NOWHERE or redirect.operator == ">&":
+            return []
+        if not redirect.writes:
+            if redirect.target.startswith(("/dev/tcp/", "/dev/udp/")):
+                return [Finding(shown, "required", "it opens a network connection", self._rule)]
+            return []
+        found = [Finding(shown, "required", f"it writes to {_short(redirect.target)!r}", self._rule)]
+        if self._zones is not None:
+            target = redirect.target if redirect.target.startswith("/") else f"{self._folder}/{redirect.target}"
+            verdict = self._zones.judge_real(target, "write")
+            found.append(Finding(shown, verdict.approval, verdict.reason, verdict.rule or self._rule))
+        return found
+
+    # Suspicion: what must not run.
+
+    def _suspected(self, line: str) -> list[Finding]:
+        if not self._blocked:
+            return []
+        try:
+            for argv in commands(line):
+                rule = self._blocking(argv)
+                if rule is not None:
+                    note = f": {rule.note}" if rule.note else ""
+                    reason = f"it may run `{_short(' '.join(argv))}`, and `{' '.join(rule.words)}` is blocked{note}"
+                    return [Finding(_short(line), "blocked", reason, rule.rule)]
+        except TooTangled as problem:
+            return [Finding(_short(line), "blocked", str(problem), self._rule)]
+        return []
+
+    def _blocking(self, argv: Argv) -> ShellRule | None:
+        name = name_of(argv).lower()
+        rules = self._blocked.get(name, [])
+        if re.search(r"[*?\[]", name):
+            pattern = "*" if len(name) > _SHOWN or "[:" in name else name.replace("[^", "[!")
+            known = [some for each, some in self._blocked.items() if fnmatch.fnmatchcase(each, pattern)]
+            rules = [each for some in known for each in some]
+        return next((each for each in rules if suspects(each.words, argv)), None)
+
+
+def suspects(words: Argv, argv: Argv) -> bool:
+    """Whether a command may be what these words block: options anywhere, together or apart, in full or cut short."""
+    flags = [word for word in words[1:] if word.startswith("-") and word != "-"]
+    names = [word for word in words[1:] if not word.startswith("-") or word == "-"]
+    before = next((at for at, word in enumerate(words[1:]) if word in flags), len(names))
+    options = [word for word in argv[1:] if word.startswith("-")]
+    given = [word for word in argv[1:] if not word.startswith("-")]
+    # The first names may be values of options that come before the sub-command.
+    starts = range(min(_leading_options(argv), _MOST_LEADING) + 1)
+    named = any(
+        given[at : at + before] == names[:before] and _in_order(names[before:], given[at + before :]) for at in starts
+    )
+    return named and all(_has_option(flag, options) for flag in flags)
+
+
+def _leading_options(argv: Argv) -> int:
+    """Count the options before the sub-command, each of which may have a value."""
+    at, count = 1, 0
+    while at < len(argv) and argv[at].startswith("-"):
+        count += 1
+        at += 1
+        if at + 1 < len(argv) and not argv[at].startswith("-") and argv[at + 1].startswith("-"):
+            at += 1
+    return count
+
+
+def _in_order(wanted: Sequence[str], given: Sequence[str]) -> bool:
+    rest = iter(given)
+    return all(word in rest for word in wanted)
+
+
+def _has_option(flag: str, options: Sequence[str]) -> bool:
+    if flag.startswith("--"):
+        return any(_is_short_for(option.partition("=")[0], flag) for option in options)
+    letters = {letter for option in options if not option.startswith("--") for letter in option[1:]}
+    return flag in options or set(flag[1:]) <= letters
+
+
+def _is_short_for(option: str, flag: str) -> bool:
+    return option == flag or (len(option) > len("--x") and option.startswith("--") and flag.startswith(option))
+
+
+def _sentence(found: Sequence[Finding], worst: Finding) -> str:
+    if worst.approval == "none":
+        return worst.reason if len(found) == 1 else f"every part is allowed ({len(found)} were looked at)"
+    whole = len({each.part for each in found}) == 1
+    return worst.reason if whole else f"{worst.part!r}: {worst.reason}"
+
+
+def _shown(finding: Finding) -> dict[str, str]:
+    return {
+        "part": finding.part,
+        "approval": finding.approval,
+        "reason": finding.reason,
+        "rule": str(finding.rule),
+    }
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]}…{text[-_SHOWN // 2 :]}"

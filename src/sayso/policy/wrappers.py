@@ -1,0 +1,301 @@
+"""Programs that run other programs: where in their arguments the other one begins, by tables of their options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+Argv = tuple[str, ...]
+
+SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash"})
+# Words of bash that change it for what comes after, and evaluate the index of a variable.
+BUILTINS = frozenset({
+    "alias", "unalias", "bind", "compgen", "complete", "compopt", "declare", "typeset", "local", "export", "readonly",
+    "enable", "getopts", "hash", "jobs", "let", "mapfile", "readarray", "read", "set", "shopt", "trap", "ulimit",
+    "umask", "unset", "wait", "pushd", "popd", "fg", "bg", "disown", "history", "fc",
+})  # fmt: skip
+INTERPRETERS = frozenset({
+    "python", "python2", "python3", "node", "nodejs", "deno", "bun", "perl", "ruby", "php", "lua", "luajit", "tclsh",
+    "expect", "awk", "gawk", "mawk", "nawk", "osascript", "Rscript", "julia", "java", "pwsh", "powershell", "vim", "vi",
+    "nvim", "ex", "ed", "emacs", "gdb", "lldb", "sqlite3", "mysql", "psql", "eval", "source", ".", "trap", "alias",
+})  # fmt: skip
+RUNNERS = frozenset({
+    "npx", "pnpx", "bunx", "uvx", "pipx", "uv", "npm", "pnpm", "yarn", "make", "just", "task", "docker", "podman",
+    "kubectl", "ssh", "parallel", "watch", "script", "su", "runuser", "flock", "chroot", "unshare", "nsenter", "strace",
+    "ltrace", "entr", "at", "batch", "crontab", "systemd-run", "busybox", "toybox", "xvfb-run", "firejail", "bwrap",
+    "setpriv", "sg", "rlwrap", "unbuffer", "poetry", "hatch", "tox", "nox", "cargo", "go", "dotnet", "mvn", "gradle",
+})  # fmt: skip
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
+_SPLIT_STRING = re.compile(r"-[A-Za-z0]*S|--s[a-z-]*=")
+_DEEPEST = 8
+LONGEST_PATTERN = 30  # words of a rule
+
+
+class UnknownOption(ValueError):
+    """A wrapper is used in a way that the table does not know, so what it runs is not known either."""
+
+
+class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
+    """How a wrapper's own arguments look: options alone, options with a value, and how many words come first."""
+
+    flags: frozenset[str] = frozenset()
+    values: frozenset[str] = frozenset()
+    queries: frozenset[str] = frozenset()  # options with which it runs nothing
+    first: int = 0
+    assigns: bool = False  # NAME=value before the command
+    adds: bool = False  # it puts further arguments behind the command
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+WRAPPERS: dict[str, Wrapper] = {
+    "env": Wrapper(flags=_words("- -i --ignore-environment -0 --null"), values=_words("-u --unset"), assigns=True),
+    "nice": Wrapper(values=_words("-n --adjustment")),
+    "ionice": Wrapper(flags=_words("-t --ignore"), values=_words("-c --class -n --classdata")),
+    "nohup": Wrapper(),
+    "timeout": Wrapper(
+        flags=_words("--foreground --preserve-status -v --verbose"),
+        values=_words("-k --kill-after -s --signal"),
+        first=1,
+    ),
+    "stdbuf": Wrapper(values=_words("-i --input -o --output -e --error")),
+    "setsid": Wrapper(flags=_words("-c --ctty -f --fork -w --wait")),
+    "xargs": Wrapper(
+        flags=_words("-0 --null -r --no-run-if-empty -t --verbose -x --exit"),
+        values=_words("-n --max-args -P --max-procs -I -d --delimiter -L -s --max-chars -E -a --arg-file"),
+        adds=True,
+    ),
+    "command": Wrapper(flags=_words("-p"), queries=_words("-v -V")),
+    "builtin": Wrapper(),
+    "exec": Wrapper(flags=_words("-c -l"), values=_words("-a")),
+    "sudo": Wrapper(
+        flags=_words("-E -n --non-interactive -H --set-home -k --reset-timestamp -b --background -S --stdin"),
+        values=_words("-u --user -g --group"),
+        queries=_words("-l --list -v --validate -K --remove-timestamp -V --version"),
+        assigns=True,
+    ),
+    "doas": Wrapper(flags=_words("-n"), values=_words("-u")),
+    "time": Wrapper(flags=_words("-p")),
+}
+# The programs for which a yes may be remembered by their first words, and how many words name what they do.
+_SUBCOMMANDS = {
+    "git": 1, "npm": 1, "pnpm": 1, "yarn": 1, "cargo": 1, "go": 1, "pip": 1, "pip3": 1, "uv": 1, "poetry": 1, "gh": 2,
+    "docker": 1, "podman": 1, "kubectl": 1, "systemctl": 1, "brew": 1, "apt": 1, "apt-get": 1, "terraform": 1, "aws": 2,
+    "gcloud": 2, "az": 2, "helm": 1, "dotnet": 1, "conda": 1, "svn": 1, "hg": 1,
+    "ls": 0, "cat": 0, "head": 0, "tail": 0, "wc": 0, "grep": 0, "rg": 0, "cut": 0, "tr": 0, "diff": 0, "stat": 0,
+    "du": 0, "df": 0, "mkdir": 0, "touch": 0, "pytest": 0, "ruff": 0, "mypy": 0, "pyright": 0, "black": 0, "isort": 0,
+}  # fmt: skip
+_GROUPS = _words(
+    "container compose image network volume tool workspace remote stash reflog worktree bisect notes cache"
+)
+_RUNS_SCRIPTS = _words(
+    "run run-script exec x dlx start eval debug shell config alias submodule filter-branch bisect foreach rebase"
+)
+_RUNS_SUFFIX = _words(
+    "strace ltrace unshare taskset prlimit setarch linux32 linux64 chrt choom setpriv nsenter start-stop-daemon jobs "
+    "chroot runcon pkexec gosu su-exec dbus-run-session"
+)
+_TAKES_SCRIPT = _words("su script watch ssh parallel runuser entr trap flock")
+_EXECUTES = _words("-exec -execdir -ok -okdir")
+
+
+class Inner(msgspec.Struct, frozen=True, kw_only=True):
+    """A command inside another: its arguments, where they begin, and what was set for it."""
+
+    argv: Argv
+    start: int
+    assignments: Argv = ()
+    adds: bool = False
+
+
+def name_of(argv: Argv) -> str:
+    """Return the program's name without its folder."""
+    return argv[0].rpartition("/")[2] if argv else ""
+
+
+def inner(argv: Argv) -> list[Inner]:
+    """Return the commands that this one runs; none if it is no wrapper, or runs nothing.
+
+    Raises:
+        UnknownOption: it is a wrapper, and the table does not know how it is used.
+    """
+    name = name_of(argv)
+    if name == "find":
+        return _found(argv)
+    wrapper = WRAPPERS.get(name)
+    return [] if wrapper is None else _wrapped(argv, wrapper)
+
+
+def _wrapped(argv: Argv, wrapper: Wrapper) -> list[Inner]:
+    at = 1
+    while at < len(argv) and argv[at].startswith("-") and (argv[at] != "-" or "-" in wrapper.flags):
+        word = argv[at]
+        if word in wrapper.queries:
+            return []
+        at += 1
+        if word == "--":
+            break
+        if word in wrapper.values:
+            at += 1
+        elif word not in wrapper.flags and not _has_value(word, wrapper):
+            raise UnknownOption(f"{argv[0]} has the option {word!r}, which hides what it runs")
+    begin = at
+    while wrapper.assigns and at < len(argv) and _ASSIGNMENT.fullmatch(argv[at]):
+        at += 1
+    assignments = argv[begin:at]
+    at += wrapper.first
+    if at >= len(argv):
+        return []
+    return [Inner(argv=argv[at:], start=at, assignments=assignments, adds=wrapper.adds)]
+
+
+def _has_value(word: str, wrapper: Wrapper) -> bool:
+    """Whether the word is an option with its value attached: `--signal=KILL`, `-n5`."""
+    option, equals, _ = word.partition("=")
+    if word.startswith("--"):
+        return bool(equals) and option in wrapper.values
+    return word[:2] in wrapper.values
+
+
+def _found(argv: Argv) -> list[Inner]:
+    """Return what `find` runs on what it finds."""
+    commands: list[Inner] = []
+    at = 1
+    while at < len(argv):
+        if argv[at] in _EXECUTES:
+            end = _end_of_exec(argv, at + 1)
+            command = argv[at + 1 : end]
+            commands.append(Inner(argv=command, start=at + 1, adds=any("{}" in word for word in command)))
+            at = end
+        at += 1
+    return commands
+
+
+def _end_of_exec(argv: Argv, start: int) -> int:
+    for at in range(start, len(argv)):
+        if argv[at] == ";" or (argv[at] == "+" and argv[at - 1] == "{}"):
+            if at == start:
+                break
+            return at
+    raise UnknownOption(f"{argv[0]} does not say where the command ends that it runs")
+
+
+def script_of(argv: Argv) -> str | None:
+    """Return the script that a shell is given as text, if that is all it is given: `bash -c TEXT`, `eval TEXT`."""
+    name, rest = name_of(argv), argv[1:]
+    if name == "eval" and rest:
+        return " ".join(rest)
+    return rest[-1] if name in {"bash", "sh", "dash"} and rest[:-1] == ("-c",) else None
+
+
+def hides_script(argv: Argv) -> bool:
+    """Whether a shell is given a script in a way that nobody here can read."""
+    options = [word for word in argv[1:] if word.startswith(("-", "+"))]
+    return name_of(argv) in SHELLS and script_of(argv) is None and any("c" in word for word in options)
+
+
+def reads_input(argv: Argv) -> bool:
+    """Whether a shell takes its script from what it is fed, or from what a substitution gives."""
+    name, rest = name_of(argv), argv[1:]
+    if name in {"source", ".", "eval"}:
+        return True
+    dynamic = any("$" in word or "`" in word for word in rest)
+    return is_shell(argv) and (dynamic or all(word.startswith("-") or "/dev/" in word for word in rest))
+
+
+def is_shell(argv: Argv) -> bool:
+    """Whether this is a shell, or may be one: its name is worked out and it is given `-c`."""
+    name = name_of(argv)
+    return name in SHELLS or (bool(re.search(r"[$`*?\[]", argv[0])) and "-c" in argv)
+
+
+def scripts_in(argv: Argv) -> list[str]:
+    """Return every argument that may be a script for a shell, for those who look for what is blocked."""
+    name, rest = name_of(argv), argv[1:]
+    if name == "eval":
+        return [" ".join(rest)]
+    if is_shell(argv):
+        given = any(word.startswith("-") and "c" in word for word in rest)  # else the first word is a file
+        return [word for word in rest if not word.startswith("-") or " " in word] if given else []
+    if name == "env":
+        return [
+            _SPLIT_STRING.sub("", " ".join((word, *rest[at + 1 :]))).replace("\\_", " ")
+            for at, word in enumerate(rest)
+            if _SPLIT_STRING.match(word)
+        ]
+    if name in {"test", "[", "[[", "printf"}:
+        return [word for word in rest if re.search(r"\[.*[$`\ue000\ue001]", word, re.DOTALL)]  # the index of a variable
+    if name in BUILTINS:
+        return [word for word in rest if "(" in word or " " in word]
+    if name not in _TAKES_SCRIPT:
+        return []
+    starts = [at for at, word in enumerate(argv) if at and not word.startswith("-")][:2]
+    return [word for word in rest if " " in word] + [" ".join(argv[at:]) for at in starts]
+
+
+def runs_others(argv: Argv) -> bool:
+    """Whether the program runs what it is given: a wrapper, a shell, an interpreter."""
+    name = name_of(argv)
+    return any(name in known for known in (WRAPPERS, SHELLS, INTERPRETERS, RUNNERS))
+
+
+def unwrapped(argv: Argv) -> list[Argv]:
+    """Return this command and every command that it may run, generously: for those who look for what is blocked."""
+    found: list[Argv] = []
+    waiting = [argv]
+    while waiting:
+        each = waiting.pop()
+        if not each:
+            continue
+        found.append(each)
+        if name_of(each) in {"busybox", "toybox"}:
+            waiting.append(each[1:])
+        inside = None if name_of(each) in _RUNS_SUFFIX else _known_inner(each)
+        if inside is None or (inside and len(found) > _DEEPEST):
+            return [*found, *_any_suffix(each)]
+        waiting += inside
+    return found
+
+
+def _known_inner(argv: Argv) -> list[Argv] | None:
+    try:
+        return [command.argv for command in inner(argv)]
+    except UnknownOption:
+        return None
+
+
+def _any_suffix(argv: Argv) -> list[Argv]:
+    """Return what begins anywhere in these words; a rule is never longer than what is kept of each."""
+    return [argv[at : at + LONGEST_PATTERN] for at in range(1, len(argv))]
+
+
+def rememberable(argv: Argv) -> Argv | None:
+    """Return the program and its sub-command, if a yes to all that begins so is not a yes to nearly anything."""
+    count = _SUBCOMMANDS.get(argv[0])
+    if count is None:
+        return None
+    if argv[1:2] and argv[1] in _GROUPS:
+        count += 1
+    words = argv[1 : 1 + count]
+    if len(words) < count or any(not re.fullmatch(r"[a-z][a-z0-9:_-]*", word) for word in words):
+        return None
+    return None if any(word in _RUNS_SCRIPTS for word in words) else (argv[0], *words)
+
+
+def warning(pattern: Sequence[str]) -> str | None:
+    """Return why letting this prefix run lets nearly anything run, if it does."""
+    name = name_of(tuple(pattern))
+    if name == "git" and len(pattern) == 1:
+        return "bare `git` can run any program through its options and aliases; name the sub-command"
+    if name in SHELLS or name in INTERPRETERS:
+        return f"{name!r} runs whatever code it is given; name the script that may run"
+    if len(pattern) == 1 and name in RUNNERS:
+        return f"{name!r} runs other programs; name what it may run"
+    if len(pattern) == 1 and name in WRAPPERS:
+        return f"{name!r} runs other programs; those are judged too, but its own options are not all known"
+    return None

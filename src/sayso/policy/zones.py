@@ -1,0 +1,304 @@
+"""The judge for file paths: folders ("zones") and what may be done in each.
+
+A path is judged by where it really leads: links and `..` are resolved first, by a function that is passed in. The
+strictest of all zones that hold that place decides. What no zone holds, what leads out of its zone and what cannot be
+resolved is blocked; so is every change to a file that would run code, steer an agent or loosen these rules.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Literal, Protocol, cast, get_args
+
+import msgspec
+
+from sayso.errors import PathEscape
+from sayso.model import Approval, Rule, Verdict
+from sayso.policy.words import STRICTNESS, reject, suggest
+
+Operation = Literal["read", "write", "delete", "list"]
+
+_CHANGES = {"write": "written", "delete": "deleted"}
+_MOST_BYTES = 4000
+_SHORT = 100
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ud800-\udfff]")
+_ZONES = Rule(source="sayso", key="zones")
+_PROTECTED = Rule(source="sayso", key="protected")
+_BESIDE_A_STORE = ("", "-wal", "-shm", "-journal", "-bells")
+
+# What a shell, git, an editor, an interpreter or an agent obeys by itself, without being told to, and what holds the
+# keys for it; each stands for itself and everything below. A file that somebody has to run (a Makefile, a workflow of
+# the CI) is not among them: editing those is work. All in lower case, because case is not told apart here.
+_NAMES = frozenset((
+    # sayso
+    "sayso.yaml", "sayso.yml", "sayso.test.yaml", "sayso.test.yml", ".sayso",
+    # git, and hooks that live in the tree; `git~1` is the short name of `.git` on FAT and NTFS
+    ".git", "git~1", ".gitconfig", ".config/git", ".gitmodules", ".gitattributes", ".git-credentials", ".githooks",
+    ".husky", ".pre-commit-config.yaml", ".pre-commit-config.yml", "lefthook.yml", ".lefthook.yml", ".overcommit.yml",
+    ".hg", ".hgrc",
+    # shells, sessions and terminals
+    ".bash_completion", ".lessfilter", ".lesskey", ".ghci", ".jj", "mise.toml", ".mise.toml", ".rules", "agent.md",
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
+    ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".inputrc",
+    "config.fish", ".config/fish", ".envrc", ".direnvrc", ".pam_environment", ".xprofile", ".xinitrc", ".xsession",
+    ".xsessionrc", ".tmux.conf", ".screenrc", ".config/autostart", ".config/environment.d", ".config/systemd",
+    "library/launchagents",
+    # keys, and settings that name a program to fetch keys with
+    ".ssh", ".gnupg", ".netrc", "_netrc", ".aws/config", ".aws/credentials", ".docker/config.json", ".kube/config",
+    # package managers, interpreters and debuggers
+    ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pypirc", ".pip", ".config/pip", ".cargo",
+    "sitecustomize.py", "usercustomize.py", ".pythonrc", ".pythonrc.py", ".pdbrc", ".ipython", ".jupyter", ".rprofile",
+    ".renviron", ".irbrc", ".pryrc", ".psqlrc", ".sqliterc", ".gdbinit", ".lldbinit", ".curlrc", ".wgetrc",
+    # editors
+    ".vscode", ".vscode-server", ".idea", ".fleet", ".zed", ".devcontainer", ".devcontainer.json", ".vim", ".vimrc",
+    ".gvimrc", ".exrc", ".nvimrc", ".nvim.lua", ".config/nvim", ".emacs", ".emacs.d", ".dir-locals.el",
+    # agents and MCP
+    ".mcp.json", "mcp.json", ".agents", "agents.md", "agents.override.md", ".amazonq", ".augment", ".claude",
+    ".claude.json", "claude.md", "claude.local.md", "claude_desktop_config.json", ".cline", ".clinerules", ".codeium",
+    ".codex", ".continue", ".continuerc.json", ".copilot", "copilot-instructions.md", ".crush", "crush.json",
+    ".crush.json", ".cursor", ".cursorrules", ".gemini", "gemini.md", ".github/agents", ".github/chatmodes",
+    ".github/hooks", ".github/instructions", ".github/prompts", ".goose", ".goosehints", ".junie", ".kiro",
+    ".opencode", "opencode.json", "opencode.jsonc", ".qwen", "qwen.md", ".roo", ".roomodes", ".roorules", ".trae",
+    ".windsurf", ".windsurfrules",
+))  # fmt: skip
+_HEADS = (".aider",)
+_HOLDS_RULES = "/pyproject.toml"  # a `[tool.sayso]` in it is a policy; but editing the file is also ordinary work
+_TAILS = (".code-workspace",)
+
+
+class Resolve(Protocol):
+    """Tells where a path really leads; raises `PathEscape` if that is not beneath, and OSError if nobody can say."""
+
+    def __call__(self, path: str, *, beneath: str | None = None) -> str:
+        """Return the absolute real path of `path`, which is relative to `beneath` if that is given."""
+        ...
+
+
+class Zone(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder, what can be done in it at all (`mode`), and what has to be asked about."""
+
+    name: str
+    root: str
+    mode: Literal["ro", "rw"] = "rw"
+    read: Approval = "none"
+    write: Approval = "required"
+    delete: Approval = "required"
+    rule: Rule
+
+    def __post_init__(self) -> None:
+        """Refuse what no path could match and words that nothing would act on."""
+        if not self.name or "/" in self.name or self.name in {".", ".."} or _FORBIDDEN.search(self.name):
+            reject(f"{self.rule} has the name {self.name!r}; use a name that can stand between two slashes")
+        if not _may_be_real(self.root):
+            reject(f"{self.rule} has the root {self.root!r}; use an absolute path without links, '.' and '..'")
+        if self.mode not in {"ro", "rw"}:
+            reject(f"{self.rule} has the mode {self.mode!r}; use 'ro' or 'rw'")
+        for word in (self.read, self.write, self.delete):
+            if word not in STRICTNESS:
+                reject(f"{self.rule} has the approval {word!r}; use one of {get_args(Approval)}")
+
+
+class Zones:
+    """Decides for every path whether an operation on it runs, is asked about or is blocked; immutable once built."""
+
+    def __init__(self, zones: Iterable[Zone], *, resolve: Resolve, protected: Iterable[str] = ()) -> None:
+        """Take the zones, the way to resolve a path, and the real paths of sayso's own files."""
+        self.zones = tuple(zones)
+        self._named = {zone.name: zone for zone in self.zones}
+        if len(self._named) < len(self.zones):
+            names = [zone.name for zone in self.zones]
+            reject(f"two zones are called {next(each for each in names if names.count(each) > 1)!r}; rename one")
+        own = list(protected)
+        for path in own:
+            if not _may_be_real(path):
+                reject(f"{path!r} is to be protected; use an absolute path without links, '.' and '..'")
+        self._resolve = resolve
+        self._protected = tuple(own)
+        self._own = tuple(_fold(path + end) for path in own for end in _BESIDE_A_STORE)
+
+    def protecting(self, paths: Iterable[str]) -> Zones:
+        """Return the same zones with further files of sayso's own."""
+        return Zones(self.zones, resolve=self._resolve, protected=[*self._protected, *paths])
+
+    def judge(self, path: object, operation: Operation) -> Verdict:
+        """Return the verdict about a virtual path: `/`, the name of a zone, and the way inside it."""
+        return _misspelt(path, operation) or self._judge_virtual(cast("str", path), operation)
+
+    def judge_real(self, path: str, operation: Operation) -> Verdict:
+        """Return the verdict about an absolute path of this machine."""
+        return _misspelt(path, operation) or self._judge(path, operation, path, None)
+
+    def folder(self, path: str) -> tuple[str, str] | None:
+        """Return the folder that a file really lies in, as it is called and where it is.
+
+        None for the root of a zone, and for a name that is a link to somewhere else.
+        """
+        shown, _, last = path.rpartition("/")
+        name, _, inner = shown[1:].partition("/")
+        if name not in self._named or not inner or last in {"", ".", ".."}:
+            return None
+        root = self._named[name].root
+        try:
+            real, target = self._resolve(inner, beneath=root), self._resolve(f"{inner}/{last}", beneath=root)
+        except OSError:
+            return None
+        direct = target == _join(real, last)
+        return (shown, real) if direct and all(zone.root != real for zone in self.zones) else None
+
+    def _judge_virtual(self, path: str, operation: Operation) -> Verdict:
+        name, _, inner = path[1:].partition("/")
+        zone = self._named.get(name)
+        if zone is None:
+            return _blocked(f"{_shown(path)} is in no zone{suggest(name, self._named)}", _ZONES)
+        return self._judge(path, operation, inner or ".", zone)
+
+    def _judge(self, path: str, operation: Operation, inner: str, named: Zone | None) -> Verdict:
+        rule = _ZONES if named is None else named.rule
+        try:
+            places = self._places(operation, inner, None if named is None else named.root)
+        except PathEscape:
+            where = "its zone" if named is None else f"the zone {named.name!r}"
+            return _blocked(f"{_shown(path)} leads out of {where}", rule)
+        except OSError as error:
+            return _blocked(f"nobody can say where {_shown(path)} leads: {error.strerror or error}", rule)
+        guarded = self._guarded(path, operation, places)
+        return guarded or self._strictest(path, operation, places, named)
+
+    def _places(self, operation: Operation, inner: str, root: str | None) -> tuple[str, ...]:
+        """Return where the operation takes effect.
+
+        That is the real target; for a change also the place of the name itself, because a tool that removes or
+        replaces a link does so in the folder where the link stands, which may be in another zone than its target.
+        """
+        target = self._resolve(inner, beneath=root)
+        places = (target,)
+        folder, _, name = inner.rpartition("/")
+        plain = target == (inner if root is None else _join(root, inner))
+        if operation in _CHANGES and not plain and name not in {"", ".", ".."}:
+            places = (target, _join(self._resolve(folder or ("/" if root is None else "."), beneath=root), name))
+        if root is not None and not all(_within(place, root) for place in places):
+            raise PathEscape
+        return places
+
+    def _guarded(self, path: str, operation: Operation, places: tuple[str, ...]) -> Verdict | None:
+        """Return the block that stands whatever the zones say, if there is one."""
+        folded = [_fold(place) for place in places]
+        changes = operation in _CHANGES
+        for own in self._own:
+            if any(_within(place, own) or (changes and _within(own, place)) for place in folded):
+                return _blocked(f"{_shown(path)} is or holds one of sayso's own files", _PROTECTED)
+        return self._guarded_change(path, operation, places) if changes else None
+
+    def _guarded_change(self, path: str, operation: Operation, places: tuple[str, ...]) -> Verdict | None:
+        for zone in self.zones:
+            if any(_within(zone.root, place) for place in places):
+                reason = f"{_shown(path)} is or holds the root of the zone {zone.name!r}, which is never"
+                return _blocked(f"{reason} {_CHANGES[operation]}", zone.rule)
+        # A zone may lie inside a protected folder (the owner says so); what counts is the way from its root.
+        below = [place[len(zone.root) :] for place in places for zone in self.zones if _within(place, zone.root)]
+        for each in (*below, "" if path in places else path):
+            name = _protected_name(each)
+            if name is not None:
+                reason = f"{_shown(path)} has the protected name {_shown(name)}, which is never"
+                return _blocked(f"{reason} {_CHANGES[operation]}", _PROTECTED)
+        return None
+
+    def _strictest(self, path: str, operation: Operation, places: tuple[str, ...], named: Zone | None) -> Verdict:
+        holding = [] if named is None else [named]  # first, because the first of equals is the one to be told
+        for place in places:
+            zones = [zone for zone in self.zones if _within(place, zone.root)]
+            if not zones:
+                return _blocked(f"{_shown(path)} is in no zone", _ZONES)
+            holding += zones
+        strictest = max(holding, key=lambda zone: STRICTNESS[_approval(zone, operation)])
+        verdict = _verdict(strictest, path, operation)
+        if (
+            verdict.approval == "none"
+            and operation in _CHANGES
+            and any(_fold(each).endswith(_HOLDS_RULES) for each in places)
+        ):
+            reason = f"{_shown(path)} can hold rules of sayso, so it is not changed unasked"
+            return Verdict(approval="required", reason=reason, rule=_PROTECTED)
+        return verdict
+
+
+def _misspelt(path: object, operation: str) -> Verdict | None:
+    problem = _problem(path, operation)
+    return None if problem is None else _blocked(problem, _ZONES)
+
+
+def _problem(path: object, operation: str) -> str | None:
+    if operation not in get_args(Operation):
+        return f"{operation!r} is no operation on files; use one of {get_args(Operation)}"
+    if type(path) is not str:
+        return f"a path has to be a text, not a {type(path).__name__}"
+    if not path.startswith("/"):
+        return f"{_shown(path)} is not absolute; use '/', the name of a zone, and the way inside it"
+    if len(path.encode(errors="surrogatepass")) > _MOST_BYTES:
+        return f"{_shown(path)} is longer than {_MOST_BYTES} bytes"
+    if _FORBIDDEN.search(path):
+        return f"{_shown(path)} has a control character, a backslash or half a character in it"
+    if "//" in path:
+        return f"{_shown(path)} has an empty name in it; use single slashes"
+    if path.endswith("/") and operation in _CHANGES:
+        return f"{_shown(path)} ends with a slash, so it names a folder and no file"
+    return None
+
+
+def _approval(zone: Zone, operation: Operation) -> Approval:
+    if operation not in _CHANGES:
+        return zone.read
+    if zone.mode == "ro":
+        return "blocked"
+    return zone.write if operation == "write" else zone.delete
+
+
+def _verdict(zone: Zone, path: str, operation: Operation) -> Verdict:
+    approval = _approval(zone, operation)
+    if operation in _CHANGES and zone.mode == "ro":
+        reason = f"the zone {zone.name!r} is read-only, so {_shown(path)} is not {_CHANGES[operation]}"
+    else:
+        reason = f"the zone {zone.name!r} says {approval!r} for every {operation}, and {_shown(path)} is in it"
+    return Verdict(approval=approval, reason=reason, rule=zone.rule)
+
+
+def _blocked(reason: str, rule: Rule) -> Verdict:
+    return Verdict(approval="blocked", reason=reason, rule=rule)
+
+
+def _shown(path: str) -> str:
+    """Return the path for a sentence: `repr` shows odd characters as codes, and the middle of a long one is cut."""
+    shown = repr(path)
+    return shown if len(shown) <= _SHORT else f"{shown[: _SHORT // 2]}…{shown[-_SHORT // 2 :]}"
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def _may_be_real(path: str) -> bool:
+    return path == "/" or (path.startswith("/") and {"", ".", ".."}.isdisjoint(path[1:].split("/")))
+
+
+def _within(path: str, root: str) -> bool:
+    return path == root or path.startswith(root if root == "/" else root + "/")
+
+
+def _fold(path: str) -> str:
+    """Return what a file system might take for the same path: some ignore case, some also invisible characters."""
+    if not path.isascii():
+        path = "".join(each for each in path if unicodedata.category(each) != "Cf")
+    return path.casefold()
+
+
+def _protected_name(path: str) -> str | None:
+    names = [name.rstrip(" .") for name in _fold(path).split("/")]  # FAT drops dots and blanks at the end
+    for folder, name in pairwise(("", *names)):
+        if name in _NAMES or name.startswith(_HEADS) or name.endswith(_TAILS):
+            return name
+        if f"{folder}/{name}" in _NAMES:
+            return f"{folder}/{name}"
+    return None

@@ -1,0 +1,183 @@
+"""Where a path really leads: walked folder by folder, as the kernel does it, whatever the length of the path.
+
+`os.path.realpath` gives up without a word past PATH_MAX and returns a link that leads out as if it stayed inside. Here
+each folder is opened from a handle on the one before, so that no path is too long, and what cannot be resolved is an
+error.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Never
+
+from sayso.errors import PathEscape
+
+_FOLDER: int = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOST_LINKS = 40  # as many as the kernel follows
+_JUMPING = {0x9FA0, 0x73636673, 0x5A3C69F0}  # the types of procfs, securityfs and apparmorfs
+
+
+def resolve(path: str, *, beneath: str | None = None) -> str:
+    """Return the absolute real path, of which the end need not exist yet.
+
+    With `beneath`, which has to be a real path itself, `path` is relative to it and must not lead out at any point: a
+    `..` above it or an absolute link raises `PathEscape`. What cannot be resolved raises OSError.
+    """
+    _check(path)
+    if beneath is None:
+        if not path.startswith("/"):
+            raise OSError(errno.EINVAL, "the path is not absolute")
+    elif path.startswith("/"):
+        _escape()
+    walk = _Walk(beneath)
+    try:
+        return walk.follow(path)
+    finally:
+        walk.close()
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """Return the path from `/`, with links as they are."""
+    return os.path.abspath(os.fspath(path))  # noqa: PTH100 - a text in, a text out
+
+
+class _Walk:
+    """A handle on a folder, and the names that lead to it from `/`."""
+
+    def __init__(self, beneath: str | None) -> None:
+        self._beneath = beneath is not None
+        self._links = 0
+        self._folder = os.open("/", _FOLDER)
+        self._names: list[str] = []
+        try:
+            for name in [] if beneath is None else _names_of_root(beneath):
+                self._open(name)  # refuses a link: since the root was resolved, somebody has put it there
+                self._names.append(name)
+            # Of the top and of every folder entered below it, to know them again on the way up.
+            self._identities = [_identity(os.fstat(self._folder))]
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        os.close(self._folder)
+
+    def follow(self, path: str) -> str:
+        left = _components(path)[::-1]
+        while left:
+            name = left.pop()
+            if name == "..":
+                self._ascend()
+                continue
+            try:
+                facts = os.lstat(name, dir_fd=self._folder)
+            except FileNotFoundError:
+                if ".." in left:
+                    raise
+                return self._path(name, *reversed(left))
+            if stat.S_ISLNK(facts.st_mode):
+                left += self._read_link(name)[::-1]
+            elif stat.S_ISDIR(facts.st_mode):
+                self._descend(name, facts)
+            elif left:
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            else:
+                return self._path(name)
+        return self._path()
+
+    def _path(self, *rest: str) -> str:
+        return "/" + "/".join((*self._names, *(name for name in rest if name != ".")))
+
+    def _open(self, name: str) -> None:
+        folder = os.open(name, _FOLDER, dir_fd=self._folder)
+        os.close(self._folder)
+        self._folder = folder
+
+    def _descend(self, name: str, facts: os.stat_result) -> None:
+        if name != ".":
+            self._open(name)
+            self._names.append(name)
+            self._identities.append(_identity(facts))
+
+    def _ascend(self) -> None:
+        if len(self._identities) == 1:
+            if self._beneath:
+                _escape()
+            return  # the folder above `/` is `/`
+        self._open("..")
+        self._names.pop()
+        self._identities.pop()
+        if self._identities[-1] != _identity(os.fstat(self._folder)):
+            raise OSError(errno.EAGAIN, "a folder on the way was moved meanwhile")
+
+    def _read_link(self, name: str) -> list[str]:
+        self._links += 1
+        if self._links > _MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        if _type_of_file_system(self._folder) in _JUMPING:
+            raise OSError(errno.ELOOP, "a link of the kernel's does not lead where its text says")
+        text = os.readlink(name, dir_fd=self._folder)
+        if text.startswith("/"):
+            if self._beneath:
+                _escape()
+            self._open("/")
+            self._names.clear()
+            del self._identities[1:]
+        return _components(text)
+
+
+def _components(path: str) -> list[str]:
+    names = [name for name in path.split("/") if name]
+    return [*names, "."] if path.endswith("/") and names else names
+
+
+def _identity(facts: os.stat_result) -> tuple[int, int]:
+    return facts.st_dev, facts.st_ino
+
+
+def _names_of_root(path: str) -> list[str]:
+    _check(path)
+    names = _components(path)
+    if not path.startswith("/") or "." in names or ".." in names:
+        raise OSError(errno.EINVAL, "the folder to stay beneath is not a real path")
+    return names
+
+
+def _check(path: str) -> None:
+    """Refuse what no file can be called; the functions of `os` would raise other things than OSError."""
+    if not path:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    if "\0" in path:
+        raise OSError(errno.EINVAL, "the path has a NUL character in it")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise OSError(errno.EILSEQ, os.strerror(errno.EILSEQ)) from None
+
+
+def _type_of_file_system(folder: int) -> int:
+    return _reader_of_types()(folder) if sys.platform == "linux" else 0
+
+
+@cache
+def _reader_of_types() -> Callable[[int], int]:
+    import ctypes  # noqa: PLC0415 - slow to load, and most paths have no link in them
+
+    fstatfs = ctypes.CDLL(None, use_errno=True).fstatfs
+
+    def read(folder: int) -> int:
+        facts = (ctypes.c_uint * 64)()  # more than a `struct statfs`, which begins with the type
+        if fstatfs(folder, facts) != 0:
+            raise OSError(ctypes.get_errno(), "the type of the file system cannot be read")
+        return facts[0]
+
+    return read
+
+
+def _escape() -> Never:
+    raise PathEscape(errno.EXDEV, "the path leads out of the folder that it has to stay in")

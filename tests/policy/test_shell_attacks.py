@@ -1,0 +1,183 @@
+"""Lines with which an attacker once got through: each ran, or hid, something that its owner had not allowed."""
+
+from pathlib import Path
+
+import pytest
+
+from sayso import Policy, ToolCall
+
+ALLOWED_PROGRAMS = (
+    "git status",
+    "git log",
+    "git diff",
+    "git show",
+    "git branch",
+    "git grep",
+    "git ls-remote",
+    "git tag",
+    "ls",
+    "cat",
+    "grep",
+    "rg",
+    "find",
+    "sort",
+    "sed",
+    "head",
+    "tail",
+    "wc",
+    "cut",
+    "uniq",
+    "tr",
+    "date",
+    "diff",
+    "file",
+    "stat",
+    "tree",
+    "jq",
+    "tar",
+    "man",
+    "env",
+    "nice",
+    "timeout",
+    "xargs",
+    "nohup",
+    "awk",
+    "tee",
+    "pytest",
+    "npm test",
+    "make test",
+    "less",
+    "bat",
+    "fd",
+    "shuf",
+    "xxd",
+    "printf",
+    "test",
+    "hostname",
+    "echo",
+    "cd",
+    "yq",
+    "stdbuf",
+    "setsid",
+    "command",
+    "bash -c",
+    "bash",
+    "nice -n 10 timeout",
+    "sudo nice",
+)
+RAN_UNASKED = (
+    "echo 'touch pwn /Q' | sed 's/[/]Q/;s,/e;#,x,'",
+    "sed -n '/[/p;s,/]/w pwn,x,' a",
+    "test -v 'a[$(touch pwn)]'",
+    "printf -v 'a[$(touch pwn)]' x",
+    "printf -v PATH %s /tmp/evil && ls",
+    "git grep -e foo -e -- -O./evil",
+    "git ls-remote --sort -- --upload-pack=./evil .",
+    "git log --decorate-refs -- --output=pwn",
+    "sort --random-source -- -o pwn a",
+    "git branch --format -- -D foo",
+    "git tag --format -- -d v1",
+    "tar -tf -- --checkpoint=1 '--checkpoint-action=exec=touch pwn'",
+    "nice -n 10 timeout 5 touch pwn",
+    "sudo nice rm -rf x",
+    "find a b -exec uniq {} +",
+    "find sub/HEAD -execdir git status \\;",
+    "cd sub && git status",
+    "xxd a pwn",
+    "less --lesskey-src=lk a",
+    "less '+!touch pwn' a",
+    "npm test -script-shell=./evil",
+    "npm test ---script-shell=x",
+    "yq -y --in-place '.k=2' y.yml",
+    "hostname newname",
+    "date --rfc-3339 seconds 9999",
+    "sort --temporary-directory=x a",
+    "bash -c 'touch pwn' x",
+    "bash -c -x 'touch pwn'",
+    "bash -ec 'touch pwn'",
+    "find a -exec awk {} f \\;",
+)
+RAN_ALTHOUGH_BLOCKED = (
+    "echo $x \\\\\nrm foo",
+    "echo $x # note \\\nrm foo",
+    "echo a\r#; rm foo",
+    "echo a\u3000#; rm foo",
+    "echo ${a/ #/}; rm foo",
+    "eval eval eval eval eval rm foo",
+    "echo rm -rf foo | sh",
+    "printf '%s %s' rm foo | sh",
+    "eval $(echo rm foo)",
+    'bash -c "$(echo rm foo)"',
+    "source <(echo 'rm foo')",
+    ". /dev/stdin <<< 'rm foo'",
+    "<<<x rm foo",
+    "xargs<<<foo rm",
+    "{fd}>/dev/null rm foo",
+    '"$@" rm foo',
+    '"${a[@]}" rm foo',
+    "env -Srm foo",
+    "env -vSrm foo",
+    "env --split-string=rm foo",
+    "env -S'rm\\_foo'",
+    "r$(:)m foo",
+    "r``m foo",
+    "{r,x}m foo",
+    "${x:-rm} foo",
+    "/bin/r[^x] foo",
+    "/bin/r[[:alpha:]] foo",
+    "/bin/b?sh -c 'rm foo'",
+    "$BASH -c 'rm foo'",
+    "strace rm x",
+    "unshare rm",
+    "taskset 1 rm x",
+    "jobs -x rm x",
+    "x=rm; $x foo",
+    'set -- rm foo; "$@"',
+    "for x in rm; do $x foo; done",
+    "$(echo rm) foo",
+    "hash -p /bin/rm ls; ls foo",
+    "[[ 'a[$(rm foo)]' -eq 0 ]]",
+    "test -v 'a[$(rm foo)]'",
+    "cat <<EOF\nit's\nEOF\nrm x",
+    "bash <<EOF\nrm x\nEOF",
+    "cat <<EOF | sh\nrm x\nEOF",
+    "cat <<EOF\n$(rm x)\nEOF",
+)
+BLOCKED_FOR_NOTHING = (
+    "git commit -m \"$(cat <<'EOF'\ncurl support is gone\nrm old\nEOF\n)\"",
+    'echo "Built $(date); rm the old one"',
+    "bash deploy.sh rm",
+    "sudo -E grep rm f",
+    "ssh host docker rm x",
+    "xargs -a list grep curl",
+    "case $x in rm) ;; esac",
+    "cat > f <<'EOF'\nrm x\nEOF",
+    "git log --grep 'rm x'",
+    "for f in a b; do echo rm; done",
+)
+
+
+def policy(folder: Path, approval: str, patterns: tuple[str, ...]) -> Policy:
+    rules = [{"pattern": each, "approval": approval} for each in patterns]
+    return Policy.from_dict({"default": "required", "shell": {"default": "required", "rules": rules}}, base=folder)
+
+
+def judged(rules: Policy, line: str) -> str:
+    return rules.judge(ToolCall(tool="shell", args={"command": line})).approval
+
+
+@pytest.mark.proves("H13")
+@pytest.mark.parametrize("line", RAN_UNASKED, ids=ascii)
+def test_what_ran_unasked_is_asked_about(line: str, tmp_path: Path) -> None:
+    assert judged(policy(tmp_path, "none", ALLOWED_PROGRAMS), line) != "none"
+
+
+@pytest.mark.proves("H13")
+@pytest.mark.parametrize("line", RAN_ALTHOUGH_BLOCKED, ids=ascii)
+def test_what_ran_although_it_is_blocked_is_found(line: str, tmp_path: Path) -> None:
+    assert judged(policy(tmp_path, "blocked", ("rm", "curl", "git push --force")), line) == "blocked"
+
+
+@pytest.mark.parametrize("line", BLOCKED_FOR_NOTHING, ids=ascii)
+def test_what_only_mentions_a_blocked_command_is_not_blocked(line: str, tmp_path: Path) -> None:
+    assert judged(policy(tmp_path, "blocked", ("rm", "curl", "git push --force")), line) != "blocked"
