@@ -96,6 +96,19 @@ RAN_UNASKED = (
     "bash -c -x 'touch pwn'",
     "bash -ec 'touch pwn'",
     "find a -exec awk {} f \\;",
+    "ls &>/dev/null touch pwn",
+    "sh -c 'ls &>/dev/null touch pwn'",
+    "tar cIf 'touch pwn' -t a",
+    "tar cf -t a",
+    "tar xf --list",
+    "find -D -exec ls . -exec touch pwn \\;",
+    "sed -n '/[^]/p;s,/]/w pwn,x,' a",
+    "command cd sub && git status",
+    "less -p 'x\n!touch pwn1\n' a",
+    "echo x | less --Log-file=pwn",
+    "git branch pwn",
+    "make test deploy",
+    "echo x | tee -",
 )
 RAN_ALTHOUGH_BLOCKED = (
     "echo $x \\\\\nrm foo",
@@ -142,6 +155,10 @@ RAN_ALTHOUGH_BLOCKED = (
     "bash <<EOF\nrm x\nEOF",
     "cat <<EOF | sh\nrm x\nEOF",
     "cat <<EOF\n$(rm x)\nEOF",
+    "ls &>/dev/null rm foo",
+    'cmd="rm foo"; eval "$cmd"',
+    'cmd="rm foo"; bash -c "$cmd"',
+    "echo rm foo | xargs env",
 )
 BLOCKED_FOR_NOTHING = (
     "git commit -m \"$(cat <<'EOF'\ncurl support is gone\nrm old\nEOF\n)\"",
@@ -154,6 +171,8 @@ BLOCKED_FOR_NOTHING = (
     "cat > f <<'EOF'\nrm x\nEOF",
     "git log --grep 'rm x'",
     "for f in a b; do echo rm; done",
+    "cat > a.md <<'EOF'\nUse `rm foo` or $(curl x)\nEOF",
+    "git commit -F - <<'EOF'\nuse `rm` less\nEOF",
 )
 
 

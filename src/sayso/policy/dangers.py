@@ -60,15 +60,15 @@ def _by_options(why: str, **table: object) -> Danger:
 
 def _find(args: Argv) -> str | None:
     bad = frozenset({"-delete", "-fprint", "-fprint0", "-fprintf", "-fls", "-execdir", "-okdir"})
-    word = next((each for each in args if each in bad), None)
+    word = next((each for each in args if each in bad or each.startswith("-D")), None)
     return f"{word} writes or deletes files, or runs programs in folders that it finds" if word else None
 
 
 # In sed a `[…]` hides the delimiter, so only those without one are read; anything else is asked about.
-_SED_ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n\[]|\\.|\[[^\]\[\\/\n]+\])*/I?)"
+_SED_ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n\[]|\\.|\[(?!\^?\])[^\]\[\\/\n]+\])*/I?)"
 _SED_COMMAND = (
     rf"\s*(?:{_SED_ADDRESS}(?:,[+~]?{_SED_ADDRESS})?)?\s*!?\s*(?:[pdq=nNDPhHgGxl]|"
-    r"s(?P<d>[/|,#:@!])(?:(?!(?P=d))[^\\\n\[]|\\.|\[(?:(?!(?P=d))[^\]\[\\\n])+\])*(?P=d)"
+    r"s(?P<d>[/|,#:@!])(?:(?!(?P=d))[^\\\n\[]|\\.|\[(?!\^?\])(?:(?!(?P=d))[^\]\[\\\n])+\])*(?P=d)"
     r"(?:(?!(?P=d))[^\\\n]|\\.)*(?P=d)[gpIi0-9]*)?\s*"
 )
 _SED_LINE = re.compile(_SED_COMMAND)
@@ -115,6 +115,8 @@ def _tar(args: Argv) -> str | None:
         return None
     first, lists = args[0], False
     if not first.startswith("-"):
+        if not set(first) <= set("tvfzjJ"):
+            return "tar does more than list an archive"
         lists, args = set(first) <= set("tvfzjJ") and "t" in first, args[1:]
     for word in args:
         if word in {"--list", "--verbose", "--gzip", "--bzip2", "--xz", "--file"} or word.startswith("--file="):
@@ -135,6 +137,9 @@ _GIT_LONG = (
     "output-directory", "textconv", "server-option", "gpg-sign", "edit", "interactive", "delete", "move", "copy",
     "force", "edit-description", "set-upstream-to", "unset-upstream", "exec-path",
 )  # fmt: skip
+_BRANCH_LISTS = frozenset({
+    "--list", "-l", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at", "--sort", "--format",
+})  # fmt: skip
 _GIT_SHORT = {
     "branch": "DdmMcCfu",
     "grep": "O",
@@ -158,6 +163,8 @@ def _git(args: Argv) -> str | None:
     word = _hit(rest, short=_GIT_SHORT.get(args[at], ""), long=_GIT_LONG)
     if word:
         return f"{word} may write, delete or run something"
+    if args[at] == "branch" and _operands(rest) and not _BRANCH_LISTS & {each.partition("=")[0] for each in rest}:
+        return "it makes a branch"
     remote = next((each for each in rest if "::" in each), None)
     return f"{remote} names a helper program" if remote else None
 
@@ -178,7 +185,9 @@ def _awk(args: Argv) -> str | None:
 
 def _date(args: Argv) -> str | None:
     # `-d TEXT` and the like take a word, which is no operand; a clock is set by digits alone.
-    word = _hit(args, short="s", long=("set",)) or next((each for each in _operands(args) if each[:1].isdigit()), None)
+    valued = {at + 1 for at, each in enumerate(args) if each in {"-d", "--date", "-r", "--reference", "-f", "--file"}}
+    plain = tuple(each for at, each in enumerate(args) if at not in valued)
+    word = _hit(args, short="s", long=("set",)) or next((each for each in _operands(plain) if each[:1].isdigit()), None)
     return f"{word} sets the clock" if word else None
 
 
@@ -203,8 +212,9 @@ def _hostname(args: Argv) -> str | None:
 
 
 def _less(args: Argv) -> str | None:
-    word = _hit(args, short="oOkKtT", long=("log-file", "LOG-FILE", "lesskey-file", "lesskey-src", "lesskey-content"))
-    word = word or next((each for each in args if each.startswith("+")), None)
+    lower = tuple(each.lower() if each.startswith("--") else each for each in args)  # less tells no case apart
+    word = _hit(lower, short="oOkKtT", long=("log-file", "lesskey-file", "lesskey-src", "lesskey-content"))
+    word = word or next((each for each in args if each.startswith("+") or "\n" in each), None)
     return f"{word} writes a file or runs a command of less" if word else None
 
 
@@ -229,11 +239,13 @@ def _test(args: Argv) -> str | None:
 
 
 def _tee(args: Argv) -> str | None:
-    written = [word for word in _operands(args) if word not in {"-", "/dev/null"}]
+    written = [word for word in _operands(args) if word != "/dev/null"]
     return f"tee writes to {written[0]}" if written else None
 
 
 def _make(args: Argv) -> str | None:
+    if len(_operands(args)) > 1:
+        return f"make is given more than one target ({_operands(args)[1]})"
     word = next((each for each in args if "=" in each or each.startswith("-")), None)
     return f"{word} changes what make runs" if word and not re.fullmatch(r"-(?:j\d*|[knsB]+)", word) else None
 
@@ -249,7 +261,8 @@ _NPM = (
 
 
 def _pytest(args: Argv) -> str | None:
-    word = _hit(args, short="pco", long=_PYTEST_LONG) or next((each for each in args if each.startswith("@")), None)
+    looked = tuple(each for each in args if each.partition("=")[0] != "--cov")
+    word = _hit(looked, short="pco", long=_PYTEST_LONG) or next((each for each in args if each.startswith("@")), None)
     return f"{word} loads other code or writes files" if word else None
 
 

@@ -167,6 +167,8 @@ class _Lexer:
             operator = self._operator()
             if operator is not None:
                 break
+            if any(each.operator.startswith("&>") for each in redirects):
+                self.refuse("a word behind &>, which other shells read as another command")
             word = self._word()
             expands |= word.expands
             if self._is_descriptor(word):

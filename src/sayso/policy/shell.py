@@ -38,10 +38,13 @@ if TYPE_CHECKING:
 STEERING = (
     "PATH", "LD_*", "DYLD_*", "GIT_*", "*PAGER", "*EDITOR", "BASH_*", "ENV", "IFS", "PS4", "PYTHON*", "NODE_*", "*OPTS",
     "PERL5*", "RUBY*", "*_OPTIONS", "PROMPT_COMMAND", "LESS*", "*_PRELOAD", "*_PATH", "*PROXY", "*proxy", "HOME",
+    "*MAKEFLAGS", "MFLAGS", "*_WRAPPER", "PYTEST_*", "npm_config_*", "NPM_CONFIG_*", "CARGO_*", "VISUAL", "SHELL",
+    "GO*", "JAVA*", "CC", "CXX", "TAR_*", "GREP_*", "RIPGREP_*", "XDG_*", "TMPDIR",
 )  # fmt: skip
 _DEEPEST = 8
 _SHOWN = 60
 _MOST_LEADING = 5
+_LONGEST_LOOK = 100_000
 _NOWHERE = "/dev/null"
 
 
@@ -176,7 +179,7 @@ class Shell:
         except NotProvable as problem:
             return [self._unproven(line, problem)]
         found = [finding for part in parts for finding in self._part(part, depth)]
-        moving = next((part for part in parts[:-1] if name_of(part.argv) == "cd"), None)
+        moving = next((part for part in parts[:-1] if "cd" in map(name_of, unwrapped(part.argv))), None)
         if moving is not None:
             reason = "it changes the folder for what follows, and programs obey files that lie there"
             found.append(Finding(_short(moving.text), "required", reason, self._rule))
@@ -218,10 +221,14 @@ class Shell:
         found = [Finding(shown, strictest.approval, reason, strictest.rule, strictest.expires)]
         if not expands <= strictest.expands:
             found.append(Finding(shown, "required", "its operands are expanded to something else", strictest.rule))
-        risk = danger(argv) or ("its operands may become options" if expands and has_dangers(argv) else None)
+        risk = danger(argv) or self._by_expansion(argv, expands)
         if risk:
             found.append(Finding(shown, "required", risk, strictest.rule))
         return [*found, *self._inside(argv, shown, expands, depth, rules)]
+
+    def _by_expansion(self, argv: Argv, expands: frozenset[str]) -> str | None:
+        risky = expands and (has_dangers(argv) or runs_others(argv))
+        return "its operands may become options, or what it runs" if risky else None
 
     def _inside(
         self, argv: Argv, shown: str, expands: frozenset[str], depth: int, rules: Sequence[Reaching]
@@ -292,6 +299,9 @@ class Shell:
     def _suspected(self, line: str) -> list[Finding]:
         if not self._blocked:
             return []
+        if len(line) > _LONGEST_LOOK:
+            reason = f"it is longer than {_LONGEST_LOOK} characters, too long to look through for what is blocked"
+            return [Finding(_short(line), "blocked", reason, self._rule)]
         try:
             for argv in commands(line):
                 rule = self._blocking(argv)

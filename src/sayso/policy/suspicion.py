@@ -14,7 +14,8 @@ from sayso.policy.wrappers import LONGEST_PATTERN, Argv, reads_input, scripts_in
 
 _DEEPEST = 4
 _MOST_ALTERNATIVES = 4
-_FARTHEST = 10_000
+_FARTHEST = 2000
+_MOST_SUBSTITUTIONS = 300
 _LEAST_BUDGET, _BUDGET = 100_000, 12  # characters that are read of a line, with all readings and scripts in it
 _TOKEN = re.compile(
     r"(?P<ansi>\$'(?:[^'\\]|\\.)*'?)"
@@ -30,8 +31,8 @@ _TOKEN = re.compile(
 )
 _VARIABLE = re.compile(r"\$\{[^}'\"\s]{0,200}\}|\$(?:[A-Za-z_][A-Za-z0-9_]*|[@*#?!0-9$-])")
 _SUBSTITUTION = re.compile(r"(?<!\\)(?:\$\(|`)")
-_QUOTED_SUBSTITUTION = re.compile(r"(?<!\\)(?:\$\([^)\"]{0,1000}|`[^`\"]{0,1000})\"")
-_EMPTY = re.compile(r"\$\(\s*:?\s*\)|`\s*:?\s*`")
+_QUOTED_SUBSTITUTION = re.compile(r"(?<!\\)(?:\$\([^)\"]{0,200}|`[^`\"]{0,200})\"")
+_EMPTY = re.compile(r"\$\([ \t]{0,9}:?[ \t]{0,9}\)|`[ \t]{0,9}:?[ \t]{0,9}`")
 _DEFAULT_WORD = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*:?[-=+]([^}]{0,200})\}")
 _DOCUMENT = re.compile(
     r"(?<!<)<<(?P<tabs>-?)[ \t]*(?P<quote>['\"]?)(?P<end>[A-Za-z_][A-Za-z0-9_]*)(?P=quote)(?![^\s;|&<>)])"
@@ -39,6 +40,7 @@ _DOCUMENT = re.compile(
 _DYNAMIC = re.compile(r"[$`]")  # a command's name that is worked out
 _DYNAMIC_NAME = re.compile(r"(?:^|[;&|\n({])[ \t]*(?:\$\(|`)")
 _RENAMES = frozenset({"alias", "hash", "set"})
+_QUOTED_VALUES = re.compile(r"=(?:'([^']*)'|\"([^\"]*)\")")
 _VALUES = re.compile(r"(?:^|[\s;&|(])[A-Za-z_][A-Za-z0-9_]*=['\"]?([^\s'\";&|]+)")
 _BRACES = re.compile(r"\{([^{}\s]{1,500})\}")
 _MAY_RUN = re.compile(r"[\s$`\ue000\ue001]")  # a word that is a whole script, or has one in it
@@ -72,6 +74,8 @@ def commands(text: str) -> Iterator[Argv]:
 def _readings(text: str) -> Iterator[str]:
     """Yield the line as it stands, and as bash may make it."""
     yield text
+    if "&>" in text:
+        yield text.replace("&>", "& >")  # as shells other than bash read it
     joined = text.replace("\\\n", "")
     yield joined
     if "$" in joined or "`" in joined:
@@ -119,7 +123,8 @@ def _without_documents(script: str) -> tuple[str, list[str]]:
                 body.append(each)
             else:
                 return script, script.split("\n")
-            documents.append("\n".join(body))
+            text = "\n".join(body)
+            documents.append(text.translate(_MASK) if match["quote"] else text)  # quoted, nothing in it runs by itself
     return "\n".join(kept), documents
 
 
@@ -148,7 +153,8 @@ class _Look:
         if fed or any(reads_input(each) for each in inner):
             for argv in argvs:
                 yield from (argv[at : at + LONGEST_PATTERN] for at in range(1, len(argv)))
-            scripts = [*documents, *(word for word in words if _MAY_RUN.search(word))]
+            values = ["".join(each) for each in _QUOTED_VALUES.findall(script)]
+            scripts = [*documents, *values, *(word for word in words if _MAY_RUN.search(word))]
             yield from self._inside(scripts, depth, fed=True)
         elif _DYNAMIC_NAME.search(script) or any(_DYNAMIC.search(each[0]) or each[0] in _RENAMES for each in inner):
             yield from ((word,) for word in [*words, *_VALUES.findall(script)])  # any of it may be the name
@@ -164,7 +170,9 @@ class _Look:
 
 def _substitutions(text: str) -> Iterator[str]:
     """Yield what a quoted word, or a here-document, runs."""
-    for match in _SUBSTITUTION.finditer(text):
+    for number, match in enumerate(_SUBSTITUTION.finditer(text)):
+        if number >= _MOST_SUBSTITUTIONS:
+            raise TooTangled("it holds too many substitutions to look through")
         rest = text[match.end() :]
         end = rest.find("`") if match[0] == "`" else _closing(rest)
         yield rest if end < 0 else rest[:end]

@@ -84,17 +84,19 @@ WRAPPERS: dict[str, Wrapper] = {
 }
 # The programs for which a yes may be remembered by their first words, and how many words name what they do.
 _SUBCOMMANDS = {
-    "git": 1, "npm": 1, "pnpm": 1, "yarn": 1, "cargo": 1, "go": 1, "pip": 1, "pip3": 1, "uv": 1, "poetry": 1, "gh": 2,
+    "git": 1, "npm": 1, "pnpm": 1, "yarn": 1, "cargo": 1, "pip": 1, "pip3": 1, "uv": 1, "poetry": 1, "gh": 2,
     "docker": 1, "podman": 1, "kubectl": 1, "systemctl": 1, "brew": 1, "apt": 1, "apt-get": 1, "terraform": 1, "aws": 2,
-    "gcloud": 2, "az": 2, "helm": 1, "dotnet": 1, "conda": 1, "svn": 1, "hg": 1,
+    "gcloud": 3, "az": 3, "helm": 1, "dotnet": 1, "conda": 1,
     "ls": 0, "cat": 0, "head": 0, "tail": 0, "wc": 0, "grep": 0, "rg": 0, "cut": 0, "tr": 0, "diff": 0, "stat": 0,
-    "du": 0, "df": 0, "mkdir": 0, "touch": 0, "pytest": 0, "ruff": 0, "mypy": 0, "pyright": 0, "black": 0, "isort": 0,
+    "du": 0, "df": 0, "mkdir": 0, "touch": 0, "pytest": 0, "ruff": 0, "pyright": 0, "black": 0, "isort": 0,
 }  # fmt: skip
 _GROUPS = _words(
-    "container compose image network volume tool workspace remote stash reflog worktree bisect notes cache"
+    "container compose image network volume tool workspace remote stash reflog worktree bisect notes "
+    "cache system state pip repo rollout services env owner auth secret release issue pr"
 )
 _RUNS_SCRIPTS = _words(
-    "run run-script exec x dlx start eval debug shell config alias submodule filter-branch bisect foreach rebase"
+    "run run-script exec x dlx start eval debug shell config alias submodule filter-branch bisect foreach rebase "
+    "node explore pkg workspace api"
 )
 _RUNS_SUFFIX = _words(
     "strace ltrace unshare taskset prlimit setarch linux32 linux64 chrt choom setpriv nsenter start-stop-daemon jobs "
@@ -170,6 +172,8 @@ def _found(argv: Argv) -> list[Inner]:
         if argv[at] in _EXECUTES:
             end = _end_of_exec(argv, at + 1)
             command = argv[at + 1 : end]
+            if _EXECUTES & set(command):
+                raise UnknownOption(f"{argv[0]} names one command inside another")
             commands.append(Inner(argv=command, start=at + 1, adds=any("{}" in word for word in command)))
             at = end
         at += 1
@@ -190,7 +194,10 @@ def script_of(argv: Argv) -> str | None:
     name, rest = name_of(argv), argv[1:]
     if name == "eval" and rest:
         return " ".join(rest)
-    return rest[-1] if name in {"bash", "sh", "dash"} and rest[:-1] == ("-c",) else None
+    if name not in {"bash", "sh", "dash"} or rest[:-1] != ("-c",):
+        return None
+    foreign = name != "bash" and re.search(r"&>|\|&|>&", rest[-1])  # other shells read these otherwise
+    return None if foreign else rest[-1]
 
 
 def hides_script(argv: Argv) -> bool:
@@ -204,6 +211,8 @@ def reads_input(argv: Argv) -> bool:
     name, rest = name_of(argv), argv[1:]
     if name in {"source", ".", "eval"}:
         return True
+    if name == "xargs":
+        return any(runs_others((word,)) for word in rest)
     dynamic = any("$" in word or "`" in word for word in rest)
     return is_shell(argv) and (dynamic or all(word.startswith("-") or "/dev/" in word for word in rest))
 
@@ -227,9 +236,9 @@ def scripts_in(argv: Argv) -> list[str]:
             _SPLIT_STRING.sub("", " ".join((word, *rest[at + 1 :]))).replace("\\_", " ")
             for at, word in enumerate(rest)
             if _SPLIT_STRING.match(word)
-        ]
+        ][:3]
     if name in {"test", "[", "[[", "printf"}:
-        return [word for word in rest if re.search(r"\[.*[$`\ue000\ue001]", word, re.DOTALL)]  # the index of a variable
+        return [word for word in rest if "[" in word and any(mark in word for mark in "$`\ue000\ue001")]  # an index
     if name in BUILTINS:
         return [word for word in rest if "(" in word or " " in word]
     if name not in _TAKES_SCRIPT:
@@ -279,7 +288,7 @@ def rememberable(argv: Argv) -> Argv | None:
     count = _SUBCOMMANDS.get(argv[0])
     if count is None:
         return None
-    if argv[1:2] and argv[1] in _GROUPS:
+    if count == 1 and argv[1:2] and argv[1] in _GROUPS:
         count += 1
     words = argv[1 : 1 + count]
     if len(words) < count or any(not re.fullmatch(r"[a-z][a-z0-9:_-]*", word) for word in words):
