@@ -12,6 +12,7 @@ from sayso.model import Approvers, Rule, ScopeKind, Verdict
 from sayso.policy import judges
 from sayso.policy.conditions import Condition, check_template, read_condition
 from sayso.policy.words import (
+    Operation,
     as_mapping,
     check_keys,
     parse_approval,
@@ -20,7 +21,6 @@ from sayso.policy.words import (
     parse_text,
     reject,
 )
-from sayso.policy.zones import Operation
 
 if TYPE_CHECKING:
     from sayso.model import Approval
@@ -32,6 +32,12 @@ KEYS = (
     "operation", "paths",
 )  # fmt: skip
 _ALIASES = {"preApproved": "pre_approved", "blockReason": "block_reason", "needsApproval": "needs_approval"}
+
+
+# The tools that zones judge without being told to, and what they do.
+FILE_TOOLS: dict[str, Operation] = {
+    "read_file": "read", "write_file": "write", "edit_file": "write", "delete_file": "delete", "list_files": "list",
+}  # fmt: skip
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,18 +12,15 @@ from sayso.errors import ConfigurationError, Mistake, PolicyError
 from sayso.model import Approval, Rule
 from sayso.policy import wrappers
 from sayso.policy.document import POLICY
-from sayso.policy.entries import Entry, read
+from sayso.policy.entries import FILE_TOOLS, Entry, read
 from sayso.policy.lexer import NotProvable, lex
 from sayso.policy.shapes import Key, Problem, brief, check, dotted
 from sayso.policy.shell import STEERING, Shell, ShellRule
 from sayso.policy.words import parse_approval, parse_seconds
-from sayso.policy.zones import Operation, Resolve, Zone, Zones
+from sayso.policy.zones import Resolve, Zone, Zones
 
 Places = Callable[[Key], tuple[int, int] | None]  # line and column of a key, if it comes from a file
 _OPERATIONS = ("read", "write", "delete")
-FILE_TOOLS: dict[str, Operation] = {
-    "read_file": "read", "write_file": "write", "edit_file": "write", "delete_file": "delete", "list_files": "list",
-}  # fmt: skip
 
 
 class Meaning(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,14 +24,14 @@ from sayso.model import Approval, Rule, ToolCall, Verdict
 from sayso.policy import judges, scopes
 from sayso.policy.combining import holds, speaking, strictest_first, with_details
 from sayso.policy.conditions import fill
-from sayso.policy.entries import Entry, Kind, Terms, apply_terms, read
+from sayso.policy.entries import FILE_TOOLS, Entry, Kind, Terms, apply_terms, read
 from sayso.policy.index import Index
-from sayso.policy.meaning import FILE_TOOLS, Meaning, Places, understand
 from sayso.policy.words import STRICTNESS, as_mapping, parse_approval, parse_bool, parse_seconds, reject
 
 if TYPE_CHECKING:
     from sayso.policy.index import Ranked
     from sayso.policy.judges import Judge
+    from sayso.policy.meaning import Meaning, Places
     from sayso.policy.shell import Shell
     from sayso.policy.zones import Resolve, Zones
 
@@ -140,6 +140,8 @@ class Policy:
         Raises:
             PolicyError: tells every mistake, with its place.
         """
+        from sayso.policy.meaning import understand  # noqa: PLC0415 - only who has such a policy loads its judges
+
         folder = None if base is None else realpath.absolute(base)
         meaning = understand(data, base=folder, resolve=resolve, source=source, places=places, protected=protected)
         policy = cls(default=meaning.default, remember=meaning.remember, remember_max=meaning.remember_max)

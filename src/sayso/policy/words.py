@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Never, cast
+from typing import TYPE_CHECKING, Any, Literal, Never, cast
 
 from sayso.errors import ConfigurationError
 
@@ -22,6 +22,7 @@ APPROVALS: Mapping[str, Approval] = {
     "deny": "blocked",
     "once_per_session": "once_per_session",
 }
+Operation = Literal["read", "write", "delete", "list"]
 STRICTNESS: Mapping[Approval, int] = {"blocked": 3, "required": 2, "once_per_session": 1, "none": 0}
 _ENDLESS = 1e15  # seconds: some thirty million years
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

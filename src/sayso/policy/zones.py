@@ -17,9 +17,7 @@ import msgspec
 
 from sayso.errors import PathEscape
 from sayso.model import Approval, Rule, Verdict
-from sayso.policy.words import STRICTNESS, reject, suggest
-
-Operation = Literal["read", "write", "delete", "list"]
+from sayso.policy.words import STRICTNESS, Operation, reject, suggest
 
 _CHANGES = {"write": "written", "delete": "deleted"}
 _MOST_BYTES = 4000
