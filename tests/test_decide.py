@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sayso import ApprovalDecision, ApprovalRequest, ToolCall, Verdict
 from sayso.decide import TRANSITIONS, Mode, claim, close, decide, finish, is_overdue, parse_mode, spend
 from sayso.errors import ConfigurationError
-from sayso.model import Approval, Approved, Ask, Denied, Pending, Remembered, Result, Scope, Status
+from sayso.model import Approval, Approved, Approvers, Ask, Denied, Pending, Remembered, Result, Scope, Status
 
 CALL = ToolCall(tool="pay", args={"amount": 5}, call_id="c1", session="s1")
 DIGEST = CALL.digest()
@@ -528,3 +528,22 @@ class LifeOfARequest(RuleBasedStateMachine):
 @pytest.mark.proves("H3", "H6")
 class TestTheLifeOfARequest(LifeOfARequest.TestCase):
     settings = settings(deadline=None, max_examples=60, stateful_step_count=30)
+
+
+@pytest.mark.proves("H5")
+@pytest.mark.parametrize("approvers", [Approvers(count=2), Approvers(role="ops")])
+def test_no_answer_mode_or_memory_passes_for_approvers_that_nobody_can_check(approvers: Approvers) -> None:
+    call = ToolCall(tool="pay", args={"amount": 5}, call_id="c", session="s")
+    verdict = Verdict(approval="required", reason="asks", approvers=approvers)
+    yes = ApprovalDecision(approved=True, who="ann")
+    request = ApprovalRequest(
+        tool_name="pay", args=call.args, tool_call_id="c", id="r", digest=call.digest(), status="approved", decision=yes
+    )
+    answered = decide(call=call, verdict=verdict, request=request, digest=call.digest())
+    for outcome in (
+        answered,
+        decide(call=call, verdict=verdict, mode="approve_all"),
+        decide(call=call, verdict=verdict),
+    ):
+        assert isinstance(outcome, Denied)
+        assert outcome.cause == "blocked"

@@ -105,9 +105,9 @@ def decide(
     verdict about the arguments that the answer put in place, and `asked` says that the caller claims to have been
     here before.
     """
-    if request is not None and verdict.approval != "blocked":
-        return _by_answer(call, request, digest, edited)
     said = by_verdict(call, verdict)
+    if request is not None and not isinstance(said, Denied):
+        return _by_answer(call, request, digest, edited)
     if said is not None:
         return said
     if asked:
@@ -121,6 +121,10 @@ def by_verdict(call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
         return Approved(args=call.args, by="policy", reason=verdict.reason)
     if verdict.approval == "blocked":
         return Denied(cause="blocked", reason=f"blocked by policy: {verdict.reason}")
+    if verdict.approvers is not None and (verdict.approvers.count > 1 or verdict.approvers.role):
+        # Nothing here can count people or knows their roles yet; no answer, mode or memory may pass for it.
+        reason = "its rule asks for several approvers or a role, which this version cannot check"
+        return Denied(cause="blocked", reason=reason)
     return None
 
 

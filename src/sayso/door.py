@@ -55,9 +55,10 @@ class Door:
         decision = replace(decision, who=who or decision.who, channel=channel or decision.channel, decided_at=now)
         forced = decision.approved and request.approval == "once_per_session" and decision.override_args is None
         if forced and decision.remember == "none":
-            # What the owner wants asked once is remembered as broadly as the rule allows.
-            broadest = request.scopes[-1].kind if request.scopes else None
-            decision = replace(decision, remember="session", scope=broadest)
+            # What the owner wants asked once is remembered for the tool where the rule says so, else for this call: a
+            # prefix or a folder is wider than what was shown, so only the person can choose it.
+            for_tool = any(scope.kind == "tool" for scope in request.scopes)
+            decision = replace(decision, remember="session", scope="tool" if for_tool else None)
         await self._check_edited(request, decision)
         remembered = self._to_remember(request, decision, now)
         together = remembered if self._memory.belongs_to(self._store) else None

@@ -105,10 +105,6 @@ class Edge:
 
     async def _ask(self, call: ToolCall, verdict: Verdict, own: ToolRules | None) -> Approved | Denied | Pending:
         """Open the question; if this call's id has one already, say what follows from that."""
-        if verdict.approvers is not None and (verdict.approvers.count > 1 or verdict.approvers.role):
-            # Nothing here can count people or knows their roles yet; one answer of anybody must not pass for it.
-            reason = "its rule asks for several approvers or a role, which this version cannot check"
-            return await self._final(call, verdict, Denied(cause="blocked", reason=reason))
         new = question(
             call, verdict, now=self._clock.now(), timeout=self._timeout, remember_max=self._policy.remember_max
         )

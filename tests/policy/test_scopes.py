@@ -423,3 +423,19 @@ def test_the_keys_of_prefixes_folders_tools_and_calls_are_never_the_same() -> No
         scopes.call_scope("shell", {}).key,
     ]
     assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.proves("R47", "H9")
+async def test_what_is_asked_once_per_session_is_not_widened_to_a_prefix_or_a_folder_unasked(tmp_path: Path) -> None:
+    (tmp_path / "zone" / "a").mkdir(parents=True)
+    rules = [{"pattern": "git commit", "approval": "once_per_session"}]
+    zones = {"zone": {"approval": {"write": "once_per_session"}}}
+    data = {"default": "required", "shell": {"rules": rules}, "sandbox": {"zones": zones}}
+    policy = Policy.from_dict(data, base=tmp_path)
+    yes = ApprovalDecision(approved=True)
+    shell, files = Asked(policy, yes), Asked(policy, yes)
+    assert await shell.by(line("git commit -m one")) == "answer"
+    assert await shell.by(line("git commit -m one")) == "memory"
+    assert await shell.by(line("git commit --amend")) == "refused"
+    assert await files.by(on("write_file", "/zone/a/x")) == "answer"
+    assert await files.by(on("write_file", "/zone/a/y")) == "refused"

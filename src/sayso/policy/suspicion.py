@@ -133,13 +133,13 @@ class _Look:
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._seen: set[str] = set()
+        self._seen: set[tuple[str, bool]] = set()
 
     def commands(self, script: str, depth: int, *, fed: bool = False) -> Iterator[Argv]:
         """Yield the commands of a script; what is `fed` to a shell may begin at any of its words."""
-        if script in self._seen:
+        if (script, fed) in self._seen:
             return
-        self._seen.add(script)
+        self._seen.add((script, fed))
         self._budget -= len(script)
         if self._budget < 0:
             raise TooTangled("it holds too many scripts inside scripts to look through")
