@@ -39,7 +39,7 @@ def asked(**fields: Any) -> ApprovalRequest:
 
 
 def remembered(memory: ApprovalMemory, decision: ApprovalDecision, now: float = 0.0, **fields: Any) -> Remembered:
-    kept = memory.build(asked(**fields), decision, now=now)
+    (kept,) = memory.build(asked(**fields), decision, now=now)
     memory.add(kept)
     return kept
 
@@ -201,7 +201,7 @@ def test_the_policys_longest_time_caps_what_a_person_asks_for(
     until: float | None, longest: float | None, ends: float | None
 ) -> None:
     decision = ApprovalDecision(approved=True, remember="always", until=until)
-    kept = ApprovalMemory().build(asked(), decision, now=100.0, longest=longest)
+    (kept,) = ApprovalMemory().build(asked(), decision, now=100.0, longest=longest)
     assert (kept.expires_at, kept.remembered_at) == (ends, 100.0)
 
 
@@ -284,7 +284,8 @@ def test_edited_arguments_are_remembered_only_for_the_very_call_that_they_replac
     payload = None if fields else {"to": "ann"}
     with pytest.raises(ValueError, match="only for this exact call: it would replace other arguments"):
         memory.build(asked(payload=payload), ApprovalDecision(**edited, **fields), now=0.0)
-    assert memory.build(asked(), ApprovalDecision(**edited), now=0.0).decision.override_args == {"amount": 1}
+    (kept,) = memory.build(asked(), ApprovalDecision(**edited), now=0.0)
+    assert kept.decision.override_args == {"amount": 1}
 
 
 @pytest.mark.proves("H2", "H9")

@@ -208,8 +208,8 @@ class StoreContract:
         one, two = stores
         request = await one.open(a_request())
         mine, late = a_memory(), a_memory()
-        await one.close(request.id, "approved", YES, now=1.0, remember=mine)
-        await two.close(request.id, "denied", NO, now=2.0, remember=late)
+        await one.close(request.id, "approved", YES, now=1.0, remember=[mine])
+        await two.close(request.id, "denied", NO, now=2.0, remember=[late])
         learner = Learner()
         two.attach(learner.learn)
         await learner.until({mine.id: mine})

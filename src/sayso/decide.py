@@ -170,7 +170,7 @@ def _may_use(remembered: Remembered, verdict: Verdict) -> bool:
         return verdict.remember
     if remembered.scope.kind == "tool":
         return verdict.scope == "tool"
-    return any(scope.key == remembered.scope.key for scope in verdict.scopes)
+    return any(remembered.scope.key in scope.keys for scope in verdict.scopes)
 
 
 def by_standing_orders(

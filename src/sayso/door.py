@@ -13,7 +13,7 @@ from sayso.errors import ApprovalBlocked, StoreError, UnknownRequest
 from sayso.model import ApprovalDecision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from sayso.journal import Journal
     from sayso.memory import ApprovalMemory
@@ -61,11 +61,11 @@ class Door:
             decision = replace(decision, remember="session", scope="tool" if for_tool else None)
         await self._check_edited(request, decision)
         remembered = self._to_remember(request, decision, now)
-        together = remembered if self._memory.belongs_to(self._store) else None
+        together = remembered if self._memory.belongs_to(self._store) else ()
         closed = await self._close(request, "approved" if decision.approved else "denied", decision, together)
-        if remembered is not None and closed.decision == decision:
-            if together is None:
-                self._memory.add(remembered)
+        if remembered and closed.decision == decision:
+            if not together:
+                self._memory.add(*remembered)
             await self._answer_alike(remembered)
         return closed
 
@@ -122,7 +122,7 @@ class Door:
         request: ApprovalRequest,
         status: Status,
         decision: ApprovalDecision | None,
-        remember: Remembered | None = None,
+        remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
         closed = await self._store.close(request.id, status, decision, now=self._clock.now(), remember=remember)
         self._on_closed(request.id)
@@ -139,25 +139,25 @@ class Door:
         if verdict.approval == "blocked":
             raise ApprovalBlocked(call.tool, f"the edited arguments cannot run: {verdict.reason}", cause="blocked")
 
-    def _to_remember(self, request: ApprovalRequest, decision: ApprovalDecision, now: float) -> Remembered | None:
+    def _to_remember(self, request: ApprovalRequest, decision: ApprovalDecision, now: float) -> list[Remembered]:
         if decision.remember == "none":
-            return None
+            return []
         if not request.scopes:
             _LOG.warning("the answer to %s is not remembered: its rule does not allow that", request.id)
-            return None
+            return []
         limits = [limit for limit in (request.remember_max, self._policy.remember_max) if limit is not None]
         return self._memory.build(request, decision, now=now, longest=min(limits, default=None))
 
-    async def _answer_alike(self, remembered: Remembered) -> None:
+    async def _answer_alike(self, remembered: Sequence[Remembered]) -> None:
         """Give the same answer to what is open now and would not have been asked a moment later."""
-        if remembered.uses_left is not None:
+        first = remembered[0]
+        if first.uses_left is not None:
             return
+        known = {each.scope.key for each in remembered}
         for other in await self._store.pending():
-            offered = any(scope.key == remembered.scope.key for scope in other.scopes)
-            if offered and remembered.covers(other.session, self._clock.now(), other.schema_hash):
-                status = "approved" if remembered.decision.approved else "denied"
+            offered = any(known.issuperset(scope.keys) for scope in other.scopes)
+            if offered and first.covers(other.session, self._clock.now(), other.schema_hash):
+                status = "approved" if first.decision.approved else "denied"
                 await self._close(
-                    other,
-                    status,
-                    replace(remembered.decision, remember="none", scope=None, uses=None, until=None),
+                    other, status, replace(first.decision, remember="none", scope=None, uses=None, until=None)
                 )

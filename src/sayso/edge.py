@@ -178,7 +178,13 @@ class Edge:
         """Return the remembered decision about a call that would be asked about."""
         if not self._memory or not verdict.asks:
             return None
-        return self._memory.find(scopes.keys(call, verdict), call.session, self._clock.now(), call.schema_hash)
+        return self._memory.find(
+            scopes.keys(call, verdict),
+            call.session,
+            self._clock.now(),
+            call.schema_hash,
+            parts=scopes.part_keys(verdict),
+        )
 
     def _was_asked(self, call: ToolCall) -> bool:
         return (call.session, call.call_id) in self._asked

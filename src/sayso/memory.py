@@ -86,7 +86,7 @@ class ApprovalMemory:
         except CanonicalError as error:
             _LOG.warning("not remembered: %s", error)
             return
-        self.add(self.build(replace(request, scopes=(scope,)), decision, now=self._clock.now()))
+        self.add(*self.build(replace(request, scopes=(scope,)), decision, now=self._clock.now()))
 
     def build(
         self,
@@ -95,8 +95,8 @@ class ApprovalMemory:
         *,
         now: float,
         longest: float | None = None,
-    ) -> Remembered:
-        """Return what remembering this decision would keep; nothing is kept yet.
+    ) -> list[Remembered]:
+        """Return what remembering this decision would keep, one for each part of its scope; nothing is kept yet.
 
         Raises:
             ValueError: the decision asks for a scope that the request does not offer.
@@ -104,28 +104,51 @@ class ApprovalMemory:
         ends = [] if decision.until is None else [decision.until]
         if longest is not None:
             ends.append(now + longest)
-        return Remembered(
-            id=new_id(),
-            tool=request.tool_name,
-            scope=_chosen(request, decision),
-            decision=decision,
-            session=None if decision.remember == "always" else request.session or self.session,
-            remembered_at=now,
-            expires_at=min(ends, default=None),
-            uses_left=decision.uses,
-            schema_hash=request.schema_hash,
-            request_id=request.id or None,
-        )
+        chosen = _chosen(request, decision)
+        return [
+            Remembered(
+                id=new_id(),
+                tool=request.tool_name,
+                scope=scope,
+                decision=decision,
+                session=None if decision.remember == "always" else request.session or self.session,
+                remembered_at=now,
+                expires_at=min(ends, default=None),
+                uses_left=decision.uses,
+                schema_hash=request.schema_hash,
+                request_id=request.id or None,
+            )
+            for scope in chosen.parts or (chosen,)
+        ]
 
-    def find(self, keys: Iterable[str], session: str, now: float, schema_hash: str = "") -> Remembered | None:
-        """Return the decision that stands for these keys: a no before a yes, then narrow before broad."""
+    def find(
+        self, keys: Iterable[str], session: str, now: float, schema_hash: str = "", *, parts: Iterable[str] = ()
+    ) -> Remembered | None:
+        """Return the decision that stands for these keys: a no before a yes, then narrow before broad.
+
+        A no to one of the `parts` stands too; a yes takes all of them, and none that is counted.
+        """
         approval = None
         for key in keys:
-            for each in self._by_key.get(key, ()):
-                if each.covers(session, now, schema_hash):
-                    if not each.decision.approved:
-                        return each
-                    approval = approval or each
+            found = self._standing(key, session, now, schema_hash)
+            if found is not None and not found.decision.approved:
+                return found
+            approval = approval or found
+        together = [self._standing(key, session, now, schema_hash) for key in parts]
+        for each in together:
+            if each is not None and not each.decision.approved:
+                return each
+        if approval is None and together and all(each is not None and each.uses_left is None for each in together):
+            return together[0]
+        return approval
+
+    def _standing(self, key: str, session: str, now: float, schema_hash: str) -> Remembered | None:
+        approval = None
+        for each in self._by_key.get(key, ()):
+            if each.covers(session, now, schema_hash):
+                if not each.decision.approved:
+                    return each
+                approval = approval or each
         return approval
 
     def list(self) -> list[Remembered]:
@@ -147,16 +170,17 @@ class ApprovalMemory:
         ids = [each.id for each in list(self._by_id.values()) if each.session == session]
         self._drop(ids, "the session was cleared")
 
-    def add(self, remembered: Remembered) -> None:
+    def add(self, *remembered: Remembered) -> None:
         """Remember this from now on."""
         with self._lock:
-            self._put(remembered)
-            if self._store is not None and not remembered.decision.approved:
-                # Until the store knows of this no, an older list of its must not make us forget it. A yes that gets
-                # lost so is only asked about again.
-                self._refusals[remembered.id] = remembered
+            for each in remembered:
+                self._put(each)
+                if self._store is not None and not each.decision.approved:
+                    # Until the store knows of this no, an older list of its must not make us forget it. A yes that
+                    # gets lost so is only asked about again.
+                    self._refusals[each.id] = each
         if self._store is not None:
-            self._store.remember([remembered], [])
+            self._store.remember(remembered, [])
 
     async def spend(self, remembered: Remembered) -> bool:
         """Take one use of a counted decision: false when none is left."""
@@ -234,6 +258,8 @@ def _chosen(request: ApprovalRequest, decision: ApprovalDecision) -> Scope:
             "an edited answer can be remembered only for this exact call: it would replace other arguments"
         )
     for scope in request.scopes:
+        if scope.kind == kind and scope.parts and decision.uses is not None:
+            raise ValueError("several commands cannot be remembered for a number of uses; give a time instead")
         if scope.kind == kind:
             return scope
     offered = ", ".join(repr(scope.kind) for scope in request.scopes) or "none"

@@ -91,12 +91,21 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return digest("sayso/call/1", self.tool, self.schema_hash, args=freeze(self.args))
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A set of calls that one remembered decision could cover."""
+class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A set of calls that one remembered decision could cover.
+
+    One with `parts` is remembered as those, one by one; a call that falls into it needs all of them.
+    """
 
     kind: ScopeKind
     key: str
     label: str
+    parts: tuple[Scope, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What is remembered of it."""
+        return tuple(part.key for part in self.parts) or (self.key,)
 
 
 class Approvers(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -83,7 +83,7 @@ class Store(Protocol):
         decision: ApprovalDecision | None,
         *,
         now: float,
-        remember: Remembered | None = None,
+        remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
         """Close the request unless it is closed, and return it as it stands; `remember` is kept only with it."""
         ...

@@ -105,6 +105,15 @@ Never exercised (5 of 7 rules):
     assert sayso("--strict").exit_code == 1
 
 
+def test_a_default_for_commands_and_pre_approved_tools_are_rules_to_be_exercised(folder: Path, policy: Path) -> None:
+    policy.write_text("default: required\npre_approved: [t]\nshell: {default: blocked}\n", encoding="utf-8")
+    write(folder, "cases: [{tool: x, expect: ask}]")
+    done = sayso()
+    assert "(2 of 3 rules):\n  sayso.yaml:2 pre_approved[0]\n  sayso.yaml:3 shell.default\n" in done.stdout
+    write(folder, "cases: [{tool: x, expect: ask}, {tool: t, expect: none}, {shell: ls, expect: blocked}]")
+    assert sayso("--strict").exit_code == 0
+
+
 def test_the_outcome_as_json_has_every_case(folder: Path) -> None:
     write(folder, "cases:\n  - {tool: get_time, expect: none}\n  - {tool: x, args: {a: 1}, expect: none}\n")
     done = sayso("--json")

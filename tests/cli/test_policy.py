@@ -163,7 +163,7 @@ def test_check_tells_every_mistake_at_once_with_its_place_and_a_suggestion(folde
 def test_check_of_a_good_file_ends_with_0_and_counts_its_rules(policy: Path) -> None:
     done = sayso("check", str(policy))
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout == "sayso.yaml: fine, 7 rules\n"
+    assert done.stdout == "sayso.yaml: fine, 8 rules\n"
 
 
 def test_check_goes_on_after_a_bad_file_and_tells_all_of_them(folder: Path, policy: Path) -> None:
@@ -180,7 +180,7 @@ def test_check_goes_on_after_a_bad_file_and_tells_all_of_them(folder: Path, poli
         "no.yaml: 1 mistake",
         "missing.yaml: 1 mistake",
         "x.toml: 1 mistake",
-        "sayso.yaml: fine, 7 rules",
+        "sayso.yaml: fine, 8 rules",
     ]
 
 

@@ -656,6 +656,29 @@ def test_a_path_is_judged_by_the_zones_of_both_files(base: Path) -> None:
     assert judge(over(asks, near, base), "write_file", path="/output/a") == "required"
 
 
+@pytest.mark.proves("H1", "H13")
+@pytest.mark.parametrize("name", ["shell", "sh*", "*"])
+def test_a_name_in_the_nearer_file_does_not_loosen_what_the_farther_ones_shell_rules_and_zones_ask(
+    name: str, base: Path
+) -> None:
+    far = "{default: none, shell: {default: ask}, sandbox: {zones: {output: {}}}, tools: {t: ask}}"
+    near = f"{{default: none, tools: {{'{name}': none, t: none, write_file: none}}}}"
+    assert shell(over(near, far, base), "git push") == "required"
+    assert judge(over(near, far, base), "write_file", path="/output/a") == "required"
+    assert judge(over(near, far, base), "t") == "none"
+    stricter = f"{{default: none, tools: {{'{name}': ask}}}}"
+    lax = "{default: none, shell: {default: ask, rules: [{pattern: ls, approval: none}]}}"
+    assert (shell(over("default: none", lax), "ls"), shell(over(stricter, lax), "ls")) == ("none", "required")
+
+
+@pytest.mark.proves("H1", "R53")
+def test_what_is_in_no_zone_of_a_file_that_has_zones_stays_blocked_whatever_the_other_file_adds(base: Path) -> None:
+    near = "{default: none, sandbox: {zones: {scratch: {approval: none}}}}"
+    far = "{default: none, sandbox: {zones: {output: {approval: none}}}}"
+    for path in ("/scratch/a", "/output/a"):
+        assert judge(over(near, far, base), "read_file", path=path) == "blocked"
+
+
 @pytest.mark.proves("H9")
 @pytest.mark.parametrize(
     ("first", "second", "longest"),

@@ -7,6 +7,7 @@ import pytest
 from anyio import fail_after
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from sayso import (
     ApprovalController,
@@ -18,7 +19,7 @@ from sayso import (
     Verdict,
 )
 from sayso.errors import CanonicalError
-from sayso.model import Approved
+from sayso.model import Approved, Pending
 from sayso.policy import scopes
 from sayso.testing import ScriptedChannel
 
@@ -173,7 +174,7 @@ def offers(policy: Policy, call: ToolCall) -> list[str]:
 def test_one_plain_command_may_be_remembered_by_its_program_and_sub_command(command: str, prefix: str) -> None:
     scope = policy_of().judge(line(command)).scopes[0]
     assert scope.kind == "prefix"
-    assert scope.label.startswith(f"every line that is one command beginning with `{prefix}`")
+    assert scope.label.startswith(f"every command beginning with `{prefix}`")
     assert offers(policy_of(), line(command)) == ["call", "prefix"]
 
 
@@ -187,8 +188,10 @@ def test_the_label_of_a_prefix_tells_what_else_a_yes_would_let_run() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        # Several parts, or not provable.
-        "git commit && git push", "git commit; ls", "git commit | cat", "git commit &\nls", "git commit $(ls)",
+        # Several parts of which one is not ordinary, too many to read, or not provable.
+        "git commit; rm x", "git commit | tee x", "git commit &\nrm x", "git commit $(ls)", "cd x && git commit",
+        "git add x && git commit > log", "X=1 git add x; git commit", "git add x && sudo git commit",
+        "git add x; git commit; git push; git pull; git tag x", "git add * && git commit",
         "git commit $x", "git commit *", "git commit ~/x", "(git commit)", "for i in 1; do git commit; done",
         "git commit <<x\nx", "if true; then git commit; fi", "git commit\r",
         # Redirections, assignments.
@@ -246,7 +249,7 @@ class Asked:
     """Calls through a controller with a person who says yes, once, and has that remembered."""
 
     def __init__(self, policy: Policy, decision: ApprovalDecision, memory: ApprovalMemory | None = None) -> None:
-        self.memory = memory or ApprovalMemory()
+        self.memory = ApprovalMemory() if memory is None else memory
         self.person = ScriptedChannel(decision)
         self.controller = ApprovalController(policy=policy, channels=[self.person], memory=self.memory)
 
@@ -318,9 +321,89 @@ async def test_a_remembered_no_to_a_prefix_is_a_no_to_all_that_begin_so() -> Non
 async def test_a_scope_that_was_not_offered_is_not_remembered() -> None:
     asked = Asked(policy_of(), REMEMBERED_PREFIX)
     with fail_after(5):
-        fate = await asked.by(line("git commit && git push"))
+        fate = await asked.by(line("git commit && rm x"))
     assert fate != "answer"
     assert list(asked.memory.list()) == []
+
+
+# Lines of several commands: one grant for each that asks.
+
+
+@pytest.mark.proves("H9")
+async def test_a_line_of_several_commands_is_remembered_as_one_grant_for_each_that_asks() -> None:
+    asked = Asked(policy_of(), REMEMBERED_PREFIX)
+    both = line("git status && git add x && git commit -m x 2> /dev/null")
+    scope = policy_of().judge(both).scopes[0]
+    assert "`git add`" in scope.label
+    assert "; and every command beginning with `git commit`" in scope.label
+    assert "git status" not in scope.label
+    assert await asked.by(both) == "answer"
+    assert [each.scope.label for each in asked.memory.list()] == [part.label for part in scope.parts]
+    for same in ("git commit", "git add y", "git commit; git add z", "git status | git commit -F -"):
+        assert await asked.by(line(same)) == "memory", same
+    for other in ("git add x && git push", "git commit && ls", "cd x; git add y; git commit", "git add x > y"):
+        assert await asked.by(line(other)) == "refused", other
+    assert await asked.by(line("git add x && git push --force")) == "blocked"
+
+
+@pytest.mark.proves("H9")
+async def test_a_line_runs_by_memory_only_if_every_command_that_asks_was_remembered() -> None:
+    asked = Asked(policy_of(), REMEMBERED_PREFIX)
+    await asked.by(line("git add x"))
+    assert await asked.by(line("git add x && git commit")) == "refused"
+    again = Asked(policy_of(), REMEMBERED_PREFIX, asked.memory)
+    await again.by(line("git commit"))
+    assert await again.by(line("git add x && git commit")) == "memory"
+    asked.memory.revoke(asked.memory.list()[0].id)
+    assert await again.by(line("git add x && git commit")) == "refused"
+
+
+@pytest.mark.proves("H9", "H1")
+async def test_a_remembered_no_to_one_command_is_a_no_to_every_line_with_it() -> None:
+    memory = ApprovalMemory()
+    await Asked(policy_of(), REMEMBERED_PREFIX, memory).by(line("git add x"))
+    never = ApprovalDecision(approved=False, remember="session", scope="prefix")
+    await Asked(policy_of(), never, memory).by(line("git commit"))
+    later = Asked(policy_of(), ApprovalDecision(approved=True), memory)
+    for command in ("git add x && git commit", "git commit && git add x"):
+        assert await later.by(line(command)) == "refused"
+    assert later.person.asked == []
+
+
+@pytest.mark.proves("H9")
+async def test_counted_yeses_do_not_add_up_to_a_yes_to_a_line() -> None:
+    counted = ApprovalDecision(approved=True, remember="session", scope="prefix", uses=2)
+    memory = ApprovalMemory()
+    for command in ("git add x", "git commit"):
+        assert await Asked(policy_of(), counted, memory).by(line(command)) == "answer"
+    assert await Asked(policy_of(), counted, memory).by(line("git add x")) == "memory"
+    person = Asked(policy_of(), ApprovalDecision(approved=False), memory)
+    assert await person.by(line("git add x && git commit")) == "refused"
+    assert len(person.person.asked) == 1
+
+
+@pytest.mark.proves("H9")
+async def test_a_line_of_several_commands_cannot_be_remembered_for_a_number_of_uses() -> None:
+    controller = ApprovalController(policy=policy_of(), mode="defer")
+    pending = await controller.review(line("git add x && git commit"))
+    assert isinstance(pending, Pending)
+    with pytest.raises(ValueError, match="cannot be remembered for a number of uses"):
+        await controller.answer(
+            pending.request.id, ApprovalDecision(approved=True, remember="session", scope="prefix", uses=2)
+        )
+
+
+@pytest.mark.proves("H9", "H6")
+async def test_the_grants_of_a_line_are_kept_in_the_store_with_its_answer(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'state.db'}"
+    first = ApprovalController(policy=policy_of(), store=store, channels=[ScriptedChannel(REMEMBERED_PREFIX)])
+    await first.settle(line("git add x && git commit"))
+    await first.aclose()
+    second = ApprovalController(policy=policy_of(), store=store, channels=[ScriptedChannel()], session=first.session)
+    outcome = await second.settle(replace(line("git commit"), session=first.session))
+    assert isinstance(outcome, Approved)
+    assert outcome.by == "memory"
+    await second.aclose()
 
 
 # Folders.

@@ -200,3 +200,39 @@ def test_what_ran_although_it_is_blocked_is_found(line: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("line", BLOCKED_FOR_NOTHING, ids=ascii)
 def test_what_only_mentions_a_blocked_command_is_not_blocked(line: str, tmp_path: Path) -> None:
     assert judged(policy(tmp_path, "blocked", ("rm", "curl", "git push --force")), line) != "blocked"
+
+
+# A rule that blocks one spelling of an option means the others too.
+
+FLAGS = {
+    "default": "none",
+    "shell": {
+        "default": "required",
+        "rules": [
+            *({"pattern": each, "approval": "none"} for each in ("rm", "git push", "sed", "npm install")),
+            *({"pattern": each, "approval": "blocked"} for each in ("rm -rf", "git push --force", "sed -i")),
+            {"pattern": "npm install --global", "approval": "blocked"},
+        ],
+    },
+}
+
+
+@pytest.mark.proves("R49", "H13")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm --recursive --force x", "rm --recursive -f x", "rm -Rf x", "rm --rec --for x", "rm -r --force x",
+        "git push -f", "git push -uf origin main", "git push origin +main", "git push origin -f", "sed --in-place x",
+        "sed --in-place=.bak x", "npm install -g x", "npm -g install x",
+    ],
+)  # fmt: skip
+def test_an_option_is_blocked_in_whatever_way_it_is_spelt(command: str) -> None:
+    verdict = Policy.from_dict(FLAGS).judge(ToolCall(tool="shell", args={"command": command}))
+    assert verdict.approval == "blocked"
+
+
+@pytest.mark.proves("R49")
+@pytest.mark.parametrize("command", ["rm -r x", "rm -f x", "rm --force x", "git push -u origin main", "sed -n 1p x"])
+def test_other_options_of_the_same_command_are_not_blocked_with_it(command: str) -> None:
+    verdict = Policy.from_dict(FLAGS).judge(ToolCall(tool="shell", args={"command": command}))
+    assert verdict.approval == "none"

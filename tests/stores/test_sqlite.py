@@ -78,7 +78,7 @@ async def test_what_was_acknowledged_is_there_after_the_store_is_opened_again(fi
     store = SqliteStore(file)
     request, memory = a_request(args={"path": Path("x")}), a_memory()
     await store.open(request)
-    await store.close(request.id, "approved", YES, now=1.0, remember=memory)
+    await store.close(request.id, "approved", YES, now=1.0, remember=[memory])
     store.record(AuditEntry(at=2.0, step="allowed", about=ToolCall(tool="read")))
     await store.aclose()
     again = SqliteStore(file)
@@ -383,7 +383,7 @@ async def test_a_remembered_decision_of_a_newer_form_refuses_work_and_undoes_not
         newer.execute("INSERT INTO remembered VALUES ('x', ?)", (b"\x02future",))
         newer.commit()
     request = await store.open(a_request())
-    closed = await store.close(request.id, "approved", YES, now=1.0, remember=a_memory())
+    closed = await store.close(request.id, "approved", YES, now=1.0, remember=[a_memory()])
     assert closed.status == "approved"
     with pytest.raises(StoreError, match="upgrade sayso"):
         store.record(AuditEntry(at=1.0, step="allowed", about=ToolCall(tool="t")))

@@ -29,7 +29,7 @@ class Meaning(msgspec.Struct, frozen=True, kw_only=True):
     default: str
     default_rule: Rule
     entries: tuple[Entry, ...]
-    pre_approved: tuple[str, ...] | None
+    pre_approved: tuple[Entry, ...] | None
     custom_tools: tuple[str, ...] | None
     shell: Shell | None
     zones: Zones | None
@@ -104,7 +104,7 @@ class _Reader:
             default=data["default"],
             default_rule=self.rule("default"),
             entries=tuple(self._merged(entries)),
-            pre_approved=tuple(data["pre_approved"]) if "pre_approved" in data else None,
+            pre_approved=self._pre_approved(data["pre_approved"]) if "pre_approved" in data else None,
             custom_tools=None if custom is None else tuple(named),
             shell=shell,
             zones=zones,
@@ -113,6 +113,9 @@ class _Reader:
             audit=data.get("audit", "queued"),
             warnings=tuple(self.warnings),
         )
+
+    def _pre_approved(self, names: Sequence[str]) -> tuple[Entry, ...]:
+        return tuple(read(name, "none", rule=self.rule("pre_approved", at)) for at, name in enumerate(names))
 
     def _merged(self, entries: Sequence[Entry]) -> Iterable[Entry]:
         seen: dict[str, Entry] = {}

@@ -50,7 +50,12 @@ def keys(call: ToolCall, verdict: Verdict) -> tuple[str, ...]:
         narrow = _narrow_key(call.tool, call.args, verdict.payload)
     except CanonicalError:
         return (tool_key(call.tool),)  # no yes can be bound to such a call, but a no to the whole tool covers it
-    return (narrow, *(scope.key for scope in verdict.scopes), tool_key(call.tool))
+    return (narrow, *(scope.key for scope in verdict.scopes if not scope.parts), tool_key(call.tool))
+
+
+def part_keys(verdict: Verdict) -> tuple[str, ...]:
+    """Return the keys of which all must have been remembered, and only together stand for the call."""
+    return next((scope.keys for scope in verdict.scopes if scope.parts), ())
 
 
 def call_scope(tool: str, args: Mapping[str, Any], payload: Mapping[str, Any] | None = None) -> Scope:
@@ -68,11 +73,20 @@ def tool_scope(tool: str) -> Scope:
 
 
 def prefix_scope(tool: str, words: Sequence[str]) -> Scope:
-    """Return the scope of every command line that is one command and begins with these words."""
+    """Return the scope of every command that begins with these words, beside others that may run."""
     shown = " ".join(words)
     also = _NEIGHBOURS.get(shown)
-    label = f"every line that is one command beginning with `{shown}`{f', such as `{also}`' if also else ''}"
+    label = f"every command beginning with `{shown}`{f', such as `{also}`' if also else ''}"
     return Scope(kind="prefix", key=_key("prefix", tool, *words), label=label)
+
+
+def prefixes_scope(tool: str, commands: Sequence[Sequence[str]]) -> Scope:
+    """Return the scope of a line of several commands: each of them is remembered for itself."""
+    parts = tuple(prefix_scope(tool, words) for words in commands)
+    if len(parts) == 1:
+        return parts[0]
+    label = "; and ".join(part.label for part in parts)
+    return Scope(kind="prefix", key=_key("prefixes", *(part.key for part in parts)), label=label, parts=parts)
 
 
 def folder_scope(tool: str, operation: str, folder: str, real: str) -> Scope:

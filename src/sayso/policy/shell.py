@@ -16,7 +16,7 @@ import msgspec
 from sayso.model import Approval, Rule, Verdict
 from sayso.policy.dangers import danger, has_dangers
 from sayso.policy.lexer import NotProvable, Part, Redirect, lex
-from sayso.policy.suspicion import TooTangled, commands
+from sayso.policy.suspicion import TooTangled, commands, suspects
 from sayso.policy.words import STRICTNESS
 from sayso.policy.wrappers import (
     Argv,
@@ -43,7 +43,7 @@ STEERING = (
 )  # fmt: skip
 _DEEPEST = 8
 _SHOWN = 60
-_MOST_LEADING = 5
+_MOST_REMEMBERED = 4
 _LONGEST_LOOK = 100_000
 _NOWHERE = "/dev/null"
 
@@ -105,7 +105,7 @@ class Shell:
             inert: variables that may be set for a command.
         """
         self._default: Approval = default
-        self._rule = rule
+        self.rule = rule
         self._zones = zones
         self._folder = folder
         self._trusted = frozenset(folder.rstrip("/") for folder in trusted)
@@ -132,10 +132,16 @@ class Shell:
         vars(other).update(_zones=zones)
         return other
 
+    @property
+    def written(self) -> list[Rule]:
+        """Every rule that the owner wrote down, the default among them if it was."""
+        default = [self.rule] if self.rule.key.endswith("default") else []
+        return [*(each.rule for each in self.rules), *default]
+
     def judge(self, line: object) -> Verdict:
         """Return the verdict about a line, with what was found about each part of it."""
         if not isinstance(line, str):
-            return Verdict(approval="blocked", reason="the command is not a text", rule=self._rule)
+            return Verdict(approval="blocked", reason="the command is not a text", rule=self.rule)
         found = self.findings(line)
         worst = max(found, key=lambda each: STRICTNESS[each.approval])
         spans = [each.expires for each in found if each.expires is not None and each.approval != "none"]
@@ -150,7 +156,7 @@ class Shell:
     def findings(self, line: str) -> list[Finding]:
         """Return everything that is to be said about a line, at least one thing."""
         found = [*self._proven(line, 0), *self._suspected(line)]
-        return found or [Finding(_short(line), "required", "there is no command in it", self._rule)]
+        return found or [Finding(_short(line), "required", "there is no command in it", self.rule)]
 
     def matches(self, words: Argv, line: str) -> bool:
         """Whether a rule for these words speaks about a command of the line, as its self-test asks."""
@@ -160,16 +166,27 @@ class Shell:
             return False
         return any(part.argv[: len(words)] == words for part in parts)
 
-    def prefix(self, line: str) -> Argv | None:
-        """Return the words that a yes to this line may be remembered for, if it is one ordinary command."""
+    def prefixes(self, line: str) -> tuple[Argv, ...]:
+        """Return the words that a yes to this line may be remembered for: those of every command that asks.
+
+        There are none unless all of them are ordinary commands, and few enough to be read.
+        """
         try:
-            parts = lex(line)
+            parts = lex(line, expand=self._expand)
         except NotProvable:
-            return None
-        if len(parts) != 1 or parts[0].assignments or any(self._redirection(each, "") for each in parts[0].redirects):
-            return None
-        argv = parts[0].argv
-        return None if not argv or danger(argv) or unwrapped(argv) != [argv] else rememberable(argv)
+            return ()
+        if _changes_folder(parts):
+            return ()
+        asking = [part for part in parts if any(each.approval != "none" for each in self._part(part, 0))]
+        found = dict.fromkeys(self._rememberable(part) for part in asking)
+        if None in found or len(found) > _MOST_REMEMBERED:
+            return ()
+        return tuple(words for words in found if words is not None)
+
+    def _rememberable(self, part: Part) -> Argv | None:
+        plain = not part.expands and all(each.approval == "none" for each in self._beside(part, ""))
+        ordinary = plain and part.argv and not danger(part.argv) and unwrapped(part.argv) == [part.argv]
+        return rememberable(part.argv) if ordinary else None
 
     # Proof: what may run.
 
@@ -179,10 +196,10 @@ class Shell:
         except NotProvable as problem:
             return [self._unproven(line, problem)]
         found = [finding for part in parts for finding in self._part(part, depth)]
-        moving = next((part for part in parts[:-1] if "cd" in map(name_of, unwrapped(part.argv))), None)
+        moving = _changes_folder(parts)
         if moving is not None:
             reason = "it changes the folder for what follows, and programs obey files that lie there"
-            found.append(Finding(_short(moving.text), "required", reason, self._rule))
+            found.append(Finding(_short(moving.text), "required", reason, self.rule))
         return found
 
     def _unproven(self, line: str, problem: NotProvable) -> Finding:
@@ -190,7 +207,7 @@ class Shell:
         approval: Approval = "required"
         if self._default == "blocked" and not self._all_named(line):
             approval, reason = "blocked", f"{reason}, and not every command in it is named by a rule"
-        return Finding(_short(line), approval, reason, self._rule)
+        return Finding(_short(line), approval, reason, self.rule)
 
     def _all_named(self, line: str) -> bool:
         try:
@@ -200,13 +217,17 @@ class Shell:
 
     def _part(self, part: Part, depth: int) -> list[Finding]:
         shown = _short(part.text)
-        found = [self._assignment(each, shown) for each in part.assignments]
-        found += [each for redirect in part.redirects for each in self._redirection(redirect, shown)]
+        found = self._beside(part, shown)
         if part.argv:
             found += self._command(part.argv, shown, part.expands, depth)
         elif part.redirects and not part.assignments:
-            found.append(Finding(shown, "required", "a redirection without a command", self._rule))
+            found.append(Finding(shown, "required", "a redirection without a command", self.rule))
         return found
+
+    def _beside(self, part: Part, shown: str) -> list[Finding]:
+        """Judge what stands beside the command: assignments and redirections."""
+        found = [self._assignment(each, shown) for each in part.assignments]
+        return found + [each for redirect in part.redirects for each in self._redirection(redirect, shown)]
 
     def _command(
         self, argv: Argv, shown: str, expands: frozenset[str], depth: int, above: Sequence[Reaching] = ()
@@ -214,7 +235,7 @@ class Shell:
         argv = self._plain_name(argv)
         rules = [*((each, len(each.words)) for each in self._matching(argv)), *above]
         if not rules:
-            return [Finding(shown, self._default, f"no rule names {_short(argv[0])!r}", self._rule)]
+            return [Finding(shown, self._default, f"no rule names {_short(argv[0])!r}", self.rule)]
         strictest, _ = max(rules, key=lambda each: (STRICTNESS[each[0].approval], len(each[0].words)))
         note = f": {strictest.note}" if strictest.note else ""
         reason = f"`{' '.join(strictest.words)}` is {strictest.approval!r}{note}"
@@ -235,16 +256,16 @@ class Shell:
     ) -> list[Finding]:
         """Judge what this command runs in turn."""
         if depth >= _DEEPEST:
-            return [Finding(shown, "required", "commands inside commands, too deep to follow", self._rule)]
+            return [Finding(shown, "required", "commands inside commands, too deep to follow", self.rule)]
         script = script_of(argv)
         if script is not None:
             return self._proven(script, depth + 1)
         if hides_script(argv):
-            return [Finding(shown, "required", "a shell is given a script that cannot be read here", self._rule)]
+            return [Finding(shown, "required", "a shell is given a script that cannot be read here", self.rule)]
         try:
             inside = inner(argv)
         except UnknownOption as problem:
-            return [Finding(shown, "required", str(problem), self._rule)]
+            return [Finding(shown, "required", str(problem), self.rule)]
         return [finding for each in inside for finding in self._inner(each, shown, expands, depth, rules)]
 
     def _inner(
@@ -253,7 +274,7 @@ class Shell:
         found = [self._assignment(word, shown) for word in each.assignments]
         if each.adds and (has_dangers(each.argv) or runs_others(each.argv)):
             reason = f"{_short(each.argv[0])!r} is given arguments that nobody knows yet"
-            found.append(Finding(shown, "required", reason, self._rule))
+            found.append(Finding(shown, "required", reason, self.rule))
         # `sudo systemctl status` names both programs: it reaches beyond the first.
         above = [(rule, reach - each.start) for rule, reach in rules if reach > each.start]
         return [*found, *self._command(each.argv, shown, expands, depth + 1, above)]
@@ -277,21 +298,21 @@ class Shell:
         name = assignment.partition("=")[0].rstrip("+")
         steers = any(fnmatch.fnmatchcase(name, each) for each in STEERING)
         if not steers and any(fnmatch.fnmatchcase(name, each) for each in self._inert):
-            return Finding(shown, "none", f"{name} may be set", self._rule)
-        return Finding(shown, "required", f"it sets {_short(name)}, which can change what runs", self._rule)
+            return Finding(shown, "none", f"{name} may be set", self.rule)
+        return Finding(shown, "required", f"it sets {_short(name)}, which can change what runs", self.rule)
 
     def _redirection(self, redirect: Redirect, shown: str) -> list[Finding]:
         if redirect.target == _NOWHERE or redirect.operator == ">&":
             return []
         if not redirect.writes:
             if redirect.target.startswith(("/dev/tcp/", "/dev/udp/")):
-                return [Finding(shown, "required", "it opens a network connection", self._rule)]
+                return [Finding(shown, "required", "it opens a network connection", self.rule)]
             return []
-        found = [Finding(shown, "required", f"it writes to {_short(redirect.target)!r}", self._rule)]
+        found = [Finding(shown, "required", f"it writes to {_short(redirect.target)!r}", self.rule)]
         if self._zones is not None:
             target = redirect.target if redirect.target.startswith("/") else f"{self._folder}/{redirect.target}"
             verdict = self._zones.judge_real(target, "write")
-            found.append(Finding(shown, verdict.approval, verdict.reason, verdict.rule or self._rule))
+            found.append(Finding(shown, verdict.approval, verdict.reason, verdict.rule or self.rule))
         return found
 
     # Suspicion: what must not run.
@@ -301,7 +322,7 @@ class Shell:
             return []
         if len(line) > _LONGEST_LOOK:
             reason = f"it is longer than {_LONGEST_LOOK} characters, too long to look through for what is blocked"
-            return [Finding(_short(line), "blocked", reason, self._rule)]
+            return [Finding(_short(line), "blocked", reason, self.rule)]
         try:
             for argv in commands(line):
                 rule = self._blocking(argv)
@@ -310,7 +331,7 @@ class Shell:
                     reason = f"it may run `{_short(' '.join(argv))}`, and `{' '.join(rule.words)}` is blocked{note}"
                     return [Finding(_short(line), "blocked", reason, rule.rule)]
         except TooTangled as problem:
-            return [Finding(_short(line), "blocked", str(problem), self._rule)]
+            return [Finding(_short(line), "blocked", str(problem), self.rule)]
         return []
 
     def _blocking(self, argv: Argv) -> ShellRule | None:
@@ -323,46 +344,9 @@ class Shell:
         return next((each for each in rules if suspects(each.words, argv)), None)
 
 
-def suspects(words: Argv, argv: Argv) -> bool:
-    """Whether a command may be what these words block: options anywhere, together or apart, in full or cut short."""
-    flags = [word for word in words[1:] if word.startswith("-") and word != "-"]
-    names = [word for word in words[1:] if not word.startswith("-") or word == "-"]
-    before = next((at for at, word in enumerate(words[1:]) if word in flags), len(names))
-    options = [word for word in argv[1:] if word.startswith("-")]
-    given = [word for word in argv[1:] if not word.startswith("-")]
-    # The first names may be values of options that come before the sub-command.
-    starts = range(min(_leading_options(argv), _MOST_LEADING) + 1)
-    named = any(
-        given[at : at + before] == names[:before] and _in_order(names[before:], given[at + before :]) for at in starts
-    )
-    return named and all(_has_option(flag, options) for flag in flags)
-
-
-def _leading_options(argv: Argv) -> int:
-    """Count the options before the sub-command, each of which may have a value."""
-    at, count = 1, 0
-    while at < len(argv) and argv[at].startswith("-"):
-        count += 1
-        at += 1
-        if at + 1 < len(argv) and not argv[at].startswith("-") and argv[at + 1].startswith("-"):
-            at += 1
-    return count
-
-
-def _in_order(wanted: Sequence[str], given: Sequence[str]) -> bool:
-    rest = iter(given)
-    return all(word in rest for word in wanted)
-
-
-def _has_option(flag: str, options: Sequence[str]) -> bool:
-    if flag.startswith("--"):
-        return any(_is_short_for(option.partition("=")[0], flag) for option in options)
-    letters = {letter for option in options if not option.startswith("--") for letter in option[1:]}
-    return flag in options or set(flag[1:]) <= letters
-
-
-def _is_short_for(option: str, flag: str) -> bool:
-    return option == flag or (len(option) > len("--x") and option.startswith("--") and flag.startswith(option))
+def _changes_folder(parts: Sequence[Part]) -> Part | None:
+    """Return the part that makes those after it run elsewhere."""
+    return next((part for part in parts[:-1] if "cd" in map(name_of, unwrapped(part.argv))), None)
 
 
 def _sentence(found: Sequence[Finding], worst: Finding) -> str:

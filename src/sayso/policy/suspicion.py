@@ -8,7 +8,7 @@ readings of one line are looked at; only what stands in quotes as an operand doe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from sayso.policy.wrappers import LONGEST_PATTERN, Argv, reads_input, scripts_in, unwrapped
 
@@ -16,6 +16,7 @@ _DEEPEST = 4
 _MOST_ALTERNATIVES = 4
 _FARTHEST = 2000
 _MOST_SUBSTITUTIONS = 300
+_MOST_LEADING = 5
 _LEAST_BUDGET, _BUDGET = 100_000, 12  # characters that are read of a line, with all readings and scripts in it
 _TOKEN = re.compile(
     r"(?P<ansi>\$'(?:[^'\\]|\\.)*'?)"
@@ -45,6 +46,28 @@ _VALUES = re.compile(r"(?:^|[\s;&|(])[A-Za-z_][A-Za-z0-9_]*=['\"]?([^\s'\";&|]+)
 _BRACES = re.compile(r"\{([^{}\s]{1,500})\}")
 _MAY_RUN = re.compile(r"[\s$`\ue000\ue001]")  # a word that is a whole script, or has one in it
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
+# What letters often stand for: a rule that blocks one spelling means the other too.
+_LETTERS = {
+    "a": ("--all",),
+    "d": ("--delete", "--data", "--detach"),
+    "D": ("--delete",),
+    "e": ("--eval", "--exec", "--execute"),
+    "f": ("--force", "--file", "--filename"),
+    "F": ("--form", "--force"),
+    "g": ("--global",),
+    "i": ("--in-place", "--interactive"),
+    "k": ("--insecure",),
+    "n": ("--no-verify",),
+    "o": ("--output",),
+    "r": ("--recursive",),
+    "R": ("--recursive",),
+    "T": ("--upload-file",),
+    "v": ("--volume",),
+    "x": ("--extract", "--exec"),
+    "X": ("--request",),
+    "y": ("--yes", "--assume-yes"),
+}
+_EITHER_CASE = frozenset("rR")
 _GRAMMAR = frozenset({
     "if", "then", "elif", "else", "while", "until", "do", "coproc", "!", "{", "}", "function", "for", "select", "case",
     "in", "time", "-p", "--",
@@ -246,3 +269,54 @@ def _stripped(words: list[str]) -> Iterator[Argv]:
             argv.append(word)
     if argv:
         yield tuple(argv)
+
+
+def suspects(words: Argv, argv: Argv) -> bool:
+    """Whether a command may be what these words block: options anywhere, together or apart, in full or cut short."""
+    flags = [word for word in words[1:] if word.startswith("-") and word != "-"]
+    names = [word for word in words[1:] if not word.startswith("-") or word == "-"]
+    before = next((at for at, word in enumerate(words[1:]) if word in flags), len(names))
+    options = [word for word in argv[1:] if word.startswith("-")]
+    given = [word for word in argv[1:] if not word.startswith("-")]
+    # The first names may be values of options that come before the sub-command.
+    starts = range(min(_leading_options(argv), _MOST_LEADING) + 1)
+    named = any(
+        given[at : at + before] == names[:before] and _in_order(names[before:], given[at + before :]) for at in starts
+    )
+    if "--force" in flags and words[:2] == ("git", "push"):
+        options += ["--force" for word in given if word.startswith("+")]
+    return named and all(_has_option(flag, options) for flag in flags)
+
+
+def _leading_options(argv: Argv) -> int:
+    """Count the options before the sub-command, each of which may have a value."""
+    at, count = 1, 0
+    while at < len(argv) and argv[at].startswith("-"):
+        count += 1
+        at += 1
+        if at + 1 < len(argv) and not argv[at].startswith("-") and argv[at + 1].startswith("-"):
+            at += 1
+    return count
+
+
+def _in_order(wanted: Sequence[str], given: Sequence[str]) -> bool:
+    rest = iter(given)
+    return all(word in rest for word in wanted)
+
+
+def _has_option(flag: str, options: Sequence[str]) -> bool:
+    letters = {letter for option in options if not option.startswith("--") for letter in option[1:]}
+    names = {option.partition("=")[0] for option in options if option.startswith("--")}
+    if flag.startswith("--"):
+        also = (letter for letter, long in _LETTERS.items() if flag in long)
+        return any(_is_short_for(name, flag) for name in names) or not letters.isdisjoint(also)
+    return flag in options or all(
+        letter in letters
+        or (letter.swapcase() in letters and letter in _EITHER_CASE)
+        or any(_is_short_for(name, each) for name in names for each in _LETTERS.get(letter, ()))
+        for letter in flag[1:]
+    )
+
+
+def _is_short_for(option: str, flag: str) -> bool:
+    return option == flag or (len(option) > len("--x") and option.startswith("--") and flag.startswith(option))

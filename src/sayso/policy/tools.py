@@ -101,7 +101,9 @@ class Policy:
         for entry in entries:
             if entry.kind is not None:
                 reject(f"{entry.rule.key} has a `kind`, which needs shell rules or zones; use `Policy.from_dict`")
-        self._index = Index(_with_pre_approved(entries, pre_approved))
+        if pre_approved is not None:
+            entries = _with_pre_approved(entries, _read_pre_approved(pre_approved))
+        self._index = Index(entries)
         self._default = _default(default, _DEFAULT)
         self._below: Policy | None = None
         self._shell: Shell | None = None
@@ -145,7 +147,9 @@ class Policy:
         folder = None if base is None else realpath.absolute(base)
         meaning = understand(data, base=folder, resolve=resolve, source=source, places=places, protected=protected)
         policy = cls(default=meaning.default, remember=meaning.remember, remember_max=meaning.remember_max)
-        entries = _with_pre_approved([*meaning.entries], meaning.pre_approved)
+        entries = list(meaning.entries)
+        if meaning.pre_approved is not None:
+            entries = _with_pre_approved(entries, meaning.pre_approved)
         policy._index = Index(_with_kinds(entries, meaning))
         policy._default = _default(meaning.default, meaning.default_rule)
         policy._shell, policy._zones = meaning.shell, meaning.zones
@@ -158,7 +162,8 @@ class Policy:
         """Return this policy with another one under it.
 
         A block from either stands. Else this one decides about what it names, then the other about what that names;
-        this one's default is for the rest, unless the other's default blocks.
+        this one's default is for the rest, unless the other's default blocks. What the other's shell rules or zones
+        say, this one loosens only by rules or zones of its own, and what is in no zone of either stays blocked.
         """
         both = copy.copy(self)
         vars(both).update(
@@ -211,7 +216,7 @@ class Policy:
     async def deliberate(self, call: ToolCall, own: ToolRules | None = None) -> Verdict:
         """Return the verdict, asking every function that has a say."""
         brought = own or ToolRules()
-        owner, matching = await self.by_owner(call)
+        owner, matching = await self._by_owner(call)
         policy = await _hear(self._needs_approval, call, Rule(source="policy", key="needs_approval"))
         if self._default.approval == "blocked" and not owner and policy is None:
             return self._default  # an owner who lets nothing run but what is named has named nothing here
@@ -258,23 +263,29 @@ class Policy:
     def rules(self) -> tuple[Rule, ...]:
         """Every rule of this policy, as verdicts name them."""
         own = [entry.rule for entry in self._index.entries if entry.rule.source != "sayso"]
-        shell = [] if self._shell is None else [each.rule for each in self._shell.rules]
+        shell = [] if self._shell is None else self._shell.written
         zones = [] if self._zones is None else [each.rule for each in self._zones.zones]
         below = () if self._below is None else self._below.rules
         return (*own, *shell, *zones, cast("Rule", self._default.rule), *below)
 
-    async def by_owner(self, call: ToolCall) -> tuple[list[Verdict], list[Ranked]]:
+    async def _by_owner(self, call: ToolCall) -> tuple[list[Verdict], list[Ranked]]:
         """Return what the owner says, the deciding word first, and the entries that speak about this call."""
+        acts, said, matching = await self.heard(call)
+        # Names can only make stricter what the shell rules or the zones of the nearest file that has some say.
+        first = sorted([*acts[:1], *said[:1]], key=lambda each: -STRICTNESS[each.approval])
+        return [*first, *acts[1:], *said[1:]], matching
+
+    async def heard(self, call: ToolCall) -> tuple[list[Verdict], list[Verdict], list[Ranked]]:
+        """Return what is said about the deed and about the name, each the deciding word first, and who speaks."""
         matching, unsure = speaking(self._index.matching(call.tool), call)
         heard = [(rank, await _hear(entry.says, call, entry.rule)) for rank, entry in matching]
         said = strictest_first([(rank, each) for rank, each in heard if each is not None] + unsure)
         acts = [self._by_kind(entry.kind, call, entry.rule) for _, entry in matching if entry.kind is not None]
-        if acts:
-            said = [*sorted([*acts, *said[:1]], key=lambda each: -STRICTNESS[each.approval]), *said[1:]]
+        acts.sort(key=lambda each: -STRICTNESS[each.approval])
         if self._below is None:
-            return said, matching
-        further, more = await self._below.by_owner(call)
-        return [*said, *further], [*matching, *more]
+            return acts, said, matching
+        more_acts, more_said, more = await self._below.heard(call)
+        return [*acts, *more_acts], [*said, *more_said], [*matching, *more]
 
     def _by_kind(self, kind: Kind, call: ToolCall, rule: Rule) -> Verdict:
         """Ask the shell rules or the zones what this call does."""
@@ -286,9 +297,9 @@ class Policy:
         if self._shell is None:
             return Verdict(approval="blocked", reason="there are no rules to judge it by", rule=rule)
         verdict = self._shell.judge(value)
-        prefix = self._shell.prefix(value) if verdict.asks and len(call.args) == 1 else None
-        if prefix is not None:
-            return replace(verdict, scopes=(scopes.prefix_scope(call.tool, prefix),))
+        prefixes = self._shell.prefixes(value) if verdict.asks and len(call.args) == 1 else ()
+        if prefixes:
+            return replace(verdict, scopes=(scopes.prefixes_scope(call.tool, prefixes),))
         other = next((name for name in call.args if name != kind.argument and name not in _HARMLESS), None)
         if other is not None and verdict.approval == "none":
             reason = f"it also sets {other!r}, which can change what the line does"
@@ -371,21 +382,22 @@ def _with_kinds(entries: Iterable[Entry], meaning: Meaning) -> list[Entry]:
     return list(named.values())
 
 
-def _with_pre_approved(entries: list[Entry], pre_approved: Iterable[str] | None) -> list[Entry]:
-    if pre_approved is None:
-        return entries
-    if isinstance(pre_approved, str):
-        reject(f"pre_approved is the text {pre_approved!r}; use a list of tool names")
+def _read_pre_approved(names: Iterable[str]) -> list[Entry]:
+    if isinstance(names, str):
+        reject(f"pre_approved is the text {names!r}; use a list of tool names")
+    return [read(name, "none", rule=Rule(source="policy", key=f"pre_approved.{name}")) for name in names]
+
+
+def _with_pre_approved(entries: Iterable[Entry], pre_approved: Iterable[Entry]) -> list[Entry]:
     # The third level up is the caller of `Policy(…)`.
     warnings.warn(
         "pre_approved is deprecated; use tools={name: {'approval': 'none'}}", DeprecationWarning, stacklevel=3
     )
     known = {entry.pattern: entry for entry in entries}
-    for name in pre_approved:
-        entry = read(name, "none")
-        mine = known.setdefault(name, entry)
+    for entry in pre_approved:
+        mine = known.setdefault(entry.pattern, entry)
         if mine.says is None:
-            known[name] = replace(mine, says=entry.says)
+            known[entry.pattern] = replace(mine, says=entry.says)
     return list(known.values())
 
 

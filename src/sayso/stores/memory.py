@@ -80,7 +80,7 @@ class MemoryStore:
         decision: ApprovalDecision | None,
         *,
         now: float,
-        remember: Remembered | None = None,
+        remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
         """Close the request unless it is closed, and return it as it stands."""
         with self._lock:
@@ -89,8 +89,8 @@ class MemoryStore:
             if after is before:
                 return before
             self._keep(after, after.status, now)
-            if remember is not None and after.status == status:
-                self._change([remember], [])
+            if remember and after.status == status:
+                self._change(remember, [])
             woken = self._waiters.take([after])
         deliver(woken)
         return after

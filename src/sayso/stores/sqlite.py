@@ -107,7 +107,7 @@ class SqliteStore:
         decision: ApprovalDecision | None,
         *,
         now: float,
-        remember: Remembered | None = None,
+        remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
         """Close the request unless it is closed, and return it as it stands."""
 
@@ -119,8 +119,8 @@ class SqliteStore:
             _update(tx, after)
             tx.closed.append(after)
             tx.step(after, after.status, now)
-            if remember is not None and after.status == status:
-                _remember(tx, [remember])
+            if remember and after.status == status:
+                _remember(tx, remember)
             return after
 
         return await self._writer.do(work)
