@@ -151,12 +151,6 @@ def test_a_pyproject_counts_if_it_has_the_table(project: Path, monkeypatch: pyte
     assert judge(load_policy(), "t") == "blocked"
 
 
-def test_a_file_of_its_own_comes_before_the_pyproject_beside_it(project: Path) -> None:
-    write(project / "pyproject.toml", '[tool.sayso]\ndefault = "none"\n')
-    write(project / "sayso.yaml", "default: required")
-    assert judge(load_policy(), "t") == "required"
-
-
 @pytest.mark.proves("H5")
 @pytest.mark.parametrize("where", ["project", "user"])
 @pytest.mark.parametrize("kind", ["dangling link", "folder"])
@@ -298,3 +292,26 @@ def test_every_file_that_applies_is_safe_from_the_zones_of_each(
         assert judge(policy, "write_file", path=path) == judge(policy, "delete_file", path=path) == "blocked", path
     assert judge(policy, "delete_file", path="/all/home/.config") == "blocked", "it holds one of the files"
     assert judge(policy, "write_file", path="/all/work/project/other.toml") == "none"
+
+
+@pytest.mark.proves("H5")
+@pytest.mark.parametrize("other", ["sayso.yml", "pyproject.toml"])
+def test_two_policies_side_by_side_are_a_mistake_because_nobody_could_say_which_is_meant(
+    project: Path, other: str
+) -> None:
+    write(project / "sayso.yaml", "default: none")
+    write(project / other, '[tool.sayso]\ndefault = "required"\n' if other.endswith("toml") else "default: required")
+    with pytest.raises(ConfigurationError, match=rf"sayso\.yaml and {other} beside it both hold a policy"):
+        load_policy()
+    (project / "sayso.yaml").unlink()
+    assert judge(load_policy(), "t") == "required"
+
+
+@pytest.mark.proves("H5")
+def test_who_has_no_home_has_no_file_of_their_own(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> Path:  # as in a container whose user has no entry
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nobody)
+    write(project / "sayso.yaml", "default: required")
+    assert judge(load_policy(), "t") == "required"

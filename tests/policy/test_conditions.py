@@ -94,6 +94,14 @@ def test_all_tests_of_all_arguments_must_hold() -> None:
     assert holds(when, amount=15, env="test") is False
 
 
+@pytest.mark.proves("H1")
+@pytest.mark.parametrize("options", [[{"force": 1}], '{"force": 1}', None, 5])
+def test_a_name_in_what_has_no_names_is_no_missing_one(options: object) -> None:
+    policy = Policy({"pay": {"approval": "blocked", "when": {"args.options.force": {"exists": True}}}})
+    assert policy.judge(ToolCall(tool="pay", args={"options": options})).approval == "blocked"
+    assert policy.judge(ToolCall(tool="pay", args={"options": {}})).approval == "none"
+
+
 def test_a_path_leads_into_nested_arguments() -> None:
     when = {"args.order.total-sum": {"gt": 10}}
     assert holds(when, order={"total-sum": 11}) is True

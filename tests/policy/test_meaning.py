@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall, Verdict
 from sayso.config.documents import read_yaml
+from sayso.errors import PolicyError
 from sayso.model import Approval, Approvers, Denied
 from sayso.testing import FixedClock, ScriptedChannel
 
@@ -336,9 +337,51 @@ def test_a_root_that_is_a_link_is_the_folder_that_it_leads_to(base: Path) -> Non
     assert judge(Policy.from_dict(data, base=base), "write_file", path="/link/a") == "blocked"
 
 
-def test_an_empty_sandbox_is_as_good_as_none() -> None:
-    assert judge(policy_of("{default: none, sandbox: {}}"), "write_file", path="/x") == "none"
-    assert judge(policy_of("{default: none, sandbox: {zones: {}}}"), "write_file", path="/x") == "blocked"
+@pytest.mark.proves("R53")
+def test_a_sandbox_without_zones_lets_no_file_be_touched() -> None:
+    for sandbox in ("{}", "{zones: {}}", "{zones: []}"):
+        assert judge(policy_of(f"{{default: none, sandbox: {sandbox}}}"), "write_file", path="/x") == "blocked"
+
+
+@pytest.mark.proves("R52", "H13")
+def test_every_argument_that_is_named_as_a_path_is_judged(base: Path) -> None:
+    policy = policy_of(
+        "{default: none, tools: {mv: {kind: path, argument: [src, dst]}, sandbox: none},"
+        " sandbox: {zones: {scratch: {approval: none}, output: {mode: ro}}}}",
+        base,
+    )
+    assert judge(policy, "mv", src="/scratch/a", dst="/scratch/b") == "none"
+    for args in ({"src": "/etc/shadow", "dst": "/scratch/b"}, {"src": "/scratch/a", "dst": "/output/b"}):
+        assert judge(policy, "mv", **args) == "blocked"
+    assert judge(policy, "mv", dst="/scratch/a") == "blocked"
+
+
+@pytest.mark.parametrize("argument", ["[]", "[a, b]", "[1]"])
+def test_a_line_stands_in_one_argument(argument: str) -> None:
+    with pytest.raises(PolicyError, match="argument"):
+        policy_of(f"{{default: none, shell: {{}}, tools: {{run: {{kind: shell, argument: {argument}}}}}}}")
+
+
+@pytest.mark.proves("H1")
+def test_a_rule_of_the_same_words_that_blocks_never_loosens_a_line_that_nobody_can_read() -> None:
+    rules = "{default: none, shell: {default: deny, rules: [{pattern: ls, approval: none}%s]}}"
+    for line in ("cat - $x", "ls $(cat -)", "(cat -)", "! cat -"):
+        for more in ("", ", {pattern: cat -, approval: deny}", ", {pattern: cat, approval: deny}"):
+            assert shell(policy_of(rules % more), line) == "blocked"
+
+
+@pytest.mark.proves("H1")
+def test_of_two_equal_patterns_the_one_that_lets_less_expand_holds_in_any_order() -> None:
+    rules = ["{pattern: ls, approval: none, operand_expansion: [glob]}", "{pattern: ls, approval: none}"]
+    for some in itertools.permutations(rules):
+        policy = policy_of(f"{{default: none, shell: {{rules: [{', '.join(some)}]}}}}")
+        assert shell(policy, "ls *") == "required"
+
+
+@pytest.mark.proves("H1")
+def test_a_set_of_characters_makes_a_glob_no_more_specific() -> None:
+    policy = policy_of("{default: none, tools: {'[a-z]*': none, '[!_]*': none, 'rm*': required, 'r*': none}}")
+    assert judge(policy, "rm_x") == "required"
 
 
 # Tools that are judged by what they do.
@@ -716,6 +759,44 @@ def test_three_files_combine_whichever_two_are_put_together_first() -> None:
         assert judge(left, tool) == judge(right, tool) == expected
     assert judge(near, "b") == "none", "a policy is not changed by being put over another"
     assert [str(rule) for rule in left.rules] == [str(rule) for rule in right.rules]
+
+
+@pytest.mark.proves("H1")
+def test_the_function_of_the_lower_policy_is_heard_too() -> None:
+    def blocks(call: ToolCall) -> Verdict:
+        return Verdict(approval="blocked", reason=call.tool)
+
+    def asks(call: ToolCall) -> Verdict:
+        return Verdict(approval="required", reason=call.tool)
+
+    assert judge(Policy().over(Policy(needs_approval=blocks)), "t") == "blocked"
+    assert judge(Policy({"t": "none"}).over(Policy(needs_approval=asks)), "t") == "none"
+    assert judge(Policy().over(Policy(needs_approval=asks)), "t") == "required"
+
+
+def test_a_default_that_blocks_is_for_what_no_file_names_and_is_told_once() -> None:
+    both = over("{default: none, tools: {t: none}}", "default: deny")
+    assert (judge(both, "t"), judge(both, "u")) == ("none", "blocked")
+    assert [each.rule.key for each in both.explain(ToolCall(tool="u"))[1]] == ["default"]
+
+
+@pytest.mark.proves("H15")
+def test_explain_tells_why_a_line_that_every_rule_lets_run_is_asked_about() -> None:
+    policy = policy_of("{default: none, shell: {rules: [{pattern: ls, approval: none}]}}")
+    verdict, considered = policy.explain(ToolCall(tool="shell", args={"command": "ls", "cwd": "/"}))
+    assert verdict.approval == "required"
+    assert [(each.approval, "cwd" in each.reason) for each in considered][:2] == [("none", False), ("required", True)]
+
+
+@pytest.mark.proves("H15")
+def test_explain_tells_what_a_rule_says_whose_condition_nobody_can_answer() -> None:
+    policy = policy_of(
+        "{default: none, tools: {pay: {approval: deny, when: {args.amount: {gt: 1}}},"
+        " 'p*': {approval: ask, when: {args.x: 1}}}}"
+    )
+    considered = policy.explain(ToolCall(tool="pay", args={"amount": "x"}))[1]
+    assert [(each.approval, each.applies) for each in considered[:2]] == [("blocked", True), ("required", True)]
+    assert all("nobody can say" in each.reason for each in considered[:2])
 
 
 @pytest.mark.proves("H15")

@@ -522,3 +522,40 @@ async def test_what_is_asked_once_per_session_is_not_widened_to_a_prefix_or_a_fo
     assert await shell.by(line("git commit --amend")) == "refused"
     assert await files.by(on("write_file", "/zone/a/x")) == "answer"
     assert await files.by(on("write_file", "/zone/a/y")) == "refused"
+
+
+@pytest.mark.proves("H9", "H1")
+async def test_a_remembered_prefix_or_folder_does_not_answer_another_rule_that_asks(tmp_path: Path) -> None:
+    tools = {
+        "shell": {"approval": "required", "when": {"args.command": {"contains": "prod"}}},
+        "write_file": {"approval": "required", "when": {"args.content": {"contains": "password"}}},
+    }
+    (tmp_path / "zone" / "sub").mkdir(parents=True, exist_ok=True)
+    policy = policy_of(tmp_path, tools=tools, sandbox={"zones": {"zone": {}}})
+    asked = Asked(policy, REMEMBERED_PREFIX)
+    assert await asked.by(line("git push")) == "answer"
+    assert await asked.by(line("git push staging")) == "memory"
+    assert await asked.by(line("git push prod")) == "refused"
+    files = Asked(policy, REMEMBERED_FOLDER)
+
+    def write(name: str, content: object) -> ToolCall:
+        return ToolCall(tool="write_file", args={"path": f"/zone/sub/{name}", "content": content})
+
+    assert await files.by(write("a", "x")) == "answer"
+    assert await files.by(write("b", "x")) == "memory"
+    assert await files.by(write("c", "my password")) == "refused"
+    assert await files.by(write("d", b"my password")) == "refused"
+
+
+@pytest.mark.proves("H9", "H13")
+@pytest.mark.parametrize("name", ["pyproject.toml", "PyProject.TOML"])
+async def test_a_folder_that_was_remembered_does_not_hold_a_file_with_rules(name: str, tmp_path: Path) -> None:
+    (tmp_path / "zone" / "sub").mkdir(parents=True)
+    for word in ("required", "none"):
+        policy = policy_of(tmp_path, sandbox={"zones": {"zone": {"approval": word}}})
+        call = ToolCall(tool="write_file", args={"path": f"/zone/sub/{name}", "content": "[tool.sayso]"})
+        assert offers(policy, call) == ["call"]
+    files = Asked(policy_of(tmp_path, sandbox={"zones": {"zone": {}}}), REMEMBERED_FOLDER)
+    other = ToolCall(tool="write_file", args={"path": "/zone/sub/a", "content": "x"})
+    assert await files.by(other) == "answer"
+    assert await files.by(call) == "refused"

@@ -481,6 +481,7 @@ PROTECTED_NAMES = [
     ".windsurf/x", ".aider.conf.yml", ".aider.chat.history.md", "CLAUDE.md", "docs/AGENTS.md", "GEMINI.md",
     ".cursorrules", ".github/copilot-instructions.md", ".github/instructions/x.md", "sayso.yaml", "sayso.yml",
     "sayso.test.yaml", ".sayso/x", ".envrc", ".netrc", ".npmrc", ".pypirc", ".devcontainer/devcontainer.json",
+    ".config/tmux/tmux.conf", ".config/Code/User/settings.json", "mise.local.toml", "lib/evil.pth", ".gradle/init.d/x",
     ".config/systemd/user/x.service", "sitecustomize.py", ".cargo/config.toml", ".docker/config.json",
 ]  # fmt: skip
 
@@ -494,6 +495,15 @@ def test_a_protected_name_is_never_changed_even_before_it_exists(scratch: Path, 
         assert approvals(judge, each) == ["none", "blocked", "blocked", "none"]
         assert real_approvals(judge, f"{scratch.parent}{each}") == ["none", "blocked", "blocked", "none"]
         assert judge.judge(each, "write").rule == judge.judge(each, "delete").rule == PROTECTED
+
+
+def test_a_zone_does_not_cut_a_protected_name_of_two_folders_in_two(scratch: Path) -> None:
+    config = scratch / ".config"
+    (config / "git").mkdir(parents=True)
+    judge = zones(zone("config", config))
+    for name in ("git/config", "systemd/user/x.service", "autostart/x.desktop", "Fish/functions/ls.fish"):
+        assert judge.judge(f"/config/{name}", "write").approval == "blocked"
+    assert judge.judge("/config/mine/x", "write").approval == "none"
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def init(path: Path, *, force: bool) -> None:
 
     PATH is a file or a folder; else it is sayso.yaml in this folder.
     """
-    target = path / NAMES[0] if path.is_dir() else path
+    target = path / NAMES[0] if path.is_dir() and path.name not in NAMES else path
     shown = visible(str(target))
     starter = resources.files("sayso.cli").joinpath("starter.yaml").read_text(encoding="utf-8")
     try:
@@ -86,7 +86,12 @@ def check(files: tuple[Path, ...], *, as_json: bool) -> None:
     Without FILES, those that apply here are checked: your own, the project's, and the one that SAYSO_POLICY names.
     Ends with 1 if there is a mistake; a warning is none.
     """
-    checked = [(path, *_checked(path)) for path in files or reading.policy_files()]
+    try:
+        checked = [(path, *_checked(path)) for path in files or reading.policy_files()]
+    except reading.Mistakes as error:
+        if as_json:
+            say(json.dumps([_finding("mistake", each) for each in error.mistakes], indent=2))
+        raise
     if not checked:
         raise click.ClickException("there is no policy file here; run `sayso init` to write one, or name one")
     found = [(kind, each) for _, _, some in checked for kind, each in some]

@@ -49,13 +49,14 @@ class Mistakes(click.ClickException):
     def __init__(self, error: ConfigurationError) -> None:
         """Take what went wrong."""
         super().__init__(visible(str(error)))
-        self._mistakes = error.mistakes if isinstance(error, PolicyError) else ()
+        self._told = error.mistakes if isinstance(error, PolicyError) else ()
+        self.mistakes = self._told or (Mistake("", None, None, str(error)),)
 
     def show(self, file: Any = None) -> None:  # noqa: ANN401 - as click has it
         """Print the mistakes, or the one sentence."""
-        if not self._mistakes:
+        if not self._told:
             super().show(file)
-        for each in self._mistakes:
+        for each in self._told:
             say(mistake_line(each), err=True)
 
 

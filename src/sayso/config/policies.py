@@ -45,11 +45,10 @@ def _named(path: Path) -> Document:
 
 def files_here() -> Iterator[Path]:
     """Yield the files that apply here, the farthest first."""
-    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "sayso"
-    for name in NAMES:
-        if _is_there(home / name):
-            yield home / name
-            break
+    home = _config_folder()
+    own = None if home is None else _only([home / "sayso" / name for name in NAMES])
+    if own is not None:
+        yield own
     project = _of_project(Path.cwd())
     if project is not None:
         yield project
@@ -60,13 +59,28 @@ def files_here() -> Iterator[Path]:
 
 def _of_project(folder: Path) -> Path | None:
     for here in (folder, *folder.parents):
-        for name in NAMES:
-            if _is_there(here / name):
-                return here / name
         pyproject = here / _PYPROJECT
-        if _is_there(pyproject) and read_file(pyproject) is not None:
-            return pyproject
+        also = [pyproject] if _is_there(pyproject) and read_file(pyproject) is not None else []
+        found = _only([*(here / name for name in NAMES), *also])
+        if found is not None:
+            return found
     return None
+
+
+def _config_folder() -> Path | None:
+    named = os.environ.get("XDG_CONFIG_HOME")
+    try:
+        return Path(named) if named else Path.home() / ".config"
+    except RuntimeError:
+        return None  # nobody's home: a user of a container that has no entry
+
+
+def _only(paths: Iterable[Path]) -> Path | None:
+    """Return the one that is there; of two, nobody could say which one was meant."""
+    found = [path for path in paths if _is_there(path)]
+    if len(found) > 1:
+        raise ConfigurationError(f"{found[0]} and {found[1].name} beside it both hold a policy; keep one of them")
+    return found[0] if found else None
 
 
 def _is_there(path: Path) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
 from sayso.model import Verdict
 from sayso.policy.conditions import Unknowable
+from sayso.policy.deeds import Considered
 from sayso.policy.entries import Terms
 from sayso.policy.words import STRICTNESS
 
@@ -47,6 +48,26 @@ def speaking(matching: list[Ranked], call: ToolCall) -> tuple[list[Ranked], list
         elif entry.kind is not None:
             about.append((rank, replace(entry, says=None, terms=Terms())))
     return about, unsure
+
+
+def stated(rank: int, entry: Entry, call: ToolCall) -> Iterator[Considered]:
+    """Yield what an entry says about a call, in words."""
+    about, unsure = speaking([(rank, entry)], call)
+    if unsure:
+        yield Considered(rule=entry.rule, approval=unsure[0][1].approval, reason=unsure[0][1].reason)
+        return
+    held = holds(entry, call)
+    if held is False:
+        yield Considered(rule=entry.rule, approval=None, reason="its condition does not hold", applies=False)
+        return
+    says = about[0][1].says
+    if isinstance(says, Verdict):
+        reason = held if isinstance(held, str) else says.reason
+        yield Considered(rule=entry.rule, approval=says.approval, reason=reason)
+    elif says is not None:
+        yield Considered(rule=entry.rule, approval=None, reason="a function decides")
+    elif entry.rule.source != "sayso":
+        yield Considered(rule=entry.rule, approval=None, reason="it matches, and leaves the word to others")
 
 
 def strictest_first(ranked: list[tuple[int, Verdict]]) -> list[Verdict]:

@@ -81,7 +81,9 @@ def _test(args: Mapping[str, Any], path: str, operator: str, wanted: object) -> 
 def _find(args: Mapping[str, Any], path: str) -> tuple[bool, Any]:
     value: Any = args
     for name in path.split(".")[1:]:
-        if not isinstance(value, Mapping) or name not in value:
+        if not isinstance(value, Mapping):
+            raise Unknowable(f"{path} is looked for in {_shown(value):.80}, which has no names in it")
+        if name not in value:
             return False, None
         value = cast("Mapping[str, Any]", value)[name]
     return True, value
@@ -170,7 +172,10 @@ def fill(text: str, args: Mapping[str, Any]) -> str:
     def value(match: re.Match[str]) -> str:
         if not _PATH.fullmatch(match[1]):
             return match[0]
-        found, value = _find(args, match[1])
+        try:
+            found, value = _find(args, match[1])
+        except Unknowable:
+            found, value = False, None
         shown = (value if type(value) is str else _shown(value)) if found else f"<no {match[1]}>"
         return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
 

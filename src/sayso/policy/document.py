@@ -60,7 +60,9 @@ _TOOL = either(
             "remember": flag("false: no answer is remembered"),
             "scope": word("the broadest that an answer may be remembered for", ("call", "tool")),
             "kind": word("shell: judged by the shell rules; path: judged by the zones", ("shell", "path")),
-            "argument": text("the argument that holds the command or the path"),
+            "argument": either(
+                text("the argument that holds the command or the path"), listing("arguments", text("one with a path"))
+            ),
             "operation": word("what a tool of the kind path does", ("read", "write", "delete", "list")),
             "paths": word("virtual: /zone/file; real: paths of this machine", ("virtual", "real")),
         },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -41,10 +41,10 @@ FILE_TOOLS: dict[str, Operation] = {
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """That a tool's calls are judged by what they do: the shell rules or the zones look at one argument."""
+    """That a tool's calls are judged by what they do: the shell rules or the zones look at these arguments."""
 
     kind: Literal["shell", "path"]
-    argument: str
+    arguments: tuple[str, ...]
     operation: Operation = "write"
     real: bool = False  # paths of this machine, not of a zone
 
@@ -117,13 +117,17 @@ def _kind(values: Mapping[str, Any], place: str) -> Kind | None:
         reject(f"{place}.kind is {kind!r}; use 'shell' or 'path'")
     if kind == "shell" and ("operation" in values or "paths" in values):
         reject(f"{place} has the kind 'shell', so `operation` and `paths` mean nothing; leave them out")
-    argument = parse_text(values.get("argument", "command" if kind == "shell" else "path"), f"{place}.argument")
+    given = values.get("argument", "command" if kind == "shell" else "path")
+    arguments = list(cast("list[object]", given)) if isinstance(given, list | tuple) else [given]
+    if not arguments or (kind == "shell" and len(arguments) > 1):
+        reject(f"{place}.argument is {given!r}; name one argument or, for the kind 'path', a list of them")
     operation, paths = values.get("operation", "write"), values.get("paths", "virtual")
     if operation not in get_args(Operation):
         reject(f"{place}.operation is {operation!r}; use one of {get_args(Operation)}")
     if paths not in ("virtual", "real"):
         reject(f"{place}.paths is {paths!r}; use 'virtual' or 'real'")
-    return Kind(kind=kind, argument=argument, operation=operation, real=paths == "real")
+    names = tuple(parse_text(name, f"{place}.argument") for name in arguments)
+    return Kind(kind=kind, arguments=names, operation=operation, real=paths == "real")
 
 
 def _approvers(given: object, place: str) -> Approvers:

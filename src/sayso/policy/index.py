@@ -84,4 +84,5 @@ def _matcher(pattern: str, head: str, tail: str) -> Callable[[str], object] | No
 
 
 def _literals(pattern: str) -> int:
-    return len(pattern) - sum(map(pattern.count, "*?[]"))
+    """Count the characters that stand for themselves: a set such as `[a-z]` says little about a name."""
+    return len(re.sub(r"\[[!]?\]?[^\]]*\]|[*?\[\]]", "", pattern))

@@ -86,13 +86,13 @@ class _Reader:
         self.problems.append(Problem(key, f"{dotted(key)} {message}"))
 
     def read(self, data: Mapping[str, Any], base: str | None, resolve: Resolve, protected: tuple[str, ...]) -> Meaning:
-        zones = self._zones(data.get("sandbox") or {}, base, resolve, protected)
+        zones = self._zones(data["sandbox"] or {}, base, resolve, protected) if "sandbox" in data else None
         shell = self._shell(data, base, zones)
         if "tools" in data and "tool_configs" in data:
             self.wrong("and `tools` are two names for one thing; keep one of them", "tool_configs")
         custom = data.get("custom_tools")
         named: dict[str, Any] = dict.fromkeys(custom or ()) | (custom if isinstance(custom, dict) else {})
-        judges = {"shell": shell is not None, "path": bool(data.get("sandbox"))}  # also if its zones have mistakes
+        judges = {"shell": shell is not None, "path": "sandbox" in data}  # also if its zones have mistakes
         entries = [
             *self._entries("tools", data.get("tools") or {}, judges),
             *self._entries("tool_configs", data.get("tool_configs") or {}, judges),
@@ -157,7 +157,7 @@ class _Reader:
         paths = cast("Mapping[str, Any]", sandbox.get("paths") or {})
         given += [(("sandbox", "paths", name), name, zone) for name, zone in paths.items()]
         found = [self._zone(key, name, zone, base, resolve) for key, name, zone in given]
-        if not sandbox or None in found:
+        if None in found:
             return None
         try:
             return Zones([zone for zone in found if zone is not None], resolve=resolve, protected=protected)

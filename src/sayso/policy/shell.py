@@ -211,7 +211,7 @@ class Shell:
 
     def _all_named(self, line: str) -> bool:
         try:
-            return all(self._matching(argv) for argv in commands(line))
+            return all(any(rule.approval != "blocked" for rule in self._matching(argv)) for argv in commands(line))
         except TooTangled:
             return False
 
@@ -240,7 +240,8 @@ class Shell:
         note = f": {strictest.note}" if strictest.note else ""
         reason = f"`{' '.join(strictest.words)}` is {strictest.approval!r}{note}"
         found = [Finding(shown, strictest.approval, reason, strictest.rule, strictest.expires)]
-        if not expands <= strictest.expands:
+        equal = [each for each, _ in rules if (each.words, each.approval) == (strictest.words, strictest.approval)]
+        if not all(expands <= each.expands for each in equal):
             found.append(Finding(shown, "required", "its operands are expanded to something else", strictest.rule))
         risk = danger(argv) or self._by_expansion(argv, expands)
         if risk:

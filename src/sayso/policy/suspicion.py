@@ -276,8 +276,8 @@ def suspects(words: Argv, argv: Argv) -> bool:
     flags = [word for word in words[1:] if word.startswith("-") and word != "-"]
     names = [word for word in words[1:] if not word.startswith("-") or word == "-"]
     before = next((at for at, word in enumerate(words[1:]) if word in flags), len(names))
-    options = [word for word in argv[1:] if word.startswith("-")]
-    given = [word for word in argv[1:] if not word.startswith("-")]
+    options = [word for word in argv[1:] if word.startswith("-") and word != "-"]
+    given = [word for word in argv[1:] if not word.startswith("-") or word == "-"]
     # The first names may be values of options that come before the sub-command.
     starts = range(min(_leading_options(argv), _MOST_LEADING) + 1)
     named = any(

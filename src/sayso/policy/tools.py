@@ -20,10 +20,11 @@ from msgspec.structs import replace
 
 from sayso import realpath
 from sayso.errors import ConfigurationError
-from sayso.model import Approval, Rule, ToolCall, Verdict
-from sayso.policy import judges, scopes
-from sayso.policy.combining import holds, speaking, strictest_first, with_details
+from sayso.model import Rule, ToolCall, Verdict
+from sayso.policy import judges
+from sayso.policy.combining import speaking, stated, strictest_first, with_details
 from sayso.policy.conditions import fill
+from sayso.policy.deeds import Considered, Deeds
 from sayso.policy.entries import FILE_TOOLS, Entry, Kind, Terms, apply_terms, read
 from sayso.policy.index import Index
 from sayso.policy.words import STRICTNESS, as_mapping, parse_approval, parse_bool, parse_seconds, reject
@@ -32,11 +33,9 @@ if TYPE_CHECKING:
     from sayso.policy.index import Ranked
     from sayso.policy.judges import Judge
     from sayso.policy.meaning import Meaning, Places
-    from sayso.policy.shell import Shell
-    from sayso.policy.zones import Resolve, Zones
+    from sayso.policy.zones import Resolve
 
 _CACHE_LIMIT = 10_000
-_HARMLESS = frozenset({"timeout", "timeout_ms", "description", "run_in_background"})  # beside a command
 _LOG = logging.getLogger("sayso")
 
 T = TypeVar("T")
@@ -54,19 +53,6 @@ class ToolRules(msgspec.Struct, frozen=True, kw_only=True):
     marked: bool = False
     details: Callable[[ToolCall], Verdict] | None = None
     misfit: Callable[[Mapping[str, Any]], str | None] | None = None
-
-
-class Considered(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule that was looked at: what it says about the call, or about a part of it; None if it says nothing.
-
-    `applies` tells whether its condition holds, if it has one.
-    """
-
-    rule: Rule
-    approval: Approval | None
-    reason: str
-    part: str | None = None
-    applies: bool = True
 
 
 class Policy:
@@ -106,8 +92,7 @@ class Policy:
         self._index = Index(entries)
         self._default = _default(default, _DEFAULT)
         self._below: Policy | None = None
-        self._shell: Shell | None = None
-        self._zones: Zones | None = None
+        self._deeds = Deeds()
         self.custom_tools: tuple[str, ...] | None = None
         self.audit: str = "queued"
         self.warnings: tuple[str, ...] = ()
@@ -152,7 +137,7 @@ class Policy:
             entries = _with_pre_approved(entries, meaning.pre_approved)
         policy._index = Index(_with_kinds(entries, meaning))
         policy._default = _default(meaning.default, meaning.default_rule)
-        policy._shell, policy._zones = meaning.shell, meaning.zones
+        policy._deeds = Deeds(shell=meaning.shell, zones=meaning.zones)
         policy.custom_tools, policy.audit, policy.warnings = meaning.custom_tools, meaning.audit, meaning.warnings
         for warning in meaning.warnings:
             _LOG.warning("%s", warning)
@@ -182,13 +167,12 @@ class Policy:
     def protecting(self, paths: Iterable[str]) -> Policy:
         """Return the same policy with further files, by their real paths, that no tool may touch."""
         paths = tuple(paths)
-        zones = None if self._zones is None else self._zones.protecting(paths)
+        deeds = self._deeds.protecting(paths)
         below = None if self._below is None else self._below.protecting(paths)
-        if zones is None and below is self._below:
+        if deeds is self._deeds and below is self._below:
             return self
         other = copy.copy(self)
-        shell = self._shell.within(zones) if self._shell is not None and zones is not None else self._shell
-        vars(other).update(_zones=zones, _shell=shell, _below=below, _settled={}, _by_entries={})
+        vars(other).update(_deeds=deeds, _below=below, _settled={}, _by_entries={})
         return other
 
     def judge(self, call: ToolCall, own: ToolRules | None = None) -> Verdict:
@@ -217,15 +201,21 @@ class Policy:
         """Return the verdict, asking every function that has a say."""
         brought = own or ToolRules()
         owner, matching = await self._by_owner(call)
-        policy = await _hear(self._needs_approval, call, Rule(source="policy", key="needs_approval"))
-        if self._default.approval == "blocked" and not owner and policy is None:
+        policy = await self.by_function(call)
+        if self._default.approval == "blocked" and not owner and not policy:
             return self._default  # an owner who lets nothing run but what is named has named nothing here
         toolset = await _hear(brought.judge, call, Rule(source="toolset", key="needs_approval"))
         mark = Rule(source="@requires_approval", key=call.tool)
         details = await _hear(brought.details, call, mark)
         marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if brought.marked else None
-        said = [*owner, toolset, policy, marked and (details or marked)]
+        said = [*owner, toolset, *policy, marked and (details or marked)]
         return self._finish([each for each in said if each is not None], details, matching, call)
+
+    async def by_function(self, call: ToolCall) -> list[Verdict]:
+        """Return what this policy's function says, and those of the policies below."""
+        said = await _hear(self._needs_approval, call, Rule(source="policy", key="needs_approval"))
+        further = [] if self._below is None else await self._below.by_function(call)
+        return further if said is None else [said, *further]
 
     def explain(self, call: ToolCall) -> tuple[Verdict, list[Considered]]:
         """Return the verdict about a call, and every rule that was considered on the way to it."""
@@ -233,87 +223,51 @@ class Policy:
 
     def considered(self, call: ToolCall) -> Iterator[Considered]:
         """Yield every rule that is considered about a call, and what it says."""
-        for _, entry in self._index.matching(call.tool):
-            held = holds(entry, call)
-            if held is not True:
-                reason = held or "its condition does not hold"
-                yield Considered(rule=entry.rule, approval=None, reason=reason, applies=False)
-            elif isinstance(entry.says, Verdict):
-                yield Considered(rule=entry.rule, approval=entry.says.approval, reason=entry.says.reason)
-            elif entry.says is not None:
-                yield Considered(rule=entry.rule, approval=None, reason="a function decides")
-            elif entry.rule.source != "sayso":
-                yield Considered(rule=entry.rule, approval=None, reason="it matches, and leaves the word to others")
+        for rank, entry in self._index.matching(call.tool):
+            yield from stated(rank, entry, call)
             if entry.kind is not None:
-                yield from self._acts(entry.kind, call, entry.rule)
+                yield from self._deeds.considered(entry.kind, call, entry.rule)
         if self._below is not None:
             yield from self._below.considered(call)
-        yield Considered(rule=cast("Rule", self._default.rule), approval=self._default.approval, reason="the default")
+        if self._below is None or self._default is not self._below.default:
+            rule = cast("Rule", self._default.rule)
+            yield Considered(rule=rule, approval=self._default.approval, reason="the default")
 
-    def _acts(self, kind: Kind, call: ToolCall, rule: Rule) -> Iterator[Considered]:
-        value = call.args.get(kind.argument)
-        if kind.kind == "shell" and self._shell is not None and isinstance(value, str):
-            for each in self._shell.findings(value):
-                yield Considered(rule=each.rule, approval=each.approval, reason=each.reason, part=each.part)
-            return
-        verdict = self._by_kind(kind, call, rule)
-        yield Considered(rule=verdict.rule or rule, approval=verdict.approval, reason=verdict.reason)
+    @property
+    def default(self) -> Verdict:
+        """What is said about tools that nothing names."""
+        return self._default
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         """Every rule of this policy, as verdicts name them."""
         own = [entry.rule for entry in self._index.entries if entry.rule.source != "sayso"]
-        shell = [] if self._shell is None else self._shell.written
-        zones = [] if self._zones is None else [each.rule for each in self._zones.zones]
         below = () if self._below is None else self._below.rules
-        return (*own, *shell, *zones, cast("Rule", self._default.rule), *below)
+        return tuple(dict.fromkeys([*own, *self._deeds.rules, cast("Rule", self._default.rule), *below]))
 
     async def _by_owner(self, call: ToolCall) -> tuple[list[Verdict], list[Ranked]]:
         """Return what the owner says, the deciding word first, and the entries that speak about this call."""
         acts, said, matching = await self.heard(call)
         # Names can only make stricter what the shell rules or the zones of the nearest file that has some say.
         first = sorted([*acts[:1], *said[:1]], key=lambda each: -STRICTNESS[each.approval])
-        return [*first, *acts[1:], *said[1:]], matching
+        heard = [*first, *acts[1:], *said[1:]]
+        if first and first[0].scopes:
+            # A yes to a prefix or a folder answers only who offered it, not another rule that asks as well.
+            common = [scope for scope in first[0].scopes if all(scope in each.scopes for each in heard if each.asks)]
+            heard[0] = replace(first[0], scopes=tuple(common))
+        return heard, matching
 
     async def heard(self, call: ToolCall) -> tuple[list[Verdict], list[Verdict], list[Ranked]]:
         """Return what is said about the deed and about the name, each the deciding word first, and who speaks."""
         matching, unsure = speaking(self._index.matching(call.tool), call)
         heard = [(rank, await _hear(entry.says, call, entry.rule)) for rank, entry in matching]
         said = strictest_first([(rank, each) for rank, each in heard if each is not None] + unsure)
-        acts = [self._by_kind(entry.kind, call, entry.rule) for _, entry in matching if entry.kind is not None]
+        acts = [self._deeds.judge(entry.kind, call, entry.rule) for _, entry in matching if entry.kind is not None]
         acts.sort(key=lambda each: -STRICTNESS[each.approval])
         if self._below is None:
             return acts, said, matching
         more_acts, more_said, more = await self._below.heard(call)
         return [*acts, *more_acts], [*said, *more_said], [*matching, *more]
-
-    def _by_kind(self, kind: Kind, call: ToolCall, rule: Rule) -> Verdict:
-        """Ask the shell rules or the zones what this call does."""
-        value = call.args.get(kind.argument)
-        if value is None:
-            return Verdict(approval="blocked", reason=f"it has no argument {kind.argument!r} to judge", rule=rule)
-        if kind.kind == "path" and self._zones is not None:
-            return self._in_zone(self._zones, kind, call.tool, value)
-        if self._shell is None:
-            return Verdict(approval="blocked", reason="there are no rules to judge it by", rule=rule)
-        verdict = self._shell.judge(value)
-        prefixes = self._shell.prefixes(value) if verdict.asks and len(call.args) == 1 else ()
-        if prefixes:
-            return replace(verdict, scopes=(scopes.prefixes_scope(call.tool, prefixes),))
-        other = next((name for name in call.args if name != kind.argument and name not in _HARMLESS), None)
-        if other is not None and verdict.approval == "none":
-            reason = f"it also sets {other!r}, which can change what the line does"
-            return replace(verdict, approval="required", reason=reason)
-        return verdict
-
-    def _in_zone(self, zones: Zones, kind: Kind, tool: str, path: object) -> Verdict:
-        if kind.real:
-            return zones.judge_real(cast("str", path), kind.operation)
-        verdict = zones.judge(path, kind.operation)
-        folder = zones.folder(cast("str", path)) if verdict.asks and kind.operation != "delete" else None
-        if folder is None:
-            return verdict
-        return replace(verdict, scopes=(scopes.folder_scope(tool, kind.operation, *folder),))
 
     def _by_name(self, tool: str) -> Verdict | None:
         """Work out the verdict that depends on the name alone, if it does, and keep it."""
@@ -371,9 +325,9 @@ def _with_kinds(entries: Iterable[Entry], meaning: Meaning) -> list[Entry]:
     """Add the tools that are judged by what they do without being declared; an entry for one adds to that."""
     kinds: dict[str, Kind] = {}
     if meaning.shell is not None:
-        kinds["shell"] = Kind(kind="shell", argument="command")
+        kinds["shell"] = Kind(kind="shell", arguments=("command",))
     if meaning.zones is not None:
-        kinds |= {name: Kind(kind="path", argument="path", operation=word) for name, word in FILE_TOOLS.items()}
+        kinds |= {name: Kind(kind="path", arguments=("path",), operation=word) for name, word in FILE_TOOLS.items()}
     named = {entry.pattern: entry for entry in entries}
     for name, kind in kinds.items():
         silent = Entry(pattern=name, says=None, rule=Rule(source="sayso", key=name), terms=Terms())

@@ -42,16 +42,19 @@ _NAMES = frozenset((
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
     ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".inputrc",
     "config.fish", ".config/fish", ".envrc", ".direnvrc", ".pam_environment", ".xprofile", ".xinitrc", ".xsession",
-    ".xsessionrc", ".tmux.conf", ".screenrc", ".config/autostart", ".config/environment.d", ".config/systemd",
-    "library/launchagents",
+    ".xsessionrc", ".tmux.conf", ".config/tmux", ".config/direnv", ".config/mise", ".config/hg", ".screenrc",
+    ".forward", "mise.local.toml", ".mise.local.toml", ".config/bash", ".config/zsh", ".config/kitty",
+    ".config/alacritty", ".config/autostart", ".config/environment.d", ".config/systemd", "library/launchagents",
     # keys, and settings that name a program to fetch keys with
     ".ssh", ".gnupg", ".netrc", "_netrc", ".aws/config", ".aws/credentials", ".docker/config.json", ".kube/config",
     # package managers, interpreters and debuggers
     ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pypirc", ".pip", ".config/pip", ".cargo",
+    ".gradle/init.d", ".m2/settings.xml", ".bazelrc", ".julia/config", ".config/gdb", "bunfig.toml", ".bunfig.toml",
     "sitecustomize.py", "usercustomize.py", ".pythonrc", ".pythonrc.py", ".pdbrc", ".ipython", ".jupyter", ".rprofile",
     ".renviron", ".irbrc", ".pryrc", ".psqlrc", ".sqliterc", ".gdbinit", ".lldbinit", ".curlrc", ".wgetrc",
     # editors
-    ".vscode", ".vscode-server", ".idea", ".fleet", ".zed", ".devcontainer", ".devcontainer.json", ".vim", ".vimrc",
+    ".vscode", ".vscode-server", ".vscode-insiders", ".config/code", ".config/zed", ".config/helix", ".helix",
+    ".config/emacs", ".idea", ".fleet", ".zed", ".devcontainer", ".devcontainer.json", ".vim", ".vimrc",
     ".gvimrc", ".exrc", ".nvimrc", ".nvim.lua", ".config/nvim", ".emacs", ".emacs.d", ".dir-locals.el",
     # agents and MCP
     ".mcp.json", "mcp.json", ".agents", "agents.md", "agents.override.md", ".amazonq", ".augment", ".claude",
@@ -60,11 +63,11 @@ _NAMES = frozenset((
     ".crush.json", ".cursor", ".cursorrules", ".gemini", "gemini.md", ".github/agents", ".github/chatmodes",
     ".github/hooks", ".github/instructions", ".github/prompts", ".goose", ".goosehints", ".junie", ".kiro",
     ".opencode", "opencode.json", "opencode.jsonc", ".qwen", "qwen.md", ".roo", ".roomodes", ".roorules", ".trae",
-    ".windsurf", ".windsurfrules",
+    ".windsurf", ".windsurfrules", ".config/goose", ".config/opencode", ".config/crush",
 ))  # fmt: skip
 _HEADS = (".aider",)
 _HOLDS_RULES = "/pyproject.toml"  # a `[tool.sayso]` in it is a policy; but editing the file is also ordinary work
-_TAILS = (".code-workspace",)
+_TAILS = (".code-workspace", ".pth")
 
 
 class Resolve(Protocol):
@@ -136,7 +139,7 @@ class Zones:
         """
         shown, _, last = path.rpartition("/")
         name, _, inner = shown[1:].partition("/")
-        if name not in self._named or not inner or last in {"", ".", ".."}:
+        if name not in self._named or not inner or last in {"", ".", ".."} or _holds_rules(path):
             return None
         root = self._named[name].root
         try:
@@ -196,7 +199,7 @@ class Zones:
                 reason = f"{_shown(path)} is or holds the root of the zone {zone.name!r}, which is never"
                 return _blocked(f"{reason} {_CHANGES[operation]}", zone.rule)
         # A zone may lie inside a protected folder (the owner says so); what counts is the way from its root.
-        below = [place[len(zone.root) :] for place in places for zone in self.zones if _within(place, zone.root)]
+        below = [_below(zone.root, place) for place in places for zone in self.zones if _within(place, zone.root)]
         for each in (*below, "" if path in places else path):
             name = _protected_name(each)
             if name is not None:
@@ -213,11 +216,7 @@ class Zones:
             holding += zones
         strictest = max(holding, key=lambda zone: STRICTNESS[_approval(zone, operation)])
         verdict = _verdict(strictest, path, operation)
-        if (
-            verdict.approval == "none"
-            and operation in _CHANGES
-            and any(_fold(each).endswith(_HOLDS_RULES) for each in places)
-        ):
+        if verdict.approval == "none" and operation in _CHANGES and any(map(_holds_rules, places)):
             reason = f"{_shown(path)} can hold rules of sayso, so it is not changed unasked"
             return Verdict(approval="required", reason=reason, rule=_PROTECTED)
         return verdict
@@ -290,6 +289,17 @@ def _fold(path: str) -> str:
     if not path.isascii():
         path = "".join(each for each in path if unicodedata.category(each) != "Cf")
     return path.casefold()
+
+
+def _below(root: str, place: str) -> str:
+    """Return the way from a root, with the root's own name before it where only that makes it a protected one."""
+    name, way = root.rpartition("/")[2], place[len(root) :]
+    first = way[1:].partition("/")[0]
+    return f"/{name}{way}" if f"{_fold(name)}/{_fold(first)}" in _NAMES else way
+
+
+def _holds_rules(path: str) -> bool:
+    return _fold(path).rstrip(" .").endswith(_HOLDS_RULES)
 
 
 def _protected_name(path: str) -> str | None:

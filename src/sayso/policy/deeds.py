@@ -1,0 +1,97 @@
+"""The judge of what a call does: the shell rules for a line, the zones for paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from sayso.model import Approval, Rule, ToolCall, Verdict
+from sayso.policy import scopes
+from sayso.policy.words import STRICTNESS
+
+if TYPE_CHECKING:
+    from sayso.policy.entries import Kind
+    from sayso.policy.shell import Shell
+    from sayso.policy.zones import Zones
+
+_HARMLESS = frozenset({"timeout", "timeout_ms", "description", "run_in_background"})  # beside a command
+
+
+class Considered(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule that was looked at: what it says about the call, or about a part of it; None if it says nothing.
+
+    `applies` tells whether its condition holds, if it has one.
+    """
+
+    rule: Rule
+    approval: Approval | None
+    reason: str
+    part: str | None = None
+    applies: bool = True
+
+
+class Deeds(msgspec.Struct, frozen=True, kw_only=True):
+    """The shell rules and the zones of one policy, where it has them."""
+
+    shell: Shell | None = None
+    zones: Zones | None = None
+
+    @property
+    def rules(self) -> list[Rule]:
+        """Every rule that the owner wrote down."""
+        shell = [] if self.shell is None else self.shell.written
+        return shell if self.zones is None else [*shell, *(each.rule for each in self.zones.zones)]
+
+    def protecting(self, paths: Iterable[str]) -> Deeds:
+        """Return the same with further files that no tool may touch."""
+        if self.zones is None:
+            return self
+        zones = self.zones.protecting(paths)
+        return Deeds(shell=None if self.shell is None else self.shell.within(zones), zones=zones)
+
+    def judge(self, kind: Kind, call: ToolCall, rule: Rule) -> Verdict:
+        """Return the verdict about a call of a tool that `rule` says is of this kind."""
+        missing = next((name for name in kind.arguments if call.args.get(name) is None), None)
+        if missing is not None:
+            return Verdict(approval="blocked", reason=f"it has no argument {missing!r} to judge", rule=rule)
+        if kind.kind == "path" and self.zones is not None:
+            return self._by_zones(self.zones, kind, call)
+        if self.shell is None:
+            return Verdict(approval="blocked", reason="there are no rules to judge it by", rule=rule)
+        return self._by_shell(self.shell, kind, call)
+
+    def considered(self, kind: Kind, call: ToolCall, rule: Rule) -> Iterator[Considered]:
+        """Yield every rule that has a say about what the call does."""
+        verdict = self.judge(kind, call, rule)
+        line = call.args.get(kind.arguments[0])
+        found = self.shell.findings(line) if kind.kind == "shell" and self.shell and isinstance(line, str) else []
+        for each in found:
+            yield Considered(rule=each.rule, approval=each.approval, reason=each.reason, part=each.part)
+        if all(each.approval != verdict.approval for each in found):
+            yield Considered(rule=verdict.rule or rule, approval=verdict.approval, reason=verdict.reason)
+
+    def _by_shell(self, shell: Shell, kind: Kind, call: ToolCall) -> Verdict:
+        line = call.args[kind.arguments[0]]
+        verdict = shell.judge(line)
+        prefixes = shell.prefixes(line) if verdict.asks and len(call.args) == 1 else ()
+        if prefixes:
+            return replace(verdict, scopes=(scopes.prefixes_scope(call.tool, prefixes),))
+        other = next((name for name in call.args if name not in kind.arguments and name not in _HARMLESS), None)
+        if other is not None and verdict.approval == "none":
+            reason = f"it also sets {other!r}, which can change what the line does"
+            return replace(verdict, approval="required", reason=reason)
+        return verdict
+
+    def _by_zones(self, zones: Zones, kind: Kind, call: ToolCall) -> Verdict:
+        judge = zones.judge_real if kind.real else zones.judge
+        paths = [cast("str", call.args[name]) for name in kind.arguments]
+        verdict = max((judge(path, kind.operation) for path in paths), key=lambda each: STRICTNESS[each.approval])
+        # What is deleted is gone, and a yes to one pair of paths is no yes to another.
+        narrow = kind.real or kind.operation == "delete" or len(paths) > 1
+        folder = None if narrow or not verdict.asks else zones.folder(paths[0])
+        if folder is None:
+            return verdict
+        return replace(verdict, scopes=(scopes.folder_scope(call.tool, kind.operation, *folder),))
