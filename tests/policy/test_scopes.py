@@ -559,3 +559,14 @@ async def test_a_folder_that_was_remembered_does_not_hold_a_file_with_rules(name
     other = ToolCall(tool="write_file", args={"path": "/zone/sub/a", "content": "x"})
     assert await files.by(other) == "answer"
     assert await files.by(call) == "refused"
+
+
+@pytest.mark.proves("H9", "H1")
+async def test_a_remembered_prefix_does_not_answer_a_rule_about_more_words() -> None:
+    rules = [{"pattern": words, "approval": "required"} for words in ("git push", "git push origin prod")]
+    sections = {"shell": {"default": "required", "rules": rules}}
+    policy = policy_of(**sections)
+    asked = Asked(policy, REMEMBERED_PREFIX)
+    assert offers(policy, line("git push origin prod")) == ["call"]
+    assert await asked.by(line("git push origin dev")) == "answer"
+    assert await asked.by(line("git push origin prod")) == "refused"

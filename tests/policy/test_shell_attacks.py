@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sayso import Policy, ToolCall
+from sayso.errors import PolicyError
 
 ALLOWED_PROGRAMS = (
     "git status",
@@ -236,3 +237,63 @@ def test_an_option_is_blocked_in_whatever_way_it_is_spelt(command: str) -> None:
 def test_other_options_of_the_same_command_are_not_blocked_with_it(command: str) -> None:
     verdict = Policy.from_dict(FLAGS).judge(ToolCall(tool="shell", args={"command": command}))
     assert verdict.approval == "none"
+
+
+ENGINE = {
+    "default": "none",
+    "shell": {
+        "default": "required",
+        "inert_assignments": ["TZ"],
+        "rules": [
+            *({"pattern": each, "approval": "none"} for each in ("xargs", "pip list", "git status", "git log", "grep")),
+            *({"pattern": each, "approval": "none", "operand_expansion": ["glob"]} for each in ("echo", "ls")),
+        ],
+    },
+}
+
+
+def engine(command: str) -> str:
+    return Policy.from_dict(ENGINE).judge(ToolCall(tool="shell", args={"command": command})).approval
+
+
+@pytest.mark.proves("R49", "H13")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo install | xargs -I list pip list ./evil", "echo install | xargs -Ilist pip list ./evil",
+        "echo x | xargs -I git git status", "echo x | xargs -n 1 -I status git status",
+    ],
+)  # fmt: skip
+def test_what_xargs_reads_never_takes_the_place_of_what_a_rule_names(command: str) -> None:
+    assert engine(command) == "required"
+
+
+@pytest.mark.proves("R49", "H13")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo {a[PATH=0]}>/dev/null; git status", "TZ='a[$(touch x)]' ls {b[TZ]}>/dev/null", "ls {b[TZ]}</dev/null",
+        "echo {a[0]}>&2", "echo {a['x']}>/dev/null",
+    ],
+)  # fmt: skip
+def test_a_redirection_into_an_index_is_not_provable(command: str) -> None:
+    assert engine(command) == "required"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ls | xargs -I {} grep x {}", "ls | xargs -I% grep x %", "git --no-pager log -3", "echo {} > /dev/null", "ls {a}"],
+)
+def test_ordinary_lines_that_look_like_those_run(command: str) -> None:
+    assert engine(command) == "none"
+
+
+def test_options_before_the_sub_command_are_still_looked_at() -> None:
+    assert engine("git --no-pager -c core.pager=x log") == "required"
+    assert engine("git --no-pager push") == "required"
+
+
+@pytest.mark.parametrize("pattern", ["git log # only", "# git", "git #"])
+def test_a_pattern_with_a_remark_is_a_mistake(pattern: str) -> None:
+    with pytest.raises(PolicyError, match="use plain words"):
+        Policy.from_dict({"default": "none", "shell": {"rules": [{"pattern": pattern, "approval": "none"}]}})

@@ -30,7 +30,6 @@ _GOVERNING = frozenset({
 })  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?")
 _DESCRIPTOR = re.compile(r"[0-9]{1,2}")
-_VARIABLE_DESCRIPTOR = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _HIDDEN_CATEGORIES = frozenset({"Cf", "Zl", "Zp", "Zs", "Co", "Cn"})
 # Letters, marks and symbols that show as nothing.
@@ -211,10 +210,12 @@ class _Lexer:
 
     def _is_descriptor(self, word: _Word) -> bool:
         """Whether the word belongs to the redirection right behind it."""
-        if not word.bare or self.at == self.size or self.text[self.at] not in "<>":
+        if self.at == self.size or self.text[self.at] not in "<>":
             return False
-        if _VARIABLE_DESCRIPTOR.fullmatch(word.text):
-            self.refuse("a redirection sets a variable", word.start)
+        if word.text.startswith("{") and word.text.endswith("}"):
+            self.refuse("a redirection sets a variable", word.start)  # perhaps with an index, which is worked out
+        if not word.bare:
+            return False
         if word.text.isdigit() and not _DESCRIPTOR.fullmatch(word.text):
             self.refuse("a redirection has a descriptor of many digits", word.start)
         return word.text.isdigit()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -312,4 +313,5 @@ def _split(pattern: str) -> tuple[str, ...] | None:
     if len(parts) != 1 or parts[0].text != pattern.strip() or parts[0].redirects or parts[0].assignments:
         return None
     words = parts[0].argv
-    return words if len(words) <= wrappers.LONGEST_PATTERN else None
+    remark = re.search(r"(?:^|\s)#", pattern)  # it would not count, which whoever wrote it may not know
+    return words if len(words) <= wrappers.LONGEST_PATTERN and not remark else None

@@ -186,7 +186,10 @@ class Shell:
     def _rememberable(self, part: Part) -> Argv | None:
         plain = not part.expands and all(each.approval == "none" for each in self._beside(part, ""))
         ordinary = plain and part.argv and not danger(part.argv) and unwrapped(part.argv) == [part.argv]
-        return rememberable(part.argv) if ordinary else None
+        words = rememberable(part.argv) if ordinary else None
+        # A rule about more words than these wants to be asked about for itself.
+        narrower = words and any(len(each.words) > len(words) for each in self._matching(part.argv))
+        return None if narrower else words
 
     # Proof: what may run.
 
@@ -281,9 +284,11 @@ class Shell:
         return [*found, *self._command(each.argv, shown, expands, depth + 1, above)]
 
     def _plain_name(self, argv: Argv) -> Argv:
-        """Take a program of a trusted folder for the one that rules name without it."""
+        """Take a program of a trusted folder for the one that rules name without it, and git without its pager too."""
         folder, slash, name = argv[0].rpartition("/")
-        return (name, *argv[1:]) if slash and name and folder in self._trusted else argv
+        if slash and name and folder in self._trusted:
+            argv = (name, *argv[1:])
+        return (argv[0], *argv[2:]) if argv[:2] == ("git", "--no-pager") else argv
 
     def _matching(self, argv: Argv) -> list[ShellRule]:
         found: list[ShellRule] = []

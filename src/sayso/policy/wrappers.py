@@ -49,6 +49,9 @@ class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
     adds: bool = False  # it puts further arguments behind the command
 
 
+_MARKS = frozenset({"{}", "%", "@"})  # no word of a rule has them in it
+
+
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
@@ -130,7 +133,18 @@ def inner(argv: Argv) -> list[Inner]:
     if name == "find":
         return _found(argv)
     wrapper = WRAPPERS.get(name)
-    return [] if wrapper is None else _wrapped(argv, wrapper)
+    found = [] if wrapper is None else _wrapped(argv, wrapper)
+    for each in found if name == "xargs" else ():
+        _check_marks(argv[: each.start])
+    return found
+
+
+def _check_marks(options: Argv) -> None:
+    """Refuse a mark that may be part of the command: `xargs -I status git status` runs another one."""
+    for at, word in enumerate(options):
+        mark = word[2:] or next(iter(options[at + 1 :]), "")
+        if word.startswith("-I") and mark not in _MARKS:
+            raise UnknownOption(f"xargs puts what it reads in the place of {mark!r}, which may be part of the command")
 
 
 def _wrapped(argv: Argv, wrapper: Wrapper) -> list[Inner]:
