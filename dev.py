@@ -133,6 +133,7 @@ class Environment:
 
 
 DEVELOPMENT = Environment(ROOT / ".venv", ROOT / "requirements-dev.txt")
+OLDER = Environment(ROOT / ".venv-older", ROOT / "requirements-older.txt")
 BENCHMARKS = Environment(ROOT / ".venv-bench", ROOT / "requirements-bench.txt")
 
 
@@ -174,6 +175,11 @@ def test(arguments: list[str]) -> None:
     check(environment, "pytest", "--cov")
 
 
+def older(arguments: list[str]) -> None:
+    """Run the adapters' tests with the older releases of their frameworks."""
+    check(OLDER.prepare(), "pytest", "tests/adapters", *arguments)
+
+
 def lint(arguments: list[str]) -> None:
     """Run only the static checks; `lint --fix` first puts right what ruff can put right."""
     if arguments not in ([], ["--fix"]):
@@ -208,6 +214,7 @@ def lock(arguments: list[str]) -> None:
     """Write the requirement files anew from pyproject.toml; `lock --upgrade` takes newer versions."""
     uv("lock", "--python", sys.executable, *arguments, otherwise="pyproject.toml has no solution: see above.")
     export(DEVELOPMENT.requirements, "--extra", "all", "--group", "dev", "--group", "docs")
+    export(OLDER.requirements, "--group", "older")
     export(BENCHMARKS.requirements, "--group", "bench")
 
 
@@ -226,6 +233,7 @@ def export(target: Path, *selection: str) -> None:
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "demo": demo,
     "test": test,
+    "older": older,
     "lint": lint,
     "bench": bench,
     "docs": docs,

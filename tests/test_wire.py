@@ -56,6 +56,7 @@ FULL = ApprovalRequest(
     tool_call_id="c1",
     id="r1",
     session="s1",
+    run="r1",
     agent_path=("main", "sub"),
     schema_hash="h",
     digest="d",

@@ -25,7 +25,7 @@ def question(
     call: ToolCall, verdict: Verdict, *, now: float, timeout: float | None, remember_max: float | None
 ) -> ApprovalRequest:
     """Return the request to open for a call; raises `CanonicalError` if nothing can be bound to it."""
-    for name, word in (("tool", call.tool), ("call_id", call.call_id), ("session", call.session)):
+    for name, word in (("tool", call.tool), ("call_id", call.call_id), ("session", call.session), ("run", call.run)):
         if type(word) is not str:
             raise CanonicalError(f"{name} is {word!r}, and only a text can be stored")
     for name, values in (("payload", verdict.payload), ("metadata", verdict.metadata)):
@@ -43,6 +43,7 @@ def question(
         summary=_summary(verdict),
         tool_call_id=call.call_id,
         session=call.session,
+        run=call.run,
         agent_path=call.agent_path,
         schema_hash=call.schema_hash,
         digest=call.digest(),

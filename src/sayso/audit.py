@@ -30,6 +30,7 @@ class _Line(msgspec.Struct, kw_only=True, omit_defaults=True):
     tool: str
     call_id: str = ""
     session: str = ""
+    run: str = ""
     agent_path: list[str] = []
     request_id: str | None = None
     args: Any = None
@@ -84,6 +85,7 @@ def _body(entry: AuditEntry) -> bytes:
         tool=text(about.tool),
         call_id=text(about.call_id),
         session=text(about.session),
+        run=text(about.run),
         agent_path=[text(name) for name in about.agent_path],
         seconds=entry.seconds,
         result=redact(entry.result),

@@ -46,6 +46,48 @@ def under(controller: ApprovalController, *, everywhere: bool) -> Generator[None
         _CONTROLLER.reset(token)
 
 
+class _Nesting(NamedTuple):
+    """The agents whose tool is running: whom they ask, and their names, the outermost first."""
+
+    controller: ApprovalController
+    path: tuple[str, ...]
+
+
+_NESTING: ContextVar[_Nesting | None] = ContextVar("sayso_nesting", default=None)
+
+
+def outer_controller() -> ApprovalController | None:
+    """Return the controller of the agent whose tool is running, which a nested agent asks too."""
+    nesting = _NESTING.get()
+    return None if nesting is None else nesting.controller
+
+
+def agent_path() -> tuple[str, ...]:
+    """Return the names of the agents whose tool is running, the outermost first."""
+    nesting = _NESTING.get()
+    return () if nesting is None else nesting.path
+
+
+class within:  # noqa: N801 - reads as a statement: `with within(controller, path):`
+    """Say that the code inside is a tool of the agent at the end of this path."""
+
+    __slots__ = ("_nesting", "_tokens")
+
+    def __init__(self, controller: ApprovalController, path: tuple[str, ...]) -> None:
+        """Name the controller and the agents."""
+        self._nesting = _Nesting(controller, path)
+
+    def __enter__(self) -> None:
+        """Begin."""
+        self._tokens = _NESTING.set(self._nesting), _CONTROLLER.set(self._nesting.controller)
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        nesting, controller = self._tokens
+        _NESTING.reset(nesting)
+        _CONTROLLER.reset(controller)
+
+
 class _Approval(NamedTuple):
     """What was approved at an adapter's edge, which is about to call a function that may be marked itself."""
 

@@ -88,6 +88,10 @@ class StoreContract:
         assert (await one.open(first)).id == first.id
         assert (await two.open(again)).id == first.id
         assert (await two.open(a_request(call_id="c1", session="other"))).id != first.id
+        assert (await two.open(a_request(call_id="c1", run="other"))).id != first.id
+        found = await one.find("s1", a_request(call_id="c1", run="other").key)
+        assert found is not None
+        assert (found.run, found.tool_call_id, found.call().key) == ("other", "c1", found.key)
         assert await one.get(again.id) is None
 
     async def test_two_reviews_that_open_one_request_at_once_get_the_same_row(
@@ -304,6 +308,7 @@ def a_request(
     *,
     call_id: str | None = None,
     session: str = "s1",
+    run: str = "",
     args: Mapping[str, Any] | None = None,
     asked_at: float = 0.0,
     expires_at: float | None = None,
@@ -316,6 +321,7 @@ def a_request(
         args=call.args,
         tool_call_id=call.call_id,
         session=session,
+        run=run,
         digest=call.digest(),
         asked_at=asked_at,
         expires_at=expires_at,

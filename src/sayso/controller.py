@@ -218,6 +218,20 @@ class ApprovalController:
         timeout = settings.check_timeout(timeout, "timeout")
         return await self._door.wait(await self._door.get(request_id), timeout)
 
+    async def attend(self, request_id: str) -> ApprovalRequest:
+        """Wait until a request is closed, and return it; if nobody waits any more, it is withdrawn."""
+        request = await self._door.get(request_id)
+        return await self._wait_or_withdraw(request)
+
+    async def abandon(self, request_id: str) -> None:
+        """Withdraw a request, if it is still open, because the run that asked has ended."""
+        await self._door.withdraw_quietly(request_id, "the run that asked has ended")
+
+    async def asked_about(self, run: str, call_id: str) -> ApprovalRequest | None:
+        """Return what was asked about a call of this session."""
+        call = ToolCall(tool="", call_id=call_id, run=run)
+        return await self.store.find(self.session, call.key)
+
     async def pending(self) -> list[ApprovalRequest]:
         """Return the open requests, oldest first; those whose time is up are closed."""
         return await self._door.pending()
@@ -308,9 +322,9 @@ class ApprovalController:
             outcome = await self._edge.review(call, own, asked=True)
         return outcome
 
-    async def _wait_or_withdraw(self, request: ApprovalRequest) -> None:
+    async def _wait_or_withdraw(self, request: ApprovalRequest) -> ApprovalRequest:
         try:
-            await self._door.wait(request, None)
+            return await self._door.wait(request, None)
         except BaseException:
             # Cancelled, or the store failed: nobody waits for this answer any more, so nobody should give it.
             await self._door.withdraw_quietly(request.id, "the run that asked has ended")

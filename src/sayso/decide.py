@@ -138,7 +138,7 @@ def _by_answer(
         return Pending(request=request)
     decision = request.decision or ApprovalDecision(approved=False)
     if request.status != "approved" or not decision.approved:
-        return _refusal(request, decision)
+        return refusal(request)
     if edited is not None and edited.approval == "blocked":
         reason = f"the edited arguments cannot run: {edited.reason}"
         return Denied(cause="blocked", reason=reason, request_id=request.id)
@@ -151,7 +151,9 @@ def _by_answer(
     )
 
 
-def _refusal(request: ApprovalRequest, decision: ApprovalDecision) -> Denied:
+def refusal(request: ApprovalRequest) -> Denied:
+    """Return what a closed request that is no approval, or is one no longer, says to the call."""
+    decision = request.decision or ApprovalDecision(approved=False)
     if request.status == "used":
         reason = "its approval was already used; one approval runs one call once"
         return Denied(cause="replayed", reason=reason, request_id=request.id)

@@ -91,7 +91,7 @@ class Edge:
         self, call: ToolCall, verdict: Verdict, own: ToolRules | None, *, asked: bool
     ) -> Approved | Denied | Pending:
         known = asked or self._was_asked(call)
-        request = await self._store.find(call.session, call.call_id) if known else None
+        request = await self._store.find(call.session, call.key) if known else None
         outcome = await self._decide(call, verdict, own, request, asked=asked)
         if isinstance(outcome, Approved) and outcome.remembered and outcome.remembered.uses_left is not None:
             outcome = outcome if await self._memory.spend(outcome.remembered) else Ask()
@@ -187,10 +187,10 @@ class Edge:
         )
 
     def _was_asked(self, call: ToolCall) -> bool:
-        return (call.session, call.call_id) in self._asked
+        return (call.session, call.key) in self._asked
 
     def _mark_asked(self, call: ToolCall) -> None:
         """Know that there is a row, so that a refusal stands even if the rules are loosened."""
-        self._asked[call.session, call.call_id] = None
+        self._asked[call.session, call.key] = None
         if len(self._asked) > _ASKED_CALLS:
             self._asked.popitem(last=False)

@@ -45,6 +45,10 @@ def new_id() -> str:
     return cast("str", uuid7().hex)  # pyright: ignore[reportUnknownMemberType]
 
 
+def _key(run: str, call_id: str) -> str:
+    return f"{run}\0{call_id}" if run else call_id
+
+
 class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Where a verdict comes from: the source, the key inside it, and the line if it is a file."""
 
@@ -74,12 +78,18 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     args: Mapping[str, Any] = {}
     call_id: str = msgspec.field(default_factory=new_id)
     session: str = ""
+    run: str = ""  # the run of the agent that made up the call id, which other runs may make up again
     agent_path: tuple[str, ...] = ()
     schema_hash: str = ""
 
     def __post_init__(self) -> None:
         """Freeze the arguments: what happens to the caller's dict later changes nothing."""
         force_setattr(self, "args", freeze(self.args))
+
+    @property
+    def key(self) -> str:
+        """What names this call in its session."""
+        return _key(self.run, self.call_id)
 
     @classmethod
     def from_json(cls, tool: str, arguments: str | None, **facts: Any) -> ToolCall:  # noqa: ANN401 - the other fields
@@ -203,6 +213,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     tool_call_id: str = ""
     id: str = ""
     session: str = ""
+    run: str = ""
     agent_path: tuple[str, ...] = ()
     schema_hash: str = ""
     digest: str = ""
@@ -243,6 +254,11 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         return self.tool_call_id
 
     @property
+    def key(self) -> str:
+        """What names the call in its session."""
+        return _key(self.run, self.tool_call_id)
+
+    @property
     def state(self) -> str:
         """The status in words for people: says when a result never came."""
         if self.status != "used":
@@ -256,6 +272,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             args=self.args,
             call_id=self.tool_call_id,
             session=self.session,
+            run=self.run,
             agent_path=self.agent_path,
             schema_hash=self.schema_hash,
         )

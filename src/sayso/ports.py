@@ -61,11 +61,11 @@ class Store(Protocol):
     shared: bool  # other processes may answer what is opened here
 
     async def open(self, request: ApprovalRequest) -> ApprovalRequest:
-        """Add the request, or return the one that its session and call id already have."""
+        """Add the request, or return the one that its session and key already have."""
         ...
 
-    async def find(self, session: str, call_id: str) -> ApprovalRequest | None:
-        """Return what was asked about this call."""
+    async def find(self, session: str, key: str) -> ApprovalRequest | None:
+        """Return what was asked about the call that has this key in its session."""
         ...
 
     async def get(self, request_id: str) -> ApprovalRequest | None:

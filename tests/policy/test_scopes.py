@@ -564,7 +564,7 @@ async def test_a_folder_that_was_remembered_does_not_hold_a_file_with_rules(name
 @pytest.mark.proves("H9", "H1")
 async def test_a_remembered_prefix_does_not_answer_a_rule_about_more_words() -> None:
     rules = [{"pattern": words, "approval": "required"} for words in ("git push", "git push origin prod")]
-    sections = {"shell": {"default": "required", "rules": rules}}
+    sections: dict[str, Any] = {"shell": {"default": "required", "rules": rules}}
     policy = policy_of(**sections)
     asked = Asked(policy, REMEMBERED_PREFIX)
     assert offers(policy, line("git push origin prod")) == ["call"]

@@ -46,13 +46,14 @@ class ToolRules(msgspec.Struct, frozen=True, kw_only=True):
 
     `judge` is its toolset's say; `marked` is the mark of `@requires_approval` or of its framework, which can only ask;
     `details` gives a verdict of which only description, payload and the like are used, unless it blocks; `misfit` says
-    why edited arguments do not fit the tool.
+    why edited arguments do not fit the tool; `tightening` is the policy of a nested agent, which can only be stricter.
     """
 
     judge: Judge | None = None
     marked: bool = False
     details: Callable[[ToolCall], Verdict] | None = None
     misfit: Callable[[Mapping[str, Any]], str | None] | None = None
+    tightening: Policy | None = None
 
 
 class Policy:
@@ -194,7 +195,8 @@ class Policy:
         if own is None or verdict is None or verdict.approval == "blocked":
             return verdict
         # What the owner lets run, or blocks, a mark cannot change; what is asked about needs the tool's details.
-        silent = own.judge is None and not (own.marked and verdict.rule == self._default.rule)
+        marks = own.marked and verdict.rule == self._default.rule
+        silent = own.judge is None and own.tightening is None and not marks
         return verdict if silent and not verdict.asks else None
 
     async def deliberate(self, call: ToolCall, own: ToolRules | None = None) -> Verdict:
@@ -209,7 +211,11 @@ class Policy:
         details = await _hear(brought.details, call, mark)
         marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if brought.marked else None
         said = [*owner, toolset, *policy, marked and (details or marked)]
-        return self._finish([each for each in said if each is not None], details, matching, call)
+        verdict = self._finish([each for each in said if each is not None], details, matching, call)
+        if brought.tightening is None:
+            return verdict
+        other = await brought.tightening.deliberate(call, replace(brought, tightening=None))
+        return other if STRICTNESS[other.approval] > STRICTNESS[verdict.approval] else verdict
 
     async def by_function(self, call: ToolCall) -> list[Verdict]:
         """Return what this policy's function says, and those of the policies below."""

@@ -50,17 +50,17 @@ class MemoryStore:
     async def open(self, request: ApprovalRequest) -> ApprovalRequest:
         """Add the request, or return the one that its session and call id already have."""
         with self._lock:
-            known = self._by_call.setdefault((request.session, request.tool_call_id), request.id)
+            known = self._by_call.setdefault((request.session, request.key), request.id)
             if known != request.id:
                 return self._get(known)
             self._open[request.id] = request
             self._fresh.append(audit.prepare(audit.of_request(request, "asked", request.asked_at)))
             return request
 
-    async def find(self, session: str, call_id: str) -> ApprovalRequest | None:
+    async def find(self, session: str, key: str) -> ApprovalRequest | None:
         """Return what was asked about this call."""
         with self._lock:
-            known = self._by_call.get((session, call_id))
+            known = self._by_call.get((session, key))
             return None if known is None else self._get(known)
 
     async def get(self, request_id: str) -> ApprovalRequest | None:
@@ -185,7 +185,7 @@ class MemoryStore:
         gone = next((each for each in self._closed.values() if each.status != "approved"), None)
         if gone is not None:
             del self._closed[gone.id]
-            self._by_call.pop((gone.session, gone.tool_call_id), None)
+            self._by_call.pop((gone.session, gone.key), None)
 
     def _change(self, added: Sequence[Remembered], dropped: Sequence[str]) -> None:
         self._remembered.update({each.id: each for each in added})

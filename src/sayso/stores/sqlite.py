@@ -76,20 +76,20 @@ class SqliteStore:
             self._open_here.add(request.id)  # before it is written: nobody can have closed it yet
             added = tx.execute(
                 "INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (session, call_id) DO NOTHING",
-                request.id, request.session, request.tool_call_id, request.status, request.asked_at, packed,
+                request.id, request.session, request.key, request.status, request.asked_at, packed,
             )  # fmt: skip
             if added.rowcount == 0:
                 self._open_here.discard(request.id)
-                return _find(tx, request.session, request.tool_call_id) or request
+                return _find(tx, request.session, request.key) or request
             tx.opened = True
             tx.step(request, "asked", request.asked_at)
             return request
 
         return await self._writer.do(work)
 
-    async def find(self, session: str, call_id: str) -> ApprovalRequest | None:
+    async def find(self, session: str, key: str) -> ApprovalRequest | None:
         """Return what was asked about this call."""
-        return await self._writer.do(lambda tx: _find(tx, session, call_id))
+        return await self._writer.do(lambda tx: _find(tx, session, key))
 
     async def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request."""
@@ -291,8 +291,8 @@ def _known(tx: Transaction, request_id: str) -> ApprovalRequest:
     return request
 
 
-def _find(tx: Transaction, session: str, call_id: str) -> ApprovalRequest | None:
-    row = tx.execute("SELECT packed FROM requests WHERE session = ? AND call_id = ?", session, call_id).fetchone()
+def _find(tx: Transaction, session: str, key: str) -> ApprovalRequest | None:
+    row = tx.execute("SELECT packed FROM requests WHERE session = ? AND call_id = ?", session, key).fetchone()
     return None if row is None else unpack_request(row[0])
 
 

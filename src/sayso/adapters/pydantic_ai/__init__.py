@@ -1,0 +1,28 @@
+"""PydanticAI behind a controller: a capability for agents, a wrapper for a toolset, helpers for deferred calls."""
+
+try:
+    import pydantic_ai as _pydantic_ai
+except ImportError as error:
+    raise ImportError("PydanticAI is not installed; run `pip install sayso[pydantic-ai]`") from error
+
+from sayso.adapters.pydantic_ai.capability import Approvals
+from sayso.adapters.pydantic_ai.collecting import (
+    build_approval_requests,
+    collect_approvals_async,
+    collect_approvals_sync,
+    run_with_approval,
+    run_with_approval_async,
+)
+from sayso.adapters.pydantic_ai.edge import ApprovalToolset
+
+del _pydantic_ai
+
+__all__ = [
+    "ApprovalToolset",
+    "Approvals",
+    "build_approval_requests",
+    "collect_approvals_async",
+    "collect_approvals_sync",
+    "run_with_approval",
+    "run_with_approval_async",
+]

@@ -1,0 +1,154 @@
+"""The capability: puts every tool of an agent, whatever toolset it comes from, behind one controller."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
+
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.capabilities.abstract import CapabilityOrdering
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDenied
+from pydantic_ai.toolsets import AbstractToolset
+
+from sayso.adapters.pydantic_ai.calls import run_of
+from sayso.adapters.pydantic_ai.edge import Gate, Guarded, OnDenied, known
+from sayso.controller import ApprovalController
+from sayso.decide import refusal
+from sayso.errors import ApprovalDenied, ConfigurationError
+from sayso.model import ApprovalRequest
+from sayso.policy.tools import Policy
+
+if TYPE_CHECKING:
+    from sayso.channels.callback import Callback
+    from sayso.config.settings import StoreLike
+    from sayso.memory import ApprovalMemory
+    from sayso.ports import ApprovalUI, Channel
+
+
+class Settings(TypedDict, total=False):
+    """What a controller is made of where only a policy is given; see `ApprovalController`."""
+
+    mode: str
+    approval_callback: Callback | ApprovalUI
+    memory: ApprovalMemory
+    store: StoreLike
+    channels: list[Channel]
+    session: str
+    timeout: float
+
+
+class Approvals(AbstractCapability[Any]):
+    """Nothing that an agent calls runs without your say-so: `Agent(…, capabilities=[Approvals(controller)])`.
+
+    Where the controller waits for people, the run waits; where it defers, the run ends with `DeferredToolRequests` and
+    goes on later, perhaps in another process. All calls of one model response are asked about at once.
+    """
+
+    def __init__(
+        self,
+        controller: ApprovalController | Policy | None = None,
+        *,
+        on_denied: OnDenied = "model",
+        **settings: Unpack[Settings],
+    ) -> None:
+        """Take a controller, or a policy and what a controller is made of.
+
+        Args:
+            controller: asks; or a policy, for a controller of its own that is made with the other settings. A policy
+                alone defers. Without either, whoever the agent runs under is asked. Under another agent it can only
+                make that one's policy stricter.
+            on_denied: `model` tells the model why a call did not run, `raise` ends the run with an `ApprovalError`.
+            **settings: those of `ApprovalController`.
+        """
+        policy = controller if isinstance(controller, Policy) else None
+        if settings and isinstance(controller, ApprovalController):
+            raise ConfigurationError(f"the controller has its own {next(iter(settings))}; pass a policy instead")
+        if policy is not None or settings:
+            made = {"mode": "interactive" if {"approval_callback", "channels", "store"} & settings.keys() else "defer"}
+            controller = ApprovalController(policy=policy, **cast("Any", made | cast("dict[str, Any]", settings)))
+        if not isinstance(controller, ApprovalController | None):
+            raise ConfigurationError(f"{controller!r} is neither an ApprovalController nor a Policy")
+        self._gate = Gate(controller, policy, on_denied)
+
+    @property
+    def controller(self) -> ApprovalController:
+        """The controller that is asked."""
+        return self._gate.controller
+
+    def get_ordering(self) -> CapabilityOrdering:
+        """Come last before the tools, so that nothing changes a call after it was decided."""
+        return CapabilityOrdering(position="innermost")
+
+    @classmethod
+    def get_serialization_name(cls) -> None:
+        """Say that a controller cannot be written into a specification of an agent."""
+        return
+
+    async def for_run(self, ctx: RunContext[Any]) -> Self:
+        """Return this for one run, which knows what it has asked."""
+        mine = copy.copy(self)
+        vars(mine).update(_gate=self._gate.for_run())
+        return mine
+
+    def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
+        """Put all tools of the run behind the gate."""
+        return Guarded(toolset, gate=self._gate)
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
+        """Withdraw what is still asked if the run breaks off: nobody waits for those answers any more."""
+        try:
+            return await handler()
+        except BaseException:
+            for request_id in self._gate.opened:
+                await self._gate.controller.abandon(request_id)
+            raise
+
+    async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
+        """Refuse results that are given for calls that a person was asked about: only running them gives results."""
+        results = getattr(node, "deferred_tool_results", None)
+        if isinstance(results, DeferredToolResults) and results.calls:
+            for call_id in results.calls:
+                await self._refuse_made_up(ctx, call_id)
+        return node
+
+    async def _refuse_made_up(self, ctx: RunContext[Any], call_id: str) -> None:
+        found = await self._gate.controller.asked_about(run_of(ctx, call_id), call_id)
+        if found is not None:
+            raise ApprovalDenied(
+                found.tool_name,
+                f"a result is given for the call {call_id!r}, about which a person was asked; approve it instead",
+                cause="forged",
+            )
+
+    async def handle_deferred_tool_calls(
+        self, ctx: RunContext[Any], *, requests: DeferredToolRequests
+    ) -> DeferredToolResults | None:
+        """Wait for the answers to all calls of one model response, unless the controller defers."""
+        found = {part.tool_call_id: known(requests, part.tool_call_id) for part in requests.approvals}
+        results = DeferredToolResults()
+        for call_id, facts in found.items():
+            if "denied" in facts:
+                results.approvals[call_id] = ToolDenied(facts["denied"])
+        if self._gate.controller.mode != "defer":
+            asked = {call_id: facts["request"] for call_id, facts in found.items() if "request" in facts}
+            for call_id, request in (await self._answers(asked)).items():
+                results.approvals[call_id] = self._result(request)
+        return results if results.approvals else None
+
+    async def _answers(self, asked: Mapping[str, str]) -> dict[str, ApprovalRequest]:
+        async with asyncio.TaskGroup() as group:
+            waiting = {
+                call_id: group.create_task(self._gate.controller.attend(request_id))
+                for call_id, request_id in asked.items()
+            }
+        return {call_id: task.result() for call_id, task in waiting.items()}
+
+    def _result(self, request: ApprovalRequest) -> ToolApproved | ToolDenied:
+        if request.status == "approved":
+            return ToolApproved()  # with which arguments, the edge knows
+        refused = refusal(request)
+        if self._gate.on_denied == "raise":
+            raise refused.error(request.tool_name)
+        return ToolDenied(refused.message)

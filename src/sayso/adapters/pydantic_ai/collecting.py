@@ -1,0 +1,181 @@
+"""Deferred calls and their answers, by the seeds' names; and running an agent whose calls are answered in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from pydantic_ai import Agent
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
+
+from sayso import blocking
+from sayso.adapters.pydantic_ai.calls import asking
+from sayso.adapters.pydantic_ai.capability import Approvals
+from sayso.adapters.pydantic_ai.edge import KEY, known
+from sayso.canonical import thaw
+from sayso.channels.callback import Callback
+from sayso.controller import ApprovalController
+from sayso.errors import ConfigurationError
+from sayso.memory import ApprovalMemory
+from sayso.model import ApprovalRequest, Approved, Denied, ToolCall
+from sayso.ports import ApprovalUI
+
+OutputT = TypeVar("OutputT")
+
+_SUMMARIES = ("summary", "reason", "path")
+_UNREADABLE = "INVALID_JSON"  # where PydanticAI puts arguments that are no JSON
+
+
+def build_approval_requests(requests: DeferredToolRequests) -> list[ApprovalRequest]:
+    """Return the questions in what a run ended with, in order; nothing is asked, and nothing is kept."""
+    found: list[ApprovalRequest] = []
+    for part in requests.approvals:
+        metadata = _metadata(requests, part.tool_call_id)
+        summary = next((str(metadata[key]) for key in _SUMMARIES if metadata.get(key)), None) if metadata else None
+        found.append(
+            ApprovalRequest(
+                tool_call_id=part.tool_call_id,
+                tool_name=part.tool_name,
+                args=part.args_as_dict(),
+                metadata=metadata,
+                summary=summary,
+            )
+        )
+    return found
+
+
+def _metadata(requests: DeferredToolRequests, call_id: str) -> dict[str, Any] | None:
+    """Return what the tool itself said, if it said something."""
+    given = requests.metadata.get(call_id)
+    return None if given is None else {key: value for key, value in given.items() if key != KEY} or None
+
+
+async def collect_approvals_async(
+    requests: DeferredToolRequests,
+    *,
+    ui: ApprovalUI | Callback | None = None,
+    mode: str = "interactive",
+    memory: ApprovalMemory | None = None,
+    controller: ApprovalController | None = None,
+) -> DeferredToolResults:
+    """Ask about every call that waits for approval, and return the answers to resume the run with.
+
+    Calls that somebody else has to make (`requests.calls`) are left alone.
+
+    Args:
+        requests: what the run ended with.
+        ui: asks; an object with `choose`, or a function.
+        mode: `interactive`, `auto_approve`, `auto_deny`, or sayso's own names for them.
+        memory: remembered decisions, shared with others that get the same object.
+        controller: the one that the agent's `Approvals` has, whose open questions are answered.
+    """
+    if controller is None:
+        asker = ApprovalController(mode=mode, approval_callback=ui, memory=memory)
+        answers = [await _answer(asker, request) for request in build_approval_requests(requests)]
+        return DeferredToolResults(approvals={request.tool_call_id: answer for request, answer in answers})
+    if memory is not None:
+        raise ConfigurationError("the controller has its own memory; pass only one of them")
+    return await _of_rows(requests, controller, ui, mode)
+
+
+async def _answer(asker: ApprovalController, request: ApprovalRequest) -> tuple[ApprovalRequest, Any]:
+    if _UNREADABLE in request.args:
+        return request, ToolDenied("Not executed: its arguments are no JSON, so nobody could be asked about them.")
+    call = ToolCall(tool=request.tool_name, args=request.args, call_id=request.tool_call_id)
+    outcome = await asker.settle(call, asking(call, request.metadata))
+    if isinstance(outcome, Approved):
+        override = None if outcome.decision is None else outcome.decision.override_args
+        return request, True if override is None else ToolApproved(override_args=dict(thaw(override)))
+    return request, _denied(outcome)
+
+
+def _denied(outcome: Denied) -> ToolDenied | bool:
+    if outcome.cause == "refused":
+        return False if outcome.note is None else ToolDenied(outcome.note)
+    return ToolDenied(outcome.message)
+
+
+async def _of_rows(
+    requests: DeferredToolRequests, controller: ApprovalController, ui: ApprovalUI | Callback | None, mode: str
+) -> DeferredToolResults:
+    """Answer the open questions of a controller; the resumed run finds the answers at its edge."""
+    asker = ApprovalController(mode=mode, approval_callback=ui)
+    results = DeferredToolResults()
+    for part in requests.approvals:
+        request = await controller.store.get(known(requests, part.tool_call_id).get("request", ""))
+        if request is None:
+            continue  # not asked by this controller
+        if request.status == "open":
+            decision = await asker.request_approval(request)
+            await controller.answer(request.id, decision)
+        results.approvals[part.tool_call_id] = True  # whether it was a yes, the edge knows
+    return results
+
+
+def collect_approvals_sync(
+    requests: DeferredToolRequests,
+    *,
+    ui: ApprovalUI | Callback | None = None,
+    mode: str = "interactive",
+    memory: ApprovalMemory | None = None,
+    controller: ApprovalController | None = None,
+) -> DeferredToolResults:
+    """Do what `collect_approvals_async` does, for synchronous callers."""
+    return blocking.run(collect_approvals_async, requests, ui=ui, mode=mode, memory=memory, controller=controller)
+
+
+async def run_with_approval_async(
+    agent: Agent[Any, OutputT],
+    prompt: str | Sequence[Any] | None = None,
+    *,
+    ui: ApprovalUI | Callback | None = None,
+    mode: str = "interactive",
+    memory: ApprovalMemory | None = None,
+    controller: ApprovalController | None = None,
+    **settings: Any,  # noqa: ANN401 - those of `Agent.run`
+) -> OutputT | DeferredToolRequests:
+    """Run an agent whose tools ask: wait for each answer in place, and return the agent's output.
+
+    A run that needs somebody else to make a call returns `DeferredToolRequests` with that call.
+    """
+    asker = _controller(ui, mode, memory, controller)
+    given = _with_approvals(agent, asker, settings)
+    return (await agent.run(cast("Any", prompt), **given)).output
+
+
+def run_with_approval(
+    agent: Agent[Any, OutputT],
+    prompt: str | Sequence[Any] | None = None,
+    *,
+    ui: ApprovalUI | Callback | None = None,
+    mode: str = "interactive",
+    memory: ApprovalMemory | None = None,
+    controller: ApprovalController | None = None,
+    **settings: Any,  # noqa: ANN401 - those of `Agent.run_sync`
+) -> OutputT | DeferredToolRequests:
+    """Do what `run_with_approval_async` does, for synchronous callers."""
+    asker = _controller(ui, mode, memory, controller)
+    given = _with_approvals(agent, asker, settings)
+    return agent.run_sync(cast("Any", prompt), **given).output
+
+
+def _controller(
+    ui: ApprovalUI | Callback | None, mode: str, memory: ApprovalMemory | None, controller: ApprovalController | None
+) -> ApprovalController:
+    if controller is None:
+        return ApprovalController(mode=mode, approval_callback=ui, memory=memory)
+    if ui is not None or memory is not None:
+        raise ConfigurationError("the controller has its own callback and memory; pass it alone")
+    return controller
+
+
+def _with_approvals(
+    agent: Agent[Any, Any], controller: ApprovalController, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the settings of a run behind a controller, whose output may be calls that others have to make."""
+    given = {**settings, "capabilities": [*settings.get("capabilities", ()), Approvals(controller)]}
+    wanted: Any = given.get("output_type") or agent.output_type
+    types: list[Any] = list(cast("Sequence[Any]", wanted)) if isinstance(wanted, list | tuple) else [wanted]
+    if DeferredToolRequests not in types and not getattr(agent, "_output_validators", None):
+        given["output_type"] = [*types, DeferredToolRequests]
+    return given

@@ -1,0 +1,243 @@
+"""The edge inside PydanticAI: the last toolset before the tools, where every call is decided and run."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+import msgspec
+from pydantic_ai import __version__ as _version
+from pydantic_ai.exceptions import ApprovalRequired
+from pydantic_ai.tools import DeferredToolRequests, RunContext, ToolDenied
+from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
+from pydantic_ai.toolsets.abstract import ToolsetTool
+
+from sayso import context
+from sayso.adapters.pydantic_ai.calls import GuardedTool, asking, call_of, guarded
+from sayso.canonical import thaw
+from sayso.controller import ApprovalController
+from sayso.errors import ApprovalPending, ConfigurationError
+from sayso.model import ApprovalRequest, Approved, Denied, Pending, ToolCall
+from sayso.policy.tools import Policy, ToolRules
+
+if TYPE_CHECKING:
+    from sayso.channels.callback import Callback
+    from sayso.memory import ApprovalMemory
+    from sayso.ports import ApprovalUI
+
+OnDenied = Literal["model", "raise"]
+KEY = "sayso"  # under which a deferred call carries what sayso knows about it
+_TAKES_DENIALS = not _version.startswith(("0.", "1."))  # older ones would show a returned denial as a success
+
+
+class Gate:
+    """Whom to ask about the calls of one agent, and what to do with a refusal."""
+
+    def __init__(self, controller: ApprovalController | None, policy: Policy | None, on_denied: str) -> None:
+        """Take a controller, or a policy for under the controller of the agent above."""
+        if on_denied not in {"model", "raise"}:
+            raise ConfigurationError(f"on_denied is {on_denied!r}; use 'model' or 'raise'")
+        self._controller = controller
+        self._policy = policy
+        self.on_denied = on_denied
+        self.opened: list[str] = []
+
+    def for_run(self) -> Gate:
+        """Return the same with a list of its own of what this run asks."""
+        mine = copy.copy(self)
+        mine.opened = []
+        return mine
+
+    @property
+    def controller(self) -> ApprovalController:
+        """The controller of the outermost agent: a nested agent asks whom that one asks."""
+        found = context.outer_controller() or self._controller or context.current_controller()
+        if found is None:
+            raise ConfigurationError(
+                "there is nobody to ask: pass a controller or a policy, or run the agent inside one that has some"
+            )
+        return found
+
+    @property
+    def tightening(self) -> Policy | None:
+        """The policy of a nested agent, which can only add to that of the agents above."""
+        outer = context.outer_controller()
+        if outer is None or outer is self._controller:
+            return None
+        return self._policy if self._controller is None else self._controller.policy
+
+    def hides(self, tool: str) -> bool:
+        """Whether the tool is blocked whatever its arguments, so that the model need not know of it."""
+        policies = (self.controller.policy, self.tightening)
+        found = [each.glance(ToolCall(tool=tool, call_id="")) for each in policies if each is not None]
+        return any(verdict is not None and verdict.approval == "blocked" for verdict in found)
+
+    def rules(self, own: ToolRules) -> ToolRules:
+        """Return a tool's own rules with what this gate adds."""
+        tightening = self.tightening
+        return own if tightening is None else msgspec.structs.replace(own, tightening=tightening)
+
+
+@dataclass
+class Guarded(WrapperToolset[Any]):
+    """Any toolset, behind a gate."""
+
+    gate: Gate
+    waits: bool = False  # for the answer, in place; else the call is deferred and answered with the others
+
+    async def for_run(self, ctx: RunContext[Any]) -> Self:
+        """Return this for one run."""
+        return self._around(await self.wrapped.for_run(ctx))
+
+    async def for_run_step(self, ctx: RunContext[Any]) -> Self:
+        """Return this for one step of a run."""
+        return self._around(await self.wrapped.for_run_step(ctx))
+
+    def visit_and_replace(self, visitor: Callable[[AbstractToolset[Any]], AbstractToolset[Any]]) -> Self:
+        """Return this round what the visitor makes of the toolset inside."""
+        return self._around(self.wrapped.visit_and_replace(visitor))
+
+    def _around(self, wrapped: AbstractToolset[Any]) -> Self:
+        if wrapped is self.wrapped:
+            return self
+        other = copy.copy(self)
+        other.wrapped = wrapped
+        return other
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """Return the tools that are not blocked outright, each under guard."""
+        gate = self.gate
+        memory = gate.controller.memory
+        tools = await self.wrapped.get_tools(ctx)
+        return {name: guarded(tool, memory) for name, tool in tools.items() if not gate.hides(name)}
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:  # noqa: ANN401 - what the tool returns
+        """Decide about a call, and run it if it may run."""
+        if not isinstance(tool, GuardedTool):
+            tool = guarded(tool, self.gate.controller.memory)
+        try:
+            call = call_of(name, tool_args, ctx, tool)
+        except ValueError as error:
+            return self._refused(name, Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}"))
+        outcome = await self._decide(call, self.gate.rules(tool.rules), asked=ctx.tool_call_approved)
+        if isinstance(outcome, Denied):
+            return self._refused(name, outcome)
+        try:
+            # Only sayso knows what was approved: a flag that came with the run may be made up.
+            return await self._execute(call, outcome, tool_args, ctx, tool, approved=outcome.by != "policy")
+        except ApprovalRequired as raised:
+            if outcome.by != "policy":
+                raise  # it has its approval and wants another one: nobody here can give that
+            rules = self.gate.rules(asking(call, raised.metadata))
+        outcome = await self._decide(call, rules, asked=False)
+        if isinstance(outcome, Denied):
+            return self._refused(name, outcome)
+        return await self._execute(call, outcome, tool_args, ctx, tool, approved=True)
+
+    async def _decide(self, call: ToolCall, rules: ToolRules, *, asked: bool) -> Approved | Denied:
+        """Say what is to happen; raises `ApprovalRequired` where a person has to answer first."""
+        controller = self.gate.controller
+        if self.waits:
+            try:
+                return await controller.settle(call, rules, asked=asked)
+            except ApprovalPending as pending:
+                raise ApprovalRequired(metadata=deferral(pending.request)) from None
+        outcome = await controller.review(call, rules, asked=asked)
+        if isinstance(outcome, Pending):
+            self.gate.opened.append(outcome.request.id)
+            raise ApprovalRequired(metadata=deferral(outcome.request))
+        return outcome
+
+    async def _execute(
+        self,
+        call: ToolCall,
+        outcome: Approved,
+        args: dict[str, Any],
+        ctx: RunContext[Any],
+        tool: GuardedTool,
+        *,
+        approved: bool,
+    ) -> Any:  # noqa: ANN401 - what the tool returns
+        controller = self.gate.controller
+        if outcome.decision is not None and outcome.decision.override_args is not None:
+            args = tool.args_validator.validate_python(thaw(outcome.args), context=ctx.validation_context)
+        if approved is not ctx.tool_call_approved:
+            ctx = replace(ctx, tool_call_approved=approved)
+        answered = context.approved(controller, call.tool, outcome.args) if approved else contextlib.nullcontext()
+        with controller.running(call, outcome) as running, context.within(controller, call.agent_path), answered:
+            running.result = await self.wrapped.call_tool(call.tool, args, ctx, tool.source)
+        return running.result
+
+    def _refused(self, name: str, outcome: Denied) -> Any:  # noqa: ANN401 - what stands for the tool's result
+        if self.gate.on_denied == "raise":
+            raise outcome.error(name)
+        if _TAKES_DENIALS:
+            return ToolDenied(outcome.message)
+        if self.waits:
+            return outcome.message
+        raise ApprovalRequired(metadata={KEY: {"denied": outcome.message}})
+
+
+def deferral(request: ApprovalRequest) -> dict[str, Any]:
+    """Return the metadata of a deferred call: what the tool said, and by which id its question is known."""
+    return {**thaw(request.metadata or {}), KEY: {"request": request.id}}
+
+
+def known(requests: DeferredToolRequests, call_id: str) -> Mapping[str, str]:
+    """Return what sayso knows about a deferred call; nothing if sayso did not defer it."""
+    facts: Any = (requests.metadata.get(call_id) or {}).get(KEY)
+    return cast("Mapping[str, str]", facts) if isinstance(facts, Mapping) else {}
+
+
+class ApprovalToolset(Guarded):
+    """One toolset behind a controller of its own; a call waits in place for its answer.
+
+    The seeds' wrapper. What is asked about, in this order: `tool_configs`, the toolset's own `needs_approval` or
+    `check_approval`, `@requires_approval` on a function or PydanticAI's own mark. Attributes that it does not have are
+    those of the toolset inside.
+    """
+
+    def __init__(
+        self,
+        inner: AbstractToolset[Any],
+        approval_callback: Callback | ApprovalUI | None = None,
+        memory: ApprovalMemory | None = None,
+        pre_approved: Iterable[str] | None = None,
+        tool_configs: Mapping[str, Mapping[str, Any] | str] | None = None,
+        *,
+        prompt_fn: Callback | ApprovalUI | None = None,
+        controller: ApprovalController | None = None,
+        on_denied: OnDenied = "raise",
+    ) -> None:
+        """Wrap a toolset.
+
+        Args:
+            inner: the toolset.
+            approval_callback: asked about each request; `prompt_fn` is seed 001's name for it.
+            memory: remembered decisions, shared with others that get the same object.
+            pre_approved: deprecated; tools that run unasked.
+            tool_configs: per tool, what happens to its calls, as in `Policy(tools=…)`.
+            prompt_fn: the same as `approval_callback`.
+            controller: asks instead of a new one; it brings its own policy and memory.
+            on_denied: `raise` raises a `PermissionError` with the note, `model` tells the model.
+        """
+        if approval_callback is not None and prompt_fn is not None:
+            raise ConfigurationError("approval_callback and prompt_fn are two names for one thing; pass one of them")
+        asked = approval_callback if prompt_fn is None else prompt_fn
+        if controller is None:
+            policy = Policy(tool_configs=tool_configs, pre_approved=pre_approved)
+            controller = ApprovalController(approval_callback=asked, policy=policy, memory=memory)
+        elif any(each is not None for each in (asked, memory, pre_approved, tool_configs)):
+            raise ConfigurationError("the controller has its own callback, memory and policy; pass it alone")
+        super().__init__(wrapped=inner, gate=Gate(controller, None, on_denied), waits=True)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the toolset inside has
+        """Return what the toolset inside has; asked only for what this one has not."""
+        if name.startswith("__") or name == "wrapped":
+            raise AttributeError(name)
+        return getattr(self.wrapped, name)
