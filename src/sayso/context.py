@@ -88,6 +88,24 @@ class within:  # noqa: N801 - reads as a statement: `with within(controller, pat
         _CONTROLLER.reset(controller)
 
 
+_SESSION: ContextVar[str] = ContextVar("sayso_session", default="")
+
+
+def session() -> str:
+    """Return the session that the running code goes on with, if it does."""
+    return _SESSION.get()
+
+
+@contextlib.contextmanager
+def going_on_with(session: str) -> Generator[None]:
+    """Say that the code inside goes on with a session that began elsewhere."""
+    token = _SESSION.set(session)
+    try:
+        yield
+    finally:
+        _SESSION.reset(token)
+
+
 class _Approval(NamedTuple):
     """What was approved at an adapter's edge, which is about to call a function that may be marked itself."""
 

@@ -270,6 +270,17 @@ class StoreContract:
         assert [entry["number"] for entry in entries] == [1, 2, 3, 4]
         assert await audit.verify(two) == len(entries)
 
+    async def test_what_one_parks_the_other_finds_until_it_is_forgotten(self, stores: tuple[Store, Store]) -> None:
+        one, two = stores
+        assert await two.parked("a run") is None
+        for state in (b"\x00first", b"second"):
+            await one.park("a run", state)
+            assert await two.parked("a run") == state
+        assert await two.parked("another run") is None
+        await two.park("a run", None)
+        await two.park("a run", None)
+        assert await one.parked("a run") is None
+
     async def test_an_unknown_id_is_said_to_be_unknown(self, stores: tuple[Store, Store]) -> None:
         store = stores[0]
         assert await store.get("nobody") is None

@@ -228,9 +228,9 @@ class ApprovalController:
         await self._door.withdraw_quietly(request_id, "the run that asked has ended")
 
     async def asked_about(self, run: str, call_id: str) -> ApprovalRequest | None:
-        """Return what was asked about a call of this session."""
+        """Return what was asked about a call of the session that goes on here."""
         call = ToolCall(tool="", call_id=call_id, run=run)
-        return await self.store.find(self.session, call.key)
+        return await self.store.find(context.session() or self.session, call.key)
 
     async def pending(self) -> list[ApprovalRequest]:
         """Return the open requests, oldest first; those whose time is up are closed."""
@@ -311,7 +311,10 @@ class ApprovalController:
         blocking.run(self.aclose)
 
     def _of_session(self, call: ToolCall) -> ToolCall:
-        return call if call.session else replace(call, session=self.session)
+        if call.session:
+            return call
+        path = call.agent_path or context.agent_path()
+        return replace(call, session=context.session() or self.session, agent_path=path)
 
     async def _settle(self, call: ToolCall, own: ToolRules | None, *, asked: bool = False) -> Approved | Denied:
         outcome = await self._edge.review(call, own, asked=asked)

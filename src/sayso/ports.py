@@ -100,6 +100,14 @@ class Store(Protocol):
         """Take one use of a counted decision: false when none is left."""
         ...
 
+    async def park(self, name: str, state: bytes | None) -> None:
+        """Keep the state of a run that can go on later, in the place of an earlier one; None forgets it."""
+        ...
+
+    async def parked(self, name: str) -> bytes | None:
+        """Return the state that was parked under this name."""
+        ...
+
     def attach(self, learn: Callable[[Sequence[Remembered]], None]) -> None:
         """Call `learn` with all remembered decisions, now and whenever they change; a method, held weakly."""
         ...

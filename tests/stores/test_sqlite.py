@@ -569,11 +569,19 @@ async def test_a_newer_form_is_said_and_left_untouched(file: Path) -> None:
 
 
 async def test_an_older_form_is_brought_up_to_date(file: Path) -> None:
-    """There is one form so far: an empty file is the form 0."""
+    """An empty file is the form 0; the form 1 had no parked runs."""
     file.touch()
     store = SqliteStore(file)
-    await store.open(a_request())
-    assert ask(file, "PRAGMA user_version") == (1,)
+    request = await store.open(a_request())
+    await store.aclose()
+    with contextlib.closing(sqlite3.connect(file)) as older:
+        older.execute("DROP TABLE parked")
+        older.execute("PRAGMA user_version = 1")
+        older.commit()
+    store = SqliteStore(file)
+    await store.park("a run", b"state")
+    assert (await store.parked("a run"), await store.get(request.id)) == (b"state", request)
+    assert ask(file, "PRAGMA user_version") == (2,)
     await store.aclose()
 
 

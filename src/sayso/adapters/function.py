@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpa
 
 import msgspec
 
+from sayso import context
 from sayso.blocking import is_async
 from sayso.canonical import thaw
 from sayso.config.settings import check_kind
-from sayso.context import current_controller, take_approval
 from sayso.controller import ApprovalController
 from sayso.errors import ConfigurationError, UnknownRequest
 from sayso.model import Approved, Denied, Rule, ToolCall, Verdict
@@ -117,7 +117,7 @@ async def resume(
         ApprovalError: the call must not run; `ApprovalPending` if nobody has answered and the mode is `defer`.
     """
     tool = _tool_of(function)
-    controller = controller or tool.controller or current_controller()
+    controller = controller or tool.controller or context.current_controller()
     if controller is None:
         raise ConfigurationError("no controller is in context; pass controller=…")
     passed = tool.passed_unseen(function, unseen or {})
@@ -208,14 +208,14 @@ class _Tool:
 
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Begun | None:
         """Return the call to ask about, or None where the function simply runs."""
-        asked = self.controller or current_controller()
+        asked = self.controller or context.current_controller()
         if asked is None and self.marked:
             return None
         if asked is None:
             raise ConfigurationError(f"{self.name} is guarded, but no controller is in context; pass one to `guard`")
         bound = self.signature.bind(*args, **kwargs)
         call = self.call(bound, asked)
-        return None if take_approval(asked, call, self.defaults) else _Begun(asked, call, bound.arguments)
+        return None if context.take_approval(asked, call, self.defaults) else _Begun(asked, call, bound.arguments)
 
     def misfit(self, args: Mapping[str, Any]) -> str | None:
         """Say why these arguments are not ones of the function, if they are not."""
@@ -232,7 +232,13 @@ class _Tool:
         """Return the call that these arguments make, defaults included: what is shown is what runs."""
         bound.apply_defaults()
         args = {key: value for key, value in bound.arguments.items() if key not in self.hidden}
-        return ToolCall(tool=self.name, args=args, session=controller.session, schema_hash=self.schema_hash)
+        return ToolCall(
+            tool=self.name,
+            args=args,
+            session=context.session() or controller.session,
+            agent_path=context.agent_path(),
+            schema_hash=self.schema_hash,
+        )
 
     def passed_unseen(self, function: Callable[..., Any], unseen: Mapping[str, Any]) -> dict[str, Any]:
         """Return what nobody was shown and no store has kept, or say what of it is missing."""

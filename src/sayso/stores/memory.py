@@ -41,6 +41,7 @@ class MemoryStore:
         self._closed: OrderedDict[str, ApprovalRequest] = OrderedDict()
         self._by_call: dict[tuple[str, str], str] = {}
         self._remembered: dict[str, Remembered] = {}
+        self._parked: dict[str, bytes] = {}
         self._learners = Learners()
         self._waiters = Waiters()
         self._fresh: deque[AuditEntry | bytes] = deque()
@@ -124,6 +125,18 @@ class MemoryStore:
                 return False
             self._change([left] if left.uses_left else [], [] if left.uses_left else [left.id])
             return True
+
+    async def park(self, name: str, state: bytes | None) -> None:
+        """Keep the state of a run that can go on later, in the place of an earlier one; None forgets it."""
+        with self._lock:
+            if state is None:
+                self._parked.pop(name, None)
+            else:
+                self._parked[name] = state
+
+    async def parked(self, name: str) -> bytes | None:
+        """Return the state that was parked under this name."""
+        return self._parked.get(name)
 
     def attach(self, learn: Learn) -> None:
         """Call `learn` with all remembered decisions, now and whenever they change."""

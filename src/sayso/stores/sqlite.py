@@ -165,6 +165,23 @@ class SqliteStore:
 
         return await self._writer.do(work)
 
+    async def park(self, name: str, state: bytes | None) -> None:
+        """Keep the state of a run that can go on later, in the place of an earlier one; None forgets it."""
+
+        def work(tx: Transaction) -> None:
+            if state is None:
+                tx.execute("DELETE FROM parked WHERE name = ?", name)
+            else:
+                tx.execute("INSERT OR REPLACE INTO parked VALUES (?, ?)", name, state)
+
+        await self._writer.do(work)
+
+    async def parked(self, name: str) -> bytes | None:
+        """Return the state that was parked under this name."""
+        query = "SELECT state FROM parked WHERE name = ?"
+        row = await self._writer.do(lambda tx: tx.execute(query, name).fetchone())
+        return None if row is None else row[0]
+
     def attach(self, learn: Learn) -> None:
         """Call `learn` with all remembered decisions, now and whenever they changed."""
         self._learners.add(learn)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import anyio
 from pydantic_ai.messages import (
     ModelMessage,
     ModelResponse,
@@ -11,6 +12,8 @@ from pydantic_ai.messages import (
     ToolReturnPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from sayso import ApprovalRequest
 
 Call = tuple[str, dict[str, Any]]
 
@@ -76,3 +79,23 @@ class Till:
     @property
     def tools(self) -> list[Callable[..., str]]:
         return [self.pay, self.look, self.drop]
+
+
+class Inbox:
+    """Somebody who is told of every question and answers in another way."""
+
+    def __init__(self) -> None:
+        self.asked: list[ApprovalRequest] = []
+        self._told = anyio.Event()
+
+    async def announce(self, request: ApprovalRequest) -> None:
+        self.asked.append(request)
+        self._told.set()
+        self._told = anyio.Event()
+
+    async def until(self, count: int) -> list[ApprovalRequest]:
+        """Wait until that many questions were asked, for at most ten seconds."""
+        with anyio.fail_after(10):
+            while len(self.asked) < count:
+                await self._told.wait()
+        return self.asked

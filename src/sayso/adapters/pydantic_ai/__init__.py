@@ -14,6 +14,7 @@ from sayso.adapters.pydantic_ai.collecting import (
     run_with_approval_async,
 )
 from sayso.adapters.pydantic_ai.edge import ApprovalToolset
+from sayso.adapters.pydantic_ai.parking import park, resume
 
 del _pydantic_ai
 
@@ -23,6 +24,8 @@ __all__ = [
     "build_approval_requests",
     "collect_approvals_async",
     "collect_approvals_sync",
+    "park",
+    "resume",
     "run_with_approval",
     "run_with_approval_async",
 ]

@@ -127,6 +127,7 @@ class Approvals(AbstractCapability[Any]):
     ) -> DeferredToolResults | None:
         """Wait for the answers to all calls of one model response, unless the controller defers."""
         found = {part.tool_call_id: known(requests, part.tool_call_id) for part in requests.approvals}
+        self._gate.handled.update(found)
         results = DeferredToolResults()
         for call_id, facts in found.items():
             if "denied" in facts:

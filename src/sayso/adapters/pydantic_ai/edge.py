@@ -44,11 +44,12 @@ class Gate:
         self._policy = policy
         self.on_denied = on_denied
         self.opened: list[str] = []
+        self.handled: set[str] = set()
 
     def for_run(self) -> Gate:
-        """Return the same with a list of its own of what this run asks."""
+        """Return the same for one run, which keeps what it asks and what was answered."""
         mine = copy.copy(self)
-        mine.opened = []
+        mine.opened, mine.handled = [], set()
         return mine
 
     @property
@@ -123,10 +124,11 @@ class Guarded(WrapperToolset[Any]):
         try:
             call = call_of(name, tool_args, ctx, tool)
         except ValueError as error:
-            return self._refused(name, Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}"))
+            refused = Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
+            return self._refused(name, refused, ctx.tool_call_id)
         outcome = await self._decide(call, self.gate.rules(tool.rules), asked=ctx.tool_call_approved)
         if isinstance(outcome, Denied):
-            return self._refused(name, outcome)
+            return self._refused(name, outcome, call.call_id)
         try:
             # Only sayso knows what was approved: a flag that came with the run may be made up.
             return await self._execute(call, outcome, tool_args, ctx, tool, approved=outcome.by != "policy")
@@ -136,7 +138,7 @@ class Guarded(WrapperToolset[Any]):
             rules = self.gate.rules(asking(call, raised.metadata))
         outcome = await self._decide(call, rules, asked=False)
         if isinstance(outcome, Denied):
-            return self._refused(name, outcome)
+            return self._refused(name, outcome, call.call_id)
         return await self._execute(call, outcome, tool_args, ctx, tool, approved=True)
 
     async def _decide(self, call: ToolCall, rules: ToolRules, *, asked: bool) -> Approved | Denied:
@@ -173,13 +175,13 @@ class Guarded(WrapperToolset[Any]):
             running.result = await self.wrapped.call_tool(call.tool, args, ctx, tool.source)
         return running.result
 
-    def _refused(self, name: str, outcome: Denied) -> Any:  # noqa: ANN401 - what stands for the tool's result
+    def _refused(self, name: str, outcome: Denied, call_id: str | None) -> Any:  # noqa: ANN401 - in the result's place
         if self.gate.on_denied == "raise":
             raise outcome.error(name)
         if _TAKES_DENIALS:
             return ToolDenied(outcome.message)
-        if self.waits:
-            return outcome.message
+        if self.waits or call_id in self.gate.handled:
+            return outcome.message  # the best that can be had: PydanticAI 1 asks its capabilities only once
         raise ApprovalRequired(metadata={KEY: {"denied": outcome.message}})
 
 

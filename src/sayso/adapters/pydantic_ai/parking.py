@@ -1,0 +1,107 @@
+"""Runs that stopped for an answer, kept in the store until somebody goes on with them, perhaps another process."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from pydantic import TypeAdapter
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelMessagesTypeAdapter
+from pydantic_ai.run import AgentRunResult
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
+
+from sayso import context
+from sayso.adapters.pydantic_ai.edge import known
+from sayso.controller import ApprovalController
+from sayso.errors import ApprovalPending, ConfigurationError, StoreError, UnknownRequest
+from sayso.model import new_id
+
+_VERSION = b"\x01"
+_SEAL = hashlib.sha256().digest_size
+_REQUESTS = TypeAdapter(DeferredToolRequests)
+
+
+class _State(msgspec.Struct, kw_only=True):
+    """What a run needs to go on: its history, what it waits for, and the session in which that was asked."""
+
+    session: str
+    history: msgspec.Raw
+    requests: msgspec.Raw
+
+
+async def park(result: AgentRunResult[Any], controller: ApprovalController) -> str:
+    """Keep a run that ended with `DeferredToolRequests` in the controller's store; return the id to resume it by.
+
+    History and requests are kept together, so that neither can be resumed with the other's.
+    """
+    if not isinstance(result.output, DeferredToolRequests):
+        raise ConfigurationError("this run is over: it ended with an output, and nobody has to be asked")
+    name = new_id()
+    asked = [known(result.output, part.tool_call_id).get("request", "") for part in result.output.approvals]
+    rows = [row for row in [await controller.store.get(each) for each in asked] if row is not None]
+    state = _State(
+        session=rows[0].session if rows else controller.session,  # it may have been resumed before, from elsewhere
+        history=msgspec.Raw(result.all_messages_json()),
+        requests=msgspec.Raw(_REQUESTS.dump_json(result.output)),
+    )
+    body = msgspec.json.encode(state)
+    await controller.store.park(name, _VERSION + _seal(name, body) + body)
+    return name
+
+
+async def resume(
+    agent: Agent[Any, Any],
+    parked_id: str,
+    *,
+    controller: ApprovalController,
+    calls: Mapping[str, Any] | None = None,
+    **settings: Any,  # noqa: ANN401 - those of `Agent.run`
+) -> AgentRunResult[Any]:
+    """Go on with a parked run, whose questions have been answered; what was parked is forgotten when it has ended.
+
+    Args:
+        agent: built as the one that stopped, with the same tools.
+        parked_id: what `park` returned.
+        controller: on the store that the run was parked in.
+        calls: results of the calls that somebody else had to make, by their ids.
+        **settings: those of `Agent.run`.
+
+    Raises:
+        ApprovalPending: one of its questions is still open.
+        UnknownRequest: nothing is parked under this id, or no longer.
+        StoreError: what is parked there is of another version, or was changed.
+    """
+    packed = await controller.store.parked(parked_id)
+    if packed is None:
+        raise UnknownRequest(f"no run is parked as {parked_id!r}; perhaps it has gone on already")
+    state = _opened(parked_id, packed)
+    requests = _REQUESTS.validate_json(bytes(state.requests))
+    for part in requests.approvals:
+        row = await controller.store.get(known(requests, part.tool_call_id).get("request", ""))
+        if row is not None and row.status == "open":
+            raise ApprovalPending.of(row)
+    results = DeferredToolResults(
+        approvals={part.tool_call_id: True for part in requests.approvals},  # what was answered, the edge knows
+        calls=dict(calls or {}),
+    )
+    history = ModelMessagesTypeAdapter.validate_json(bytes(state.history))
+    with context.going_on_with(state.session):
+        result = await agent.run(message_history=history, deferred_tool_results=results, **settings)
+    await controller.store.park(parked_id, None)
+    return result
+
+
+def _seal(name: str, body: bytes) -> bytes:
+    return hashlib.sha256(b"sayso/parked/1\0" + name.encode() + b"\0" + body).digest()
+
+
+def _opened(name: str, packed: bytes) -> _State:
+    if packed[:1] != _VERSION:
+        raise StoreError(f"the run {name!r} was parked by another version of sayso ({packed[:1]!r}); resume it there")
+    seal, body = packed[1 : 1 + _SEAL], packed[1 + _SEAL :]
+    if seal != _seal(name, body):
+        raise StoreError(f"the run {name!r} is not as it was parked; it is not resumed")
+    return msgspec.json.decode(body, type=_State)
