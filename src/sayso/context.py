@@ -47,10 +47,11 @@ def under(controller: ApprovalController, *, everywhere: bool) -> Generator[None
 
 
 class _Nesting(NamedTuple):
-    """The agents whose tool is running: whom they ask, and their names, the outermost first."""
+    """The call that is running: whom its agents ask, what it is, and what it left behind if it goes on."""
 
     controller: ApprovalController
-    path: tuple[str, ...]
+    call: ToolCall
+    state: bytes | None
 
 
 _NESTING: ContextVar[_Nesting | None] = ContextVar("sayso_nesting", default=None)
@@ -65,17 +66,29 @@ def outer_controller() -> ApprovalController | None:
 def agent_path() -> tuple[str, ...]:
     """Return the names of the agents whose tool is running, the outermost first."""
     nesting = _NESTING.get()
-    return () if nesting is None else nesting.path
+    return () if nesting is None else nesting.call.agent_path
 
 
-class within:  # noqa: N801 - reads as a statement: `with within(controller, path):`
-    """Say that the code inside is a tool of the agent at the end of this path."""
+def running_call() -> ToolCall | None:
+    """Return the call whose tool is running."""
+    nesting = _NESTING.get()
+    return None if nesting is None else nesting.call
+
+
+def left_behind() -> bytes | None:
+    """Return what the call that is running left behind when it stopped in the middle."""
+    nesting = _NESTING.get()
+    return None if nesting is None else nesting.state
+
+
+class within:  # noqa: N801 - reads as a statement: `with within(controller, call):`
+    """Say that the code inside is the tool of this call."""
 
     __slots__ = ("_nesting", "_tokens")
 
-    def __init__(self, controller: ApprovalController, path: tuple[str, ...]) -> None:
-        """Name the controller and the agents."""
-        self._nesting = _Nesting(controller, path)
+    def __init__(self, controller: ApprovalController, call: ToolCall, state: bytes | None = None) -> None:
+        """Name the controller, the call, and what it left behind if it goes on."""
+        self._nesting = _Nesting(controller, call, state)
 
     def __enter__(self) -> None:
         """Begin."""

@@ -270,15 +270,17 @@ class StoreContract:
         assert [entry["number"] for entry in entries] == [1, 2, 3, 4]
         assert await audit.verify(two) == len(entries)
 
-    async def test_what_one_parks_the_other_finds_until_it_is_forgotten(self, stores: tuple[Store, Store]) -> None:
+    async def test_what_one_parks_the_other_finds_and_only_one_can_take(
+        self, stores: tuple[Store, Store], tmp_path: Path
+    ) -> None:
         one, two = stores
         assert await two.parked("a run") is None
         for state in (b"\x00first", b"second"):
             await one.park("a run", state)
             assert await two.parked("a run") == state
         assert await two.parked("another run") is None
-        await two.park("a run", None)
-        await two.park("a run", None)
+        taken = self.race(tmp_path, lambda: one.unpark("a run"), lambda: two.unpark("a run"))
+        assert sorted(taken, key=bool) == [None, b"second"]
         assert await one.parked("a run") is None
 
     async def test_an_unknown_id_is_said_to_be_unknown(self, stores: tuple[Store, Store]) -> None:

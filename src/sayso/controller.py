@@ -143,6 +143,13 @@ class ApprovalController:
         outcome = None if asked else self._edge.glance(call, own)
         return await self._edge.review(call, own, asked=asked) if outcome is None else outcome
 
+    async def go_on(self, call: ToolCall, own: ToolRules | None = None) -> Approved | Denied:
+        """Say whether a call may go on that was approved, began to run and stopped in the middle.
+
+        For adapters: whoever asks must have taken what the call left behind from the store, which only one can.
+        """
+        return await self._edge.go_on(self._of_session(call), own)
+
     async def settle(self, call: ToolCall, own: ToolRules | None = None, *, asked: bool = False) -> Approved | Denied:
         """Review a call and, where a person has to answer, wait for that.
 

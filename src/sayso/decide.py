@@ -132,8 +132,7 @@ def _by_answer(
     call: ToolCall, request: ApprovalRequest, digest: str, edited: Verdict | None
 ) -> Approved | Denied | Pending:
     if request.digest != digest:
-        reason = "its tool or arguments are not the ones that were asked about under this call id"
-        return Denied(cause="changed", reason=reason, request_id=request.id)
+        return _changed(request)
     if request.status == "open":
         return Pending(request=request)
     decision = request.decision or ApprovalDecision(approved=False)
@@ -149,6 +148,21 @@ def _by_answer(
         request_id=request.id,
         decision=decision,
     )
+
+
+def going_on(request: ApprovalRequest, digest: str) -> Approved | Denied:
+    """Say whether a call may go on that was approved, began to run and stopped in the middle."""
+    if request.status != "used" or request.result is not None or request.digest != digest:
+        return refusal(request) if request.digest == digest else _changed(request)
+    decision = request.decision or ApprovalDecision(approved=False)
+    args = request.args if decision.override_args is None else decision.override_args
+    reason = f"approved by {decision.who or 'a person'}, and goes on"
+    return Approved(args=args, by="answer", reason=reason, request_id=request.id, decision=decision)
+
+
+def _changed(request: ApprovalRequest) -> Denied:
+    reason = "its tool or arguments are not the ones that were asked about under this call id"
+    return Denied(cause="changed", reason=reason, request_id=request.id)
 
 
 def refusal(request: ApprovalRequest) -> Denied:

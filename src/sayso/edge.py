@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from sayso.asking import question
-from sayso.decide import by_standing_orders, by_verdict, decide, is_overdue
+from sayso.decide import by_standing_orders, by_verdict, decide, going_on, is_overdue
 from sayso.errors import CanonicalError
 from sayso.model import Approved, Ask, Denied, Pending, Verdict
 from sayso.policy import scopes
@@ -102,6 +102,21 @@ class Edge:
         if isinstance(outcome, Denied) and outcome.cause == "blocked" and request and request.status == "open":
             await self._door.withdraw(request.id, outcome.reason)
         return await self._final(call, verdict, outcome)
+
+    async def go_on(self, call: ToolCall, own: ToolRules | None) -> Approved | Denied:
+        """Say whether a call may go on that stopped in the middle; see `ApprovalController.go_on`."""
+        verdict = self._policy.glance(call, own) or await self._policy.deliberate(call, own)
+        request = await self._store.find(call.session, call.key)
+        settled = by_verdict(call, verdict)
+        if isinstance(settled, Denied):
+            outcome: Approved | Denied = settled
+        elif request is not None:
+            outcome = going_on(request, call.digest())
+        else:
+            never = Denied(cause="forged", reason="nobody was ever asked about this call here, so it never began")
+            outcome = never if settled is None else settled
+        self._journal.decided(call, verdict, outcome)
+        return outcome
 
     async def _ask(self, call: ToolCall, verdict: Verdict, own: ToolRules | None) -> Approved | Denied | Pending:
         """Open the question; if this call's id has one already, say what follows from that."""

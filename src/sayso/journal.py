@@ -93,7 +93,7 @@ def _brief(result: object) -> object:
 class Running:
     """The context in which an approved tool runs; records result, error and time."""
 
-    __slots__ = ("_call", "_journal", "_outcome", "_started", "result")
+    __slots__ = ("_call", "_journal", "_outcome", "_started", "result", "suspended")
 
     def __init__(self, journal: Journal, call: ToolCall, outcome: Approved) -> None:
         """Take what was decided; set `result` before leaving."""
@@ -102,6 +102,7 @@ class Running:
         self._outcome = outcome
         self._started = 0.0
         self.result: Any = None
+        self.suspended = False  # it has stopped in the middle, and may go on later
 
     def __enter__(self) -> Self:
         """Start the clock."""
@@ -112,5 +113,7 @@ class Running:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Write down what came of it."""
+        if self.suspended:
+            return
         seconds = time.perf_counter() - self._started
         self._journal.ran(self._call, self._outcome, self.result, error, seconds)

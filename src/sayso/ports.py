@@ -100,12 +100,16 @@ class Store(Protocol):
         """Take one use of a counted decision: false when none is left."""
         ...
 
-    async def park(self, name: str, state: bytes | None) -> None:
-        """Keep the state of a run that can go on later, in the place of an earlier one; None forgets it."""
+    async def park(self, name: str, state: bytes) -> None:
+        """Keep the state of a run that can go on later, in the place of an earlier one."""
         ...
 
     async def parked(self, name: str) -> bytes | None:
         """Return the state that was parked under this name."""
+        ...
+
+    async def unpark(self, name: str) -> bytes | None:
+        """Forget what was parked under this name, and return it to exactly one caller."""
         ...
 
     def attach(self, learn: Callable[[Sequence[Remembered]], None]) -> None:

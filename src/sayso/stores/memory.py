@@ -126,17 +126,17 @@ class MemoryStore:
             self._change([left] if left.uses_left else [], [] if left.uses_left else [left.id])
             return True
 
-    async def park(self, name: str, state: bytes | None) -> None:
-        """Keep the state of a run that can go on later, in the place of an earlier one; None forgets it."""
-        with self._lock:
-            if state is None:
-                self._parked.pop(name, None)
-            else:
-                self._parked[name] = state
+    async def park(self, name: str, state: bytes) -> None:
+        """Keep the state of a run that can go on later, in the place of an earlier one."""
+        self._parked[name] = state
 
     async def parked(self, name: str) -> bytes | None:
         """Return the state that was parked under this name."""
         return self._parked.get(name)
+
+    async def unpark(self, name: str) -> bytes | None:
+        """Forget what was parked under this name, and return it to exactly one caller."""
+        return self._parked.pop(name, None)
 
     def attach(self, learn: Learn) -> None:
         """Call `learn` with all remembered decisions, now and whenever they change."""

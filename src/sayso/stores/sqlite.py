@@ -165,22 +165,23 @@ class SqliteStore:
 
         return await self._writer.do(work)
 
-    async def park(self, name: str, state: bytes | None) -> None:
-        """Keep the state of a run that can go on later, in the place of an earlier one; None forgets it."""
-
-        def work(tx: Transaction) -> None:
-            if state is None:
-                tx.execute("DELETE FROM parked WHERE name = ?", name)
-            else:
-                tx.execute("INSERT OR REPLACE INTO parked VALUES (?, ?)", name, state)
-
-        await self._writer.do(work)
+    async def park(self, name: str, state: bytes) -> None:
+        """Keep the state of a run that can go on later, in the place of an earlier one."""
+        await self._writer.do(lambda tx: tx.execute("INSERT OR REPLACE INTO parked VALUES (?, ?)", name, state))
 
     async def parked(self, name: str) -> bytes | None:
         """Return the state that was parked under this name."""
-        query = "SELECT state FROM parked WHERE name = ?"
-        row = await self._writer.do(lambda tx: tx.execute(query, name).fetchone())
-        return None if row is None else row[0]
+        return await self._writer.do(lambda tx: _parked(tx, name))
+
+    async def unpark(self, name: str) -> bytes | None:
+        """Forget what was parked under this name, and return it to exactly one caller."""
+
+        def work(tx: Transaction) -> bytes | None:
+            state = _parked(tx, name)
+            tx.execute("DELETE FROM parked WHERE name = ?", name)
+            return state
+
+        return await self._writer.do(work)
 
     def attach(self, learn: Learn) -> None:
         """Call `learn` with all remembered decisions, now and whenever they changed."""
@@ -316,6 +317,11 @@ def _find(tx: Transaction, session: str, key: str) -> ApprovalRequest | None:
 def _update(tx: Transaction, request: ApprovalRequest) -> None:
     packed = pack_request(request)
     tx.execute("UPDATE requests SET status = ?, packed = ? WHERE id = ?", request.status, packed, request.id)
+
+
+def _parked(tx: Transaction, name: str) -> bytes | None:
+    row = tx.execute("SELECT state FROM parked WHERE name = ?", name).fetchone()
+    return None if row is None else row[0]
 
 
 def _remember(tx: Transaction, added: Sequence[Remembered]) -> None:

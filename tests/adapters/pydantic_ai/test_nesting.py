@@ -1,13 +1,16 @@
 """Agents that call agents: one controller, and every question says by which way it came."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic_ai import Agent, RunContext
+from pydantic_ai.tools import DeferredToolRequests
 from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy
-from sayso.adapters.pydantic_ai import Approvals
+from sayso.adapters.pydantic_ai import Approvals, delegate, park, resume
+from sayso.errors import ApprovalPending, ConfigurationError, UnknownRequest
 
 PAY: Call = ("pay", {"amount": 5})
 
@@ -105,3 +108,125 @@ async def test_a_marked_function_asks_once_through_the_agent_s_controller(till: 
     await Agent(script.model, name="a", tools=[pay, pay_twice], capabilities=[approvals]).run("go")
     assert till.ran == [("pay", 5), ("pay", 1), ("pay", 1)]
     assert len(person.asked) == 3, "once as a tool, and once for each call from inside another tool"
+
+
+# Stopping and going on, through all of them.
+
+
+def deep(till: Till, controller: ApprovalController) -> Agent[None, Any]:
+    """Three agents, each of which calls the next one, and the last one pays; built anew for every process."""
+    last = Agent(Scripted([PAY], [PAY]).model, name="inner", tools=[till.pay])
+    second = Agent(Scripted([("ask_inner", {})]).model, name="middle")
+
+    @second.tool_plain
+    async def ask_inner() -> str:
+        return await delegate(last, "go")
+
+    first = Agent(
+        Scripted([("ask_middle", {})]).model,
+        name="outer",
+        capabilities=[Approvals(controller)],
+        output_type=[str, DeferredToolRequests],
+    )
+
+    @first.tool_plain
+    async def ask_middle() -> str:
+        return f"middle said: {await delegate(second, 'go')}"
+
+    return first
+
+
+def deferring(file: Path, **rules: str) -> ApprovalController:
+    return ApprovalController(policy=Policy({"pay": "required", **rules}), mode="defer", store=file)
+
+
+async def answered(controller: ApprovalController, decision: ApprovalDecision | None = None) -> list[Any]:
+    found = await controller.pending()
+    for request in found:
+        await controller.answer(request.id, decision or ApprovalDecision(approved=True))
+    return [(request.agent_path, request.tool_name) for request in found]
+
+
+@pytest.mark.proves("R17", "H17")
+@pytest.mark.parametrize("asked", [False, True])
+async def test_three_agents_deep_a_run_stops_and_goes_on_in_other_processes(
+    till: Till, tmp_path: Path, asked: bool
+) -> None:
+    file = tmp_path / "state.db"
+    rules = {"ask_middle": "required", "ask_inner": "required"} if asked else {}
+    ways: list[Any] = []
+    async with deferring(file, **rules) as controller:
+        result = await deep(till, controller).run("go")
+        parked = await park(result, controller)
+    for _ in range(10):
+        async with deferring(file, **rules) as controller:
+            with pytest.raises(ApprovalPending):
+                await resume(deep(till, controller), parked, controller=controller)
+            ways += await answered(controller)
+            result = await resume(deep(till, controller), parked, controller=controller)
+            with pytest.raises(UnknownRequest):
+                await resume(deep(till, controller), parked, controller=controller)
+            if not isinstance(result.output, DeferredToolRequests):
+                break
+            parked = await park(result, controller)
+    assert result.output == "done"
+    assert till.ran == [("pay", 5), ("pay", 5)]
+    pays = [(("outer", "middle", "inner"), "pay")] * 2
+    above = [(("outer",), "ask_middle"), (("outer", "middle"), "ask_inner")] if asked else []
+    assert ways == [*above, *pays]
+
+
+@pytest.mark.proves("H2", "H3")
+async def test_a_nested_run_that_is_resumed_twice_from_one_history_runs_its_calls_once(
+    till: Till, tmp_path: Path
+) -> None:
+    async with deferring(tmp_path / "state.db", ask_middle="required") as controller:
+        agent = deep(till, controller)
+        first = await agent.run("go")
+        await answered(controller)
+        second = await agent.run(
+            message_history=first.all_messages(), deferred_tool_results=first.output.build_results(approve_all=True)
+        )
+        assert isinstance(second.output, DeferredToolRequests)
+        await answered(controller)
+        for _ in range(2):
+            await agent.run(
+                message_history=second.all_messages(),
+                deferred_tool_results=second.output.build_results(approve_all=True),
+            )
+    assert till.ran == [("pay", 5)]
+
+
+async def test_a_refusal_deep_inside_reaches_the_agent_that_wanted_the_call(till: Till, tmp_path: Path) -> None:
+    async with deferring(tmp_path / "state.db") as controller:
+        agent = deep(till, controller)
+        parked = await park(await agent.run("go"), controller)
+        await answered(controller, ApprovalDecision(approved=False, note="no"))
+        result = await resume(agent, parked, controller=controller)
+        assert isinstance(result.output, DeferredToolRequests), "the inner agent goes on, and wants to pay again"
+        parked = await park(result, controller)
+        await answered(controller, ApprovalDecision(approved=False, note="no"))
+        result = await resume(agent, parked, controller=controller)
+    assert result.output == "done"
+    assert till.ran == []
+
+
+async def test_agents_inside_agents_wait_in_place_where_the_controller_waits(till: Till) -> None:
+    person = Person()
+    controller = ApprovalController(policy=Policy({"pay": "required"}), approval_callback=person)
+    assert (await deep(till, controller).run("go")).output == "done"
+    assert till.ran == [("pay", 5), ("pay", 5)]
+    assert person.asked == [(("outer", "middle", "inner"), "pay")] * 2
+
+
+async def test_an_agent_that_has_the_capability_twice_asks_once(till: Till) -> None:
+    person = Person()
+    controller = ApprovalController(policy=Policy({"pay": "required"}), approval_callback=person)
+    agent = Agent(Scripted([PAY]).model, name="a", tools=[till.pay], capabilities=[Approvals(controller)])
+    await agent.run("go", capabilities=[Approvals(controller)])
+    assert (len(person.asked), till.ran) == (1, [("pay", 5)])
+
+
+async def test_delegating_outside_a_tool_is_refused(till: Till) -> None:
+    with pytest.raises(ConfigurationError, match="`delegate` is for tools"):
+        await delegate(Agent(Scripted().model), "go")

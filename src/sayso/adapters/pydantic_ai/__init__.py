@@ -14,7 +14,7 @@ from sayso.adapters.pydantic_ai.collecting import (
     run_with_approval_async,
 )
 from sayso.adapters.pydantic_ai.edge import ApprovalToolset
-from sayso.adapters.pydantic_ai.parking import park, resume
+from sayso.adapters.pydantic_ai.parking import delegate, park, resume
 
 del _pydantic_ai
 
@@ -24,6 +24,7 @@ __all__ = [
     "build_approval_requests",
     "collect_approvals_async",
     "collect_approvals_sync",
+    "delegate",
     "park",
     "resume",
     "run_with_approval",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
+from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.capabilities.abstract import CapabilityOrdering
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDenied
@@ -153,3 +154,13 @@ class Approvals(AbstractCapability[Any]):
         if self._gate.on_denied == "raise":
             raise refused.error(request.tool_name)
         return ToolDenied(refused.message)
+
+
+def with_approvals(agent: Agent[Any, Any], approvals: Approvals, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run behind a gate, whose output may be calls that wait."""
+    given = {**settings, "capabilities": [*settings.get("capabilities", ()), approvals]}
+    wanted: Any = given.get("output_type") or agent.output_type
+    types: list[Any] = list(cast("Sequence[Any]", wanted)) if isinstance(wanted, list | tuple) else [wanted]
+    if DeferredToolRequests not in types and not getattr(agent, "_output_validators", None):
+        given["output_type"] = [*types, DeferredToolRequests]
+    return given

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from pydantic_ai import Agent
@@ -10,7 +10,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolApp
 
 from sayso import blocking
 from sayso.adapters.pydantic_ai.calls import asking
-from sayso.adapters.pydantic_ai.capability import Approvals
+from sayso.adapters.pydantic_ai.capability import Approvals, with_approvals
 from sayso.adapters.pydantic_ai.edge import KEY, known
 from sayso.canonical import thaw
 from sayso.channels.callback import Callback
@@ -138,8 +138,8 @@ async def run_with_approval_async(
 
     A run that needs somebody else to make a call returns `DeferredToolRequests` with that call.
     """
-    asker = _controller(ui, mode, memory, controller)
-    given = _with_approvals(agent, asker, settings)
+    approvals = Approvals(_controller(ui, mode, memory, controller))
+    given = with_approvals(agent, approvals, settings)
     return (await agent.run(cast("Any", prompt), **given)).output
 
 
@@ -154,8 +154,8 @@ def run_with_approval(
     **settings: Any,  # noqa: ANN401 - those of `Agent.run_sync`
 ) -> OutputT | DeferredToolRequests:
     """Do what `run_with_approval_async` does, for synchronous callers."""
-    asker = _controller(ui, mode, memory, controller)
-    given = _with_approvals(agent, asker, settings)
+    approvals = Approvals(_controller(ui, mode, memory, controller))
+    given = with_approvals(agent, approvals, settings)
     return agent.run_sync(cast("Any", prompt), **given).output
 
 
@@ -167,15 +167,3 @@ def _controller(
     if ui is not None or memory is not None:
         raise ConfigurationError("the controller has its own callback and memory; pass it alone")
     return controller
-
-
-def _with_approvals(
-    agent: Agent[Any, Any], controller: ApprovalController, settings: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the settings of a run behind a controller, whose output may be calls that others have to make."""
-    given = {**settings, "capabilities": [*settings.get("capabilities", ()), Approvals(controller)]}
-    wanted: Any = given.get("output_type") or agent.output_type
-    types: list[Any] = list(cast("Sequence[Any]", wanted)) if isinstance(wanted, list | tuple) else [wanted]
-    if DeferredToolRequests not in types and not getattr(agent, "_output_validators", None):
-        given["output_type"] = [*types, DeferredToolRequests]
-    return given

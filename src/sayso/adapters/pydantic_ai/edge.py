@@ -126,24 +126,32 @@ class Guarded(WrapperToolset[Any]):
         except ValueError as error:
             refused = Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
             return self._refused(name, refused, ctx.tool_call_id)
-        outcome = await self._decide(call, self.gate.rules(tool.rules), asked=ctx.tool_call_approved)
+        if _is_running(call, self.gate.controller):
+            return await self.wrapped.call_tool(name, tool_args, ctx, tool.source)  # another guard round this one asked
+        state = await self.gate.controller.store.unpark(nested(call)) if ctx.tool_call_approved else None
+        outcome = await self._decide(call, self.gate.rules(tool.rules), asked=ctx.tool_call_approved, state=state)
         if isinstance(outcome, Denied):
             return self._refused(name, outcome, call.call_id)
         try:
             # Only sayso knows what was approved: a flag that came with the run may be made up.
-            return await self._execute(call, outcome, tool_args, ctx, tool, approved=outcome.by != "policy")
+            approved = outcome.by != "policy"
+            return await self._execute(call, outcome, tool_args, ctx, tool, approved=approved, state=state)
         except ApprovalRequired as raised:
-            if outcome.by != "policy":
-                raise  # it has its approval and wants another one: nobody here can give that
+            if outcome.by != "policy" or is_nested(raised):
+                raise  # it has its approval and wants another one, or an agent inside it asks: not about this call
             rules = self.gate.rules(asking(call, raised.metadata))
         outcome = await self._decide(call, rules, asked=False)
         if isinstance(outcome, Denied):
             return self._refused(name, outcome, call.call_id)
         return await self._execute(call, outcome, tool_args, ctx, tool, approved=True)
 
-    async def _decide(self, call: ToolCall, rules: ToolRules, *, asked: bool) -> Approved | Denied:
+    async def _decide(
+        self, call: ToolCall, rules: ToolRules, *, asked: bool, state: bytes | None = None
+    ) -> Approved | Denied:
         """Say what is to happen; raises `ApprovalRequired` where a person has to answer first."""
         controller = self.gate.controller
+        if state is not None:
+            return await controller.go_on(call, rules)
         if self.waits:
             try:
                 return await controller.settle(call, rules, asked=asked)
@@ -164,6 +172,7 @@ class Guarded(WrapperToolset[Any]):
         tool: GuardedTool,
         *,
         approved: bool,
+        state: bytes | None = None,
     ) -> Any:  # noqa: ANN401 - what the tool returns
         controller = self.gate.controller
         if outcome.decision is not None and outcome.decision.override_args is not None:
@@ -171,8 +180,13 @@ class Guarded(WrapperToolset[Any]):
         if approved is not ctx.tool_call_approved:
             ctx = replace(ctx, tool_call_approved=approved)
         answered = context.approved(controller, call.tool, outcome.args) if approved else contextlib.nullcontext()
-        with controller.running(call, outcome) as running, context.within(controller, call.agent_path), answered:
-            running.result = await self.wrapped.call_tool(call.tool, args, ctx, tool.source)
+        with controller.running(call, outcome) as running, context.within(controller, call, state), answered:
+            try:
+                running.result = await self.wrapped.call_tool(call.tool, args, ctx, tool.source)
+            except ApprovalRequired as raised:
+                running.suspended = is_nested(raised)
+                self.gate.opened += nested_requests(raised)
+                raise
         return running.result
 
     def _refused(self, name: str, outcome: Denied, call_id: str | None) -> Any:  # noqa: ANN401 - in the result's place
@@ -183,6 +197,30 @@ class Guarded(WrapperToolset[Any]):
         if self.waits or call_id in self.gate.handled:
             return outcome.message  # the best that can be had: PydanticAI 1 asks its capabilities only once
         raise ApprovalRequired(metadata={KEY: {"denied": outcome.message}})
+
+
+def _is_running(call: ToolCall, controller: ApprovalController) -> bool:
+    """Whether this very call was let run by a guard round this one, which an agent may have twice."""
+    running = context.running_call()
+    same = running is not None and (running.key, running.tool, running.args) == (call.key, call.tool, call.args)
+    return same and context.outer_controller() is controller
+
+
+def nested(call: ToolCall) -> str:
+    """Return the name under which an agent that runs inside this call is parked."""
+    return f"nested\0{call.key}"
+
+
+def nested_requests(raised: ApprovalRequired) -> list[str]:
+    """Return the ids of what the agent inside a tool asks."""
+    facts: Any = (raised.metadata or {}).get(KEY)
+    found: Any = cast("Mapping[str, Any]", facts).get("requests") if isinstance(facts, Mapping) else None
+    return cast("list[str]", found) if isinstance(found, list) else []
+
+
+def is_nested(raised: ApprovalRequired) -> bool:
+    """Whether it is not the tool that asks, but an agent inside it."""
+    return bool(nested_requests(raised))
 
 
 def deferral(request: ApprovalRequest) -> dict[str, Any]:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 import msgspec
 from pydantic import TypeAdapter
-from pydantic_ai import Agent
+from pydantic_ai import Agent, ApprovalRequired
 from pydantic_ai.messages import ModelMessagesTypeAdapter
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
 from sayso import context
-from sayso.adapters.pydantic_ai.edge import known
+from sayso.adapters.pydantic_ai.capability import Approvals, with_approvals
+from sayso.adapters.pydantic_ai.edge import KEY, known, nested
 from sayso.controller import ApprovalController
 from sayso.errors import ApprovalPending, ConfigurationError, StoreError, UnknownRequest
 from sayso.model import new_id
+
+OutputT = TypeVar("OutputT")
 
 _VERSION = b"\x01"
 _SEAL = hashlib.sha256().digest_size
@@ -32,6 +35,41 @@ class _State(msgspec.Struct, kw_only=True):
     requests: msgspec.Raw
 
 
+async def delegate(
+    agent: Agent[Any, OutputT],
+    prompt: str | Sequence[Any] | None = None,
+    **settings: Any,  # noqa: ANN401 - those of `Agent.run`
+) -> OutputT:
+    """Run another agent from inside a tool, under the same controller, and return its output.
+
+    Where the controller defers and the other agent has to ask, both stop; when the run goes on, so does this agent. The
+    tool's code before this is then run once more.
+    """
+    controller, call = context.outer_controller(), context.running_call()
+    if controller is None or call is None:
+        raise ConfigurationError("`delegate` is for tools of an agent that has `Approvals`")
+    name = nested(call)
+    given = with_approvals(agent, Approvals(), settings)
+    state = context.left_behind()
+    if state is None:
+        result = await agent.run(cast("Any", prompt), **given)
+    else:
+        result = await _go_on(agent, _opened(name, state), given)
+    if not isinstance(result.output, DeferredToolRequests):
+        return cast("OutputT", result.output)
+    asked = [each for part in result.output.approvals for each in _asked(result.output, part.tool_call_id)]
+    if not asked:
+        return cast("OutputT", result.output)  # somebody else has to make a call
+    await controller.store.park(name, await _packed(name, result, controller))
+    raise ApprovalRequired(metadata={KEY: {"requests": asked}})
+
+
+def _asked(requests: DeferredToolRequests, call_id: str) -> list[str]:
+    """Return the ids of the questions that a deferred call waits for."""
+    facts: Mapping[str, Any] = known(requests, call_id)
+    return [facts["request"]] if "request" in facts else list(facts.get("requests", ()))
+
+
 async def park(result: AgentRunResult[Any], controller: ApprovalController) -> str:
     """Keep a run that ended with `DeferredToolRequests` in the controller's store; return the id to resume it by.
 
@@ -40,7 +78,12 @@ async def park(result: AgentRunResult[Any], controller: ApprovalController) -> s
     if not isinstance(result.output, DeferredToolRequests):
         raise ConfigurationError("this run is over: it ended with an output, and nobody has to be asked")
     name = new_id()
-    asked = [known(result.output, part.tool_call_id).get("request", "") for part in result.output.approvals]
+    await controller.store.park(name, await _packed(name, result, controller))
+    return name
+
+
+async def _packed(name: str, result: AgentRunResult[Any], controller: ApprovalController) -> bytes:
+    asked = [each for part in result.output.approvals for each in _asked(result.output, part.tool_call_id)]
     rows = [row for row in [await controller.store.get(each) for each in asked] if row is not None]
     state = _State(
         session=rows[0].session if rows else controller.session,  # it may have been resumed before, from elsewhere
@@ -48,8 +91,7 @@ async def park(result: AgentRunResult[Any], controller: ApprovalController) -> s
         requests=msgspec.Raw(_REQUESTS.dump_json(result.output)),
     )
     body = msgspec.json.encode(state)
-    await controller.store.park(name, _VERSION + _seal(name, body) + body)
-    return name
+    return _VERSION + _seal(name, body) + body
 
 
 async def resume(
@@ -79,19 +121,26 @@ async def resume(
         raise UnknownRequest(f"no run is parked as {parked_id!r}; perhaps it has gone on already")
     state = _opened(parked_id, packed)
     requests = _REQUESTS.validate_json(bytes(state.requests))
-    for part in requests.approvals:
-        row = await controller.store.get(known(requests, part.tool_call_id).get("request", ""))
+    for each in [each for part in requests.approvals for each in _asked(requests, part.tool_call_id)]:
+        row = await controller.store.get(each)
         if row is not None and row.status == "open":
             raise ApprovalPending.of(row)
+    result = await _go_on(agent, state, settings, calls)
+    await controller.store.unpark(parked_id)
+    return result
+
+
+async def _go_on(
+    agent: Agent[Any, Any], state: _State, settings: Mapping[str, Any], calls: Mapping[str, Any] | None = None
+) -> AgentRunResult[Any]:
+    requests = _REQUESTS.validate_json(bytes(state.requests))
     results = DeferredToolResults(
         approvals={part.tool_call_id: True for part in requests.approvals},  # what was answered, the edge knows
         calls=dict(calls or {}),
     )
     history = ModelMessagesTypeAdapter.validate_json(bytes(state.history))
     with context.going_on_with(state.session):
-        result = await agent.run(message_history=history, deferred_tool_results=results, **settings)
-    await controller.store.park(parked_id, None)
-    return result
+        return await agent.run(message_history=history, deferred_tool_results=results, **settings)
 
 
 def _seal(name: str, body: bytes) -> bytes:
