@@ -236,6 +236,6 @@ def test_a_line_of_wrappers_yields_no_more_commands_than_it_has_words(word: str)
 
 
 @pytest.mark.proves("R49", "H13")
-@pytest.mark.parametrize("line", [" ".join(f"env -S a{n}" for n in range(1000)), "$(" * 50])
+@pytest.mark.parametrize("line", ["ssh " + " ".join(f"-a{n} b{n}" for n in range(1000)), "$(" * 50])
 def test_a_line_that_is_too_tangled_is_blocked(line: str) -> None:
     assert judged(line) == "blocked"

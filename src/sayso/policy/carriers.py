@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from itertools import islice, pairwise
 
 from sayso.policy.quoting import MARK
-from sayso.policy.wrappers import BUILTINS, SHELLS, Argv, UnknownOption, inner, name_of, runs_others
+from sayso.policy.wrappers import BUILTINS, LONGEST_PATTERN, SHELLS, Argv, UnknownOption, inner, name_of, runs_others
 
 _DEEPEST = 8
 _LONGEST = 100  # words that are kept of what may be a command; a rule is far shorter, with some options before it
@@ -193,7 +193,8 @@ def _split_strings(words: Argv) -> Iterator[str]:
     """Yield what `env -S` splits into a command."""
     for at, word in enumerate(words):
         if _SPLIT_STRING.match(word):
-            yield _SPLIT_STRING.sub("", " ".join((word, *words[at + 1 :]))).replace("\\_", " ")
+            following = words[at + 1 : at + LONGEST_PATTERN]
+            yield _SPLIT_STRING.sub("", " ".join((word, *following))).replace("\\_", " ")
 
 
 def _git_scripts(argv: Argv) -> Iterator[str]:
