@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from sayso.model import Approval, Rule, Verdict
+from sayso.policy.carriers import unwrapped
 from sayso.policy.dangers import danger, has_dangers
 from sayso.policy.lexer import NotProvable, Part, Redirect, lex
-from sayso.policy.suspicion import TooTangled, commands, suspects
+from sayso.policy.nesting import TooTangled
+from sayso.policy.spellings import suspects
+from sayso.policy.suspicion import commands
 from sayso.policy.words import STRICTNESS
 from sayso.policy.wrappers import (
     Argv,
@@ -28,7 +31,6 @@ from sayso.policy.wrappers import (
     rememberable,
     runs_others,
     script_of,
-    unwrapped,
 )
 
 if TYPE_CHECKING:

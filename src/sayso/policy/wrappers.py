@@ -9,7 +9,7 @@ import msgspec
 
 Argv = tuple[str, ...]
 
-SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash"})
+SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash", "csh", "tcsh", "yash"})
 # Words of bash that change it for what comes after, and evaluate the index of a variable.
 BUILTINS = frozenset({
     "alias", "unalias", "bind", "compgen", "complete", "compopt", "declare", "typeset", "local", "export", "readonly",
@@ -29,8 +29,6 @@ RUNNERS = frozenset({
 })  # fmt: skip
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
-_SPLIT_STRING = re.compile(r"-[A-Za-z0]*S|--s[a-z-]*=")
-_DEEPEST = 8
 LONGEST_PATTERN = 30  # words of a rule
 
 
@@ -101,11 +99,6 @@ _RUNS_SCRIPTS = _words(
     "run run-script exec x dlx start eval debug shell config alias submodule filter-branch bisect foreach rebase "
     "node explore pkg workspace api"
 )
-_RUNS_SUFFIX = _words(
-    "strace ltrace unshare taskset prlimit setarch linux32 linux64 chrt choom setpriv nsenter start-stop-daemon jobs "
-    "chroot runcon pkexec gosu su-exec dbus-run-session"
-)
-_TAKES_SCRIPT = _words("su script watch ssh parallel runuser entr trap flock")
 _EXECUTES = _words("-exec -execdir -ok -okdir")
 
 
@@ -220,81 +213,10 @@ def hides_script(argv: Argv) -> bool:
     return name_of(argv) in SHELLS and script_of(argv) is None and any("c" in word for word in options)
 
 
-def reads_input(argv: Argv) -> bool:
-    """Whether a shell takes its script from what it is fed, or from what a substitution gives."""
-    name, rest = name_of(argv), argv[1:]
-    if name in {"source", ".", "eval"}:
-        return True
-    if name == "xargs":
-        return any(runs_others((word,)) for word in rest)
-    dynamic = any("$" in word or "`" in word for word in rest)
-    return is_shell(argv) and (dynamic or all(word.startswith("-") or "/dev/" in word for word in rest))
-
-
-def is_shell(argv: Argv) -> bool:
-    """Whether this is a shell, or may be one: its name is worked out and it is given `-c`."""
-    name = name_of(argv)
-    return name in SHELLS or (bool(re.search(r"[$`*?\[]", argv[0])) and "-c" in argv)
-
-
-def scripts_in(argv: Argv) -> list[str]:
-    """Return every argument that may be a script for a shell, for those who look for what is blocked."""
-    name, rest = name_of(argv), argv[1:]
-    if name == "eval":
-        return [" ".join(rest)]
-    if is_shell(argv):
-        given = any(word.startswith("-") and "c" in word for word in rest)  # else the first word is a file
-        return [word for word in rest if not word.startswith("-") or " " in word] if given else []
-    if name == "env":
-        return [
-            _SPLIT_STRING.sub("", " ".join((word, *rest[at + 1 :]))).replace("\\_", " ")
-            for at, word in enumerate(rest)
-            if _SPLIT_STRING.match(word)
-        ][:3]
-    if name in {"test", "[", "[[", "printf"}:
-        return [word for word in rest if "[" in word and any(mark in word for mark in "$`\ue000\ue001")]  # an index
-    if name in BUILTINS:
-        return [word for word in rest if "(" in word or " " in word]
-    if name not in _TAKES_SCRIPT:
-        return []
-    starts = [at for at, word in enumerate(argv) if at and not word.startswith("-")][:2]
-    return [word for word in rest if " " in word] + [" ".join(argv[at:]) for at in starts]
-
-
 def runs_others(argv: Argv) -> bool:
     """Whether the program runs what it is given: a wrapper, a shell, an interpreter."""
     name = name_of(argv)
     return any(name in known for known in (WRAPPERS, SHELLS, INTERPRETERS, RUNNERS))
-
-
-def unwrapped(argv: Argv) -> list[Argv]:
-    """Return this command and every command that it may run, generously: for those who look for what is blocked."""
-    found: list[Argv] = []
-    waiting = [argv]
-    while waiting:
-        each = waiting.pop()
-        if not each:
-            continue
-        found.append(each)
-        if name_of(each) in {"busybox", "toybox"}:
-            waiting.append(each[1:])
-        inside = None if name_of(each) in _RUNS_SUFFIX else _known_inner(each)
-        if inside is None or (inside and len(found) > _DEEPEST):
-            return [*found, *_any_suffix(each)]
-        waiting += inside
-    return found
-
-
-def _known_inner(argv: Argv) -> list[Argv] | None:
-    try:
-        return [command.argv for command in inner(argv)]
-    except UnknownOption:
-        return None
-
-
-def _any_suffix(argv: Argv) -> list[Argv]:
-    """Return what begins anywhere in these words; a rule is never longer than what is kept of each."""
-    return [argv[at : at + LONGEST_PATTERN] for at in range(1, len(argv))]
 
 
 def rememberable(argv: Argv) -> Argv | None:

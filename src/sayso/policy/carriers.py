@@ -1,0 +1,216 @@
+"""What a command may run in turn, generously: for finding what is blocked, never for letting anything run.
+
+The tables of `wrappers` know exactly where a command begins. Here it is enough that it may begin there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from itertools import islice, pairwise
+
+from sayso.policy.quoting import MARK
+from sayso.policy.wrappers import BUILTINS, LONGEST_PATTERN, SHELLS, Argv, UnknownOption, inner, name_of, runs_others
+
+_DEEPEST = 8
+_LONGEST = 100  # words that are kept of what may be a command; a rule is far shorter, with some options before it
+_MOST_SPLIT = 2
+_SPLIT_STRING = re.compile(r"-[A-Za-z0]*S|--s[a-z-]*=")
+_BLANK = re.compile(r"\s")
+_MAY_BE_SCRIPT = re.compile(r"[\s(`\ue001]")
+_GIT_SHELL = re.compile(r"(?:[^=]*=)?!(.*)", re.DOTALL)
+_LOADERS = ("ld-linux", "ld-musl", "ld.so")
+# A command may begin at any word behind these.
+_RUNS_SUFFIX = frozenset({
+    "strace", "ltrace", "unshare", "taskset", "prlimit", "setarch", "linux32", "linux64", "chrt", "choom", "setpriv",
+    "nsenter", "start-stop-daemon", "jobs", "chroot", "runcon", "pkexec", "gosu", "su-exec", "dbus-run-session",
+})  # fmt: skip
+# A command begins behind these and their options, whose values nobody here knows, and so many operands.
+_RUNS_BEHIND: dict[int, str] = {
+    0: (
+        "busybox, toybox, ssh-agent, fakeroot, valgrind, systemd-run, run0, torsocks, torify, proxychains, "
+        "proxychains4, npx, pnpx, bunx, uvx, uv run, uv tool run, pipx run, poetry run, pdm run, hatch run, conda run, "
+        "npm exec, pnpm exec, pnpm dlx, yarn exec, yarn dlx, bundle exec, perf stat, perf record, perf trace, "
+        "git bisect run, xvfb-run, firejail, bwrap, rlwrap, unbuffer, entr, watch, parallel, chronic, eatmydata, "
+        "numactl, cpulimit, tini, dumb-init"
+    ),
+    1: (
+        "flock, ssh, docker exec, docker run, docker container exec, docker compose exec, docker compose run, "
+        "podman exec, podman run, kubectl exec, oc exec, direnv exec, faketime, lxc exec"
+    ),
+}
+# Their options without a value that are used most: what stands behind one of these is an operand.
+_FLAGS: dict[str, frozenset[str]] = {
+    "docker": frozenset({"-i", "-t", "-it", "-ti", "-d", "--rm", "--init", "--privileged"}),
+    "podman": frozenset({"-i", "-t", "-it", "-ti", "-d", "--rm", "--init", "--privileged"}),
+    "kubectl": frozenset({"-i", "-t", "-it", "-ti"}),
+    "npx": frozenset({"-y", "--yes", "--no", "--no-install"}),
+    "uv": frozenset({"--frozen", "--locked", "--no-sync", "--isolated", "-q", "--quiet"}),
+    "systemd-run": frozenset({"--user", "--scope", "--wait", "--pipe", "--pty", "-t", "-P", "-q"}),
+}
+# A script begins behind these, their options and so many operands: at least, at most.
+_TAKES_SCRIPT = {
+    "ssh": (1, 1),
+    "watch": (0, 0),
+    "parallel": (0, 0),
+    "entr": (0, 0),
+    "trap": (0, 0),
+    "su": (0, 1),
+    "runuser": (0, 1),
+    "script": (0, 1),
+    "flock": (0, 1),
+    "sg": (1, 1),
+}
+_EXECUTES = frozenset({"-x", "--exec", "-X", "--exec-batch"})  # of fd
+
+
+def _by_program() -> dict[str, list[tuple[list[str], int]]]:
+    """Return the sub-commands of each program, with how many operands stand before what it runs."""
+    programs: dict[str, list[tuple[list[str], int]]] = {}
+    for operands, names in _RUNS_BEHIND.items():
+        for words in names.split(", "):
+            name, *path = words.split()
+            programs.setdefault(name, []).append((path, operands))
+    return programs
+
+
+_BEHIND = _by_program()
+
+
+def unwrapped(argv: Argv) -> list[Argv]:
+    """Return this command and every command that it may run."""
+    found: list[Argv] = []
+    waiting = [argv]
+    while waiting:
+        each = waiting.pop()
+        if not each:
+            continue
+        found.append(each)
+        inside = _inside(each)
+        if inside is None or (inside and len(found) > _DEEPEST):
+            return [*found, *any_suffix(argv)]
+        waiting += inside
+    return found
+
+
+def _inside(argv: Argv) -> list[Argv] | None:
+    """Return what this command runs itself; None if nobody knows where that begins."""
+    name = name_of(argv)
+    if name in _RUNS_SUFFIX:
+        return None
+    if name.startswith(_LOADERS):
+        return [argv[at : at + _LONGEST] for at in _starts(argv, 0, 0)]
+    if name in {"fd", "fdfind"}:
+        return [argv[at + 1 :] for at in islice((at for at, word in enumerate(argv) if word in _EXECUTES), 1)]
+    if name in _BEHIND:
+        flags = _FLAGS.get(name, frozenset())
+        return [each for path, operands in _BEHIND[name] for each in _behind(argv, path, operands, flags)]
+    try:
+        return [command.argv for command in inner(argv)]
+    except UnknownOption:
+        return None
+
+
+def any_suffix(argv: Argv) -> list[Argv]:
+    """Return what begins anywhere in these words but at the first."""
+    return [argv[at : at + _LONGEST] for at in range(1, len(argv))]
+
+
+def _behind(argv: Argv, path: list[str], operands: int, flags: frozenset[str]) -> Iterator[Argv]:
+    """Yield what may begin behind a sub-command and as many operands."""
+    if not path:
+        yield from (argv[at : at + _LONGEST] for at in _starts(argv, operands, operands, flags))
+        return
+    at = next((at for at in _starts(argv, 0, 0) if argv[at] == path[0]), None)
+    if at is not None:
+        yield from _behind(argv[at:], path[1:], operands, flags)
+
+
+def _starts(argv: Argv, least: int, most: int, flags: frozenset[str] = frozenset()) -> Iterator[int]:
+    """Yield the words that may stand behind so many operands: a word behind an option may be its value."""
+    certain = possible = 0
+    for at in range(1, len(argv)):
+        if argv[at].startswith("-"):
+            continue
+        if possible >= least:
+            yield at
+        before = argv[at - 1]
+        valued = at > 1 and before.startswith("-") and before != "--" and "=" not in before and before not in flags
+        possible += 1
+        certain += not valued
+        if certain > most:
+            return
+
+
+def reads_input(argv: Argv) -> bool:
+    """Whether a shell takes its script from what it is fed, or from what a substitution gives."""
+    name, rest = name_of(argv), argv[1:]
+    if name in {"source", ".", "eval", "at", "batch"}:
+        return True
+    if name == "xargs":
+        return any(runs_others((word,)) for word in rest)
+    if not is_shell(argv):
+        return False
+    dynamic = any("$" in word or "`" in word for word in rest)
+    return dynamic or all(word.startswith("-") or "/dev/" in word for word in rest)
+
+
+def is_shell(argv: Argv) -> bool:
+    """Whether this is a shell, or may be one: its name is worked out and it is given `-c`."""
+    return name_of(argv) in SHELLS or (bool(re.search(r"[$`*?\[]", argv[0])) and "-c" in argv)
+
+
+def runs_file(argv: Argv, files: Collection[str]) -> bool:
+    """Whether the command is one of these files, or a shell that is given one."""
+    if name_of(argv) in SHELLS:
+        operand = next((word for word in argv[1:] if not word.startswith("-")), "")
+        return operand.rpartition("/")[2] in files
+    return "/" in argv[0] and name_of(argv) in files
+
+
+def scripts_in(argv: Argv) -> list[str]:
+    """Return every argument that may be a script for a shell."""
+    name, rest = name_of(argv), argv[1:]
+    if name == "eval":
+        return [" ".join(rest)]
+    if is_shell(argv):
+        given = any(word.startswith("-") and "c" in word for word in rest)  # else the first word is a file
+        return [word for word in rest if not word.startswith("-") or " " in word] if given else []
+    if name == "env":
+        return list(islice(_split_strings(rest), _MOST_SPLIT))
+    if name == "git":
+        return list(_git_scripts(argv))
+    if name in {"test", "[", "[[", "printf"}:
+        return [word for word in rest if "[" in word and MARK.search(word)]  # an index
+    if name in _TAKES_SCRIPT:
+        starts = _starts(argv, *_TAKES_SCRIPT[name])
+        joined = [" ".join(argv[at : at + _LONGEST]) for at in starts]
+        return [word for word in rest if _BLANK.search(word)] + joined
+    return _of_builtin(argv) if name in BUILTINS else []
+
+
+def _split_strings(words: Argv) -> Iterator[str]:
+    """Yield what `env -S` splits into a command."""
+    for at, word in enumerate(words):
+        if _SPLIT_STRING.match(word):
+            following = words[at + 1 : at + LONGEST_PATTERN]
+            yield _SPLIT_STRING.sub("", " ".join((word, *following))).replace("\\_", " ")
+
+
+def _git_scripts(argv: Argv) -> Iterator[str]:
+    """Yield what git gives a shell: aliases, and what it runs on each commit or module."""
+    yield from (match[1] for word in argv if (match := _GIT_SHELL.fullmatch(word)))
+    for at in _starts(argv, 0, 0):
+        if argv[at] in {"rebase", "filter-branch"}:
+            yield from (word for word in argv[at:] if _BLANK.search(word))
+        elif argv[at] == "submodule" and "foreach" in argv:
+            yield " ".join(argv[argv.index("foreach") + 1 :])
+
+
+def _of_builtin(argv: Argv) -> list[str]:
+    """Return what a word of bash evaluates: an index, and what `compgen`, `complete` and `mapfile` call."""
+    scripts = [word for word in argv[1:] if _MAY_BE_SCRIPT.search(word)]
+    for option, value in pairwise((*argv[1:], "")):
+        if option.startswith("-") and "C" in option:
+            scripts.append(option.partition("C")[2] or value)
+    return scripts

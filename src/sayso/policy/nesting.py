@@ -1,0 +1,370 @@
+"""The commands of a line at every depth: behind substitutions, in brackets and quotes, after here-documents.
+
+This follows the nesting as bash does, generously: what is odd is read on, and called broken if it does not come out
+even in the end. It serves to find what is blocked, never to let anything run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from sayso.policy.quoting import dequoted, masked
+
+_DEEPEST = 30
+_CODE = re.compile(
+    r"(?P<plain>[^\s'\"\\$`|&;()<>\#\[]+)"
+    r"|(?P<blank>[ \t\r\f\v\xa0]+)"
+    r"|(?P<single>'[^']*'?)"
+    r"|(?P<ansi>\$'(?:[^'\\]|\\.)*'?)"
+    r"|(?P<quote>\$?\")"
+    r"|(?P<arithmetic>\$?\(\()"
+    r"|(?P<open>[$<>]?\()"
+    r"|(?P<brace>\$\{)"
+    r"|(?P<index>\$?\[)"
+    r"|(?P<backtick>`(?:[^`\\]|\\.)*`?)"
+    r"|(?P<redirect>(?:<<<|&>>|&>|>>|>\||>&|<<-|<<|<>|<&|>|<)[ \t]*)"
+    r"|(?P<end>[\n;|&)])"
+    r"|(?P<escape>\\.)"
+    r"|(?P<comment>\#)"
+    r"|(?P<odd>.)",
+    re.DOTALL,
+)
+_TEXT = re.compile(
+    r"(?P<plain>[^'\"\\$`()}\[\]]+)"
+    r"|(?P<single>'[^']*'?)"
+    r"|(?P<ansi>\$'(?:[^'\\]|\\.)*'?)"
+    r"|(?P<quote>\")"
+    r"|(?P<arithmetic>\$\(\()"
+    r"|(?P<open>\$\()"
+    r"|(?P<brace>\$\{)"
+    r"|(?P<index>\$\[)"
+    r"|(?P<backtick>`(?:[^`\\]|\\.)*`?)"
+    r"|(?P<bracket>[()}\[\]])"
+    r"|(?P<escape>\\.)"
+    r"|(?P<odd>.)",
+    re.DOTALL,
+)
+_BRACKETS = {"((": "()", "pattern": "()", "[": "[]", "${": " }"}
+_LITERAL = frozenset({'"', "document"})  # where single quotes are ordinary characters
+_DESCRIPTOR = re.compile(r"[0-9]+|\{.*\}", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[.*\])?\+?=", re.DOTALL)
+_ESCAPED = re.compile(r"\\([$`\\])")
+_BLANKS = frozenset(" \t\n")
+_BEFORE_COMMENT = frozenset(" \t\n;|&()<>")
+# The words that stand before a command and are none.
+GRAMMAR = frozenset({
+    "if", "then", "elif", "else", "while", "until", "do", "coproc", "!", "{", "}", "function", "for", "select", "case",
+    "in", "time", "-p", "--",
+})  # fmt: skip
+
+
+class TooTangled(ValueError):
+    """A line holds so many scripts inside scripts that looking through them all would take too long."""
+
+
+class _Frame:
+    """Something that has been opened: what, where, how many brackets of its own, and whether a word goes on behind."""
+
+    __slots__ = ("brackets", "glued", "kind", "quoted", "start")
+
+    def __init__(self, kind: str, start: int, *, glued: bool = True, quoted: bool = False) -> None:
+        self.kind = kind
+        self.start = start
+        self.glued = glued
+        self.quoted = quoted or kind in _LITERAL
+        self.brackets = 0
+
+
+class _Command:
+    """A command while it is being read."""
+
+    __slots__ = ("begun", "cases", "quoted", "target", "tests", "word", "words")
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.word: list[str] = []
+        self.quoted = False  # some of the word
+        self.target = ""  # the redirection whose file comes next, which is no argument
+        self.begun = False  # its name has been read
+        self.cases = 0  # how many `case` are open, whose patterns end with a bracket
+        self.tests = False  # between [[ and ]]
+
+
+class Nest(msgspec.Struct, kw_only=True):
+    """What a script holds at every depth."""
+
+    commands: list[list[str]] = []  # the words of each, with assignments and grammar
+    documents: list[tuple[str, bool]] = []  # its here-documents, and whether nothing in them runs
+    scripts: list[str] = []  # what stands in backticks
+    written: set[str] = set()  # the files that redirections write, without their folders
+    rest: str = ""  # the script without its here-documents
+    broken: bool = False  # not all that was opened was closed
+
+
+def nested(text: str, *, document: bool = False) -> Nest:
+    """Read a script, or the text of a here-document, in which only substitutions run.
+
+    Raises:
+        TooTangled: it goes too deep.
+    """
+    return _Reader(text, document=document).nest()
+
+
+class _Reader:
+    def __init__(self, text: str, *, document: bool) -> None:
+        self.text = text
+        self.at = 0
+        self.found = Nest()
+        self.document = document
+        self.frames = [_Frame("(", 0), *([_Frame("document", 0)] if document else [])]
+        self.commands = [_Command()]  # those being read
+        self.awaited: list[tuple[str, bool, bool]] = []  # here-documents that begin on the next line
+        self.endless = False  # a here-document does not end
+        self.left_out: list[tuple[int, int]] = []
+
+    def nest(self) -> Nest:
+        while match := (_CODE if self.frames[-1].kind == "(" else _TEXT).match(self.text, self.at):
+            self.at = match.end()
+            _READERS[str(match.lastgroup)](self, match)
+        self.found.broken |= len(self.frames) > 1 + self.document
+        if self.document:
+            self.commands[0].word = []  # its text is no command
+        else:
+            self.found.rest = self._without_documents()
+        while self.commands:
+            self._end_command()
+            self.commands.pop()
+        return self.found
+
+    def _without_documents(self) -> str:
+        kept: list[str] = []
+        at = 0
+        for start, end in self.left_out:
+            kept.append(self.text[at:start])
+            at = end
+        return "".join([*kept, self.text[at:]])
+
+    # What opens and closes.
+
+    def _push(self, kind: str, match: re.Match[str], *, glued: bool = True) -> None:
+        if len(self.frames) >= _DEEPEST:
+            raise TooTangled("it holds too many things inside others to look through")
+        quoted = kind != "(" and self.frames[-1].quoted
+        self.frames.append(_Frame(kind, match.start(), glued=glued, quoted=quoted))
+        if kind == "(":
+            self.commands.append(_Command())
+        else:
+            self.commands[-1].word.append("" if kind == '"' else match[0])
+
+    def _pop(self) -> None:
+        frame = self.frames.pop()
+        if frame.kind == "(":
+            self.commands.pop()
+            if frame.glued:
+                self.commands[-1].word.append(self.text[frame.start : self.at])
+
+    def quote(self, match: re.Match[str]) -> None:
+        self.commands[-1].quoted = True
+        kind = self.frames[-1].kind
+        if kind == '"':
+            self._pop()
+        elif kind == "document":
+            self.plain(match)
+        else:
+            self._push('"', match)
+
+    def arithmetic(self, match: re.Match[str]) -> None:
+        if match[0] == "((" and self.commands[-1].word:
+            self.at -= 1
+            self._bracketed(match)  # `@((a)|b)` is a pattern
+        else:
+            self._push("((", match)
+
+    def open(self, match: re.Match[str]) -> None:
+        if match[0] == "(":
+            self._bracketed(match)
+        else:
+            self._push("(", match)
+
+    def _bracketed(self, match: re.Match[str]) -> None:
+        command = self.commands[-1]
+        last = command.word[-1][-1:] if command.word else ""
+        if command.tests or (last and last in "?*+@!"):
+            self._push("pattern", match)
+        elif last == "=":
+            self._push("(", match)  # an array
+        else:
+            self._end_command()
+            self._push("(", match, glued=False)
+
+    def brace(self, match: re.Match[str]) -> None:
+        self._push("${", match)
+
+    def index(self, match: re.Match[str]) -> None:
+        """Read on to the closing bracket, blanks or not, if this is the index of a variable that is set."""
+        command = self.commands[-1]
+        named = len(command.word) == 1 and _NAME.fullmatch(command.word[0])
+        if match[0] == "$[" or (named and not command.begun):
+            self._push("[", match)
+        else:
+            self.plain(match)
+
+    def bracket(self, match: re.Match[str]) -> None:
+        frame = self.frames[-1]
+        opens, closes = _BRACKETS.get(frame.kind, "  ")
+        self.plain(match)
+        if match[0] == opens:
+            frame.brackets += 1
+        elif match[0] == closes and frame.brackets:
+            frame.brackets -= 1
+        elif match[0] == closes:
+            self._pop()
+            if frame.kind == "((" and not self.text.startswith(")", self.at):
+                self.found.broken = True  # these were commands in brackets, not sums
+            elif frame.kind == "((":
+                self.at += 1
+
+    # What makes up a word.
+
+    def plain(self, match: re.Match[str]) -> None:
+        self.commands[-1].word.append(match[0])
+
+    def single(self, match: re.Match[str]) -> None:
+        if self.frames[-1].quoted:
+            self.at = match.start() + 1
+            self.commands[-1].word.append(match[0][0])
+            return
+        kind, token = match.lastgroup, match[0]
+        self.found.broken |= not token.endswith("'") or token in {"'", "$'"}
+        self.commands[-1].quoted = True
+        self.commands[-1].word.append(dequoted(kind, token))
+
+    def escape(self, match: re.Match[str]) -> None:
+        if match[0] == "\\\n":
+            return
+        self.commands[-1].quoted = True
+        quoted = self.frames[-1].quoted
+        char = match[0][1]
+        self.commands[-1].word.append(match[0] if quoted and char not in '$`"\\' else masked(char) if quoted else char)
+
+    def backtick(self, match: re.Match[str]) -> None:
+        self.found.broken |= not match[0].endswith("`") or match[0] == "`"
+        self.found.scripts.append(_ESCAPED.sub(r"\1", match[0][1:].removesuffix("`")))
+        self.plain(match)
+
+    # What stands between words.
+
+    def blank(self, _: re.Match[str]) -> None:
+        self._end_word()
+
+    def comment(self, match: re.Match[str]) -> None:
+        start, command = match.start(), self.commands[-1]
+        allowed = _BLANKS if command.tests else _BEFORE_COMMENT  # in a test, operators may be part of a pattern
+        if command.word or (start and self.text[start - 1] not in allowed):
+            self.plain(match)
+            return
+        end = self.text.find("\n", start)
+        self.at = len(self.text) if end < 0 else end
+
+    def redirect(self, match: re.Match[str]) -> None:
+        command = self.commands[-1]
+        if not command.target and not command.quoted and _DESCRIPTOR.fullmatch("".join(command.word)):
+            command.word = []
+        self._end_word()
+        command.target = match[0].strip()
+
+    def end(self, match: re.Match[str]) -> None:
+        command = self.commands[-1]
+        self._end_word()
+        if match[0] == ")" and command.cases:
+            command.words = []  # a pattern of `case`
+            return
+        self._end_command()
+        if match[0] == ")" and len(self.frames) > 1:
+            self._pop()
+        elif match[0] == "\n":
+            self._read_documents()
+
+    def _end_word(self) -> None:
+        command = self.commands[-1]
+        if not command.word and not command.quoted:
+            return
+        word = "".join(command.word)
+        if command.target:
+            self._end_target(command, word)
+        else:
+            self._follow_grammar(command, word)
+            command.words.append(word)
+            command.begun |= word not in GRAMMAR and not ASSIGNMENT.match(word)
+        command.word, command.quoted, command.target = [], False, ""
+
+    def _end_target(self, command: _Command, word: str) -> None:
+        if command.target in {"<<", "<<-"}:
+            self.awaited.append((word, command.quoted, command.target == "<<-"))
+        elif command.target == "<<<":
+            self.found.commands.append(["<<<", word])  # what a shell may be fed
+        elif ">" in command.target:
+            self.found.written.add(word.rpartition("/")[2])
+
+    def _follow_grammar(self, command: _Command, word: str) -> None:
+        if word == "]]":
+            command.tests = False
+        elif word == "esac" and command.cases and (not command.begun or command.words[-1] == "in"):
+            command.cases -= 1
+        elif not command.begun:
+            command.tests |= word == "[["
+            command.cases += word == "case"
+
+    def _end_command(self) -> None:
+        self._end_word()
+        command = self.commands[-1]
+        if command.words:
+            self.found.commands.append(command.words)
+        command.words, command.begun, command.target = [], False, ""
+
+    def _read_documents(self) -> None:
+        """Pass the here-documents that begin on this line; if one does not end, none is passed from there on."""
+        for name, quoted, tabs in self.awaited:
+            end = None if self.endless else self._end_of_document(name, tabs=tabs)
+            if end is None:
+                self.found.broken = self.endless = True
+                break
+            self.found.documents.append((self.text[self.at : end[0]], quoted))
+            self.left_out.append((self.at, end[1]))
+            self.at = end[1]
+        self.awaited = []
+
+    def _end_of_document(self, name: str, *, tabs: bool) -> tuple[int, int] | None:
+        """Return where the line begins and ends that ends a here-document."""
+        at = self.at
+        while at < len(self.text):
+            end = self.text.find("\n", at) + 1 or len(self.text)
+            line = self.text[at:end].removesuffix("\n")
+            if (line.lstrip("\t") if tabs else line) == name:
+                return at, end
+            at = end
+        return None
+
+
+_READERS: dict[str, Callable[[_Reader, re.Match[str]], None]] = {
+    "plain": _Reader.plain,
+    "single": _Reader.single,
+    "ansi": _Reader.single,
+    "quote": _Reader.quote,
+    "arithmetic": _Reader.arithmetic,
+    "open": _Reader.open,
+    "brace": _Reader.brace,
+    "index": _Reader.index,
+    "backtick": _Reader.backtick,
+    "bracket": _Reader.bracket,
+    "escape": _Reader.escape,
+    "blank": _Reader.blank,
+    "comment": _Reader.comment,
+    "redirect": _Reader.redirect,
+    "end": _Reader.end,
+    "odd": _Reader.plain,
+}

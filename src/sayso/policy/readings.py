@@ -1,0 +1,67 @@
+"""The texts that bash may make of a line before it runs anything, for those who look for what is blocked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sayso.policy.nesting import nested
+
+_MOST_ALTERNATIVES = 4
+_VARIABLE = re.compile(r"\$\{[^}'\"\s]{0,200}\}|\$(?:[A-Za-z_][A-Za-z0-9_]*|[@*#?!0-9$-])")
+_EMPTY = re.compile(r"\$\([ \t]{0,9}:?[ \t]{0,9}\)|`[ \t]{0,9}:?[ \t]{0,9}`")
+_DEFAULT_WORD = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*:?[-=+]([^}]{0,200})\}")
+_BRACES = re.compile(r"\{([^{}\s]{1,500})\}")
+_NAME = r"[A-Za-z_]\w*"
+_PLAIN = r"[\w./:@%+,=-]"
+_SET_OR_USED = re.compile(
+    rf"(?:^|(?<=[\s;&|(]))({_NAME})=(?:(['\"])((?:{_PLAIN}| ){{1,100}})\2|({_PLAIN}{{1,100}}))(?=[\s;&|)]|$)"
+    rf"|\$(?:\{{({_NAME})\}}|({_NAME}))"
+)
+
+
+def readings(text: str) -> Iterator[str]:
+    """Yield the line as it stands, and as bash may make it."""
+    yield text
+    if "&>" in text:
+        yield text.replace("&>", "& >")  # as shells other than bash read it
+    joined = text.replace("\\\n", "")
+    yield joined
+    if "$" in joined or "`" in joined:
+        yield _VARIABLE.sub(" ", joined)  # `rm${IFS}-rf`
+        yield _VARIABLE.sub("", _EMPTY.sub("", joined))  # `r$@m`, `r$(:)m`
+        yield _DEFAULT_WORD.sub(r"\1", joined)  # `${x:-rm}`
+        yield _with_values(joined)  # `a=r; b=m; $a$b`
+    if "{" in joined:
+        yield _BRACES.sub(lambda match: match[1].replace(",", " "), joined)
+        for number in range(_MOST_ALTERNATIVES):
+            yield _BRACES.sub(lambda match, at=number: _alternative(match[1], at), joined)
+    if nested(text).broken:
+        yield from _unquoted(joined)
+
+
+def _alternative(inside: str, number: int) -> str:
+    words = inside.split(",")
+    return words[number % len(words)]
+
+
+def _with_values(text: str) -> str:
+    """Return the line with plain values in place of the variables that it has set to them."""
+    values: dict[str, str] = {}
+
+    def read(match: re.Match[str]) -> str:
+        name, _, quoted, bare, braced, used = match.groups()
+        if name is None:
+            return values.get(braced or used, match[0])
+        values[name] = quoted or bare
+        return match[0]
+
+    return _SET_OR_USED.sub(read, text)
+
+
+def _unquoted(text: str) -> Iterator[str]:
+    """Yield a line that does not come out even as if its quotes and comments were none, and every line by itself."""
+    bare = text.replace("'", " ").replace('"', " ")
+    yield bare
+    yield bare.replace("#", " ")
+    yield from text.split("\n")
