@@ -602,7 +602,8 @@ ALLOWED: tuple[Line, ...] = (
         "git branch --merged main", "git log -1 --format=%H", 'git log --pretty=format:"%h - %an, %ar : %s" -10',
         "git log -L 10,20:src/a.py", "git diff --check", "git diff HEAD -- . ':!package-lock.json'",
         "git show -s --format=%ci HEAD", "git branch --sort=-committerdate", "git branch --format='%(refname:short)'",
-        "git diff --output-indicator-new=+",
+        "git diff --output-indicator-new=+", "git diff --text", "git log -S 'std::vector'",
+        "git branch -l 'v*' --no-color",
     ),
     *because(
         "they search",
@@ -631,6 +632,8 @@ ALLOWED: tuple[Line, ...] = (
         "sed -E 's/([0-9]+)/<\\1>/g' f", "sed -n 's/^version = \"\\(.*\\)\"/\\1/p' Cargo.toml",
         "sed 's#http://#https://#' f", "tr '[:upper:]' '[:lower:]'", "sort -V f", "uniq -d f", "cut -d ' ' -f 2- f",
         "jq -r '.[] | \"\\(.a) \\(.b)\"' f", "jq 'select(.a > 1)' f",
+        "sed -n '1~2p' f", "sed 's/[^/]*$//' f", "sed -ne 1p f", "sed 's/[[:space:]]*$//' f", "date -Iseconds",
+        "date -Is", "uniq -f 1 f", "rg -tzig foo",
     ),
     *because(
         "the project's own checks",
@@ -638,7 +641,9 @@ ALLOWED: tuple[Line, ...] = (
         "pytest --maxfail=1 -rs", "pytest -m 'not slow' --tb=short", "npm test", "cargo check", "make test",
         "cargo check --workspace --all-targets", "pytest -n auto", "pytest --collect-only -q",
         "pytest -s -vv --durations=10", "pytest --lf -x", "npm test -- -t 'name'", "cargo check --all-features",
-        "make test -j4",
+        "make test -j4", "make test -j 4", "pytest --co -q", "pytest -p no:cacheprovider", "pytest -kfoo",
+        "npm test -s",
+        "pytest --cov=src --cov-report=term-missing", "make test --no-print-directory", "pytest -x --ff",
     ),
     *because(
         "quotes and escapes that bash removes and nothing else",

@@ -169,6 +169,14 @@ def offers(policy: Policy, call: ToolCall) -> list[str]:
         ("gh pr create --title x", "gh pr create"),
         ("pip install x", "pip install"),
         ("pytest -x tests", "pytest"),
+        ("ruff check src", "ruff check"),
+        ("npm install x", "npm install"),
+        ("cargo test", "cargo test"),
+        ("docker service ls", "docker service ls"),
+        ("docker context use x", "docker context use"),
+        ("docker buildx build .", "docker buildx build"),
+        ("kubectl delete pod x", "kubectl delete"),
+        ("gh repo clone x", "gh repo clone"),
     ],
 )
 def test_one_plain_command_may_be_remembered_by_its_program_and_sub_command(command: str, prefix: str) -> None:
@@ -182,6 +190,8 @@ def test_one_plain_command_may_be_remembered_by_its_program_and_sub_command(comm
 def test_the_label_of_a_prefix_tells_what_else_a_yes_would_let_run() -> None:
     assert "such as `git commit --amend`" in policy_of().judge(line("git commit -m x")).scopes[0].label
     assert "such as `git push --force`" in policy_of().judge(line("git push")).scopes[0].label
+    label = policy_of().judge(line("kubectl delete pod x")).scopes[0].label
+    assert "such as `kubectl delete namespace prod`" in label
 
 
 @pytest.mark.proves("H9", "H13")
@@ -205,6 +215,14 @@ def test_the_label_of_a_prefix_tells_what_else_a_yes_would_let_run() -> None:
         "npx x", "ssh host git commit", "npm run build", "npm exec x",
         "rm x", "rmdir x", "dd if=x", "chmod +x x", "curl x", "wget x", "kill 1", "mkfs x", "tee x", "cd x",
         "export PATH=x", "./run.sh", "/usr/bin/git commit",
+        # Sub-commands that run, set up or install whatever is named behind them.
+        "npm set x=y", "npm c set x y", "npm config set x y", "npm rum build", "npm urn build", "npm init evil",
+        "npm create evil", "npm x evil", "npm exe evil", "yarn create evil", "yarn dlx evil", "yarn build",
+        "pnpm build", "cargo r", "cargo run", "cargo rustc -- -C linker=x", "cargo myalias", "podman unshare x",
+        "docker service", "docker plugin install x", "docker stack", "docker swarm", "helm template x",
+        "helm plugin install x", "terraform init", "gh repo clone x -- --config=a", "aws configure set x y",
+        "dotnet fsi x", "brew sh", "brew ruby x", "brew irb", "git hook run x", "git send-email x", "git daemon",
+        "pyright", "pyright src", "ruff", "ruff check --fix", "kubectl get -f x", "git tag v1", "git branch x",
     ],
 )  # fmt: skip
 def test_a_prefix_is_not_offered_for(command: str) -> None:

@@ -28,6 +28,7 @@ _NEIGHBOURS = {
     "git restore": "git restore .",
     "git stash": "git stash drop",
     "git tag": "git tag -d v1",
+    "kubectl delete": "kubectl delete namespace prod",
     "npm install": "npm install any-package",
     "pip install": "pip install any-package",
 }

@@ -89,16 +89,25 @@ _SUBCOMMANDS = {
     "docker": 1, "podman": 1, "kubectl": 1, "systemctl": 1, "brew": 1, "apt": 1, "apt-get": 1, "terraform": 1, "aws": 2,
     "gcloud": 3, "az": 3, "helm": 1, "dotnet": 1, "conda": 1,
     "ls": 0, "cat": 0, "head": 0, "tail": 0, "wc": 0, "grep": 0, "rg": 0, "cut": 0, "tr": 0, "diff": 0, "stat": 0,
-    "du": 0, "df": 0, "mkdir": 0, "touch": 0, "pytest": 0, "ruff": 0, "pyright": 0, "black": 0, "isort": 0,
+    "du": 0, "df": 0, "mkdir": 0, "touch": 0, "pytest": 0, "ruff": 1, "black": 0, "isort": 0,
 }  # fmt: skip
 _GROUPS = _words(
     "container compose image network volume tool workspace remote stash reflog worktree bisect notes "
-    "cache system state pip repo rollout services env owner auth secret release issue pr"
+    "cache system state pip repo rollout services env owner auth secret release issue pr service context buildx "
+    "builder stack swarm manifest trust checkpoint machine pod kube nuget sparse-checkout registry dependency"
 )
 _RUNS_SCRIPTS = _words(
     "run run-script exec x dlx start eval debug shell config alias submodule filter-branch bisect foreach rebase "
-    "node explore pkg workspace api"
+    "node explore pkg workspace api unshare rustc plugin plugins template configure fsi sh ruby irb bundle hook "
+    "send-email daemon difftool mergetool instaweb for-each-repo credential extension init"
 )
+# These run whatever else they are given as a script of the project, an alias or an abbreviation of a sub-command.
+_REMEMBERED = {
+    "npm": _words("install i ci add uninstall remove update ls list view info outdated audit test why explain search"),
+    "pnpm": _words("install i add remove update ls list outdated audit test why"),
+    "yarn": _words("install add remove upgrade list info outdated audit test why"),
+    "cargo": _words("build check test clippy fmt doc bench add remove update tree metadata fetch clean search"),
+}
 _EXECUTES = _words("-exec -execdir -ok -okdir")
 
 
@@ -229,7 +238,8 @@ def rememberable(argv: Argv) -> Argv | None:
     words = argv[1 : 1 + count]
     if len(words) < count or any(not re.fullmatch(r"[a-z][a-z0-9:_-]*", word) for word in words):
         return None
-    return None if any(word in _RUNS_SCRIPTS for word in words) else (argv[0], *words)
+    runs = any(word in _RUNS_SCRIPTS for word in words) or not set(words) <= _REMEMBERED.get(argv[0], set(words))
+    return None if runs else (argv[0], *words)
 
 
 def warning(pattern: Sequence[str]) -> str | None:

@@ -1,0 +1,153 @@
+"""What is dangerous about programs with a language of their own: only what can be read as harmless runs unasked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sayso.policy.wrappers import Argv
+
+# A `[…]` hides the delimiter in some versions and not in others, so only those without one are read.
+_BRACKETS = r"\[(?!\^?\])(?:\[:[a-z]+:\]|{inside})+\]"
+_IN_SLASHES = _BRACKETS.format(inside=r"[^\]\[\\/\n]")
+_IN_DELIMITERS = _BRACKETS.format(inside=r"(?!(?P=d))[^\]\[\\\n]")
+_IN_AWK = _BRACKETS.format(inside=r"[^\]\[\\/\n]|\\[A-Za-z.+*-]")
+_SED_ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\.|{_IN_SLASHES})*/I?)"
+_SED_COMMAND = (
+    rf"\s*(?:{_SED_ADDRESS}(?:,[+~]?{_SED_ADDRESS})?)?\s*!?\s*(?:[pdq=nNDPhHgGxl]|"
+    rf"s(?P<d>[/|,#:@!])(?:(?!(?P=d))[^\\\n\[]|\\.|{_IN_DELIMITERS})*(?P=d)"
+    r"(?:(?!(?P=d))[^\\\n]|\\.)*(?P=d)[gpIi0-9]*)?\s*"
+)
+_SED_LINE = re.compile(_SED_COMMAND)
+# Only `e`, `w` and `W` leave sed, however it reads the rest; an escape may stand for one of them.
+_SED_LEAVES = re.compile(r"[ewW]|\\[xodc]")
+_SED_FLAGS = frozenset({"--quiet", "--silent", "--regexp-extended", "--posix", "--debug"})
+
+
+def sed(args: Argv) -> str | None:
+    """Allow only scripts that neither write nor run anything, with options that change neither."""
+    scripts: list[str] = []
+    rest, options = list(args), True
+    while rest:
+        word = rest.pop(0)
+        if not options or not word.startswith("-") or word == "-":
+            scripts += [] if scripts else [word]  # the first operand, if no option gave a script
+        elif word == "--":
+            options = False
+        elif re.fullmatch(r"-[nErzus]*e|--expression", word) and rest:
+            scripts.append(rest.pop(0))
+        elif word.startswith("--expression="):
+            scripts.append(word.partition("=")[2])
+        elif word not in _SED_FLAGS and not re.fullmatch(r"-[nErzus]+", word):
+            return f"{word} is an option of sed that may write or run something"
+    # Several scripts are read as one, and the end of the first may be the middle of a command.
+    harmless = all(map(_is_read, scripts)) or not _SED_LEAVES.search("\n".join(scripts))
+    return None if harmless else "the script of sed may write or run something"
+
+
+def _is_read(script: str) -> bool:
+    """Whether every command of the script is known, and its end is the end of a command."""
+    at = 0
+    while True:
+        match = _SED_LINE.match(script, at)
+        at = match.end() if match else at
+        if at >= len(script):
+            return True
+        if script[at] not in ";\n":
+            return False
+        at += 1
+
+
+_AWK_WAYS = ("system", "getline", "close", "fflush", "ENVIRON", "ARGV")
+_AWK_LEAVES = re.compile(r"[|>@\\]|" + "|".join(_AWK_WAYS))
+_AWK_TOKEN = re.compile(
+    r'"(?:[^"\\\n]|\\[^\n])*"|[ \t\n]+|[A-Za-z_]\w*|\d[\w.]*|' + r"\|\||&&|[-+*%^!=<>~$,;:?(){}\[\]/.]"
+)
+_AWK_REGEX = re.compile(rf"/(?:[^/\\\n\[]|\\[^\n]|{_IN_AWK})+/")
+_BEFORE_REGEX = frozenset({"", "(", ",", "!", "~", "{", "}", ";", "&&", "||", "\n"})
+_OPERAND = re.compile(r"\w+|\]")
+_RESERVED = frozenset({
+    "print", "printf", "return", "in", "delete", "exit", "else", "do", "while", "for", "if", "function", "func", "next",
+    "nextfile", "length", "case", "default", "switch", "break", "continue", "BEGIN", "END", "BEGINFILE", "ENDFILE",
+})  # fmt: skip
+_PAIRS = {")": "(", "}": "{"}
+_PRINTS = frozenset({"print", "printf"})
+
+
+def awk(args: Argv) -> str | None:
+    """Allow only programs without a way out of awk."""
+    rest = list(args)
+    while rest and rest[0].startswith("-") and rest[0] != "--":
+        word = rest.pop(0)
+        if word in {"-F", "-v"} and rest:
+            rest.pop(0)
+        elif not word.startswith(("-F", "-v")):
+            return f"{word} is an option of awk that may run something"
+    program, *files = [word for word in rest if word != "--"] or [""]
+    socket = next((word for word in files if "/inet" in word), None)
+    if socket:
+        return f"{socket} is a network connection for awk"
+    way = _AWK_LEAVES.search(program)
+    if way is None or _stays_in_awk(program):
+        return None
+    return f"awk's program uses {way[0]!r}, which can leave awk"
+
+
+def _stays_in_awk(program: str) -> bool:
+    """Whether what looks like a way out stands in a string or a regular expression, or compares.
+
+    A `>` compares where nothing can be printed: outside of `{}`, and in parentheses without a `print`.
+    """
+    around = [""]
+    for code in _code_of_awk(program):
+        if code in _PAIRS.values():
+            around.append(code)
+        elif code in _PAIRS:
+            if around.pop() != _PAIRS[code]:
+                return False
+        elif code in _AWK_WAYS or (around[-1] == "{" if code == ">" else code in _PRINTS and around[-1] != "{"):
+            return False
+    return around == [""]
+
+
+def _code_of_awk(program: str) -> Iterator[str]:
+    """Yield the tokens of the program, with a way out of awk where it is in doubt what one is."""
+    at, before = 0, ""
+    while at < len(program):
+        match = _AWK_TOKEN.match(program, at)
+        if match and match[0] == "/":
+            match = _slash(program, at, before)
+        if match is None:
+            yield _AWK_WAYS[0]
+            return
+        at = match.end()
+        if not match[0].isspace():
+            before = match[0]
+            yield match[0]
+        elif "\n" in match[0]:
+            before = "\n"
+
+
+def _slash(program: str, at: int, before: str) -> re.Match[str] | None:
+    """Return the regular expression or the division that begins here, if what is before tells which."""
+    if before in _BEFORE_REGEX:
+        return _AWK_REGEX.match(program, at)
+    return _AWK_TOKEN.match(program, at) if _OPERAND.fullmatch(before) and before not in _RESERVED else None
+
+
+# less takes several options from one word, and a command of its own behind `+`: only words of letters are read.
+_LESS_SHORT = re.compile(r"-(?:[NnSRrFXiIsMmeEgGwWqQfuUJaAL]|[xzj]\d+)+")
+_LESS_LONG = frozenset({
+    "line-numbers", "chop-long-lines", "raw-control-chars", "no-init", "quit-if-one-screen", "quit-at-eof",
+    "ignore-case", "squeeze-blank-lines", "long-prompt", "quiet", "silent", "hilite-search", "hilite-unread",
+    "status-column", "tilde", "no-lessopen", "use-color", "mouse", "wordwrap", "incsearch", "version", "help",
+})  # fmt: skip
+
+
+def less(args: Argv) -> str | None:
+    """Allow only options that change how a file is shown."""
+    for word in args:
+        shows = _LESS_SHORT.fullmatch(word) or (word.startswith("--") and word[2:].lower() in _LESS_LONG)
+        if "\n" in word or (word.startswith(("-", "+")) and not shows and word not in {"-", "--"}):
+            return f"{word} is not known to be harmless: less may write a file or run a command of its own"
+    return None

@@ -1,0 +1,211 @@
+"""Reading the options of a program: by a list of those that are harmless, or by one of those that are not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from sayso.policy.wrappers import Argv
+
+Danger = Callable[[Argv], str | None]  # the arguments in, what is dangerous about them out
+
+_SHORTEST = 3  # `--o` may stand for `--output`
+
+
+def listed(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
+class Reading(NamedTuple):
+    """What a program is given: the first word that is not known to be harmless, its options, and all else."""
+
+    unknown: str | None
+    given: tuple[tuple[str, str], ...]
+    operands: Argv
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The options without their values."""
+        return frozenset(name for name, _ in self.given)
+
+
+class Harmless:
+    """The options with which a program neither runs, writes nor sends anything; all others are unknown.
+
+    For programs of which no table will ever know every dangerous option.
+    """
+
+    def __init__(self, spec: str, values: Mapping[str, str] | None = None) -> None:
+        """Compile the list.
+
+        Args:
+            spec: `-x` and `--name` stand alone, `-x=` and `--name=` take a value, `-x?` and `--name?` may have one
+                attached to them.
+            values: what the value of an option must look like, where not every value is harmless.
+        """
+        self._kinds = {word.rstrip("=?"): word[-1] for word in spec.split()}
+        self._values = {name: re.compile(pattern) for name, pattern in (values or {}).items()}
+
+    def read(self, args: Argv, *, ordered: bool = False) -> Reading:
+        """Go through the arguments as the program does.
+
+        Args:
+            args: of the program.
+            ordered: whatever follows the first operand is one too, as for programs that hand it on.
+        """
+        given: list[tuple[str, str]] = []
+        operands: list[str] = []
+        words = iter(args)
+        for word in words:
+            if word == "--":
+                operands += words
+            elif not word.startswith("-") or word == "-":
+                operands += (word, *words) if ordered else (word,)
+            else:
+                found = self._options(word, words)
+                given += found or []
+                if found is None or not all(self._fits(name, value) for name, value in found):
+                    return Reading(word, tuple(given), tuple(operands))
+        return Reading(None, tuple(given), tuple(operands))
+
+    def _fits(self, name: str, value: str) -> bool:
+        return name not in self._values or bool(self._values[name].fullmatch(value))
+
+    def _options(self, word: str, following: Iterator[str]) -> list[tuple[str, str]] | None:
+        """Return the options in one word, with their values; nothing if one of them is not known."""
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            return self._valued(name, value, attached=bool(equals), following=following)
+        found: list[tuple[str, str]] = []
+        for at, letter in enumerate(word[1:], start=2):
+            if self._kinds.get(f"-{letter}", "") in {"=", "?"}:
+                last = self._valued(f"-{letter}", word[at:], attached=at < len(word), following=following)
+                return None if last is None else [*found, *last]
+            if f"-{letter}" not in self._kinds:
+                return None
+            found.append((f"-{letter}", ""))
+        return found
+
+    def _valued(
+        self, name: str, value: str, *, attached: bool, following: Iterator[str]
+    ) -> list[tuple[str, str]] | None:
+        kind = self._kinds.get(name)
+        if kind is None or (attached and kind not in "=?"):
+            return None
+        if kind == "=" and not attached:
+            value = next(following, "")
+            if value.startswith("-") and value != "-":
+                return None  # it may be an option after all, for another version of the program
+        return [(name, value)]
+
+    def but(self, program: str) -> Danger:
+        """Return the look that asks about every other option of the program, and about options from a file."""
+
+        def look(args: Argv) -> str | None:
+            return self.stray(program, args)
+
+        return look
+
+    def stray(self, program: str, args: Argv) -> str | None:
+        """Return what is dangerous about the options of the program, if one is not on the list."""
+        return stray(program, self.read(args).unknown or from_file(args))
+
+
+def stray(program: str, word: str | None) -> str | None:
+    """Return the sentence about a word that is not known to be harmless."""
+    return f"{word} is not known to be harmless: {program} may write, run or send something" if word else None
+
+
+def from_file(args: Argv) -> str | None:
+    """Return the argument that stands for the words in a file, if there is one."""
+    return next((word for word in args if word.startswith("@")), None)
+
+
+def operands(args: Argv, valued: Iterable[str] = ()) -> Argv:
+    """Return the arguments that are no options, nor the values of these options."""
+    takes = frozenset(valued)
+    found: list[str] = []
+    words = iter(args)
+    for word in words:
+        if word == "--":
+            found += words
+        elif word in takes:
+            next(words, None)
+        elif not word.startswith("-") or word == "-":
+            found.append(word)
+    return tuple(found)
+
+
+def hit(
+    args: Argv,
+    *,
+    short: str = "",
+    long: Iterable[str] = (),
+    words: Iterable[str] = (),
+    valued: str = "",
+    spared: Iterable[str] = (),
+) -> str | None:
+    """Return the first argument that is, or can be short for, one of these options.
+
+    Behind `--` too: that may be the value of another option.
+
+    Args:
+        args: of the program.
+        short: letters; they may stand among others behind one dash.
+        long: names; they may be abbreviated.
+        words: arguments that are dangerous as they stand, or with a value behind `=`.
+        valued: letters whose value may follow in the same word, and is no option.
+        spared: arguments that only look like an abbreviation.
+    """
+    known = [f"--{name}" for name in long]
+    exact, harmless = frozenset(words), frozenset(spared)
+    for word in args:
+        name = word.partition("=")[0]
+        if word in exact or name in exact:
+            return word
+        if word.startswith("--"):
+            if len(name) >= _SHORTEST and word not in harmless and any(each.startswith(name) for each in known):
+                return word
+        elif word.startswith("-") and _among(word[1:], short, valued):
+            return word
+    return None
+
+
+def _among(letters: str, short: str, valued: str) -> bool:
+    for letter in letters:
+        if letter in short:
+            return True
+        if letter in valued:
+            return False
+    return False
+
+
+def by_options(
+    why: str,
+    *,
+    short: str = "",
+    long: str = "",
+    valued: str = "",
+    spared: str = "",
+    files: bool = False,
+) -> Danger:
+    """Return the look that asks about these options, and about those from a file where the program reads such."""
+    names, harmless = long.split(), spared.split()
+
+    def look(args: Argv) -> str | None:
+        word = hit(args, short=short, long=names, valued=valued, spared=harmless)
+        word = word or (from_file(args) if files else None)
+        return f"{word} {why}" if word else None
+
+    return look
+
+
+def with_one_dash(args: Argv, harmless: frozenset[str]) -> str | None:
+    """Return the first option that is not harmless, for programs whose names follow one dash or two, in any case."""
+    for word in args:
+        name = word.removeprefix("-").removeprefix("-").partition("=")[0].lower()
+        if word.startswith("-") and word not in {"-", "--"} and name not in harmless:
+            return word
+    return None
