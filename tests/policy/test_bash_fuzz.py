@@ -16,7 +16,7 @@ import pytest
 from tests.policy.bash_oracle import Argv, Observation, counted, observe
 from tests.policy.script_maker import scripts
 
-from sayso.policy.lexer import NotProvable, Part, lex
+from sayso.policy.shell.lexer import NotProvable, Part, lex
 
 SEED = int(os.environ.get("SAYSO_FUZZ_SEED", "20260820"))
 BATCH = 64

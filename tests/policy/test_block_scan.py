@@ -3,7 +3,7 @@
 import pytest
 
 from sayso import Policy, ToolCall
-from sayso.policy.suspicion import commands
+from sayso.policy.shell.suspicion import commands
 
 REFUSED = ("rm", "curl", "git push", "sudo", "shutdown")
 POLICY = Policy.from_dict(

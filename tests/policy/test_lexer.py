@@ -2,7 +2,7 @@
 
 import pytest
 
-from sayso.policy.lexer import NotProvable, Redirect, hidden_character, lex
+from sayso.policy.shell.lexer import NotProvable, Redirect, hidden_character, lex
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sayso.policy.lexer import hidden_character
+from sayso.policy.shell.lexer import hidden_character
 
 if TYPE_CHECKING:
     from sayso.errors import Mistake

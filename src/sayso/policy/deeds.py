@@ -14,7 +14,7 @@ from sayso.policy.words import STRICTNESS
 
 if TYPE_CHECKING:
     from sayso.policy.entries import Kind
-    from sayso.policy.shell import Shell
+    from sayso.policy.shell.judge import Shell
     from sayso.policy.zones import Zones
 
 _HARMLESS = frozenset({"timeout", "timeout_ms", "description", "run_in_background"})  # beside a command

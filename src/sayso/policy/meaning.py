@@ -11,12 +11,12 @@ import msgspec
 
 from sayso.errors import ConfigurationError, Mistake, PolicyError
 from sayso.model import Approval, Rule
-from sayso.policy import wrappers
 from sayso.policy.document import POLICY
 from sayso.policy.entries import FILE_TOOLS, Entry, read
-from sayso.policy.lexer import NotProvable, lex
 from sayso.policy.shapes import Key, Problem, brief, check, dotted
-from sayso.policy.shell import STEERING, Shell, ShellRule
+from sayso.policy.shell import wrappers
+from sayso.policy.shell.judge import STEERING, Shell, ShellRule
+from sayso.policy.shell.lexer import NotProvable, lex
 from sayso.policy.words import parse_approval, parse_seconds
 from sayso.policy.zones import Resolve, Zone, Zones
 

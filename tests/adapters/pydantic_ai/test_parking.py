@@ -141,6 +141,7 @@ async def test_the_state_of_one_run_is_not_taken_for_another_s(till: Till, tmp_p
         agent = agent_of(till, controller)
         ids = [await park(await agent.run("go"), controller) for _ in range(2)]
         state = await controller.store.parked(ids[0])
+        assert state is not None
         await controller.store.park(ids[1], state)
         with pytest.raises(StoreError, match="is not as it was parked"):
             await resume(agent, ids[1], controller=controller)

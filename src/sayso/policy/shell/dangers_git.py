@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sayso.policy.options import Danger, Harmless, hit, stray
-from sayso.policy.wrappers import Argv
+from sayso.policy.shell.options import Danger, Harmless, hit, stray
+from sayso.policy.shell.wrappers import Argv
 
 _GLOBAL = frozenset({"--no-pager", "--version", "--help", "--no-optional-locks", "--literal-pathspecs"})
 _LONG = (

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import re
 
-from sayso.policy.options import Danger, Harmless, by_options, from_file, hit, listed, operands, stray, with_one_dash
-from sayso.policy.wrappers import Argv
+from sayso.policy.shell.options import (
+    Danger,
+    Harmless,
+    by_options,
+    from_file,
+    hit,
+    listed,
+    operands,
+    stray,
+    with_one_dash,
+)
+from sayso.policy.shell.wrappers import Argv
 
 # Plug-ins add options without end, so the known harmless ones are listed.
 _PYTEST = Harmless(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from sayso.policy.quoting import dequoted, masked
+from sayso.policy.shell.quoting import dequoted, masked
 
 _DEEPEST = 30
 _CODE = re.compile(

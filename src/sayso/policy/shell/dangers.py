@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 
-from sayso.policy.dangers_code import CODE
-from sayso.policy.dangers_git import git
-from sayso.policy.dangers_net import NET, ssh_command
-from sayso.policy.dangers_text import awk, less, sed
-from sayso.policy.options import Danger, Harmless, by_options, hit, operands, stray
-from sayso.policy.wrappers import BUILTINS, Argv, name_of
+from sayso.policy.shell.dangers_code import CODE
+from sayso.policy.shell.dangers_git import git
+from sayso.policy.shell.dangers_net import NET, ssh_command
+from sayso.policy.shell.dangers_text import awk, less, sed
+from sayso.policy.shell.options import Danger, Harmless, by_options, hit, operands, stray
+from sayso.policy.shell.wrappers import BUILTINS, Argv, name_of
 
 # Programs that run the one named behind these words, and their options that do not change what it is.
 _UV = Harmless("-q --quiet --frozen --locked --no-sync --offline --no-dev --all-extras --group= --extra= --package=")

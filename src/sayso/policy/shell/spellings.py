@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sayso.policy.wrappers import Argv
+from sayso.policy.shell.wrappers import Argv
 
 # What letters often stand for: a rule that blocks one spelling means the other too.
 _LETTERS = {

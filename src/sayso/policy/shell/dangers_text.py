@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sayso.policy.wrappers import Argv
+from sayso.policy.shell.wrappers import Argv
 
 # A `[…]` hides the delimiter in some versions and not in others, so only those without one are read.
 _BRACKETS = r"\[(?!\^?\])(?:\[:[a-z]+:\]|{inside})+\]"

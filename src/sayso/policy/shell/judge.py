@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from sayso.model import Approval, Rule, Verdict
-from sayso.policy.carriers import unwrapped
-from sayso.policy.dangers import danger, has_dangers
-from sayso.policy.lexer import NotProvable, Part, Redirect, lex
-from sayso.policy.nesting import TooTangled
-from sayso.policy.spellings import suspects
-from sayso.policy.suspicion import commands
-from sayso.policy.words import STRICTNESS
-from sayso.policy.wrappers import (
+from sayso.policy.shell.carriers import unwrapped
+from sayso.policy.shell.dangers import danger, has_dangers
+from sayso.policy.shell.lexer import NotProvable, Part, Redirect, lex
+from sayso.policy.shell.nesting import TooTangled
+from sayso.policy.shell.spellings import suspects
+from sayso.policy.shell.suspicion import commands
+from sayso.policy.shell.wrappers import (
     Argv,
     Inner,
     UnknownOption,
@@ -32,6 +31,7 @@ from sayso.policy.wrappers import (
     runs_others,
     script_of,
 )
+from sayso.policy.words import STRICTNESS
 
 if TYPE_CHECKING:
     from sayso.policy.zones import Zones

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from sayso.policy.carriers import any_suffix, reads_input, runs_file, scripts_in, unwrapped
-from sayso.policy.nesting import ASSIGNMENT, GRAMMAR, Nest, TooTangled, nested
-from sayso.policy.quoting import MARK, dequoted, unmasked
-from sayso.policy.readings import readings
-from sayso.policy.wrappers import Argv
+from sayso.policy.shell.carriers import any_suffix, reads_input, runs_file, scripts_in, unwrapped
+from sayso.policy.shell.nesting import ASSIGNMENT, GRAMMAR, Nest, TooTangled, nested
+from sayso.policy.shell.quoting import MARK, dequoted, unmasked
+from sayso.policy.shell.readings import readings
+from sayso.policy.shell.wrappers import Argv
 
 _DEEPEST = 4
 _LEAST_BUDGET, _BUDGET = 100_000, 12  # characters that are read of a line, with all readings and scripts in it

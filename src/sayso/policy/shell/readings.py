@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sayso.policy.nesting import nested
+from sayso.policy.shell.nesting import nested
 
 _MOST_ALTERNATIVES = 4
 _VARIABLE = re.compile(r"\$\{[^}'\"\s]{0,200}\}|\$(?:[A-Za-z_][A-Za-z0-9_]*|[@*#?!0-9$-])")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from sayso.policy.options import Danger, Harmless, by_options, hit, stray
-from sayso.policy.wrappers import Argv
+from sayso.policy.shell.options import Danger, Harmless, by_options, hit, stray
+from sayso.policy.shell.wrappers import Argv
 
 _CURL = Harmless(
     "-s --silent -S --show-error -f --fail --fail-with-body -L --location -i --include -I --head -v --verbose "

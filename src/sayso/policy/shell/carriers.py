@@ -9,8 +9,17 @@ import re
 from collections.abc import Collection, Iterator
 from itertools import islice, pairwise
 
-from sayso.policy.quoting import MARK
-from sayso.policy.wrappers import BUILTINS, LONGEST_PATTERN, SHELLS, Argv, UnknownOption, inner, name_of, runs_others
+from sayso.policy.shell.quoting import MARK
+from sayso.policy.shell.wrappers import (
+    BUILTINS,
+    LONGEST_PATTERN,
+    SHELLS,
+    Argv,
+    UnknownOption,
+    inner,
+    name_of,
+    runs_others,
+)
 
 _DEEPEST = 8
 _LONGEST = 100  # words that are kept of what may be a command; a rule is far shorter, with some options before it

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from sayso.policy.wrappers import Argv
+from sayso.policy.shell.wrappers import Argv
 
 Danger = Callable[[Argv], str | None]  # the arguments in, what is dangerous about them out
 
