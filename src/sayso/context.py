@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from sayso.canonical import canonical, freeze
 from sayso.errors import CanonicalError
 
 if TYPE_CHECKING:
     from sayso.controller import ApprovalController
-    from sayso.model import ToolCall
+    from sayso.model import By, ToolCall
 
 _CONTROLLER: ContextVar[ApprovalController | None] = ContextVar("sayso_controller", default=None)
 _APPROVED: ContextVar[list[_Approval]] = ContextVar("sayso_approved")
@@ -50,11 +50,17 @@ class _Nesting(NamedTuple):
     """The call that is running: whom its agents ask, what it is, and what it left behind if it goes on."""
 
     controller: ApprovalController
-    call: ToolCall
+    call: ToolCall | None
+    by: By
     state: bytes | None
 
 
 _NESTING: ContextVar[_Nesting | None] = ContextVar("sayso_nesting", default=None)
+
+
+def running() -> _Nesting | None:
+    """Return the call that is running, if one is."""
+    return _NESTING.get()
 
 
 def outer_controller() -> ApprovalController | None:
@@ -66,29 +72,24 @@ def outer_controller() -> ApprovalController | None:
 def agent_path() -> tuple[str, ...]:
     """Return the names of the agents whose tool is running, the outermost first."""
     nesting = _NESTING.get()
-    return () if nesting is None else nesting.call.agent_path
-
-
-def running_call() -> ToolCall | None:
-    """Return the call whose tool is running."""
-    nesting = _NESTING.get()
-    return None if nesting is None else nesting.call
-
-
-def left_behind() -> bytes | None:
-    """Return what the call that is running left behind when it stopped in the middle."""
-    nesting = _NESTING.get()
-    return None if nesting is None else nesting.state
+    return () if nesting is None or nesting.call is None else nesting.call.agent_path
 
 
 class within:  # noqa: N801 - reads as a statement: `with within(controller, call):`
-    """Say that the code inside is the tool of this call."""
+    """Say that the code inside is the tool of this call or, without one, that it asks this controller and no other."""
 
     __slots__ = ("_nesting", "_tokens")
 
-    def __init__(self, controller: ApprovalController, call: ToolCall, state: bytes | None = None) -> None:
-        """Name the controller, the call, and what it left behind if it goes on."""
-        self._nesting = _Nesting(controller, call, state)
+    def __init__(
+        self,
+        controller: ApprovalController,
+        call: ToolCall | None = None,
+        *,
+        by: By = "policy",
+        state: bytes | None = None,
+    ) -> None:
+        """Name the controller, the call, who let it run, and what it left behind if it goes on."""
+        self._nesting = _Nesting(controller, call, by, state)
 
     def __enter__(self) -> None:
         """Begin."""
@@ -156,7 +157,22 @@ def take_approval(controller: ApprovalController, call: ToolCall, defaults: Mapp
         approval = waiting[0]
         if approval.controller is not controller or approval.tool != call.tool:
             return False
-        same = canonical(freeze({**defaults, **approval.args})) == canonical(freeze(call.args))
-        return same and bool(waiting.pop())
-    except (CanonicalError, IndexError):  # nothing to compare by; nothing there, or another thread was faster
+        return _same(freeze({**defaults, **approval.args}), call.args) and bool(waiting.pop())
+    except IndexError:  # nothing there, or another thread was faster
+        return False
+
+
+def _same(left: object, right: object) -> bool:
+    """Whether two arguments are one and the same: the same object, or equal data of the same type."""
+    if left is right:
+        return True
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        ours, theirs = cast("Mapping[str, object]", left), cast("Mapping[str, object]", right)
+        return ours.keys() == theirs.keys() and all(_same(ours[name], theirs[name]) for name in ours)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        mine, others = cast("Sequence[object]", left), cast("Sequence[object]", right)
+        return type(mine) is type(others) and len(mine) == len(others) and all(map(_same, mine, others))
+    try:
+        return canonical(freeze({"": left})) == canonical(freeze({"": right}))
+    except CanonicalError:  # nothing to compare by
         return False

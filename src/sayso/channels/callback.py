@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Callback = Callable[["ApprovalRequest"], "ApprovalDecision | Awaitable[ApprovalDecision]"]
 
-_ASKING: contextvars.ContextVar[bool] = contextvars.ContextVar("sayso_asking", default=False)
+_ASKING: contextvars.ContextVar[tuple[object, ...]] = contextvars.ContextVar("sayso_asking", default=())
 
 
 class CallbackChannel:
@@ -37,9 +37,10 @@ class CallbackChannel:
 
     async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
         """Call the function and return its answer; whoever asked for it checks the type."""
-        if _ASKING.get():
+        asking = _ASKING.get()
+        if self in asking:  # another one may ask through this one, but this one not through itself
             raise RuntimeError("the approval callback itself made a call that has to be asked about")
-        token = _ASKING.set(True)
+        token = _ASKING.set((*asking, self))
         try:
             answer = self._call(request) if self.is_async else await self._in_thread(request)
             return await answer if inspect.isawaitable(answer) else answer

@@ -9,6 +9,7 @@ cannot name itself.
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
 import os
 import warnings
@@ -349,9 +350,10 @@ def _read_pre_approved(names: Iterable[str]) -> list[Entry]:
 
 
 def _with_pre_approved(entries: Iterable[Entry], pre_approved: Iterable[Entry]) -> list[Entry]:
-    # The third level up is the caller of `Policy(…)`.
     warnings.warn(
-        "pre_approved is deprecated; use tools={name: {'approval': 'none'}}", DeprecationWarning, stacklevel=3
+        "pre_approved is deprecated; use tools={name: {'approval': 'none'}}",
+        DeprecationWarning,
+        stacklevel=_levels_to_the_host(),
     )
     known = {entry.pattern: entry for entry in entries}
     for entry in pre_approved:
@@ -359,6 +361,14 @@ def _with_pre_approved(entries: Iterable[Entry], pre_approved: Iterable[Entry]) 
         if mine.says is None:
             known[entry.pattern] = replace(mine, says=entry.says)
     return list(known.values())
+
+
+def _levels_to_the_host() -> int:
+    """Count the callers up to the first that is not sayso itself: a warning is for whoever wrote that line."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "sayso":
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 async def _hear(says: Verdict | Judge | None, call: ToolCall, rule: Rule) -> Verdict | None:

@@ -134,7 +134,11 @@ class Approvals(AbstractCapability[Any]):
             if "denied" in facts:
                 results.approvals[call_id] = ToolDenied(facts["denied"])
         if self._gate.controller.mode != "defer":
-            asked = {call_id: facts["request"] for call_id, facts in found.items() if "request" in facts}
+            asked = {
+                call_id: facts["request"]
+                for call_id, facts in found.items()
+                if "request" in facts and await self._gate.controller.store.get(facts["request"]) is not None
+            }
             for call_id, request in (await self._answers(asked)).items():
                 results.approvals[call_id] = self._result(request)
         return results if results.approvals else None

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from pydantic_ai import Agent
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
 
-from sayso import blocking
-from sayso.adapters.pydantic_ai.calls import asking
+from sayso import blocking, context
 from sayso.adapters.pydantic_ai.capability import Approvals, with_approvals
 from sayso.adapters.pydantic_ai.edge import KEY, known
+from sayso.adapters.pydantic_ai.guarding import asking
 from sayso.canonical import thaw
-from sayso.channels.callback import Callback
+from sayso.channels.callback import Callback, CallbackChannel
+from sayso.config.settings import check_kind
 from sayso.controller import ApprovalController
+from sayso.decide import Mode, parse_mode
 from sayso.errors import ConfigurationError
 from sayso.memory import ApprovalMemory
-from sayso.model import ApprovalRequest, Approved, Denied, ToolCall
+from sayso.model import ApprovalDecision, ApprovalRequest, Approved, Denied, ToolCall
 from sayso.ports import ApprovalUI
 
 OutputT = TypeVar("OutputT")
@@ -99,17 +101,31 @@ async def _of_rows(
     requests: DeferredToolRequests, controller: ApprovalController, ui: ApprovalUI | Callback | None, mode: str
 ) -> DeferredToolResults:
     """Answer the open questions of a controller; the resumed run finds the answers at its edge."""
-    asker = ApprovalController(mode=mode, approval_callback=ui)
+    ask = _asker(ui, parse_mode(mode))
     results = DeferredToolResults()
     for part in requests.approvals:
         request = await controller.store.get(known(requests, part.tool_call_id).get("request", ""))
         if request is None:
             continue  # not asked by this controller
         if request.status == "open":
-            decision = await asker.request_approval(request)
-            await controller.answer(request.id, decision)
+            await controller.answer(request.id, await ask(request))
         results.approvals[part.tool_call_id] = True  # whether it was a yes, the edge knows
     return results
+
+
+def _asker(ui: ApprovalUI | Callback | None, mode: Mode) -> Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]:
+    """Return what answers a request that stands as it is: the mode, or the person."""
+    if ui is None and mode == "interactive":
+        raise ConfigurationError("there is nobody to ask; pass ui=…")
+    channel = None if ui is None or mode != "interactive" else CallbackChannel(ui, mode=mode)
+
+    async def ask(request: ApprovalRequest) -> ApprovalDecision:
+        decision = None if channel is None else await channel.announce(request)
+        if decision is None:
+            return ApprovalDecision(approved=mode == "approve_all", note=f"by the mode {mode}")
+        return check_kind(decision, ApprovalDecision, "the answer")
+
+    return ask
 
 
 def collect_approvals_sync(
@@ -138,9 +154,10 @@ async def run_with_approval_async(
 
     A run that needs somebody else to make a call returns `DeferredToolRequests` with that call.
     """
-    approvals = Approvals(_controller(ui, mode, memory, controller))
-    given = with_approvals(agent, approvals, settings)
-    return (await agent.run(cast("Any", prompt), **given)).output
+    asker = _controller(ui, mode, memory, controller)
+    given = with_approvals(agent, Approvals(asker), settings)
+    with context.within(asker):  # also for an agent that has a controller of its own, which only tightens
+        return (await agent.run(cast("Any", prompt), **given)).output
 
 
 def run_with_approval(
@@ -154,9 +171,10 @@ def run_with_approval(
     **settings: Any,  # noqa: ANN401 - those of `Agent.run_sync`
 ) -> OutputT | DeferredToolRequests:
     """Do what `run_with_approval_async` does, for synchronous callers."""
-    approvals = Approvals(_controller(ui, mode, memory, controller))
-    given = with_approvals(agent, approvals, settings)
-    return agent.run_sync(cast("Any", prompt), **given).output
+    asker = _controller(ui, mode, memory, controller)
+    given = with_approvals(agent, Approvals(asker), settings)
+    with context.within(asker):
+        return agent.run_sync(cast("Any", prompt), **given).output
 
 
 def _controller(

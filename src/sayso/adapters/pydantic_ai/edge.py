@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
@@ -16,7 +18,8 @@ from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
 from sayso import context
-from sayso.adapters.pydantic_ai.calls import GuardedTool, asking, call_of, guarded
+from sayso.adapters.pydantic_ai.calls import call_of
+from sayso.adapters.pydantic_ai.guarding import GuardedTool, asking, guarded
 from sayso.canonical import thaw
 from sayso.controller import ApprovalController
 from sayso.errors import ApprovalPending, ConfigurationError
@@ -113,23 +116,26 @@ class Guarded(WrapperToolset[Any]):
         gate = self.gate
         memory = gate.controller.memory
         tools = await self.wrapped.get_tools(ctx)
-        return {name: guarded(tool, memory) for name, tool in tools.items() if not gate.hides(name)}
+        return {
+            name: guarded(name, tool, self.wrapped, memory, ctx) for name, tool in tools.items() if not gate.hides(name)
+        }
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:  # noqa: ANN401 - what the tool returns
         """Decide about a call, and run it if it may run."""
         if not isinstance(tool, GuardedTool):
-            tool = guarded(tool, self.gate.controller.memory)
+            tool = guarded(name, tool, self.wrapped, self.gate.controller.memory, ctx)
         try:
-            call = call_of(name, tool_args, ctx, tool)
+            call = call_of(name, tool_args, ctx, tool.schema_hash)
         except ValueError as error:
             refused = Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
             return self._refused(name, refused, ctx.tool_call_id)
-        if _is_running(call, self.gate.controller):
-            return await self.wrapped.call_tool(name, tool_args, ctx, tool.source)  # another guard round this one asked
+        rules = self.gate.rules(tool.rules)
+        if await self._is_settled(call, rules):
+            return await self.wrapped.call_tool(name, tool_args, ctx, tool.source)
         state = await self.gate.controller.store.unpark(nested(call)) if ctx.tool_call_approved else None
-        outcome = await self._decide(call, self.gate.rules(tool.rules), asked=ctx.tool_call_approved, state=state)
+        outcome = await self._decide(call, rules, asked=ctx.tool_call_approved, state=state)
         if isinstance(outcome, Denied):
             return self._refused(name, outcome, call.call_id)
         try:
@@ -144,6 +150,17 @@ class Guarded(WrapperToolset[Any]):
         if isinstance(outcome, Denied):
             return self._refused(name, outcome, call.call_id)
         return await self._execute(call, outcome, tool_args, ctx, tool, approved=True)
+
+    async def _is_settled(self, call: ToolCall, rules: ToolRules) -> bool:
+        """Whether another guard round this one has let this very call run, and nothing more is asked here."""
+        running, controller = context.running(), self.gate.controller
+        if running is None or running.call is None or running.controller is not controller:
+            return False
+        outer = running.call
+        if (outer.key, outer.tool, outer.args) != (call.key, call.tool, call.args):
+            return False
+        verdict = await controller.policy.deliberate(call, rules)
+        return verdict.approval != "blocked" and (not verdict.asks or running.by != "policy")
 
     async def _decide(
         self, call: ToolCall, rules: ToolRules, *, asked: bool, state: bytes | None = None
@@ -177,10 +194,17 @@ class Guarded(WrapperToolset[Any]):
         controller = self.gate.controller
         if outcome.decision is not None and outcome.decision.override_args is not None:
             args = tool.args_validator.validate_python(thaw(outcome.args), context=ctx.validation_context)
+            problem = await _problem(args, ctx, tool)
+            if problem is not None:
+                return self._refused(call.tool, Denied(cause="blocked", reason=problem), call.call_id)
+            call = msgspec.structs.replace(call, args=outcome.args)
         if approved is not ctx.tool_call_approved:
             ctx = replace(ctx, tool_call_approved=approved)
-        answered = context.approved(controller, call.tool, outcome.args) if approved else contextlib.nullcontext()
-        with controller.running(call, outcome) as running, context.within(controller, call, state), answered:
+        # A function that is marked asks by itself, under its own name, unless it is told that this was settled here.
+        told = approved or tool.rules.marked
+        answered = context.approved(controller, tool.marked_as or call.tool, args) if told else contextlib.nullcontext()
+        within = context.within(controller, call, by=outcome.by, state=state)
+        with controller.running(call, outcome) as running, within, answered:
             try:
                 running.result = await self.wrapped.call_tool(call.tool, args, ctx, tool.source)
             except ApprovalRequired as raised:
@@ -199,11 +223,17 @@ class Guarded(WrapperToolset[Any]):
         raise ApprovalRequired(metadata={KEY: {"denied": outcome.message}})
 
 
-def _is_running(call: ToolCall, controller: ApprovalController) -> bool:
-    """Whether this very call was let run by a guard round this one, which an agent may have twice."""
-    running = context.running_call()
-    same = running is not None and (running.key, running.tool, running.args) == (call.key, call.tool, call.args)
-    return same and context.outer_controller() is controller
+async def _problem(args: dict[str, Any], ctx: RunContext[Any], tool: GuardedTool) -> str | None:
+    """Return what the tool's own validator has against arguments that a person put in place."""
+    if tool.args_validator_func is None:
+        return None
+    try:
+        answer = tool.args_validator_func(ctx, **args)
+        if inspect.isawaitable(answer):
+            await answer
+    except Exception as error:  # noqa: BLE001 - a validator is the host's code, and refuses by raising
+        return f"the edited arguments do not fit the tool: {error}"
+    return None
 
 
 def nested(call: ToolCall) -> str:
@@ -268,6 +298,8 @@ class ApprovalToolset(Guarded):
         """
         if approval_callback is not None and prompt_fn is not None:
             raise ConfigurationError("approval_callback and prompt_fn are two names for one thing; pass one of them")
+        if prompt_fn is not None:
+            warnings.warn("prompt_fn is deprecated; use approval_callback", DeprecationWarning, stacklevel=2)
         asked = approval_callback if prompt_fn is None else prompt_fn
         if controller is None:
             policy = Policy(tool_configs=tool_configs, pre_approved=pre_approved)

@@ -45,16 +45,15 @@ async def delegate(
     Where the controller defers and the other agent has to ask, both stop; when the run goes on, so does this agent. The
     tool's code before this is then run once more.
     """
-    controller, call = context.outer_controller(), context.running_call()
-    if controller is None or call is None:
+    running = context.running()
+    if running is None or running.call is None:
         raise ConfigurationError("`delegate` is for tools of an agent that has `Approvals`")
-    name = nested(call)
+    controller, name = running.controller, nested(running.call)
     given = with_approvals(agent, Approvals(), settings)
-    state = context.left_behind()
-    if state is None:
+    if running.state is None:
         result = await agent.run(cast("Any", prompt), **given)
     else:
-        result = await _go_on(agent, _opened(name, state), given)
+        result = await _go_on(agent, _opened(name, running.state), given)
     if not isinstance(result.output, DeferredToolRequests):
         return cast("OutputT", result.output)
     asked = [each for part in result.output.approvals for each in _asked(result.output, part.tool_call_id)]
