@@ -22,7 +22,19 @@ if TYPE_CHECKING:
     Measurement = Callable[[Effort], list[Row] | Awaitable[list[Row]]]
 
 # `imports` first: what it measures happens in other processes, which the others would only disturb.
-GROUPS = ("imports", "hot", "roundtrip", "policy", "engines", "fingerprint", "store", "wake", "pending", "lag")
+GROUPS = (
+    "imports",
+    "hot",
+    "roundtrip",
+    "policy",
+    "engines",
+    "pydanticai",
+    "fingerprint",
+    "store",
+    "wake",
+    "pending",
+    "lag",
+)
 
 EPILOG = """\
 examples:

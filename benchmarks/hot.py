@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks import peers, report
 from benchmarks.rows import Compared, Row, at_most, compare, row
-from benchmarks.timing import Effort, Sample, interleave, repeat_async
+from benchmarks.timing import Effort, Sample, interleave, minus, repeat_async
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall
 from sayso.canonical import thaw
 from sayso.model import Approved
@@ -93,8 +93,8 @@ async def allowed_by_rule(effort: Effort) -> list[Row]:
         },
         effort,
     )
-    added = _minus(seconds["gate"], seconds["bare"])
-    peer_added = _minus(seconds["peer"], seconds["ungated"])
+    added = minus(seconds["gate"], seconds["bare"])
+    peer_added = minus(seconds["peer"], seconds["ungated"])
     return [
         row(
             "P1",
@@ -174,10 +174,6 @@ def _seeds_memory() -> Callable[[], Awaitable[object]]:
 
 def _against_limit(seconds: dict[str, list[float]], name: str) -> Compared:
     return compare(seconds[name], seconds["limit"])
-
-
-def _minus(whole: list[float], part: list[float]) -> list[float]:
-    return [one - other for one, other in zip(whole, part, strict=True)]
 
 
 MEASUREMENTS = (allowed_by_rule, allowed_with_file, remembered)

@@ -17,21 +17,21 @@ Call = Callable[[], Awaitable[object]]
 
 async def plain(tool: Callable[..., Any], args: dict[str, Any]) -> Call:
     """Return a call of a PydanticAI tool with no gate at all."""
-    return await _call(FunctionToolset([tool]), tool, args)
+    return await call(FunctionToolset([tool]), tool, args)
 
 
 async def pre_approved(tool: Callable[..., Any], args: dict[str, Any], others: int) -> Call:
     """Return a call that the configuration lets run."""
     config = {f"other_{number}": {"pre_approved": True} for number in range(others)}
     config[tool.__name__] = {"pre_approved": True}
-    return await _call(ApprovalToolset(FunctionToolset([tool]), _unasked, config), tool, args)
+    return await call(ApprovalToolset(FunctionToolset([tool]), _unasked, config), tool, args)
 
 
 async def from_memory(tool: Callable[..., Any], args: dict[str, Any]) -> Call:
     """Return a call that was approved for the session before, with the cache from the peer's README."""
-    call = await _call(ApprovalToolset(FunctionToolset([tool]), _with_session_cache(_say_session)), tool, args)
-    await call()
-    return call
+    remembered = await call(ApprovalToolset(FunctionToolset([tool]), _with_session_cache(_say_session)), tool, args)
+    await remembered()
+    return remembered
 
 
 async def asked(tool: Callable[..., Any], args: dict[str, Any]) -> Call:
@@ -40,10 +40,16 @@ async def asked(tool: Callable[..., Any], args: dict[str, Any]) -> Call:
     async def approve(_: ApprovalRequest) -> ApprovalDecision:
         return ApprovalDecision(approved=True)
 
-    return await _call(ApprovalToolset(FunctionToolset([tool]), approve), tool, args)
+    return await call(ApprovalToolset(FunctionToolset([tool]), approve), tool, args)
 
 
-async def _call(toolset: AbstractToolset[Any], tool: Callable[..., Any], args: dict[str, Any]) -> Call:
+def toolset(tool: Callable[..., Any]) -> FunctionToolset[Any]:
+    """Return a toolset of this one tool."""
+    return FunctionToolset([tool])
+
+
+async def call(toolset: AbstractToolset[Any], tool: Callable[..., Any], args: dict[str, Any]) -> Call:
+    """Return a call of the tool through this toolset."""
     context = RunContext(deps=None, model=TestModel(), usage=RunUsage())
     found = (await toolset.get_tools(context))[tool.__name__]
     return lambda: toolset.call_tool(tool.__name__, args, context, found)

@@ -66,6 +66,11 @@ async def interleave(samples: Mapping[str, Sample], effort: Effort, *, most: int
     return seconds
 
 
+def minus(whole: Sequence[float], part: Sequence[float]) -> list[float]:
+    """Return what one contender adds to another, round by round."""
+    return [one - other for one, other in zip(whole, part, strict=True)]
+
+
 def forget_heap() -> None:
     """Keep what is loaded by now out of every later collection: nobody's turn shall pay for the peers' imports."""
     gc.collect()

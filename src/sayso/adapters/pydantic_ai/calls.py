@@ -76,6 +76,10 @@ def path_of(ctx: RunContext[Any]) -> tuple[str, ...]:
 def run_of(ctx: RunContext[Any], call_id: str | None) -> str:
     """Return the run that made up the id of a call: a resumed run goes on with calls of an earlier one."""
     for message in reversed(ctx.messages):
-        if isinstance(message, ModelResponse) and any(call.tool_call_id == call_id for call in message.tool_calls):
+        if not isinstance(message, ModelResponse):
+            continue
+        if message.run_id and message.run_id == ctx.run_id:
+            break  # nearly always: this run's own call, for no history can hold the id of a run that begins
+        if any(call.tool_call_id == call_id for call in message.tool_calls):
             return message.run_id or ""
     return ctx.run_id or ""

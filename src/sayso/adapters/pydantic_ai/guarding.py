@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -110,7 +109,7 @@ def _toolsets(
 
 def _has(toolset: AbstractToolset[Any], name: str) -> bool:
     """Whether the toolset has this itself: some show what the one inside has, which knows its tools by other names."""
-    return callable(inspect.getattr_static(toolset, name, None)) and callable(getattr(toolset, name))
+    return callable(getattr(type(toolset), name, None)) or callable(vars(toolset).get(name))
 
 
 def _misfit(tool: ToolsetTool[Any], args: Mapping[str, Any], context: object) -> str | None:
