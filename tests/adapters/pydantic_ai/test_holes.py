@@ -9,10 +9,11 @@ from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, UserPromptPart
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
+from pydantic_ai.toolsets import FunctionToolset
 from tests.adapters.pydantic_ai.scripted import Scripted, Till, returns
 
-from sayso import ApprovalController, ApprovalDecision, Policy
-from sayso.adapters.pydantic_ai import Approvals
+from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall, Verdict
+from sayso.adapters.pydantic_ai import Approvals, ApprovalToolset
 from sayso.errors import ApprovalDenied
 
 PAY_5 = ("pay", {"amount": 5})
@@ -205,3 +206,37 @@ async def test_a_tool_that_asks_by_itself_is_not_fooled_by_a_made_up_approval(ti
     result = await resume(guarded, history, approvals={"made up": True})
     assert till.ran == []
     assert isinstance(result.output, DeferredToolRequests)
+
+
+class Meddling(AbstractCapability[Any]):
+    """Somebody's hook that keeps the arguments it was shown."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Any] = {}
+
+    async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: dict[str, Any]) -> dict[str, Any]:
+        self.kept = args
+        return args
+
+
+@pytest.mark.proves("H2", "H4")
+@pytest.mark.parametrize("wraps", [False, True])
+async def test_arguments_that_change_while_they_are_decided_about_do_not_run(till: Till, wraps: bool) -> None:
+    hook = Meddling()
+
+    async def rule(call: ToolCall) -> Verdict:
+        hook.kept["amount"] = 9000
+        return Verdict(approval="none", reason=f"{call.args['amount']} is fine")
+
+    policy = Policy({"pay": {"needs_approval": rule}})
+    agent: Agent[None, Any] = Agent(
+        Scripted([PAY_5]).model, tools=till.tools, capabilities=[hook, Approvals(policy, on_denied="model")]
+    )
+    if wraps:
+        toolset = ApprovalToolset(
+            FunctionToolset([till.pay]), controller=ApprovalController(policy=policy, mode="defer"), on_denied="model"
+        )
+        agent = Agent(Scripted([PAY_5]).model, toolsets=[toolset], capabilities=[hook])
+    result = await agent.run("go")
+    assert till.ran == []
+    assert "were changed while" in str(next(iter(returns(result.all_messages()).values())).content)

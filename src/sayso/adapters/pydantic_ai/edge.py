@@ -18,9 +18,9 @@ from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
 from sayso import context
-from sayso.adapters.pydantic_ai.calls import call_of
+from sayso.adapters.pydantic_ai.calls import call_of, plain
 from sayso.adapters.pydantic_ai.guarding import GuardedTool, asking, guarded
-from sayso.canonical import thaw
+from sayso.canonical import freeze, thaw
 from sayso.controller import ApprovalController
 from sayso.errors import ApprovalPending, ConfigurationError
 from sayso.model import ApprovalRequest, Approved, Denied, Pending, ToolCall
@@ -138,7 +138,7 @@ class Guarded(WrapperToolset[Any]):
         state = await self.gate.controller.store.unpark(nested(call)) if asked else None
         outcome = None if asked else self.gate.controller.glance(call, rules)  # nearly always enough
         if outcome is None:
-            outcome = await self._decide(call, rules, asked=asked, state=state)
+            outcome = _unchanged(await self._decide(call, rules, asked=asked, state=state), call, tool_args)
         if isinstance(outcome, Denied):
             return self._refused(name, outcome, call.call_id)
         try:
@@ -149,7 +149,7 @@ class Guarded(WrapperToolset[Any]):
             if outcome.by != "policy" or is_nested(raised):
                 raise  # it has its approval and wants another one, or an agent inside it asks: not about this call
             rules = self.gate.rules(asking(call, raised.metadata))
-        outcome = await self._decide(call, rules, asked=False)
+        outcome = _unchanged(await self._decide(call, rules, asked=False), call, tool_args)
         if isinstance(outcome, Denied):
             return self._refused(name, outcome, call.call_id)
         return await self._execute(call, outcome, tool_args, ctx, tool, approved=True)
@@ -224,6 +224,13 @@ class Guarded(WrapperToolset[Any]):
         if self.waits or call_id in self.gate.handled:
             return outcome.message  # the best that can be had: PydanticAI 1 asks its capabilities only once
         raise ApprovalRequired(metadata={KEY: {"denied": outcome.message}})
+
+
+def _unchanged(outcome: Approved | Denied, call: ToolCall, args: Mapping[str, Any]) -> Approved | Denied:
+    """Refuse a call whose arguments somebody changed while it was decided about: they are passed on as objects."""
+    same = isinstance(outcome, Denied) or freeze({name: plain(value) for name, value in args.items()}) == call.args
+    reason = "its arguments were changed while it was decided about"
+    return outcome if same else Denied(cause="changed", reason=reason, request_id=outcome.request_id)
 
 
 async def _problem(args: dict[str, Any], ctx: RunContext[Any], tool: GuardedTool) -> str | None:
