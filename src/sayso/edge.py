@@ -198,7 +198,7 @@ class Edge:
             call.session,
             self._clock.now(),
             call.schema_hash,
-            parts=scopes.part_keys(verdict),
+            parts=scopes.part_keys(verdict) if verdict.scopes else (),
         )
 
     def _was_asked(self, call: ToolCall) -> bool:

@@ -122,33 +122,31 @@ class ApprovalMemory:
         ]
 
     def find(
-        self, keys: Iterable[str], session: str, now: float, schema_hash: str = "", *, parts: Iterable[str] = ()
+        self, keys: Iterable[str], session: str, now: float, schema_hash: str = "", *, parts: Sequence[str] = ()
     ) -> Remembered | None:
         """Return the decision that stands for these keys: a no before a yes, then narrow before broad.
 
         A no to one of the `parts` stands too; a yes takes all of them, and none that is counted.
         """
-        approval = None
-        for key in keys:
-            found = self._standing(key, session, now, schema_hash)
-            if found is not None and not found.decision.approved:
-                return found
-            approval = approval or found
-        together = [self._standing(key, session, now, schema_hash) for key in parts]
+        approval = self._standing(keys, session, now, schema_hash)
+        if not parts or (approval is not None and not approval.decision.approved):
+            return approval
+        together = [self._standing((key,), session, now, schema_hash) for key in parts]
         for each in together:
             if each is not None and not each.decision.approved:
                 return each
-        if approval is None and together and all(each is not None and each.uses_left is None for each in together):
+        if approval is None and all(each is not None and each.uses_left is None for each in together):
             return together[0]
         return approval
 
-    def _standing(self, key: str, session: str, now: float, schema_hash: str) -> Remembered | None:
+    def _standing(self, keys: Iterable[str], session: str, now: float, schema_hash: str) -> Remembered | None:
         approval = None
-        for each in self._by_key.get(key, ()):
-            if each.covers(session, now, schema_hash):
-                if not each.decision.approved:
-                    return each
-                approval = approval or each
+        for key in keys:
+            for each in self._by_key.get(key, ()):
+                if each.covers(session, now, schema_hash):
+                    if not each.decision.approved:
+                        return each
+                    approval = approval or each
         return approval
 
     def list(self) -> list[Remembered]:

@@ -51,6 +51,8 @@ def keys(call: ToolCall, verdict: Verdict) -> tuple[str, ...]:
         narrow = _narrow_key(call.tool, call.args, verdict.payload)
     except CanonicalError:
         return (tool_key(call.tool),)  # no yes can be bound to such a call, but a no to the whole tool covers it
+    if not verdict.scopes:
+        return (narrow, tool_key(call.tool))
     return (narrow, *(scope.key for scope in verdict.scopes if not scope.parts), tool_key(call.tool))
 
 
