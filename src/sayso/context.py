@@ -13,6 +13,7 @@ from sayso.errors import CanonicalError
 if TYPE_CHECKING:
     from sayso.controller import ApprovalController
     from sayso.model import By, ToolCall
+    from sayso.policy.tools import Policy
 
 _CONTROLLER: ContextVar[ApprovalController | None] = ContextVar("sayso_controller", default=None)
 _APPROVED: ContextVar[list[_Approval]] = ContextVar("sayso_approved")
@@ -52,7 +53,9 @@ class _Nesting(NamedTuple):
     controller: ApprovalController
     call: ToolCall | None
     by: By
-    state: bytes | None
+    state: list[bytes]  # what it left behind, until somebody takes it
+    tightening: tuple[Policy, ...]
+    delegated: list[str | None]  # the agents that its tool has called
 
 
 _NESTING: ContextVar[_Nesting | None] = ContextVar("sayso_nesting", default=None)
@@ -87,9 +90,10 @@ class within:  # noqa: N801 - reads as a statement: `with within(controller, cal
         *,
         by: By = "policy",
         state: bytes | None = None,
+        tightening: tuple[Policy, ...] = (),
     ) -> None:
-        """Name the controller, the call, who let it run, and what it left behind if it goes on."""
-        self._nesting = _Nesting(controller, call, by, state)
+        """Name the controller, the call, who let it run, what it left behind, and the policies of its agents."""
+        self._nesting = _Nesting(controller, call, by, [] if state is None else [state], tightening, [])
 
     def __enter__(self) -> None:
         """Begin."""

@@ -144,7 +144,7 @@ class _Begun(NamedTuple):
     passed: Mapping[str, Any]
 
 
-class _Tool:
+class Tool:
     """A function as a tool: its name, its rules, and how its arguments become a call and back."""
 
     def __init__(
@@ -274,10 +274,10 @@ def _guarded(
     on_denied: OnDenied,
 ) -> Any:  # noqa: ANN401 - the same kind of function
     inner = getattr(function, "__sayso__", None)
-    if isinstance(inner, _Tool) and inner.is_only_a_mark() and "needs_approval" not in settings:
+    if isinstance(inner, Tool) and inner.is_only_a_mark() and "needs_approval" not in settings:
         # One question is enough, with what both say. A guard that stands already is never taken away.
         function, mark, settings = inner.function, True, {**inner.settings, **settings}
-    tool = _Tool(function, controller, settings, mark=mark, on_denied=on_denied)
+    tool = Tool(function, controller, settings, mark=mark, on_denied=on_denied)
 
     @functools.wraps(function)
     async def guarded_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
@@ -309,15 +309,15 @@ def _guarded(
     return marked
 
 
-def _denied(outcome: Denied, tool: _Tool) -> str:
+def _denied(outcome: Denied, tool: Tool) -> str:
     if tool.on_denied == "return":
         return outcome.message
     raise outcome.error(tool.name)
 
 
-def _tool_of(function: Callable[..., Any]) -> _Tool:
+def _tool_of(function: Callable[..., Any]) -> Tool:
     tool = getattr(function, "__sayso__", None)
-    if not isinstance(tool, _Tool):
+    if not isinstance(tool, Tool):
         raise ConfigurationError(f"{function!r} is not guarded; pass what `guard` or `@requires_approval` returned")
     return tool
 

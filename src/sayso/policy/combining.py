@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
-from sayso.model import Verdict
+from sayso.model import Approvers, Verdict
 from sayso.policy.conditions import Unknowable
 from sayso.policy.deeds import Considered
 from sayso.policy.entries import Terms
@@ -75,6 +75,28 @@ def strictest_first(ranked: list[tuple[int, Verdict]]) -> list[Verdict]:
     if len(ranked) > 1:
         ranked.sort(key=lambda each: (-each[0], -STRICTNESS[each[1].approval]))
     return [verdict for _, verdict in ranked]
+
+
+def tightened(verdict: Verdict, other: Verdict) -> Verdict:
+    """Return the stricter of two verdicts, on the stricter terms of both where both ask."""
+    stricter = other if STRICTNESS[other.approval] > STRICTNESS[verdict.approval] else verdict
+    if not (verdict.asks and other.asks):
+        return stricter
+    return replace(
+        stricter,
+        expires=min((each.expires for each in (verdict, other) if each.expires is not None), default=None),
+        remember=verdict.remember and other.remember,
+        scope="tool" if verdict.scope == other.scope == "tool" else "call",
+        scopes=tuple(each for each in verdict.scopes if each in other.scopes),
+        approvers=_more(verdict.approvers, other.approvers),
+    )
+
+
+def _more(left: Approvers | None, right: Approvers | None) -> Approvers | None:
+    if left is None or right is None:
+        return left or right
+    # Two roles cannot both be asked for yet; who cannot be satisfied is refused, so naming either is enough.
+    return Approvers(count=max(left.count, right.count), role=left.role or right.role)
 
 
 def with_details(verdict: Verdict, said: list[Verdict]) -> Verdict:

@@ -23,7 +23,7 @@ from sayso import realpath
 from sayso.errors import ConfigurationError
 from sayso.model import Rule, ToolCall, Verdict
 from sayso.policy import judges
-from sayso.policy.combining import speaking, stated, strictest_first, with_details
+from sayso.policy.combining import speaking, stated, strictest_first, tightened, with_details
 from sayso.policy.conditions import fill
 from sayso.policy.deeds import Considered, Deeds
 from sayso.policy.entries import FILE_TOOLS, Entry, Kind, Terms, apply_terms, read
@@ -47,14 +47,14 @@ class ToolRules(msgspec.Struct, frozen=True, kw_only=True):
 
     `judge` is its toolset's say; `marked` is the mark of `@requires_approval` or of its framework, which can only ask;
     `details` gives a verdict of which only description, payload and the like are used, unless it blocks; `misfit` says
-    why edited arguments do not fit the tool; `tightening` is the policy of a nested agent, which can only be stricter.
+    why edited arguments do not fit the tool; `tightening` are the policies of nested agents, which only add to this.
     """
 
     judge: Judge | None = None
     marked: bool = False
     details: Callable[[ToolCall], Verdict] | None = None
     misfit: Callable[[Mapping[str, Any]], str | None] | None = None
-    tightening: Policy | None = None
+    tightening: tuple[Policy, ...] = ()
 
 
 class Policy:
@@ -197,7 +197,7 @@ class Policy:
             return verdict
         # What the owner lets run, or blocks, a mark cannot change; what is asked about needs the tool's details.
         marks = own.marked and verdict.rule == self._default.rule
-        silent = own.judge is None and own.tightening is None and not marks
+        silent = own.judge is None and not own.tightening and not marks
         return verdict if silent and not verdict.asks else None
 
     async def deliberate(self, call: ToolCall, own: ToolRules | None = None) -> Verdict:
@@ -213,10 +213,10 @@ class Policy:
         marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if brought.marked else None
         said = [*owner, toolset, *policy, marked and (details or marked)]
         verdict = self._finish([each for each in said if each is not None], details, matching, call)
-        if brought.tightening is None:
-            return verdict
-        other = await brought.tightening.deliberate(call, replace(brought, tightening=None))
-        return other if STRICTNESS[other.approval] > STRICTNESS[verdict.approval] else verdict
+        for policy_below in brought.tightening:
+            other = await policy_below.deliberate(call, replace(brought, tightening=()))
+            verdict = tightened(verdict, other)
+        return verdict
 
     async def by_function(self, call: ToolCall) -> list[Verdict]:
         """Return what this policy's function says, and those of the policies below."""

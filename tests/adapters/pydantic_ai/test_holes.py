@@ -224,19 +224,21 @@ class Meddling(AbstractCapability[Any]):
 async def test_arguments_that_change_while_they_are_decided_about_do_not_run(till: Till, wraps: bool) -> None:
     hook = Meddling()
 
-    async def rule(call: ToolCall) -> Verdict:
-        hook.kept["amount"] = 9000
-        return Verdict(approval="none", reason=f"{call.args['amount']} is fine")
+    def pay_all(amounts: list[int]) -> str:
+        return till.pay(sum(amounts))
 
-    policy = Policy({"pay": {"needs_approval": rule}})
-    agent: Agent[None, Any] = Agent(
-        Scripted([PAY_5]).model, tools=till.tools, capabilities=[hook, Approvals(policy, on_denied="model")]
-    )
+    async def rule(call: ToolCall) -> Verdict:
+        hook.kept["amounts"].append(9000)
+        return Verdict(approval="none", reason=f"{call.args['amounts']} are fine")
+
+    policy = Policy({"pay_all": {"needs_approval": rule}})
+    model = Scripted([("pay_all", {"amounts": [5]})]).model
+    agent: Agent[None, Any] = Agent(model, tools=[pay_all], capabilities=[hook, Approvals(policy)])
     if wraps:
-        toolset = ApprovalToolset(
-            FunctionToolset([till.pay]), controller=ApprovalController(policy=policy, mode="defer"), on_denied="model"
+        toolset: ApprovalToolset = ApprovalToolset(
+            FunctionToolset([pay_all]), controller=ApprovalController(policy=policy, mode="defer"), on_denied="model"
         )
-        agent = Agent(Scripted([PAY_5]).model, toolsets=[toolset], capabilities=[hook])
+        agent = Agent(model, toolsets=[toolset], capabilities=[hook])
     result = await agent.run("go")
     assert till.ran == []
     assert "were changed while" in str(next(iter(returns(result.all_messages()).values())).content)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import pydantic_core
@@ -31,8 +31,27 @@ def call_of(name: str, args: Mapping[str, Any], ctx: RunContext[Any], schema_has
         call_id=ctx.tool_call_id or new_id(),
         run=run_of(ctx, ctx.tool_call_id),
         agent_path=path_of(ctx),
-        schema_hash=schema_hash,
+        schema_hash=schema_hash if simple else _with_types(schema_hash, args),
     )
+
+
+def _with_types(schema_hash: str, args: Mapping[str, Any]) -> str:
+    """Return the hash of the schema with the types that were made by it: two of a union may look alike."""
+    types = [name for value in args.values() for name in _types(value)]
+    return hashlib.sha256("\0".join((schema_hash, *types)).encode()).hexdigest()[:16] if types else schema_hash
+
+
+def _types(value: object) -> Iterator[str]:
+    if isinstance(value, BaseModel) or dataclasses.is_dataclass(value):
+        yield f"{type(value).__module__}.{type(value).__qualname__}"
+        for each in vars(value).values():
+            yield from _types(each)
+    elif isinstance(value, Mapping):
+        for each in cast("Mapping[Any, object]", value).values():
+            yield from _types(each)
+    elif isinstance(value, list | tuple):
+        for each in cast("list[object]", value):
+            yield from _types(each)
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - any argument in, plain data out
@@ -46,9 +65,11 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any argument in, plain data out
         secret = value.get_secret_value()
         return f"<secret {hashlib.sha256(secret.encode() if isinstance(secret, str) else secret).hexdigest()[:32]}>"
     if isinstance(value, BaseModel):
-        return {name: plain(each) for name, each in value}
+        private = value.__pydantic_private__ or {}
+        return {name: plain(each) for name, each in [*value, *private.items()]}
     if dataclasses.is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {name: plain(each) for name, each in (fields | getattr(value, "__dict__", {})).items()}
     return _collected(value)
 
 

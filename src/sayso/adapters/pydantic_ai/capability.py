@@ -14,12 +14,12 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunCont
 from pydantic_ai.toolsets import AbstractToolset
 
 from sayso.adapters.pydantic_ai.calls import run_of
-from sayso.adapters.pydantic_ai.edge import Gate, Guarded, OnDenied, known
+from sayso.adapters.pydantic_ai.edge import Gate, Guarded, OnDenied, asked_by, known
 from sayso.controller import ApprovalController
 from sayso.decide import refusal
 from sayso.errors import ApprovalDenied, ConfigurationError
-from sayso.model import ApprovalRequest
-from sayso.policy.tools import Policy
+from sayso.model import ApprovalDecision, ApprovalRequest, Denied, ToolCall, Verdict
+from sayso.policy.tools import Policy, ToolRules
 
 if TYPE_CHECKING:
     from sayso.channels.callback import Callback
@@ -99,24 +99,38 @@ class Approvals(AbstractCapability[Any]):
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
         """Withdraw what is still asked if the run breaks off: nobody waits for those answers any more."""
+        waits: set[str] = set()
         try:
-            return await handler()
-        except BaseException:
+            result = await handler()
+            if isinstance(result.output, DeferredToolRequests):
+                waits.update(asked_by(result.output))
+            return result
+        finally:
             for request_id in self._gate.opened:
-                await self._gate.controller.abandon(request_id)
-            raise
+                if request_id not in waits:
+                    await self._gate.controller.abandon(request_id)
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
         """Refuse results that are given for calls that a person was asked about: only running them gives results."""
         results = getattr(node, "deferred_tool_results", None)
-        if isinstance(results, DeferredToolResults) and results.calls:
+        if isinstance(results, DeferredToolResults):
             for call_id in results.calls:
                 await self._refuse_made_up(ctx, call_id)
+            for call_id, answer in results.approvals.items():
+                if answer is False or isinstance(answer, ToolDenied):
+                    await self._refuse(ctx, call_id, answer)
         return node
+
+    async def _refuse(self, ctx: RunContext[Any], call_id: str, answer: object) -> None:
+        """Take a no that the caller gives for an answer: a later yes must not find the question open."""
+        found = await self._gate.controller.asked_about(run_of(ctx, call_id), call_id)
+        if found is not None and found.status == "open":
+            note = answer.message if isinstance(answer, ToolDenied) else None
+            await self._gate.controller.answer(found.id, ApprovalDecision(approved=False, note=note, who="the host"))
 
     async def _refuse_made_up(self, ctx: RunContext[Any], call_id: str) -> None:
         found = await self._gate.controller.asked_about(run_of(ctx, call_id), call_id)
-        if found is not None:
+        if found is not None and found.status != "used":  # a tool that ran may leave the rest to somebody else
             raise ApprovalDenied(
                 found.tool_name,
                 f"a result is given for the call {call_id!r}, about which a person was asked; approve it instead",
@@ -129,7 +143,7 @@ class Approvals(AbstractCapability[Any]):
         """Wait for the answers to all calls of one model response, unless the controller defers."""
         found = {part.tool_call_id: known(requests, part.tool_call_id) for part in requests.approvals}
         self._gate.handled.update(found)
-        results = DeferredToolResults()
+        results = DeferredToolResults(calls=await self._refused_calls(ctx, requests))
         for call_id, facts in found.items():
             if "denied" in facts:
                 results.approvals[call_id] = ToolDenied(facts["denied"])
@@ -141,7 +155,21 @@ class Approvals(AbstractCapability[Any]):
             }
             for call_id, request in (await self._answers(asked)).items():
                 results.approvals[call_id] = self._result(request)
-        return results if results.approvals else None
+        return results if results.approvals or results.calls else None
+
+    async def _refused_calls(self, ctx: RunContext[Any], requests: DeferredToolRequests) -> dict[str, Any]:
+        """Refuse calls that are made elsewhere and the policy does not let run: nobody can be asked about them."""
+        found: dict[str, Any] = {}
+        for part in requests.calls:
+            try:
+                call = ToolCall(tool=part.tool_name, args=part.args_as_dict(), call_id=part.tool_call_id)
+                verdict = await self._gate.controller.policy.deliberate(call, self._gate.rules(ToolRules()))
+            except ValueError as error:
+                verdict = Verdict(approval="blocked", reason=str(error))
+            if verdict.approval != "none":
+                reason = f"{verdict.reason}; a call that is made elsewhere cannot be asked about"
+                found[part.tool_call_id] = Denied(cause="blocked", reason=reason).message
+        return found
 
     async def _answers(self, asked: Mapping[str, str]) -> dict[str, ApprovalRequest]:
         async with asyncio.TaskGroup() as group:
@@ -149,6 +177,7 @@ class Approvals(AbstractCapability[Any]):
                 call_id: group.create_task(self._gate.controller.attend(request_id))
                 for call_id, request_id in asked.items()
             }
+        self._gate.opened[:] = [each for each in self._gate.opened if each not in asked.values()]
         return {call_id: task.result() for call_id, task in waiting.items()}
 
     def _result(self, request: ApprovalRequest) -> ToolApproved | ToolDenied:

@@ -6,7 +6,7 @@ import contextlib
 import copy
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
@@ -66,23 +66,24 @@ class Gate:
         return found
 
     @property
-    def tightening(self) -> Policy | None:
-        """The policy of a nested agent, which can only add to that of the agents above."""
-        outer = context.outer_controller()
-        if outer is None or outer is self._controller:
-            return None
-        return self._policy if self._controller is None else self._controller.policy
+    def tightening(self) -> tuple[Policy, ...]:
+        """The policies of nested agents down to this one, which can only add to that of the outermost."""
+        running = context.running()
+        if running is None:
+            return ()
+        own = self._policy if self._controller is None else self._controller.policy
+        known = (running.controller.policy, *running.tightening)
+        return running.tightening if own is None or own in known else (*running.tightening, own)
 
     def hides(self, tool: str) -> bool:
         """Whether the tool is blocked whatever its arguments, so that the model need not know of it."""
-        policies = (self.controller.policy, self.tightening)
-        found = [each.glance(ToolCall(tool=tool, call_id="")) for each in policies if each is not None]
+        found = [each.glance(ToolCall(tool=tool, call_id="")) for each in (self.controller.policy, *self.tightening)]
         return any(verdict is not None and verdict.approval == "blocked" for verdict in found)
 
     def rules(self, own: ToolRules) -> ToolRules:
         """Return a tool's own rules with what this gate adds."""
         tightening = self.tightening
-        return own if tightening is None else msgspec.structs.replace(own, tightening=tightening)
+        return msgspec.structs.replace(own, tightening=tightening) if tightening else own
 
 
 @dataclass
@@ -124,6 +125,11 @@ class Guarded(WrapperToolset[Any]):
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:  # noqa: ANN401 - what the tool returns
         """Decide about a call, and run it if it may run."""
+        # What can be looked at only once must still be there for the tool.
+        tool_args = {
+            key: list(cast("Iterator[Any]", each)) if isinstance(each, Iterator) else each
+            for key, each in tool_args.items()
+        }
         if not isinstance(tool, GuardedTool):
             tool = guarded(name, tool, self.wrapped, self.gate.controller.memory, ctx)
         try:
@@ -135,7 +141,7 @@ class Guarded(WrapperToolset[Any]):
         if context.running() is not None and await self._is_settled(call, rules):
             return await self.wrapped.call_tool(name, tool_args, ctx, tool.source)
         asked = ctx.tool_call_approved
-        state = await self.gate.controller.store.unpark(nested(call)) if asked else None
+        state = await self.gate.controller.store.parked(nested(call)) if asked else None
         outcome = None if asked else self.gate.controller.glance(call, rules)  # nearly always enough
         if outcome is None:
             outcome = _unchanged(await self._decide(call, rules, asked=asked, state=state), call, tool_args)
@@ -171,7 +177,10 @@ class Guarded(WrapperToolset[Any]):
         """Say what is to happen; raises `ApprovalRequired` where a person has to answer first."""
         controller = self.gate.controller
         if state is not None:
-            return await controller.go_on(call, rules)
+            outcome = await controller.go_on(call, rules)
+            if isinstance(outcome, Approved) and await controller.store.unpark(nested(call)) is None:
+                return Denied(cause="replayed", reason="somebody else goes on with it at the same moment")
+            return outcome
         if self.waits:
             try:
                 return await controller.settle(call, rules, asked=asked)
@@ -197,16 +206,17 @@ class Guarded(WrapperToolset[Any]):
         controller = self.gate.controller
         if outcome.decision is not None and outcome.decision.override_args is not None:
             args = tool.args_validator.validate_python(thaw(outcome.args), context=ctx.validation_context)
-            problem = await _problem(args, ctx, tool)
+            call = msgspec.structs.replace(call, args={name: plain(value) for name, value in args.items()})
+            problem = await self._problem(call, args, ctx, tool)
             if problem is not None:
                 return self._refused(call.tool, Denied(cause="blocked", reason=problem), call.call_id)
-            call = msgspec.structs.replace(call, args=outcome.args)
         if approved is not ctx.tool_call_approved:
             ctx = replace(ctx, tool_call_approved=approved)
         # A function that is marked asks by itself, under its own name, unless it is told that this was settled here.
         told = approved or tool.rules.marked
         answered = context.approved(controller, tool.marked_as or call.tool, args) if told else contextlib.nullcontext()
-        within = context.within(controller, call, by=outcome.by, state=state)
+        below = self.gate.tightening
+        within = context.within(controller, call, by=outcome.by, state=state, tightening=below)
         with controller.running(call, outcome) as running, within, answered:
             try:
                 running.result = await self.wrapped.call_tool(call.tool, args, ctx, tool.source)
@@ -215,6 +225,15 @@ class Guarded(WrapperToolset[Any]):
                 self.gate.opened += nested_requests(raised)
                 raise
         return running.result
+
+    async def _problem(
+        self, call: ToolCall, args: dict[str, Any], ctx: RunContext[Any], tool: GuardedTool
+    ) -> str | None:
+        """Return why edited arguments, as the tool would get them, must not run."""
+        verdict = await self.gate.controller.policy.deliberate(call, self.gate.rules(tool.rules))
+        if verdict.approval == "blocked":
+            return f"the edited arguments cannot run: {verdict.reason}"
+        return await _misfit(args, ctx, tool)
 
     def _refused(self, name: str, outcome: Denied, call_id: str | None) -> Any:  # noqa: ANN401 - in the result's place
         if self.gate.on_denied == "raise":
@@ -233,7 +252,7 @@ def _unchanged(outcome: Approved | Denied, call: ToolCall, args: Mapping[str, An
     return outcome if same else Denied(cause="changed", reason=reason, request_id=outcome.request_id)
 
 
-async def _problem(args: dict[str, Any], ctx: RunContext[Any], tool: GuardedTool) -> str | None:
+async def _misfit(args: dict[str, Any], ctx: RunContext[Any], tool: GuardedTool) -> str | None:
     """Return what the tool's own validator has against arguments that a person put in place."""
     if tool.args_validator_func is None:
         return None
@@ -247,8 +266,8 @@ async def _problem(args: dict[str, Any], ctx: RunContext[Any], tool: GuardedTool
 
 
 def nested(call: ToolCall) -> str:
-    """Return the name under which an agent that runs inside this call is parked."""
-    return f"nested\0{call.key}"
+    """Return the name under which an agent that runs inside this call, and no other, is parked."""
+    return "\0".join(("nested", call.key, call.digest(), *call.agent_path))
 
 
 def nested_requests(raised: ApprovalRequired) -> list[str]:
@@ -272,6 +291,12 @@ def known(requests: DeferredToolRequests, call_id: str) -> Mapping[str, str]:
     """Return what sayso knows about a deferred call; nothing if sayso did not defer it."""
     facts: Any = (requests.metadata.get(call_id) or {}).get(KEY)
     return cast("Mapping[str, str]", facts) if isinstance(facts, Mapping) else {}
+
+
+def asked_by(requests: DeferredToolRequests) -> list[str]:
+    """Return the ids of all questions that a run waits for, also those of agents inside its tools."""
+    facts: list[Mapping[str, Any]] = [known(requests, part.tool_call_id) for part in requests.approvals]
+    return [each for some in facts for each in ([some["request"]] if "request" in some else some.get("requests", ()))]
 
 
 class ApprovalToolset(Guarded):

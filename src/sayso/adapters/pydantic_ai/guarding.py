@@ -13,9 +13,11 @@ import pydantic_core
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, PrefixedToolset, RenamedToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
+from sayso.adapters.function import Tool
 from sayso.model import ApprovalPresentation, Rule, ToolCall, Verdict
 from sayso.policy import judges
 from sayso.policy.tools import ToolRules
+from sayso.policy.words import STRICTNESS
 
 _MOST_HASHES = 10_000
 _HASHES: dict[int, tuple[object, str]] = {}
@@ -38,7 +40,7 @@ def guarded(name: str, tool: ToolsetTool[Any], within: AbstractToolset[Any], mem
     own = getattr(function, "__sayso__", None)
     unapproved = tool_def.kind == "unapproved"
     rules = ToolRules(
-        judge=_judge(name, tool, within, memory),
+        judge=_both(_judge(name, tool, within, memory), own.rules.judge if isinstance(own, Tool) else None),
         marked=unapproved or bool(getattr(function, "_requires_approval", False)),
         details=getattr(own, "details", None),
         misfit=lambda args: _misfit(tool, args, ctx.validation_context),
@@ -79,6 +81,19 @@ def _judge(name: str, tool: ToolsetTool[Any], within: AbstractToolset[Any], memo
         if judge is not None:
             return judge if inner_name == name else _by_name(judge, inner_name)
     return None
+
+
+def _both(left: judges.Judge | None, right: judges.Judge | None) -> judges.Judge | None:
+    """Return the judge that says the stricter of what two say."""
+    if left is None or right is None:
+        return left or right
+
+    async def judge(call: ToolCall) -> Verdict | None:
+        said = [await judges.consult(each, call, Rule(source="toolset", key=call.tool)) for each in (left, right)]
+        found = [verdict for verdict in said if verdict is not None]
+        return max(found, key=lambda verdict: STRICTNESS[verdict.approval], default=None)
+
+    return judge
 
 
 def _by_name(judge: judges.Judge, name: str) -> judges.Judge:

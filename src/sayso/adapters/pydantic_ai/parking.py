@@ -15,7 +15,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
 from sayso import context
 from sayso.adapters.pydantic_ai.capability import Approvals, with_approvals
-from sayso.adapters.pydantic_ai.edge import KEY, known, nested
+from sayso.adapters.pydantic_ai.edge import KEY, asked_by, nested
 from sayso.controller import ApprovalController
 from sayso.errors import ApprovalPending, ConfigurationError, StoreError, UnknownRequest
 from sayso.model import new_id
@@ -48,25 +48,22 @@ async def delegate(
     running = context.running()
     if running is None or running.call is None:
         raise ConfigurationError("`delegate` is for tools of an agent that has `Approvals`")
+    if running.delegated:
+        raise ConfigurationError("a tool calls `delegate` once: nobody could say which agent a run goes on with")
+    running.delegated.append(agent.name)
     controller, name = running.controller, nested(running.call)
     given = with_approvals(agent, Approvals(), settings)
-    if running.state is None:
+    if not running.state:
         result = await agent.run(cast("Any", prompt), **given)
     else:
-        result = await _go_on(agent, _opened(name, running.state), given)
+        result = await _go_on(agent, _opened(name, running.state.pop()), given)
     if not isinstance(result.output, DeferredToolRequests):
         return cast("OutputT", result.output)
-    asked = [each for part in result.output.approvals for each in _asked(result.output, part.tool_call_id)]
+    asked = asked_by(result.output)
     if not asked:
         return cast("OutputT", result.output)  # somebody else has to make a call
     await controller.store.park(name, await _packed(name, result, controller))
     raise ApprovalRequired(metadata={KEY: {"requests": asked}})
-
-
-def _asked(requests: DeferredToolRequests, call_id: str) -> list[str]:
-    """Return the ids of the questions that a deferred call waits for."""
-    facts: Mapping[str, Any] = known(requests, call_id)
-    return [facts["request"]] if "request" in facts else list(facts.get("requests", ()))
 
 
 async def park(result: AgentRunResult[Any], controller: ApprovalController) -> str:
@@ -82,7 +79,7 @@ async def park(result: AgentRunResult[Any], controller: ApprovalController) -> s
 
 
 async def _packed(name: str, result: AgentRunResult[Any], controller: ApprovalController) -> bytes:
-    asked = [each for part in result.output.approvals for each in _asked(result.output, part.tool_call_id)]
+    asked = asked_by(result.output)
     rows = [row for row in [await controller.store.get(each) for each in asked] if row is not None]
     state = _State(
         session=rows[0].session if rows else controller.session,  # it may have been resumed before, from elsewhere
@@ -120,11 +117,15 @@ async def resume(
         raise UnknownRequest(f"no run is parked as {parked_id!r}; perhaps it has gone on already")
     state = _opened(parked_id, packed)
     requests = _REQUESTS.validate_json(bytes(state.requests))
-    for each in [each for part in requests.approvals for each in _asked(requests, part.tool_call_id)]:
+    for each in asked_by(requests):
         row = await controller.store.get(each)
         if row is not None and row.status == "open":
             raise ApprovalPending.of(row)
-    result = await _go_on(agent, state, settings, calls)
+    given = with_approvals(
+        agent, Approvals(controller), settings
+    )  # the edge, also if the first run had it just for itself
+    with context.within(controller):
+        result = await _go_on(agent, state, given, calls)
     await controller.store.unpark(parked_id)
     return result
 
