@@ -215,6 +215,8 @@ class Shell:
         return Finding(_short(line), approval, reason, self.rule)
 
     def _all_named(self, line: str) -> bool:
+        if len(line) > _LONGEST_LOOK:
+            return False
         try:
             return all(any(rule.approval != "blocked" for rule in self._matching(argv)) for argv in commands(line))
         except TooTangled:
