@@ -107,14 +107,13 @@ class Edge:
         """Say whether a call may go on that stopped in the middle; see `ApprovalController.go_on`."""
         verdict = self._policy.glance(call, own) or await self._policy.deliberate(call, own)
         request = await self._store.find(call.session, call.key)
-        settled = by_verdict(call, verdict)
-        if isinstance(settled, Denied):
-            outcome: Approved | Denied = settled
-        elif request is not None:
+        outcome: Approved | Denied | Ask | None = by_verdict(call, verdict)
+        if request is not None and not isinstance(outcome, Denied):
             outcome = going_on(request, call.digest())
-        else:
-            never = Denied(cause="forged", reason="nobody was ever asked about this call here, so it never began")
-            outcome = never if settled is None else settled
+        elif outcome is None:  # it began by what was remembered, or by the mode
+            outcome = by_standing_orders(call, verdict, self._mode, self._recall(call, verdict))
+        if isinstance(outcome, Ask):
+            outcome = Denied(cause="forged", reason="nobody was ever asked about this call here, so it never began")
         self._journal.decided(call, verdict, outcome)
         return outcome
 

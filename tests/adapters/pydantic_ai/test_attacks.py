@@ -8,13 +8,13 @@ import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Tag
 from pydantic.dataclasses import dataclass
 from pydantic_ai import Agent
-from pydantic_ai.tools import DeferredToolRequests, ToolDefinition, ToolDenied
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDefinition, ToolDenied
 from pydantic_ai.toolsets import ExternalToolset
 from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till, returns
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall, Verdict, requires_approval
 from sayso.adapters.pydantic_ai import Approvals, delegate, park, resume
-from sayso.errors import ConfigurationError
+from sayso.errors import ApprovalDenied, ConfigurationError
 
 PAY: Call = ("pay", {"amount": 5})
 YES = ApprovalDecision(approved=True)
@@ -258,3 +258,31 @@ async def test_a_no_that_the_caller_gives_closes_the_question(till: Till, tmp_pa
     await agent.run(message_history=stopped.all_messages(), deferred_tool_results=again)
     assert till.ran == []
     await controller.aclose()
+
+
+@pytest.mark.proves("H2")
+async def test_a_result_is_not_made_up_for_a_call_that_waits_for_an_agent_inside_it(till: Till) -> None:
+    controller = ApprovalController(policy=Policy({"pay": "required"}), mode="defer")
+    agent = banked(till, controller)
+    stopped = await agent.run("go")
+    (part,) = stopped.output.approvals
+    results = DeferredToolResults(calls={part.tool_call_id: "settled, honestly"})
+    with pytest.raises(ApprovalDenied, match="a result is given for the call"):
+        await agent.run(message_history=stopped.all_messages(), deferred_tool_results=results)
+    assert len(await controller.pending()) == 1
+
+
+@pytest.mark.proves("R17")
+async def test_a_call_that_began_by_a_remembered_yes_goes_on(till: Till) -> None:
+    controller = ApprovalController(
+        policy=Policy({"pay": "required", "settle": {"approval": "once_per_session", "scope": "tool"}}), mode="defer"
+    )
+    agent = banked(till, controller)
+    for _ in range(2):
+        result = await agent.run("go")
+        while isinstance(result.output, DeferredToolRequests):
+            parked = await park(result, controller)
+            for request in await controller.pending():
+                await controller.answer(request.id, YES)
+            result = await resume(agent, parked, controller=controller)
+    assert till.ran.count(("pay", 5)) == 2

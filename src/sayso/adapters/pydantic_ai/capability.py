@@ -14,7 +14,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunCont
 from pydantic_ai.toolsets import AbstractToolset
 
 from sayso.adapters.pydantic_ai.calls import run_of
-from sayso.adapters.pydantic_ai.edge import Gate, Guarded, OnDenied, asked_by, known
+from sayso.adapters.pydantic_ai.edge import Gate, Guarded, OnDenied, asked_by, known, waiting
 from sayso.controller import ApprovalController
 from sayso.decide import refusal
 from sayso.errors import ApprovalDenied, ConfigurationError
@@ -129,10 +129,13 @@ class Approvals(AbstractCapability[Any]):
             await self._gate.controller.answer(found.id, ApprovalDecision(approved=False, note=note, who="the host"))
 
     async def _refuse_made_up(self, ctx: RunContext[Any], call_id: str) -> None:
-        found = await self._gate.controller.asked_about(run_of(ctx, call_id), call_id)
-        if found is not None and found.status != "used":  # a tool that ran may leave the rest to somebody else
+        run = run_of(ctx, call_id)
+        found = await self._gate.controller.asked_about(run, call_id)
+        asked = found is not None and found.status != "used"  # a tool that ran may leave the rest to somebody else
+        key = ToolCall(tool="", call_id=call_id, run=run).key
+        if asked or await self._gate.controller.store.parked(waiting(key)) is not None:
             raise ApprovalDenied(
-                found.tool_name,
+                "the tool" if found is None else found.tool_name,
                 f"a result is given for the call {call_id!r}, about which a person was asked; approve it instead",
                 cause="forged",
             )

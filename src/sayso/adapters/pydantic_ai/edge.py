@@ -180,6 +180,7 @@ class Guarded(WrapperToolset[Any]):
             outcome = await controller.go_on(call, rules)
             if isinstance(outcome, Approved) and await controller.store.unpark(nested(call)) is None:
                 return Denied(cause="replayed", reason="somebody else goes on with it at the same moment")
+            await controller.store.unpark(waiting(call.key))
             return outcome
         if self.waits:
             try:
@@ -268,6 +269,11 @@ async def _misfit(args: dict[str, Any], ctx: RunContext[Any], tool: GuardedTool)
 def nested(call: ToolCall) -> str:
     """Return the name under which an agent that runs inside this call, and no other, is parked."""
     return "\0".join(("nested", call.key, call.digest(), *call.agent_path))
+
+
+def waiting(key: str) -> str:
+    """Return the name under which it is noted that a call waits for an agent inside it."""
+    return f"waiting\0{key}"
 
 
 def nested_requests(raised: ApprovalRequired) -> list[str]:

@@ -15,7 +15,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
 from sayso import context
 from sayso.adapters.pydantic_ai.capability import Approvals, with_approvals
-from sayso.adapters.pydantic_ai.edge import KEY, asked_by, nested
+from sayso.adapters.pydantic_ai.edge import KEY, asked_by, nested, waiting
 from sayso.controller import ApprovalController
 from sayso.errors import ApprovalPending, ConfigurationError, StoreError, UnknownRequest
 from sayso.model import new_id
@@ -63,6 +63,7 @@ async def delegate(
     if not asked:
         return cast("OutputT", result.output)  # somebody else has to make a call
     await controller.store.park(name, await _packed(name, result, controller))
+    await controller.store.park(waiting(running.call.key), _VERSION)
     raise ApprovalRequired(metadata={KEY: {"requests": asked}})
 
 
