@@ -204,6 +204,7 @@ def test_a_verdict_names_the_rule_its_note_and_every_part() -> None:
 def test_a_verdict_about_what_no_rule_names_says_so() -> None:
     verdict = judge(policy_of(default="blocked"), "id")
     assert (verdict.reason, str(verdict.rule)) == ("no rule names 'id'", "policy shell.default")
+    assert judge(policy_of(default="blocked"), "git rebase x").reason == "no rule names 'git rebase'"
 
 
 def test_rules_under_the_seed_s_name_are_told_by_that_name() -> None:

@@ -242,7 +242,10 @@ class Shell:
         argv = self._plain_name(argv)
         rules = [*((each, len(each.words)) for each in self._matching(argv)), *above]
         if not rules:
-            return [Finding(shown, self._default, f"no rule names {_short(argv[0])!r}", self.rule)]
+            named = (
+                argv[:2] if argv[0] in self._root.next else argv[:1]
+            )  # where rules name the program, its use is meant
+            return [Finding(shown, self._default, f"no rule names {_short(' '.join(named))!r}", self.rule)]
         strictest, _ = max(rules, key=lambda each: (STRICTNESS[each[0].approval], len(each[0].words)))
         note = f": {strictest.note}" if strictest.note else ""
         reason = f"`{' '.join(strictest.words)}` is {strictest.approval!r}{note}"
