@@ -106,6 +106,11 @@ class within:  # noqa: N801 - reads as a statement: `with within(controller, cal
         _CONTROLLER.reset(controller)
 
 
+def outermost(controller: ApprovalController) -> contextlib.AbstractContextManager[None]:
+    """Say that the code inside asks this controller, unless it is inside a call: whose agents then stay above it."""
+    return within(controller) if _NESTING.get() is None else contextlib.nullcontext()
+
+
 _SESSION: ContextVar[str] = ContextVar("sayso_session", default="")
 
 

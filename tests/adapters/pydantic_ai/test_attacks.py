@@ -1,19 +1,27 @@
 """Ways in which an attacker once got a call past the adapter: each ran something that nobody had agreed to."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass as stdlib_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Tag
 from pydantic.dataclasses import dataclass
-from pydantic_ai import Agent
+from pydantic_ai import Agent, CallDeferred
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDefinition, ToolDenied
 from pydantic_ai.toolsets import ExternalToolset
 from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till, returns
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall, Verdict, requires_approval
-from sayso.adapters.pydantic_ai import Approvals, delegate, park, resume
+from sayso.adapters.pydantic_ai import (
+    Approvals,
+    collect_approvals_async,
+    delegate,
+    park,
+    resume,
+    run_with_approval_async,
+)
 from sayso.errors import ApprovalDenied, ConfigurationError
 
 PAY: Call = ("pay", {"amount": 5})
@@ -286,3 +294,63 @@ async def test_a_call_that_began_by_a_remembered_yes_goes_on(till: Till) -> None
                 await controller.answer(request.id, YES)
             result = await resume(agent, parked, controller=controller)
     assert till.ran.count(("pay", 5)) == 2
+
+
+@pytest.mark.proves("H1")
+async def test_a_tool_that_runs_an_agent_with_an_asker_of_its_own_stays_under_the_policy_above(till: Till) -> None:
+    inner = Agent(Scripted([PAY]).model, tools=[till.pay])
+    outer = Agent(Scripted([("ask", {})]).model, capabilities=[Approvals(Policy({"pay": "blocked"}), mode="auto_deny")])
+
+    @outer.tool_plain
+    async def ask() -> str:
+        return str(await run_with_approval_async(inner, "go", ui=yes))
+
+    await outer.run("go")
+    assert till.ran == []
+
+
+@pytest.mark.proves("H2")
+@pytest.mark.parametrize("settings", [{"approval_callback": yes}, {"mode": "approve_all"}])
+async def test_a_tool_that_leaves_the_rest_to_somebody_else_is_not_told_refused(settings: dict[str, Any]) -> None:
+    begun: list[int] = []
+
+    def order(amount: int) -> str:
+        begun.append(amount)
+        raise CallDeferred
+
+    approvals = Approvals(Policy({"order": "required"}), **settings)
+    agent: Agent[None, Any] = Agent(
+        Scripted([("order", {"amount": 5})]).model, tools=[order], capabilities=[approvals], output_type=OUTPUTS
+    )
+    result = await agent.run("go")
+    assert isinstance(result.output, DeferredToolRequests)
+    assert ([part.tool_name for part in result.output.calls], begun) == (["order"], [5])
+
+
+@stdlib_dataclass(slots=True)
+class Slotted:
+    id: int
+
+
+async def test_arguments_without_a_dictionary_of_their_own_are_shown_too() -> None:
+    asked: list[Any] = []
+
+    def take(what: Slotted) -> str:
+        return str(what.id)
+
+    def ask(request: ApprovalRequest) -> ApprovalDecision:
+        asked.append(request.args["what"])
+        return YES
+
+    approvals = Approvals(Policy({"take": "required"}), approval_callback=ask)
+    await Agent(Scripted([("take", {"what": {"id": 1}})]).model, tools=[take], capabilities=[approvals]).run("go")
+    assert asked == [{"id": 1}]
+
+
+async def test_the_questions_of_an_agent_inside_a_tool_are_collected_too(till: Till) -> None:
+    controller = ApprovalController(policy=Policy({"pay": "required"}), mode="defer")
+    agent = banked(till, controller)
+    stopped = await agent.run("go")
+    results = await collect_approvals_async(stopped.output, ui=yes, controller=controller)
+    result = await agent.run(message_history=stopped.all_messages(), deferred_tool_results=results)
+    assert (result.output, till.ran[-1]) == ("done", ("pay", 5))

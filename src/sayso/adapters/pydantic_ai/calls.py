@@ -42,16 +42,25 @@ def _with_types(schema_hash: str, args: Mapping[str, Any]) -> str:
 
 
 def _types(value: object) -> Iterator[str]:
-    if isinstance(value, BaseModel) or dataclasses.is_dataclass(value):
+    fields = _fields(value)
+    if fields is not None:
         yield f"{type(value).__module__}.{type(value).__qualname__}"
-        for each in vars(value).values():
-            yield from _types(each)
     elif isinstance(value, Mapping):
-        for each in cast("Mapping[Any, object]", value).values():
-            yield from _types(each)
+        fields = cast("Mapping[Any, object]", value)
     elif isinstance(value, list | tuple):
-        for each in cast("list[object]", value):
-            yield from _types(each)
+        fields = dict(enumerate(cast("list[object]", value)))
+    for each in (fields or {}).values():
+        yield from _types(each)
+
+
+def _fields(value: object) -> Mapping[Any, object] | None:
+    """Return everything that a model or a dataclass holds, also what it would not tell; None if it is neither."""
+    if isinstance(value, BaseModel):
+        return {**dict(value), **(value.__pydantic_private__ or {})}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return fields | getattr(value, "__dict__", {})  # with extras, which are no fields
+    return None
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - any argument in, plain data out
@@ -64,13 +73,8 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any argument in, plain data out
     if isinstance(value, SecretStr | SecretBytes):
         secret = value.get_secret_value()
         return f"<secret {hashlib.sha256(secret.encode() if isinstance(secret, str) else secret).hexdigest()[:32]}>"
-    if isinstance(value, BaseModel):
-        private = value.__pydantic_private__ or {}
-        return {name: plain(each) for name, each in [*value, *private.items()]}
-    if dataclasses.is_dataclass(value):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return {name: plain(each) for name, each in (fields | getattr(value, "__dict__", {})).items()}
-    return _collected(value)
+    fields = _fields(value)
+    return _collected(value) if fields is None else {name: plain(each) for name, each in fields.items()}
 
 
 def _collected(value: Any) -> Any:  # noqa: ANN401 - any argument in, plain data out

@@ -164,6 +164,8 @@ class Approvals(AbstractCapability[Any]):
         """Refuse calls that are made elsewhere and the policy does not let run: nobody can be asked about them."""
         found: dict[str, Any] = {}
         for part in requests.calls:
+            if part.tool_call_id in self._gate.begun:
+                continue  # it passed the edge, and its tool leaves the rest to somebody else
             try:
                 call = ToolCall(tool=part.tool_name, args=part.args_as_dict(), call_id=part.tool_call_id)
                 verdict = await self._gate.controller.policy.deliberate(call, self._gate.rules(ToolRules()))

@@ -10,7 +10,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolApp
 
 from sayso import blocking, context
 from sayso.adapters.pydantic_ai.capability import Approvals, with_approvals
-from sayso.adapters.pydantic_ai.edge import KEY, known
+from sayso.adapters.pydantic_ai.edge import KEY, questions
 from sayso.adapters.pydantic_ai.guarding import asking
 from sayso.canonical import thaw
 from sayso.channels.callback import Callback, CallbackChannel
@@ -104,12 +104,12 @@ async def _of_rows(
     ask = _asker(ui, parse_mode(mode))
     results = DeferredToolResults()
     for part in requests.approvals:
-        request = await controller.store.get(known(requests, part.tool_call_id).get("request", ""))
-        if request is None:
-            continue  # not asked by this controller
-        if request.status == "open":
-            await controller.answer(request.id, await ask(request))
-        results.approvals[part.tool_call_id] = True  # whether it was a yes, the edge knows
+        rows = [await controller.store.get(each) for each in questions(requests, part.tool_call_id)]
+        for row in rows:
+            if row is not None and row.status == "open":
+                await controller.answer(row.id, await ask(row))
+        if any(row is not None for row in rows):  # else not asked by this controller
+            results.approvals[part.tool_call_id] = True  # whether it was a yes, the edge knows
     return results
 
 
@@ -156,7 +156,7 @@ async def run_with_approval_async(
     """
     asker = _controller(ui, mode, memory, controller)
     given = with_approvals(agent, Approvals(asker), settings)
-    with context.within(asker):  # also for an agent that has a controller of its own, which only tightens
+    with context.outermost(asker):  # also for an agent that has a controller of its own, which only tightens
         return (await agent.run(cast("Any", prompt), **given)).output
 
 
@@ -173,7 +173,7 @@ def run_with_approval(
     """Do what `run_with_approval_async` does, for synchronous callers."""
     asker = _controller(ui, mode, memory, controller)
     given = with_approvals(agent, Approvals(asker), settings)
-    with context.within(asker):
+    with context.outermost(asker):
         return agent.run_sync(cast("Any", prompt), **given).output
 
 

@@ -48,11 +48,12 @@ class Gate:
         self.on_denied = on_denied
         self.opened: list[str] = []
         self.handled: set[str] = set()
+        self.begun: set[str] = set()
 
     def for_run(self) -> Gate:
-        """Return the same for one run, which keeps what it asks and what was answered."""
+        """Return the same for one run, which keeps what it asks, what was answered and which calls have begun."""
         mine = copy.copy(self)
-        mine.opened, mine.handled = [], set()
+        mine.opened, mine.handled, mine.begun = [], set(), set()
         return mine
 
     @property
@@ -134,6 +135,7 @@ class Guarded(WrapperToolset[Any]):
             tool = guarded(name, tool, self.wrapped, self.gate.controller.memory, ctx)
         try:
             call = call_of(name, tool_args, ctx, tool.schema_hash)
+            inside = nested(call) if ctx.tool_call_approved else ""  # an agent that stopped inside this call
         except ValueError as error:
             refused = Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
             return self._refused(name, refused, ctx.tool_call_id)
@@ -141,7 +143,7 @@ class Guarded(WrapperToolset[Any]):
         if context.running() is not None and await self._is_settled(call, rules):
             return await self.wrapped.call_tool(name, tool_args, ctx, tool.source)
         asked = ctx.tool_call_approved
-        state = await self.gate.controller.store.parked(nested(call)) if asked else None
+        state = await self.gate.controller.store.parked(inside) if asked else None
         outcome = None if asked else self.gate.controller.glance(call, rules)  # nearly always enough
         if outcome is None:
             outcome = _unchanged(await self._decide(call, rules, asked=asked, state=state), call, tool_args)
@@ -218,6 +220,7 @@ class Guarded(WrapperToolset[Any]):
         answered = context.approved(controller, tool.marked_as or call.tool, args) if told else contextlib.nullcontext()
         below = self.gate.tightening
         within = context.within(controller, call, by=outcome.by, state=state, tightening=below)
+        self.gate.begun.add(call.call_id)
         with controller.running(call, outcome) as running, within, answered:
             try:
                 running.result = await self.wrapped.call_tool(call.tool, args, ctx, tool.source)
@@ -299,10 +302,15 @@ def known(requests: DeferredToolRequests, call_id: str) -> Mapping[str, str]:
     return cast("Mapping[str, str]", facts) if isinstance(facts, Mapping) else {}
 
 
+def questions(requests: DeferredToolRequests, call_id: str) -> list[str]:
+    """Return the ids of the questions that a call waits for: its own, or those of an agent inside it."""
+    facts: Mapping[str, Any] = known(requests, call_id)
+    return [facts["request"]] if "request" in facts else list(facts.get("requests", ()))
+
+
 def asked_by(requests: DeferredToolRequests) -> list[str]:
-    """Return the ids of all questions that a run waits for, also those of agents inside its tools."""
-    facts: list[Mapping[str, Any]] = [known(requests, part.tool_call_id) for part in requests.approvals]
-    return [each for some in facts for each in ([some["request"]] if "request" in some else some.get("requests", ()))]
+    """Return the ids of all questions that a run waits for."""
+    return [each for part in requests.approvals for each in questions(requests, part.tool_call_id)]
 
 
 class ApprovalToolset(Guarded):

@@ -122,10 +122,8 @@ async def resume(
         row = await controller.store.get(each)
         if row is not None and row.status == "open":
             raise ApprovalPending.of(row)
-    given = with_approvals(
-        agent, Approvals(controller), settings
-    )  # the edge, also if the first run had it just for itself
-    with context.within(controller):
+    given = with_approvals(agent, Approvals(controller), settings)  # the edge, though the agent may not bring it
+    with context.outermost(controller):
         result = await _go_on(agent, state, given, calls)
     await controller.store.unpark(parked_id)
     return result
