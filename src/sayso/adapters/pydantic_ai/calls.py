@@ -18,7 +18,7 @@ from sayso.model import ToolCall, new_id
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
 
-def call_of(name: str, args: Mapping[str, Any], ctx: RunContext[Any], schema_hash: str) -> ToolCall:
+def call_of(name: str, args: Mapping[str, Any], ctx: RunContext[Any], schema_hash: str, session: str) -> ToolCall:
     """Return the call that is about to be made, with the very arguments that the tool would get.
 
     Raises:
@@ -29,6 +29,7 @@ def call_of(name: str, args: Mapping[str, Any], ctx: RunContext[Any], schema_has
         tool=name,
         args=args if simple else {key: plain(value) for key, value in args.items()},
         call_id=ctx.tool_call_id or new_id(),
+        session=session,
         run=run_of(ctx, ctx.tool_call_id),
         agent_path=path_of(ctx),
         schema_hash=schema_hash if simple else _with_types(schema_hash, args),

@@ -15,6 +15,7 @@ from pydantic_ai.toolsets import AbstractToolset
 
 from sayso.adapters.pydantic_ai.calls import run_of
 from sayso.adapters.pydantic_ai.edge import Gate, Guarded, OnDenied, asked_by, known, waiting
+from sayso.adapters.pydantic_ai.outputs import handed_on
 from sayso.controller import ApprovalController
 from sayso.decide import refusal
 from sayso.errors import ApprovalDenied, ConfigurationError
@@ -109,6 +110,12 @@ class Approvals(AbstractCapability[Any]):
             for request_id in self._gate.opened:
                 if request_id not in waits:
                     await self._gate.controller.abandon(request_id)
+
+    async def wrap_output_process(self, ctx: RunContext[Any], *, output_context: Any, output: Any, handler: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
+        """Decide about a function that takes the output, before it does."""
+        if not output_context.has_function:
+            return await handler(output)
+        return await handed_on(self._gate, ctx, output_context, output, handler)
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
         """Refuse results that are given for calls that a person was asked about: only running them gives results."""

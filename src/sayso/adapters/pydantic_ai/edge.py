@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 OnDenied = Literal["model", "raise"]
 KEY = "sayso"  # under which a deferred call carries what sayso knows about it
+_UNTOLD = contextlib.nullcontext()
 _TAKES_DENIALS = not _version.startswith(("0.", "1."))  # older ones would show a returned denial as a success
 
 
@@ -86,6 +87,17 @@ class Gate:
         tightening = self.tightening
         return msgspec.structs.replace(own, tightening=tightening) if tightening else own
 
+    async def is_settled(self, call: ToolCall, rules: ToolRules) -> bool:
+        """Whether another guard round this one has let this very call run, and nothing more is asked here."""
+        running, controller = context.running(), self.controller
+        if running is None or running.call is None or running.controller is not controller:
+            return False
+        outer = running.call
+        if (outer.key, outer.tool, outer.args) != (call.key, call.tool, call.args):
+            return False
+        verdict = await controller.policy.deliberate(call, rules)
+        return verdict.approval != "blocked" and (not verdict.asks or running.by != "policy")
+
 
 @dataclass
 class Guarded(WrapperToolset[Any]):
@@ -126,27 +138,24 @@ class Guarded(WrapperToolset[Any]):
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:  # noqa: ANN401 - what the tool returns
         """Decide about a call, and run it if it may run."""
-        # What can be looked at only once must still be there for the tool.
-        tool_args = {
-            key: list(cast("Iterator[Any]", each)) if isinstance(each, Iterator) else each
-            for key, each in tool_args.items()
-        }
+        tool_args = _lasting(tool_args)
+        controller = self.gate.controller
         if not isinstance(tool, GuardedTool):
-            tool = guarded(name, tool, self.wrapped, self.gate.controller.memory, ctx)
+            tool = guarded(name, tool, self.wrapped, controller.memory, ctx)
         try:
-            call = call_of(name, tool_args, ctx, tool.schema_hash)
+            call = call_of(name, tool_args, ctx, tool.schema_hash, context.session() or controller.session)
             inside = nested(call) if ctx.tool_call_approved else ""  # an agent that stopped inside this call
         except ValueError as error:
             refused = Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
             return self._refused(name, refused, ctx.tool_call_id)
         rules = self.gate.rules(tool.rules)
-        if context.running() is not None and await self._is_settled(call, rules):
+        if context.running() is not None and await self.gate.is_settled(call, rules):
             return await self.wrapped.call_tool(name, tool_args, ctx, tool.source)
         asked = ctx.tool_call_approved
-        state = await self.gate.controller.store.parked(inside) if asked else None
-        outcome = None if asked else self.gate.controller.glance(call, rules)  # nearly always enough
+        state = await controller.store.parked(inside) if asked else None
+        outcome = None if asked else controller.glance(call, rules)  # nearly always enough
         if outcome is None:
-            outcome = _unchanged(await self._decide(call, rules, asked=asked, state=state), call, tool_args)
+            outcome = unchanged(await self._decide(call, rules, asked=asked, state=state), call, tool_args)
         if isinstance(outcome, Denied):
             return self._refused(name, outcome, call.call_id)
         try:
@@ -157,21 +166,10 @@ class Guarded(WrapperToolset[Any]):
             if outcome.by != "policy" or is_nested(raised):
                 raise  # it has its approval and wants another one, or an agent inside it asks: not about this call
             rules = self.gate.rules(asking(call, raised.metadata))
-        outcome = _unchanged(await self._decide(call, rules, asked=False), call, tool_args)
+        outcome = unchanged(await self._decide(call, rules, asked=False), call, tool_args)
         if isinstance(outcome, Denied):
             return self._refused(name, outcome, call.call_id)
         return await self._execute(call, outcome, tool_args, ctx, tool, approved=True)
-
-    async def _is_settled(self, call: ToolCall, rules: ToolRules) -> bool:
-        """Whether another guard round this one has let this very call run, and nothing more is asked here."""
-        running, controller = context.running(), self.gate.controller
-        if running is None or running.call is None or running.controller is not controller:
-            return False
-        outer = running.call
-        if (outer.key, outer.tool, outer.args) != (call.key, call.tool, call.args):
-            return False
-        verdict = await controller.policy.deliberate(call, rules)
-        return verdict.approval != "blocked" and (not verdict.asks or running.by != "policy")
 
     async def _decide(
         self, call: ToolCall, rules: ToolRules, *, asked: bool, state: bytes | None = None
@@ -217,7 +215,7 @@ class Guarded(WrapperToolset[Any]):
             ctx = replace(ctx, tool_call_approved=approved)
         # A function that is marked asks by itself, under its own name, unless it is told that this was settled here.
         told = approved or tool.rules.marked
-        answered = context.approved(controller, tool.marked_as or call.tool, args) if told else contextlib.nullcontext()
+        answered = context.approved(controller, tool.marked_as or call.tool, args) if told else _UNTOLD
         below = self.gate.tightening
         within = context.within(controller, call, by=outcome.by, state=state, tightening=below)
         self.gate.begun.add(call.call_id)
@@ -249,7 +247,13 @@ class Guarded(WrapperToolset[Any]):
         raise ApprovalRequired(metadata={KEY: {"denied": outcome.message}})
 
 
-def _unchanged(outcome: Approved | Denied, call: ToolCall, args: Mapping[str, Any]) -> Approved | Denied:
+def _lasting(args: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments that can be looked at more than once: what is shown must still be there for the tool."""
+    passing = {name: list(cast("Iterator[Any]", each)) for name, each in args.items() if isinstance(each, Iterator)}
+    return {**args, **passing} if passing else args
+
+
+def unchanged(outcome: Approved | Denied, call: ToolCall, args: Mapping[str, Any]) -> Approved | Denied:
     """Refuse a call whose arguments somebody changed while it was decided about: they are passed on as objects."""
     same = isinstance(outcome, Denied) or freeze({name: plain(value) for name, value in args.items()}) == call.args
     reason = "its arguments were changed while it was decided about"

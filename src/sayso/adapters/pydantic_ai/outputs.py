@@ -1,0 +1,69 @@
+"""Functions that take an agent's output: decided about like a tool of their name, though no toolset holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+
+from pydantic import BaseModel
+from pydantic_ai import ModelRetry
+from pydantic_ai.output import OutputContext
+from pydantic_ai.tools import RunContext
+
+from sayso import context
+from sayso.adapters.pydantic_ai.calls import call_of
+from sayso.adapters.pydantic_ai.edge import Gate, unchanged
+from sayso.model import Approved, Denied, Pending, ToolCall
+from sayso.policy.tools import ToolRules
+
+_ARGUMENT = "output"  # what the value is shown as, where the model was asked for one value
+
+
+async def handed_on(
+    gate: Gate,
+    ctx: RunContext[Any],
+    about: OutputContext,
+    output: Any,  # noqa: ANN401 - what the model gave
+    function: Callable[[Any], Awaitable[Any]],
+) -> Any:  # noqa: ANN401 - what the function makes of it
+    """Call the function if it may be called; a refusal is for the model, which can answer otherwise."""
+    controller, args = gate.controller, _args(output)
+    name = about.function_name or (about.tool_call.tool_name if about.tool_call else _ARGUMENT)
+    rules = gate.rules(ToolRules(misfit=lambda _: "what an agent hands on cannot be edited, only refused with a note"))
+    try:
+        call = call_of(name, args, ctx, "", context.session() or controller.session)
+    except ValueError as error:
+        raise ModelRetry(f"{name} was not called: its arguments cannot be shown: {error}") from None
+    if await gate.is_settled(call, rules):
+        return await function(output)
+    outcome = controller.glance(call, rules)
+    if outcome is None:
+        if ctx.partial_output:
+            raise ModelRetry(f"{name} is asked about when the output is whole")
+        outcome = unchanged(await _decided(gate, call, rules), call, _args(output))
+    if isinstance(outcome, Denied):
+        if gate.on_denied == "raise":
+            raise outcome.error(name)
+        raise ModelRetry(outcome.message)
+    within = context.within(controller, call, by=outcome.by, tightening=gate.tightening)
+    with controller.running(call, outcome) as running, within:
+        running.result = await function(output)
+    return running.result
+
+
+async def _decided(gate: Gate, call: ToolCall, rules: ToolRules) -> Approved | Denied:
+    controller = gate.controller
+    if controller.mode != "defer":
+        return await controller.settle(call, rules)
+    outcome = await controller.review(call, rules)
+    if not isinstance(outcome, Pending):
+        return outcome
+    await controller.abandon(outcome.request.id)  # PydanticAI cannot stop here, so nobody would wait for the answer
+    reason = "a run that stops for its answers cannot stop at its output; nobody could be asked"
+    return Denied(cause="blocked", reason=reason, request_id=outcome.request.id)
+
+
+def _args(output: Any) -> dict[str, Any]:  # noqa: ANN401 - what the model gave
+    if isinstance(output, BaseModel):
+        return dict(output)
+    return dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {_ARGUMENT: output}
