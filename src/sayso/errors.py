@@ -13,6 +13,7 @@ StoreError(RuntimeError)            the store cannot be read or written
 └── AuditError                      the chain of the audit is broken
 UnknownRequest(LookupError)         no request has this id
 PathEscape(PermissionError)         a path leads out of the folder that it has to stay in
+ToolError(RuntimeError)             a tool that was allowed to run could not do it; the model is told why
 """
 
 from __future__ import annotations
@@ -125,3 +126,7 @@ class UnknownRequest(LookupError):
 
 class PathEscape(PermissionError):
     """A path leads out of the folder that it has to stay in."""
+
+
+class ToolError(RuntimeError):
+    """A tool could not do what it was called for; the words are for the model, which can try something else."""

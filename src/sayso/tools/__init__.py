@@ -1,0 +1,1 @@
+"""Tools that bring their own rules and previews."""
