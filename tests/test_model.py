@@ -33,7 +33,7 @@ from sayso.errors import (
     StoreError,
     UnknownRequest,
 )
-from sayso.model import Approved, Approvers, Ask, AuditEntry, Cause, Denied, Pending, Remembered, Rule, Scope
+from sayso.model import Approved, Approvers, Ask, AuditEntry, Cause, Denied, Pending, Preview, Remembered, Rule, Scope
 
 CALL = ToolCall(tool="pay", args={"amount": 5})
 REQUEST = ApprovalRequest(tool_name="pay", args={"amount": 5})
@@ -43,6 +43,7 @@ RECORDS: list[msgspec.Struct] = [
     Rule(source="policy", key="tools.pay"),
     Approvers(count=2, role="ops"),
     ApprovalPresentation(title="t"),
+    Preview(basis="b"),
     CALL,
     SCOPE,
     Verdict(approval="required", reason="r"),

@@ -21,6 +21,7 @@ PUBLIC = [
     "ApprovalTimeout",
     "BlockedError",
     "Policy",
+    "Preview",
     "ToolCall",
     "Verdict",
     "guard",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sayso.model import ApprovalDecision as ApprovalDecision
     from sayso.model import ApprovalPresentation as ApprovalPresentation
     from sayso.model import ApprovalRequest as ApprovalRequest
+    from sayso.model import Preview as Preview
     from sayso.model import ToolCall as ToolCall
     from sayso.model import Verdict as Verdict
     from sayso.policy.tools import Policy as Policy
@@ -42,6 +43,7 @@ _HOMES = {
     "ApprovalTimeout": "sayso.errors",
     "BlockedError": "sayso.errors",
     "Policy": "sayso.policy.tools",
+    "Preview": "sayso.model",
     "ToolCall": "sayso.model",
     "Verdict": "sayso.model",
     "guard": "sayso.adapters.function",
@@ -63,6 +65,7 @@ __all__ = [
     "ApprovalTimeout",
     "BlockedError",
     "Policy",
+    "Preview",
     "ToolCall",
     "Verdict",
     "guard",

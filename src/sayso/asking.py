@@ -46,7 +46,7 @@ def question(
         run=call.run,
         agent_path=call.agent_path,
         schema_hash=call.schema_hash,
-        digest=call.digest(),
+        digest=call.digest_on(verdict.basis),
         reason=verdict.reason,
         rule=verdict.rule,
         approval=verdict.approval,

@@ -12,7 +12,7 @@ from sayso.errors import CanonicalError
 
 if TYPE_CHECKING:
     from sayso.controller import ApprovalController
-    from sayso.model import By, ToolCall
+    from sayso.model import Approved, By, ToolCall
     from sayso.policy.tools import Policy
 
 _CONTROLLER: ContextVar[ApprovalController | None] = ContextVar("sayso_controller", default=None)
@@ -109,6 +109,17 @@ class within:  # noqa: N801 - reads as a statement: `with within(controller, cal
 def outermost(controller: ApprovalController) -> contextlib.AbstractContextManager[None]:
     """Say that the code inside asks this controller, unless it is inside a call: whose agents then stay above it."""
     return within(controller) if _NESTING.get() is None else contextlib.nullcontext()
+
+
+TERMS: ContextVar[Approved | None] = ContextVar("sayso_terms", default=None)
+
+
+def terms(**args: object) -> Approved | None:
+    """Return what was decided about the tool that is running, if that was about these arguments."""
+    found = TERMS.get()
+    if found is None or any(not _same(freeze({"": value})[""], found.args.get(name)) for name, value in args.items()):
+        return None
+    return found
 
 
 _SESSION: ContextVar[str] = ContextVar("sayso_session", default="")

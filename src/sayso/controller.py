@@ -19,11 +19,12 @@ from sayso.decide import Mode, parse_mode
 from sayso.door import Door
 from sayso.edge import Edge
 from sayso.errors import ApprovalPending, ConfigurationError
-from sayso.journal import Journal, Running
+from sayso.journal import Journal
 from sayso.memory import ApprovalMemory
 from sayso.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending, Rule, ToolCall, new_id
 from sayso.policy import judges
 from sayso.policy.tools import Policy, ToolRules
+from sayso.running import Running
 
 if TYPE_CHECKING:
     from sayso.channels.callback import Callback

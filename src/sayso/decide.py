@@ -107,7 +107,7 @@ def decide(
     """
     said = by_verdict(call, verdict)
     if request is not None and not isinstance(said, Denied):
-        return _by_answer(call, request, digest, edited)
+        return _by_answer(call, verdict, request, digest, edited)
     if said is not None:
         return said
     if asked:
@@ -118,7 +118,7 @@ def decide(
 def by_verdict(call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
     """Say what the rules alone settle; None if somebody has to be asked, or has been."""
     if verdict.approval == "none":
-        return Approved(args=call.args, by="policy", reason=verdict.reason)
+        return Approved(args=call.args, by="policy", reason=verdict.reason, places=verdict.places)
     if verdict.approval == "blocked":
         return Denied(cause="blocked", reason=f"blocked by policy: {verdict.reason}")
     if verdict.approvers is not None and (verdict.approvers.count > 1 or verdict.approvers.role):
@@ -129,7 +129,7 @@ def by_verdict(call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
 
 
 def _by_answer(
-    call: ToolCall, request: ApprovalRequest, digest: str, edited: Verdict | None
+    call: ToolCall, verdict: Verdict, request: ApprovalRequest, digest: str, edited: Verdict | None
 ) -> Approved | Denied | Pending:
     if request.digest != digest:
         return _changed(request)
@@ -147,6 +147,8 @@ def _by_answer(
         reason=f"approved by {decision.who or 'a person'}",
         request_id=request.id,
         decision=decision,
+        basis=(edited or verdict).basis,
+        places=(edited or verdict).places,
     )
 
 
@@ -161,7 +163,7 @@ def going_on(request: ApprovalRequest, digest: str) -> Approved | Denied:
 
 
 def _changed(request: ApprovalRequest) -> Denied:
-    reason = "its tool or arguments are not the ones that were asked about under this call id"
+    reason = "its tool, its arguments or what it would act on are not what was asked about under this call id"
     return Denied(cause="changed", reason=reason, request_id=request.id)
 
 
@@ -209,7 +211,10 @@ def by_standing_orders(
             reason=f"remembered: approved by {decision.who or 'a person'}",
             remembered=remembered,
             decision=decision,
+            basis=(edited or verdict).basis,
+            places=(edited or verdict).places,
         )
     if mode == "approve_all":
-        return Approved(args=call.args, by="mode", reason="approved by the mode approve_all")
+        reason = "approved by the mode approve_all"
+        return Approved(args=call.args, by="mode", reason=reason, basis=verdict.basis, places=verdict.places)
     return Ask()

@@ -109,7 +109,7 @@ class Edge:
         request = await self._store.find(call.session, call.key)
         outcome: Approved | Denied | Ask | None = by_verdict(call, verdict)
         if request is not None and not isinstance(outcome, Denied):
-            outcome = going_on(request, call.digest())
+            outcome = going_on(request, call.digest_on(verdict.basis))
         elif outcome is None:  # it began by what was remembered, or by the mode
             outcome = by_standing_orders(call, verdict, self._mode, self._recall(call, verdict))
         if isinstance(outcome, Ask):
@@ -153,7 +153,7 @@ class Edge:
             verdict=verdict,
             mode=self._mode,
             request=request,
-            digest=call.digest() if request else "",
+            digest=call.digest_on(verdict.basis) if request else "",
             edited=await self._judge_edited(call, own, decision),
             remembered=remembered,
             asked=asked,

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 from sayso import audit
 from sayso.errors import StoreError, UnknownRequest
 from sayso.model import Approved, AuditEntry
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from sayso.model import ApprovalRequest, Denied, Step, ToolCall, Verdict
     from sayso.ports import Clock, Hook, Store
 
@@ -88,32 +85,3 @@ def _brief(result: object) -> object:
     if kind is str:
         return str(result)[:_LONG]
     return result if kind in _SIMPLE else f"<{kind.__module__}.{kind.__qualname__}>"
-
-
-class Running:
-    """The context in which an approved tool runs; records result, error and time."""
-
-    __slots__ = ("_call", "_journal", "_outcome", "_started", "result", "suspended")
-
-    def __init__(self, journal: Journal, call: ToolCall, outcome: Approved) -> None:
-        """Take what was decided; set `result` before leaving."""
-        self._journal = journal
-        self._call = call
-        self._outcome = outcome
-        self._started = 0.0
-        self.result: Any = None
-        self.suspended = False  # it has stopped in the middle, and may go on later
-
-    def __enter__(self) -> Self:
-        """Start the clock."""
-        self._started = time.perf_counter()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Write down what came of it."""
-        if self.suspended:
-            return
-        seconds = time.perf_counter() - self._started
-        self._journal.ran(self._call, self._outcome, self.result, error, seconds)

@@ -71,6 +71,19 @@ class ApprovalPresentation(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     diff: str | None = None
 
 
+class Preview(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a call would do, told before it does: for people to see, and for their yes to rest on.
+
+    `basis` stands for what the call would find, such as the hash of a file that it changes. Whoever says yes says it to
+    that: if it has changed when the call is to run, the call is refused.
+    """
+
+    description: str | None = None
+    presentation: ApprovalPresentation | None = None
+    metadata: Mapping[str, Any] | None = None
+    basis: str | None = None
+
+
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The facts of one call: what an agent wants to run, with which arguments."""
 
@@ -98,7 +111,12 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def digest(self) -> str:
         """Hash what an approval is bound to: tool, schema and every argument."""
-        return digest("sayso/call/1", self.tool, self.schema_hash, args=freeze(self.args))
+        return self.digest_on(None)
+
+    def digest_on(self, basis: str | None) -> str:
+        """Hash the same together with what an approval rests on besides, if there is such a thing."""
+        parts = (self.tool, self.schema_hash) if basis is None else (self.tool, self.schema_hash, basis)
+        return digest("sayso/call/1", *parts, args=freeze(self.args))
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -140,6 +158,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     scope: ScopeKind = "call"
     scopes: tuple[Scope, ...] = ()  # between this exact call and the whole tool, narrow to broad
     approvers: Approvers | None = None
+    basis: str | None = None  # see `Preview`
+    places: tuple[str, ...] = ()  # the real paths that were judged, and nothing else may be touched
 
     def __post_init__(self) -> None:
         """Refuse a word that nothing would act on."""
@@ -318,6 +338,8 @@ class Approved(_Outcome, frozen=True, kw_only=True, gc=False):
     request_id: str | None = None
     remembered: Remembered | None = None
     decision: ApprovalDecision | None = None
+    basis: str | None = None  # what was found when this was decided, and has to be found when it runs
+    places: tuple[str, ...] = ()  # the real paths that it was decided about
 
 
 class Denied(_Outcome, frozen=True, kw_only=True, gc=False):

@@ -475,7 +475,7 @@ async def test_a_function_whose_signature_changed_since_it_was_approved_does_not
     )
     assert isinstance(pending, Pending)
     await controller.answer(pending.request.id, YES)
-    with pytest.raises(ApprovalDenied, match="not the ones that were asked about"):
+    with pytest.raises(ApprovalDenied, match="not what was asked about"):
         await resume(version("float"), pending.request.id, controller=controller)
 
 

@@ -7,7 +7,7 @@ import hashlib
 import inspect
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 import msgspec
@@ -17,8 +17,8 @@ from sayso.blocking import is_async
 from sayso.canonical import thaw
 from sayso.config.settings import check_kind
 from sayso.controller import ApprovalController
-from sayso.errors import ConfigurationError, UnknownRequest
-from sayso.model import Approved, Denied, Rule, ToolCall, Verdict
+from sayso.errors import ConfigurationError, ToolError, UnknownRequest
+from sayso.model import Approved, Denied, Preview, Rule, ToolCall, Verdict
 from sayso.policy import judges
 from sayso.policy.tools import ToolRules
 
@@ -35,7 +35,8 @@ class Settings(TypedDict, total=False):
     `name` is what the tool is called, the function's own name if left out; `description` is what a person reads;
     `payload` names the arguments that a remembered decision goes by, all of them if left out, and `exclude_keys` those
     that it does not go by; `unseen` names parameters that are passed on without being shown, bound or stored, such as
-    a database connection; `needs_approval` is asked about each call, in place of asking always.
+    a database connection; `needs_approval` is asked about each call, in place of asking always; `preview` is called
+    with the same arguments before somebody is asked, and returns a `Preview` of what the call would do.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Settings(TypedDict, total=False):
     exclude_keys: Iterable[str]
     unseen: Iterable[str]
     needs_approval: Callable[..., Any]
+    preview: Callable[..., Preview | Awaitable[Preview]]
 
 
 @overload
@@ -195,16 +197,18 @@ class Tool:
         """Whether this asks whoever it runs under, and nobody in particular."""
         return self.marked and self.controller is None
 
-    def details(self, call: ToolCall) -> Verdict:
+    async def details(self, call: ToolCall) -> Verdict:
         """Return what the mark says, and what the function has to say about any call of it."""
         payload = None if self._keys is None else {key: call.args[key] for key in self._keys if key in call.args}
-        return Verdict(
+        verdict = Verdict(
             approval="required",
             reason=f"{self.name} is marked with @requires_approval",
             rule=Rule(source="@requires_approval", key=self.name),
             description=self.settings.get("description"),
             payload=payload,
         )
+        preview = self.settings.get("preview")
+        return verdict if preview is None else await _previewed(preview, call, verdict)
 
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Begun | None:
         """Return the call to ask about, or None where the function simply runs."""
@@ -260,6 +264,21 @@ class Tool:
         bound = inspect.BoundArguments(self.signature, OrderedDict((name, given[name]) for name in names))
         bound.apply_defaults()
         return self.function(*bound.args, **bound.kwargs)
+
+
+async def _previewed(preview: Callable[..., Preview | Awaitable[Preview]], call: ToolCall, verdict: Verdict) -> Verdict:
+    try:
+        shown = preview(**thaw(call.args))
+        found = await shown if inspect.isawaitable(shown) else shown
+    except ToolError as error:  # nobody need be asked about what would fail
+        return msgspec.structs.replace(verdict, approval="blocked", reason=f"it could not be done: {error}")
+    return msgspec.structs.replace(
+        verdict,
+        description=found.description or verdict.description,
+        presentation=found.presentation,
+        metadata=found.metadata,
+        basis=found.basis,
+    )
 
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

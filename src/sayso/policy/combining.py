@@ -77,6 +77,18 @@ def strictest_first(ranked: list[tuple[int, Verdict]]) -> list[Verdict]:
     return [verdict for _, verdict in ranked]
 
 
+def about_places(verdict: Verdict, judged: Iterable[Verdict]) -> Verdict:
+    """Return the verdict with the places that all who judged some agree on."""
+    found = [each.places for each in judged if each.places]
+    if not found:
+        return verdict
+    agreed = tuple(place for place in found[0] if all(place in places for places in found))
+    if agreed or verdict.approval == "blocked":
+        return replace(verdict, places=agreed)
+    reason = "two policies do not mean the same place by its path, so neither has judged what the other has"
+    return Verdict(approval="blocked", reason=reason, rule=verdict.rule)
+
+
 def tightened(verdict: Verdict, other: Verdict) -> Verdict:
     """Return the stricter of two verdicts, on the stricter terms of both where both ask."""
     stricter = other if STRICTNESS[other.approval] > STRICTNESS[verdict.approval] else verdict
@@ -107,6 +119,7 @@ def with_details(verdict: Verdict, said: list[Verdict]) -> Verdict:
         payload=_first(each.payload for each in said),
         metadata=_first(each.metadata for each in said),
         presentation=_first(each.presentation for each in said),
+        basis=_first(each.basis for each in said),
     )
 
 

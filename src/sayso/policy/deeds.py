@@ -88,7 +88,9 @@ class Deeds(msgspec.Struct, frozen=True, kw_only=True):
     def _by_zones(self, zones: Zones, kind: Kind, call: ToolCall) -> Verdict:
         judge = zones.judge_real if kind.real else zones.judge
         paths = [cast("str", call.args[name]) for name in kind.arguments]
-        verdict = max((judge(path, kind.operation) for path in paths), key=lambda each: STRICTNESS[each.approval])
+        said = [judge(path, kind.operation) for path in paths]
+        verdict = max(said, key=lambda each: STRICTNESS[each.approval])
+        verdict = replace(verdict, places=tuple(place for each in said for place in each.places))
         # What is deleted is gone, and a yes to one pair of paths is no yes to another.
         narrow = kind.real or kind.operation == "delete" or len(paths) > 1
         folder = None if narrow or not verdict.asks else zones.folder(paths[0])

@@ -23,7 +23,7 @@ from sayso import realpath
 from sayso.errors import ConfigurationError
 from sayso.model import Rule, ToolCall, Verdict
 from sayso.policy import judges
-from sayso.policy.combining import speaking, stated, strictest_first, tightened, with_details
+from sayso.policy.combining import about_places, speaking, stated, strictest_first, tightened, with_details
 from sayso.policy.conditions import fill
 from sayso.policy.deeds import Considered, Deeds
 from sayso.policy.entries import FILE_TOOLS, Entry, Kind, Terms, apply_terms, read
@@ -52,7 +52,7 @@ class ToolRules(msgspec.Struct, frozen=True, kw_only=True):
 
     judge: Judge | None = None
     marked: bool = False
-    details: Callable[[ToolCall], Verdict] | None = None
+    details: Judge | None = None
     misfit: Callable[[Mapping[str, Any]], str | None] | None = None
     tightening: tuple[Policy, ...] = ()
 
@@ -213,9 +213,10 @@ class Policy:
         marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if brought.marked else None
         said = [*owner, toolset, *policy, marked and (details or marked)]
         verdict = self._finish([each for each in said if each is not None], details, matching, call)
+        verdict = about_places(verdict, owner)
         for policy_below in brought.tightening:
             other = await policy_below.deliberate(call, replace(brought, tightening=()))
-            verdict = tightened(verdict, other)
+            verdict = about_places(tightened(verdict, other), (verdict, other))
         return verdict
 
     async def by_function(self, call: ToolCall) -> list[Verdict]:
@@ -270,7 +271,9 @@ class Policy:
         heard = [(rank, await _hear(entry.says, call, entry.rule)) for rank, entry in matching]
         said = strictest_first([(rank, each) for rank, each in heard if each is not None] + unsure)
         acts = [self._deeds.judge(entry.kind, call, entry.rule) for _, entry in matching if entry.kind is not None]
-        acts.sort(key=lambda each: -STRICTNESS[each.approval])
+        if len(acts) > 1:
+            places = tuple(place for each in acts for place in each.places)  # of one argument each, perhaps
+            acts = sorted((replace(each, places=places) for each in acts), key=lambda each: -STRICTNESS[each.approval])
         if self._below is None:
             return acts, said, matching
         more_acts, more_said, more = await self._below.heard(call)

@@ -165,8 +165,8 @@ class Zones:
             return _blocked(f"{_shown(path)} leads out of {where}", rule)
         except OSError as error:
             return _blocked(f"nobody can say where {_shown(path)} leads: {error.strerror or error}", rule)
-        guarded = self._guarded(path, operation, places)
-        return guarded or self._strictest(path, operation, places, named)
+        verdict = self._guarded(path, operation, places) or self._strictest(path, operation, places, named)
+        return msgspec.structs.replace(verdict, places=places)
 
     def _places(self, operation: Operation, inner: str, root: str | None) -> tuple[str, ...]:
         """Return where the operation takes effect.

@@ -22,7 +22,7 @@ from sayso.adapters.pydantic_ai.calls import call_of, plain
 from sayso.adapters.pydantic_ai.guarding import GuardedTool, asking, guarded
 from sayso.canonical import freeze, thaw
 from sayso.controller import ApprovalController
-from sayso.errors import ApprovalPending, ConfigurationError
+from sayso.errors import ApprovalPending, ConfigurationError, ToolError
 from sayso.model import ApprovalRequest, Approved, Denied, Pending, ToolCall
 from sayso.policy.tools import Policy, ToolRules
 
@@ -213,19 +213,22 @@ class Guarded(WrapperToolset[Any]):
                 return self._refused(call.tool, Denied(cause="blocked", reason=problem), call.call_id)
         if approved is not ctx.tool_call_approved:
             ctx = replace(ctx, tool_call_approved=approved)
-        # A function that is marked asks by itself, under its own name, unless it is told that this was settled here.
-        told = approved or tool.rules.marked
+        # A function that asks by itself does so under its own name, unless it is told that this was settled here.
+        told = approved or tool.rules.marked or tool.marked_as is not None
         answered = context.approved(controller, tool.marked_as or call.tool, args) if told else _UNTOLD
         below = self.gate.tightening
         within = context.within(controller, call, by=outcome.by, state=state, tightening=below)
         self.gate.begun.add(call.call_id)
-        with controller.running(call, outcome) as running, within, answered:
-            try:
-                running.result = await self.wrapped.call_tool(call.tool, args, ctx, tool.source)
-            except ApprovalRequired as raised:
-                running.suspended = is_nested(raised)
-                self.gate.opened += nested_requests(raised)
-                raise
+        try:
+            with controller.running(call, outcome) as running, within, answered:
+                try:
+                    running.result = await self.wrapped.call_tool(call.tool, args, ctx, tool.source)
+                except ApprovalRequired as raised:
+                    running.suspended = is_nested(raised)
+                    self.gate.opened += nested_requests(raised)
+                    raise
+        except ToolError as error:  # it could not do what it was called for: no reason to end the run
+            return f"{call.tool} failed: {error}"
         return running.result
 
     async def _problem(
