@@ -20,6 +20,7 @@ from typing import IO, cast
 
 import anyio
 import msgspec
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from sayso.errors import ConfigurationError, ToolError
 
@@ -96,6 +97,7 @@ async def run(
     Raises:
         ToolError: it did not start, or cannot be killed.
     """
+    await checkpoint_if_cancelled()  # what is cancelled already is not started
     began = time.monotonic()
     process = _start(argv, program=program, folder=folder, environment=environment)
     outputs = _Outputs(process, limits.output_bytes)
