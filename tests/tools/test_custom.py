@@ -72,8 +72,8 @@ def modules() -> set[str]:
     return {name for name in sys.modules if name.startswith("sayso_tools_")}
 
 
+@pytest.mark.proves("R37")
 def test_exactly_the_listed_functions_are_given_in_their_order(tools: Path) -> None:
-    """R37: only tools that are listed are exposed."""
     assert [tool.__name__ for tool in load_tools(tools, ["plain", "add_up"])] == ["plain", "add_up"]
     assert load_tools(tools, []) == []
     (add_up,) = load_tools(tools, ["add_up"])
@@ -83,6 +83,11 @@ def test_exactly_the_listed_functions_are_given_in_their_order(tools: Path) -> N
 def test_a_function_without_annotations_is_given_too(tools: Path) -> None:
     (plain,) = load_tools(tools, ["plain"])
     assert plain("x") == "x"
+
+
+def test_annotations_are_what_the_file_makes_of_them(tmp_path: Path) -> None:
+    (act,) = load_tools(write(tmp_path, "def act(x: int) -> str: ...\n"), ["act"])
+    assert act.__annotations__ == {"x": int, "return": str}
 
 
 @pytest.mark.anyio

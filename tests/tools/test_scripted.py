@@ -213,6 +213,20 @@ async def test_a_resumed_run_goes_on_where_it_stopped() -> None:
     assert (last.output, ran) == ("done", ["Eve"])
 
 
+async def test_what_a_tool_attaches_in_a_resumed_run_is_no_new_prompt() -> None:
+    def attach() -> ToolReturn:
+        return ToolReturn("attached", content=["look at this"])
+
+    turns = [{"call": "attach"}, {"say": "seen: {{prompt}}"}]
+    one = Agent(scripted_model(turns), output_type=[str, DeferredToolRequests])
+    one.tool_plain(requires_approval=True)(attach)
+    stopped = await one.run("hello")
+    assert isinstance(stopped.output, DeferredToolRequests)
+    granted = DeferredToolResults(approvals={each.tool_call_id: True for each in stopped.output.approvals})
+    last = await one.run(message_history=stopped.all_messages(), deferred_tool_results=granted)
+    assert last.output == "seen: hello"
+
+
 async def test_every_call_has_an_id_of_its_own(tmp_path: Path) -> None:
     one = agent(scripted_model(file(tmp_path)))
     messages = [*(await one.run("a")).all_messages(), *(await one.run("a")).all_messages()]

@@ -81,15 +81,15 @@ def test_a_worker_file_says_who_the_worker_is(whole: WorkerFile, tmp_path: Path)
     assert whole.limits == Limits(depth=3, requests=20)
 
 
+@pytest.mark.proves("R37")
 def test_a_worker_gets_the_tools_that_its_file_lists_and_no_others(whole: WorkerFile) -> None:
-    """R37: only what is listed is exposed."""
     assert whole.tools == ("read_file", "write_file", "shell", "worker_call")
     assert whole.custom_tools == ("add_up", "send_mail")
     assert whole.workers == ("helper", "printer", "archive")
 
 
+@pytest.mark.proves("R38", "R46")
 def test_what_a_worker_may_do_is_its_policy(whole: WorkerFile) -> None:
-    """R38, R46: the same words as in the policy file, for every kind of tool."""
     assert approval(whole, "shell", command="git status") == "none"
     assert approval(whole, "shell", command="git commit -m x") == "required"
     assert approval(whole, "shell", command="ls") == "blocked"
@@ -133,9 +133,9 @@ def test_tools_in_a_list_are_judged_by_shell_rules_zones_and_the_default(tmp_pat
     assert approval(one, "worker_create") == "required"
 
 
+@pytest.mark.proves("R35", "R36")
 @pytest.mark.parametrize(("asks", "expected"), [("true", "required"), ("false", "none")])
 def test_reading_a_file_for_an_attachment_asks_where_its_zone_says_so(tmp_path: Path, asks: str, expected: str) -> None:
-    """R36, and R35 in the same spelling."""
     zone = f"{{root: ., mode: rw, read_approval: {asks}, write_approval: {asks}}}"
     one = worker(tmp_path, f"tools: [attach_file, write_file]\nsandbox: {{paths: {{docs: {zone}}}}}")
     assert approval(one, "attach_file", path="/docs/a.pdf") == expected
@@ -155,8 +155,8 @@ def test_a_worker_may_list_itself(tmp_path: Path) -> None:
     assert worker(tmp_path, "workers: [clerk]").workers == ("clerk",)
 
 
+@pytest.mark.proves("R38")
 def test_the_seeds_spellings_are_read(tmp_path: Path) -> None:
-    """R38: seed 001's example in a worker file."""
     front = """\
 tools: [shell]
 shell_default: {allowed: false, approval_required: true}
