@@ -30,6 +30,7 @@ BROAD_HANDLERS: dict[tuple[str, str], str] = {
     ("sayso.journal", "Journal._tell"): "a hook is the host's code and no part of the decision",
     ("sayso.policy.judges", "consult"): "a rule is the host's code; its error blocks the call",
     ("sayso.stores.sqlite", "SqliteStore._listen"): "an ear that dies would hear of nothing any more",
+    ("sayso.tools.custom", "_execute"): "a worker's tools.py is its owner's code; its error is told with its line",
     ("sayso.stores.sqlite_writer", "Writer._try"): "whoever waits for the group is told what went wrong",
 }
 

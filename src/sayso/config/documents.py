@@ -6,37 +6,34 @@ documents, keys that are no texts. YAML is read step by step without recursion, 
 
 from __future__ import annotations
 
-import errno
 import math
-import os
 import re
-import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Never, cast
+from typing import Any, Never, cast
 
 import msgspec
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from sayso.errors import ConfigurationError, Mistake, PolicyError
+from sayso.config.contents import Form, Mark, behind, decode, mistaken, read_bytes
+from sayso.errors import ConfigurationError
 
 Key = tuple[str | int, ...]
 _Untyped = Any  # what the parsers give has no types of its own
 
-_LARGEST_FILE = 5_000_000
 _DEEPEST = 50
 _LONGEST_NUMBER = 1000
 _LARGEST_NUMBER = 10**_LONGEST_NUMBER
+_POLICY = Form(
+    what="a policy",
+    missing="name another one, or run `sayso init` to write one",
+    empty="write a policy, or run `sayso init` to have one written",
+    start="start a policy with a line such as `version: 1`",
+    largest=5_000_000,
+)
 _TOO_DEEP = f"this is nested deeper than {_DEEPEST} levels; write it flatter"
-
-
-class Mark(NamedTuple):
-    """A place in a file; both numbers count from 1."""
-
-    line: int
-    column: int
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,48 +53,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 def read_file(path: Path) -> Document | None:
     """Read a policy file; None stands for a TOML file without a `[tool.sayso]` table."""
     source = str(path)
-    try:
-        content = _read_bytes(path)
-    except FileNotFoundError:
-        raise _error(source, "there is no such file; name another one, or run `sayso init` to write one") from None
-    except (OSError, ValueError) as error:  # ValueError: a path that no system can have, such as one with a NUL
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise _error(source, f"this cannot be read ({reason}); check its name and who may read it") from None
+    content = read_bytes(path, _POLICY)
     return read_pyproject(content, source) if path.suffix.lower() == ".toml" else read_yaml(content, source)
-
-
-def _read_bytes(path: Path) -> bytes:
-    # Looked at before it is opened, because opening a device may already do something, and after it, because the
-    # file may be another one by then. O_NONBLOCK, which Windows lacks, keeps a pipe from holding up the second look.
-    _check_regular(path.stat())
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(descriptor, "rb") as file:
-        _check_regular(os.fstat(descriptor))
-        return file.read(_LARGEST_FILE + 1)
-
-
-def _check_regular(status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        kind = "folder" if stat.S_ISDIR(status.st_mode) else "pipe, socket or device"
-        raise OSError(errno.EINVAL, f"it is a {kind}, no regular file")
-
-
-def _decode(content: bytes, source: str) -> str:
-    if len(content) > _LARGEST_FILE:
-        raise _error(source, f"this is larger than {_LARGEST_FILE // 1_000_000} MB; a policy has to be smaller")
-    content = content.removeprefix(b"\xef\xbb\xbf")  # the mark of byte order, which in UTF-8 says nothing
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise _error(source, "this is not UTF-8; save it as UTF-8", _behind(content[: error.start].decode())) from None
-
-
-def _behind(text: str) -> Mark:
-    return Mark(text.count("\n") + 1, len(text) - text.rfind("\n"))
-
-
-def _error(source: str, problem: str, mark: Mark | None = None) -> ConfigurationError:
-    return PolicyError([Mistake(source, *(mark or (None, None)), problem)])
 
 
 def _brief(text: object, longest: int = 60) -> str:
@@ -109,14 +66,14 @@ def _check(value: object, path: Key, document: Document) -> None:
     """Refuse whatever is not plain data that can be written down again; recursion ends at the deepest level."""
     if isinstance(value, dict | list):
         if len(path) >= _DEEPEST:
-            raise _error(document.source, _TOO_DEEP, document.mark(path))
+            raise mistaken(document.source, _TOO_DEEP, document.mark(path))
         items = (
             cast("dict[str, Any]", value).items() if isinstance(value, dict) else enumerate(cast("list[Any]", value))
         )
         for key, item in items:
             _check(item, (*path, key), document)
     elif problem := _objection(value):
-        raise _error(document.source, f"{_brief('.'.join(map(str, path)))} {problem}", document.mark(path))
+        raise mistaken(document.source, f"{_brief('.'.join(map(str, path)))} {problem}", document.mark(path))
 
 
 def _objection(value: object) -> str | None:
@@ -167,17 +124,17 @@ _HINTS = (
 )
 
 
-def read_yaml(content: bytes, source: str) -> Document:
+def read_yaml(content: bytes, source: str, form: Form = _POLICY) -> Document:
     """Read a YAML file that holds one mapping."""
-    text = _decode(content, source)
+    text = decode(content, source, form)
     for pattern, problem in _REFUSED:
         if found := re.search(pattern, text):
-            raise _error(source, f"{_brief(found[0])} {problem}", _behind(text[: found.start()]))
-    builder = _Builder(source)
+            raise mistaken(source, f"{_brief(found[0])} {problem}", behind(text[: found.start()]))
+    builder = _Builder(source, form)
     for event in _events(text, source):
         builder.take(event)
     if builder.data is None:
-        raise _error(source, "this file is empty; write a policy, or run `sayso init` to have one written")
+        raise mistaken(source, f"this file is empty; {form.empty}")
     document = Document(source=source, data=builder.data, marks=builder.marks)
     _check(document.data, (), document)
     return document
@@ -195,7 +152,7 @@ def _events(text: str, source: str) -> Iterator[_Untyped]:
     except (YAMLError, ArithmeticError, AssertionError, ValueError):
         # The parser trips over an escape that names no character, and over a version that does not exist.
         problem = "this, or what follows, is not YAML, such as an escape `\\U` of no character; correct it"
-        raise _error(source, problem, mark) from None
+        raise mistaken(source, problem, mark) from None
 
 
 def _translated(error: _Untyped, source: str, last: Mark) -> ConfigurationError:
@@ -203,8 +160,8 @@ def _translated(error: _Untyped, source: str, last: Mark) -> ConfigurationError:
     showed = _mark(error.problem_mark) if error.problem_mark else started
     for said, sentence, at_start in _HINTS:
         if said in f"{error.context} {error.problem}":
-            return _error(source, sentence.format(began=started.line), started if at_start else showed)
-    return _error(source, f"this is not YAML ({_brief(error.problem or error.context, 200)}); correct it", showed)
+            return mistaken(source, sentence.format(began=started.line), started if at_start else showed)
+    return mistaken(source, f"this is not YAML ({_brief(error.problem or error.context, 200)}); correct it", showed)
 
 
 def _mark(mark: _Untyped) -> Mark:
@@ -243,7 +200,8 @@ _BETWEEN = -1  # what stands for the index or key while none is being read
 class _Builder:
     """Data and marks, put together event by event."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, form: Form) -> None:
+        self._form = form
         self.data: dict[str, Any] | None = None
         self.marks: dict[Key, Mark] = {}
         self._source = source
@@ -267,7 +225,7 @@ class _Builder:
         self._ended = self._ended or kind == "DocumentEnd"
 
     def _refuse(self, problem: str, mark: Mark) -> Never:
-        raise _error(self._source, problem, mark)
+        raise mistaken(self._source, problem, mark)
 
     def _start(self, value: dict[str, Any] | list[Any], mark: Mark) -> None:
         if len(self._open) >= _DEEPEST:
@@ -309,7 +267,7 @@ class _Builder:
             self._refuse("a list or mapping cannot be a key; use a text", mark)
         if not self._open:
             if not isinstance(value, dict):
-                self._refuse("this file does not hold a mapping; start a policy with a line such as `version: 1`", mark)
+                self._refuse(f"this file does not hold a mapping; {self._form.start}", mark)
             self.data, self.marks[()] = cast("dict[str, Any]", value), mark
         elif isinstance(parent := self._open[-1], list):
             self._path[-1] = len(parent)
@@ -338,14 +296,14 @@ _PLACE = re.compile(r"(?P<problem>.*) \(at (?:line (?P<line>\d+), column (?P<col
 
 def read_pyproject(content: bytes, source: str) -> Document | None:
     """Read the `[tool.sayso]` table of a TOML file; None if it has none."""
-    text = _decode(content, source)
+    text = decode(content, source, _POLICY)
     tool = _parse_toml(text, source).get("tool")
     table = cast("dict[str, Any]", tool).get("sayso") if isinstance(tool, dict) else None
     if table is None:
         return None
     marks = _toml_marks(text)
     if not isinstance(table, dict):
-        raise _error(source, "`tool.sayso` is not a table; write it as `[tool.sayso]`", marks[()])
+        raise mistaken(source, "`tool.sayso` is not a table; write it as `[tool.sayso]`", marks[()])
     document = Document(source=source, data=cast("dict[str, Any]", table), marks=marks)
     _check(document.data, (), document)
     return document
@@ -353,17 +311,17 @@ def read_pyproject(content: bytes, source: str) -> Document | None:
 
 def _parse_toml(text: str, source: str) -> dict[str, Any]:
     if found := _ENDLESS_KEY.search(text):
-        raise _error(source, _TOO_DEEP, _behind(text[: found.start()]))
+        raise mistaken(source, _TOO_DEEP, behind(text[: found.start()]))
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise _error(source, _TOO_DEEP) from None
+        raise mistaken(source, _TOO_DEEP) from None
     except ValueError as error:  # what is no TOML, and a number beyond what Python converts
         found = _PLACE.fullmatch(str(error))
-        end = _behind(text) if found else None
+        end = behind(text) if found else None
         mark = Mark(int(found["line"]), int(found["column"])) if found and found["line"] else end
         reason = _brief(found["problem"] if found else error, 200)
-        raise _error(source, f"this is not TOML ({reason}); correct it", mark) from None
+        raise mistaken(source, f"this is not TOML ({reason}); correct it", mark) from None
 
 
 def _toml_marks(text: str) -> dict[Key, Mark]:

@@ -100,17 +100,18 @@ def _policy(document: Document, all_of_them: Iterable[Document]) -> Policy:
         document.data,
         base=path.parent,
         source=document.source,
-        places=lambda key: _place(document, key),
-        protected=_own_files(Path(each.source).absolute() for each in all_of_them),
+        places=lambda key: place(document, key),
+        protected=own_files(Path(each.source).absolute() for each in all_of_them),
     )
 
 
-def _place(document: Document, key: Key) -> tuple[int, int]:
+def place(document: Document, key: Key) -> tuple[int, int]:
+    """Return line and column of a key."""
     mark = document.mark(key)
     return mark.line, mark.column
 
 
-def _own_files(paths: Iterable[Path]) -> list[str]:
+def own_files(paths: Iterable[Path]) -> list[str]:
     """Return where the files really are and, for links, also where they seem to be."""
     found: list[str] = []
     for path in paths:

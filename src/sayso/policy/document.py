@@ -21,7 +21,7 @@ from sayso.policy.shapes import (
 )
 from sayso.policy.words import APPROVALS
 
-_APPROVAL = word("none: runs; required: asks; blocked: never runs; once_per_session: asks once", tuple(APPROVALS))
+APPROVAL = word("none: runs; required: asks; blocked: never runs; once_per_session: asks once", tuple(APPROVALS))
 _EXPIRES = span("unanswered for this long, a question expires; it is never approved")
 _WHEN = table(
     "conditions on arguments, such as {args.amount: {gt: 100}}; all must hold for the entry to speak",
@@ -33,12 +33,12 @@ _WHEN = table(
         ),
     ),
 )
-_TOOL = either(
-    _APPROVAL,
+TOOL = either(
+    APPROVAL,
     record(
         "what happens to calls of this tool",
         {
-            "approval": _APPROVAL,
+            "approval": APPROVAL,
             "pre_approved": flag("seed 004: true means none, false means required"),
             "preApproved": flag("as pre_approved"),
             "blocked": flag("true blocks the tool"),
@@ -69,13 +69,11 @@ _TOOL = either(
     ),
     nothing("the default, and the tool's own mark"),
 )
-_APPROVED = either(_APPROVAL, flag("true: asks; false: runs"))
+_APPROVED = either(APPROVAL, flag("true: asks; false: runs"))
 _ZONE_FIELDS: dict[str, Shape] = {
     "root": text("the folder; a relative one is relative to the file"),
     "mode": word("ro: can only be read; rw: can be written", ("ro", "rw")),
-    "approval": either(
-        _APPROVAL, record("per operation", {"read": _APPROVAL, "write": _APPROVAL, "delete": _APPROVAL})
-    ),
+    "approval": either(APPROVAL, record("per operation", {"read": APPROVAL, "write": APPROVAL, "delete": APPROVAL})),
     "read_approval": _APPROVED,
     "write_approval": _APPROVED,
     "delete_approval": _APPROVED,
@@ -88,7 +86,7 @@ _SHELL_RULE = record(
     "what happens to commands that begin with these words",
     {
         "pattern": text("words that a command begins with, such as 'git status'"),
-        "approval": _APPROVAL,
+        "approval": APPROVAL,
         "allowed": flag("seed 001: false means blocked"),
         "approval_required": flag("seed 001: true means required, false means none"),
         "note": text("why this rule is as it is"),
@@ -104,42 +102,43 @@ _SHELL_WORD = word("for commands that no rule names", ("required", "blocked", "a
 _SEED_DEFAULT = record(
     "seed 001's form", {"allowed": flag("false means blocked"), "approval_required": flag("true means required")}
 )
+FIELDS: dict[str, Shape] = {
+    "version": whole("the form of this file", least=1, most=1),
+    "default": APPROVAL,
+    "tools": table("per tool name, or glob such as 'github_*'", TOOL),
+    "tool_configs": table("seed 003's name for tools", TOOL),
+    "pre_approved": listing("deprecated: tools that run without being asked about", text("a tool's name")),
+    "custom_tools": either(
+        listing("the tools of a worker's own tools.py that it may use", text("a tool's name")),
+        table("the same, each with what happens to its calls", TOOL),
+    ),
+    "sandbox": record(
+        "folders for file tools",
+        {
+            "zones": either(table("folders by name", _ZONE), listing("folders", _LISTED_ZONE)),
+            "paths": table("seed 001's name for zones", _ZONE),
+        },
+    ),
+    "shell": record(
+        "command lines for bash",
+        {
+            "default": _SHELL_WORD,
+            "rules": _SHELL_RULES,
+            "trusted_dirs": listing("folders whose programs rules name without the folder", text("a folder")),
+            "inert_assignments": listing("variables that may be set for a command", text("a name or glob")),
+        },
+    ),
+    "shell_default": either(_SHELL_WORD, _SEED_DEFAULT),
+    "shell_rules": _SHELL_RULES,
+    "remember": either(
+        flag("false: no answer is remembered"),
+        record("how long answers may be remembered", {"max": span("the longest time")}),
+    ),
+    "audit": word("strict: an allowed call waits until its entry is durable", ("queued", "strict")),
+}
 POLICY = record(
     "A policy of sayso: which tool calls run, which are asked about, and which are blocked.",
-    {
-        "version": whole("the form of this file", least=1, most=1),
-        "default": _APPROVAL,
-        "tools": table("per tool name, or glob such as 'github_*'", _TOOL),
-        "tool_configs": table("seed 003's name for tools", _TOOL),
-        "pre_approved": listing("deprecated: tools that run without being asked about", text("a tool's name")),
-        "custom_tools": either(
-            listing("the tools of a worker's own tools.py that it may use", text("a tool's name")),
-            table("the same, each with what happens to its calls", _TOOL),
-        ),
-        "sandbox": record(
-            "folders for file tools",
-            {
-                "zones": either(table("folders by name", _ZONE), listing("folders", _LISTED_ZONE)),
-                "paths": table("seed 001's name for zones", _ZONE),
-            },
-        ),
-        "shell": record(
-            "command lines for bash",
-            {
-                "default": _SHELL_WORD,
-                "rules": _SHELL_RULES,
-                "trusted_dirs": listing("folders whose programs rules name without the folder", text("a folder")),
-                "inert_assignments": listing("variables that may be set for a command", text("a name or glob")),
-            },
-        ),
-        "shell_default": either(_SHELL_WORD, _SEED_DEFAULT),
-        "shell_rules": _SHELL_RULES,
-        "remember": either(
-            flag("false: no answer is remembered"),
-            record("how long answers may be remembered", {"max": span("the longest time")}),
-        ),
-        "audit": word("strict: an allowed call waits until its entry is durable", ("queued", "strict")),
-    },
+    FIELDS,
     required=("default",),
 )
 

@@ -36,7 +36,8 @@ _ALIASES = {"preApproved": "pre_approved", "blockReason": "block_reason", "needs
 
 # The tools that zones judge without being told to, and what they do.
 FILE_TOOLS: dict[str, Operation] = {
-    "read_file": "read", "write_file": "write", "edit_file": "write", "delete_file": "delete", "list_files": "list",
+    "read_file": "read", "attach_file": "read", "write_file": "write", "edit_file": "write", "delete_file": "delete",
+    "list_files": "list",
 }  # fmt: skip
 
 

@@ -1,0 +1,360 @@
+"""Running one program: in a folder held by a handle, with limits of time and output, leaving nothing behind."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import functools
+import math
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, cast
+
+import anyio
+import msgspec
+from anyio.lowlevel import checkpoint_if_cancelled
+
+from sayso.errors import ConfigurationError, ToolError
+
+_CHUNK = 65_536  # what a pipe holds
+_LAST_WORDS_SECONDS = 0.5  # for output that is still under way when the program has ended
+_DEATH_SECONDS = 5.0  # for the kernel to carry out SIGKILL
+_LOOK_SECONDS = 0.02  # between two looks, where the kernel cannot wake us
+_INSIDE_CHARACTERS = bytes(range(0x80, 0xC0))  # in UTF-8, what only goes on with a character
+_FIRST_FREE = 3  # 0, 1 and 2 become the program's own streams
+
+# Where programs are, who the user is, how to write text, how wide the screen is: nothing here names code to run.
+_NAMES = {
+    *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR"),
+    *("LANG", "LANGUAGE", "TZ"),
+    *("TERM", "COLORTERM", "NO_COLOR", "COLUMNS", "LINES"),
+}
+_FOLDERS = {"HOME", "TMPDIR"}  # a relative one would be the folder that the agent writes in
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+# A pager would wait for a person who is not there.
+_PAGERS = {"PAGER": "cat", "GIT_PAGER": "cat"}
+
+# What makes a program run or load something else, however harmless its command line is.
+_STEERING = {
+    *("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "IFS"),
+    *("CDPATH", "GLOBIGNORE", "PROMPT_COMMAND", "SHELL"),
+}
+_STEERING_STARTS = (
+    *("BASH_FUNC_", "LD_", "DYLD_", "GIT_", "LESS"),
+    *("PYTHON", "NODE_", "PERL", "RUBY", "JAVA_TOOL_", "_JAVA_"),
+)
+_STEERING_ENDS = ("PAGER", "EDITOR", "BROWSER", "VISUAL", "ASKPASS")
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a program may run, how much of each stream is kept, and how long it may take to end when asked."""
+
+    seconds: float = 120
+    output_bytes: int = 64_000
+    grace_seconds: float = 2
+
+    def __post_init__(self) -> None:
+        """Refuse limits that limit nothing or leave no room."""
+        if not (self.seconds > 0 and self.output_bytes >= 0 and 0 <= self.grace_seconds < math.inf):
+            raise ConfigurationError(
+                "the limits of a program are wrong: `seconds` has to be above 0, "
+                "`output_bytes` and `grace_seconds` 0 or more"
+            )
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a program.
+
+    `exit_code` is None if a signal or the time limit ended it. `lingered` says that something it had started held its
+    output open when it was over, and was cut off.
+    """
+
+    exit_code: int | None
+    signal: str | None
+    stdout: str
+    stderr: str
+    timed_out: bool
+    seconds: float
+    lingered: bool = False
+
+
+async def run(
+    argv: Sequence[str], *, program: str, folder: int, environment: Mapping[str, str], limits: Limits
+) -> Ended:
+    """Run the program at the absolute path `program` in the folder that the handle is open on, and wait for its end.
+
+    It gets no input, no handle but its two streams, and exactly this environment. Nothing of its process group outlives
+    the call, also where the call is cancelled; what starts a session of its own can only be held by `confine`.
+
+    Raises:
+        ToolError: it did not start, or cannot be killed.
+    """
+    await checkpoint_if_cancelled()  # what is cancelled already is not started
+    began = time.monotonic()
+    process = _start(argv, program=program, folder=folder, environment=environment)
+    outputs = _Outputs(process, limits.output_bytes)
+    try:
+        timed_out, lingered = await _attend(process, outputs, limits)
+    finally:
+        outputs.close()
+    code = cast("int | None", process.returncode)
+    if code is None:
+        raise ToolError(f"{program!r} cannot be killed and still runs as process {process.pid}; end it by hand")
+    return Ended(
+        exit_code=None if timed_out or code < 0 else code,
+        signal=_signal_name(-code) if code < 0 else None,
+        stdout=outputs.stdout.text(),
+        stderr=outputs.stderr.text(),
+        timed_out=timed_out,
+        seconds=time.monotonic() - began,
+        lingered=lingered,
+    )
+
+
+def clean(environment: Mapping[str, str], *, also: Iterable[str] = ()) -> dict[str, str]:
+    """Keep of an environment what a program needs and nobody can steer it with, and the names in `also`.
+
+    Raises:
+        ConfigurationError: a name in `also` makes programs run other code.
+    """
+    more = frozenset(also)
+    for name in sorted(more):
+        if _steers(name):
+            raise ConfigurationError(f"{name!r} makes programs run other code and is never passed on; leave it out")
+    kept = {name: value for name, value in environment.items() if name in _NAMES | more or name.startswith("LC_")}
+    for name in _FOLDERS & kept.keys():
+        if not kept[name].startswith("/"):
+            del kept[name]
+    # An empty or relative entry, and an empty PATH, mean the folder that the program runs in.
+    kept["PATH"] = ":".join(_absolute_entries(kept.get("PATH", ""))) or _PATH
+    return kept | _PAGERS
+
+
+def find(name: str, path: str) -> str | None:
+    """Return the program behind a name: an absolute one itself, a bare one from the absolute entries of PATH."""
+    if name.startswith("/"):
+        return name if _is_program(name) else None
+    if not name or "/" in name:
+        return None
+    places = (f"{folder.rstrip('/')}/{name}" for folder in _absolute_entries(path))
+    return next(filter(_is_program, places), None)
+
+
+def _steers(name: str) -> bool:
+    return name in _STEERING or name.startswith(_STEERING_STARTS) or name.endswith(_STEERING_ENDS)
+
+
+def _absolute_entries(path: str) -> list[str]:
+    return [entry for entry in path.split(":") if entry.startswith("/")]
+
+
+def _is_program(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.X_OK)  # noqa: PTH116 - a text in PATH
+    except (OSError, ValueError):  # ValueError: a NUL or half a character, which no file can be called
+        return False
+
+
+def _start(
+    argv: Sequence[str], *, program: str, folder: int, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    if not argv or not program.startswith("/"):
+        raise ToolError(f"{program!r} did not start: a command and the absolute path of its program are needed")
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        raise ToolError(f"{program!r} did not start: SIGCHLD is ignored here, so nobody could learn its exit code")
+    handle = None
+    try:
+        handle = fcntl.fcntl(folder, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
+        cwd, preexec = _entering(handle)
+        return subprocess.Popen(  # noqa: S603 - what may run was judged before; there is no shell in between
+            list(argv),
+            executable=program,
+            bufsize=0,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=preexec,  # noqa: PLW1509 - one call of the system, and only where there is no /proc
+            cwd=cwd,
+            env=dict(environment),
+            start_new_session=True,
+        )
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise ToolError(f"{program!r} did not start: {_reason(error, program)}") from None
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _entering(handle: int) -> tuple[str | None, Callable[[], None] | None]:
+    """Return how the child enters a folder by its handle: a path to change to, or a function to call in the child."""
+    link = f"/proc/self/fd/{handle}"  # read in the child, after the fork
+    return (link, None) if os.path.lexists(link) else (None, functools.partial(os.fchdir, handle))
+
+
+_REASONS = {
+    errno.EACCES: "it is not executable, or lies in a folder that may not be entered",
+    errno.ENOEXEC: "this machine cannot run such a file; a script needs a first line such as `#!/bin/sh`",
+    errno.E2BIG: "its arguments and environment are longer than the system takes; pass them in a file",
+    errno.ENOENT: "there is no such program",
+}
+
+
+def _reason(error: OSError | ValueError | subprocess.SubprocessError, program: str) -> str:
+    if isinstance(error, ValueError):
+        return "an argument or a variable has a NUL, an unpaired surrogate or a misplaced `=` in it"
+    if not isinstance(error, OSError) or error.filename != program:
+        return f"its folder cannot be entered, or the system has no room for it ({error})"
+    if error.errno == errno.ENOENT and Path(program).exists():
+        return "the interpreter that its first line or its header names does not exist"
+    return _REASONS.get(error.errno or 0, f"the system says {error.strerror!r}")
+
+
+async def _attend(process: subprocess.Popen[bytes], outputs: _Outputs, limits: Limits) -> tuple[bool, bool]:
+    """Read what the program says until it is over; return whether it ran out of time, and whether anything lingered."""
+    timed_out = lingered = False
+    grace = limits.grace_seconds
+    async with anyio.create_task_group() as reading:
+        reading.start_soon(outputs.read)
+        try:
+            with anyio.move_on_after(limits.seconds) as time_left:
+                await _exit_of(process)
+            timed_out = time_left.cancelled_caught
+            if not timed_out:
+                grace = 0  # what is left of the group has had its time
+                lingered = not await outputs.end_within(_LAST_WORDS_SECONDS)
+        finally:
+            await _end(process, outputs, grace)
+    return timed_out, lingered
+
+
+async def _end(process: subprocess.Popen[bytes], outputs: _Outputs, grace: float) -> None:
+    """Leave nothing of the process group, whoever cancels: ask it to end, wait, kill it, and take the exit code."""
+    try:
+        with anyio.CancelScope(shield=True):
+            if grace:
+                _signal(process, signal.SIGTERM)
+                with anyio.move_on_after(grace):
+                    await _exit_of(process)
+                    await outputs.over.wait()
+            _signal(process, signal.SIGKILL)
+            with anyio.move_on_after(_DEATH_SECONDS):
+                await _exit_of(process)
+            await outputs.end_within(_LAST_WORDS_SECONDS)
+    finally:
+        # A second cancel of asyncio's own goes through the shield.
+        _signal(process, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_LAST_WORDS_SECONDS)
+        outputs.stop()
+
+
+async def _exit_of(process: subprocess.Popen[bytes]) -> None:
+    """Wait until the program has exited.
+
+    Where the kernel has handles on processes, nobody takes the exit code yet: until then no other process can get the
+    number, and the group of that number is ours to kill.
+    """
+    handle = _handle_on(process)
+    if handle is None:
+        while process.poll() is None:  # noqa: ASYNC110 - nothing here tells us of the end
+            await anyio.sleep(_LOOK_SECONDS)
+        return
+    try:
+        await anyio.wait_readable(handle)
+    finally:
+        os.close(handle)
+
+
+def _handle_on(process: subprocess.Popen[bytes]) -> int | None:
+    if sys.platform != "linux" or process.returncode is not None:
+        return None
+    try:
+        return os.pidfd_open(process.pid)
+    except OSError:  # an old kernel, or a container that forbids it
+        return None
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    # PermissionError: only processes of other users are left, or, on macOS, only dead ones.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most real-time signals have no name
+        return f"signal {number}"
+
+
+class _Outputs:
+    """Both streams of a program, read side by side until both are closed, also while the call is cancelled."""
+
+    def __init__(self, process: subprocess.Popen[bytes], limit: int) -> None:
+        self.stdout = _Stream(cast("IO[bytes]", process.stdout), limit)
+        self.stderr = _Stream(cast("IO[bytes]", process.stderr), limit)
+        self.over = anyio.Event()
+        self._scope = anyio.CancelScope(shield=True)
+
+    async def read(self) -> None:
+        with self._scope:
+            async with anyio.create_task_group() as both:
+                both.start_soon(self.stdout.read)
+                both.start_soon(self.stderr.read)
+            self.over.set()
+
+    async def end_within(self, seconds: float) -> bool:
+        with anyio.move_on_after(seconds):
+            await self.over.wait()
+        return self.over.is_set()
+
+    def stop(self) -> None:
+        self._scope.cancel()
+
+    def close(self) -> None:
+        self.stdout.pipe.close()
+        self.stderr.pipe.close()
+
+
+class _Stream:
+    """The beginning and the end of what comes through a pipe; the middle is counted and dropped."""
+
+    def __init__(self, pipe: IO[bytes], limit: int) -> None:
+        self.pipe = pipe
+        self._head, self._head_limit = bytearray(), limit - limit // 2
+        self._tail, self._tail_limit = bytearray(), limit // 2
+        self._dropped = 0
+
+    async def read(self) -> None:
+        handle = self.pipe.fileno()
+        while True:
+            await anyio.wait_readable(handle)
+            if not (chunk := os.read(handle, _CHUNK)):
+                return
+            self._take(chunk)
+
+    def _take(self, chunk: bytes) -> None:
+        room = self._head_limit - len(self._head)
+        self._head += chunk[:room]
+        self._tail += chunk[room:]
+        if (excess := len(self._tail) - self._tail_limit) > 0:
+            del self._tail[:excess]
+            self._dropped += excess
+
+    def text(self) -> str:
+        if not self._dropped:
+            return (self._head + self._tail).decode(errors="replace")
+        # What was cut through was a whole character: it counts as left out, not as broken.
+        decoder = getincrementaldecoder("utf-8")("replace")
+        head = decoder.decode(self._head)
+        tail = self._tail.lstrip(_INSIDE_CHARACTERS)
+        left_out = self._dropped + len(decoder.getstate()[0]) + len(self._tail) - len(tail)
+        return f"{head}\n[{left_out} bytes left out]\n{tail.decode(errors='replace')}"

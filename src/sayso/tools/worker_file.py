@@ -1,0 +1,324 @@
+"""A worker file: the instruction of an agent in Markdown and, in front of it, its tools and its policy in YAML."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from sayso.config import policies
+from sayso.config.contents import Form, Mark, decode, mistaken, read_bytes
+from sayso.config.documents import Document, read_yaml
+from sayso.errors import ConfigurationError, Mistake, PolicyError
+from sayso.model import Rule, Verdict
+from sayso.policy.document import APPROVAL, FIELDS, TOOL
+from sayso.policy.entries import FILE_TOOLS
+from sayso.policy.shapes import Key, Problem, brief, check, either, listing, nothing, record, table, text, whole, word
+from sayso.policy.tools import Policy
+from sayso.policy.words import parse_approval, suggest
+
+TOOLS = (*FILE_TOOLS, "shell", "worker_call", "worker_create")
+SCRIPTED = "scripted:"  # what a model's name starts with if a script stands for the model
+CUSTOM = "tools.py"  # where the tools of a worker's own are
+BELOW = "workers"  # the folder beside a worker where others may be
+
+_FENCE = "---"
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_NAMING = "use small letters, digits, `-` and `_`, and start with a letter or digit"
+_MOST_TOLD = 20
+_FORM = Form(
+    what="a worker file",
+    missing="",  # told by who is there instead
+    empty="write a line such as `model: openai:gpt-5`",
+    start="start its front matter with a line such as `model: openai:gpt-5`",
+    largest=1_000_000,
+)
+
+_CALLED = either(
+    APPROVAL,
+    record(
+        "what happens to calls of this worker",
+        {"approval": APPROVAL, "reason": text("why this rule is as it is")},
+        required=("approval",),
+    ),
+    nothing("as for every call of a worker"),
+)
+_POLICY_KEYS = ("default", "custom_tools", "sandbox", "shell", "shell_default", "shell_rules", "remember", "audit")
+WORKER = record(
+    "The front matter of a worker: its model, its tools, and what happens to their calls.",
+    {
+        "name": text("what people are shown; the file's own name if left out"),
+        "description": text("what the worker is for"),
+        "model": text("the name of a model, such as openai:gpt-5, or scripted:FILE"),
+        "tools": either(
+            listing("the built-in tools that it gets", word("a tool", TOOLS)),
+            record("the same, each with what happens to its calls", dict.fromkeys(TOOLS, TOOL)),
+        ),
+        "workers": either(
+            listing("the workers that it may call", text("a worker's name")),
+            table("the same, each with what happens to such a call", _CALLED),
+        ),
+        "limits": record(
+            "how far it may go",
+            {
+                "depth": whole("how many workers may be inside each other", least=1, most=10),
+                "requests": whole("how often the model may be asked in a run", least=1, most=1_000_000),
+            },
+        ),
+        **{key: FIELDS[key] for key in _POLICY_KEYS},
+    },
+)
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a worker may go; None leaves it to whoever runs it."""
+
+    depth: int | None = None
+    requests: int | None = None
+
+
+class WorkerFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker file says.
+
+    `tools` are the built-in tools that it gets, and no others; `worker_rules` has the verdict about calling one of
+    `workers`, where the file says something special about it; `policy` decides about everything else.
+    """
+
+    name: str
+    description: str | None
+    model: str | None
+    instructions: str
+    tools: tuple[str, ...]
+    custom_tools: tuple[str, ...]
+    workers: tuple[str, ...]
+    worker_rules: Mapping[str, Verdict]
+    policy: Policy
+    folder: Path
+    path: Path
+    limits: Limits
+
+    @property
+    def script(self) -> Path | None:
+        """The file that stands for the model, if one does."""
+        return _script(self.model, self.folder)
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of the front matter, draft 7, which editors understand."""
+    return {"$schema": "http://json-schema.org/draft-07/schema#", "title": "sayso worker", **WORKER.schema}
+
+
+def find_worker(name: str, folder: str | os.PathLike[str]) -> Path:
+    """Return the file of a worker: `NAME.md` in the folder of who calls it, or in `workers` below that.
+
+    Raises:
+        ConfigurationError: this is no name, or nobody has it, or two have it.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(f"{brief(name)} is no name of a worker; {_NAMING}")
+    places = [Path(folder) / f"{name}.md", Path(folder) / BELOW / f"{name}.md"]
+    found = [place for place in places if os.path.lexists(place)]
+    if len(found) > 1:
+        raise ConfigurationError(f"{found[0]} and {found[1]} are both the worker {name!r}; keep one of them")
+    if not found:
+        raise ConfigurationError(f"there is no worker {brief(name)} in {folder}; {_told(Path(folder), name)}")
+    return found[0]
+
+
+def read_worker(path: str | os.PathLike[str]) -> WorkerFile:
+    """Read a worker file.
+
+    Raises:
+        PolicyError: tells what is wrong with it, and where.
+    """
+    path = Path(path)
+    place = path.absolute()
+    document, instructions = _read(path)
+    data = document.data
+    mistakes = _Mistakes(document)
+    mistakes.stop_if_any(check(WORKER, data))  # what has the wrong shape cannot be read any further
+    found = [*_of_names(data, place), *_of_tools(data), *_of_custom_tools(data, place.parent)]
+    policy = mistakes.policy(place, found)
+    names = dict.fromkeys(data.get("tools") or ())
+    return WorkerFile(
+        name=data.get("name", place.stem),
+        description=data.get("description"),
+        model=data.get("model"),
+        instructions=instructions,
+        tools=tuple(names | dict.fromkeys(("worker_call",) if data.get("workers") else ())),
+        custom_tools=policy.custom_tools or (),
+        workers=tuple(dict.fromkeys(data.get("workers") or ())),
+        worker_rules=dict(_rules(data, document)),
+        policy=policy,
+        folder=place.parent,
+        path=place,
+        limits=Limits(**data.get("limits", {})),
+    )
+
+
+# --- The text ------------------------------------------------------------------------------------------------
+
+
+def _read(path: Path) -> tuple[Document, str]:
+    source = str(path)
+    if not os.path.lexists(path):
+        raise mistaken(source, f"there is no such file; {_told(path.absolute().parent, path.stem)}")
+    front, body = _parted(decode(read_bytes(path, _FORM), source, _FORM), source)
+    return read_yaml(front.encode(), source, _FORM), body
+
+
+def _parted(content: str, source: str) -> tuple[str, str]:
+    """Return the front matter, with its first `---` so that lines are counted from the top, and the body."""
+    lines = content.split("\n")
+    if lines[0].rstrip() != _FENCE:
+        problem = "there is no front matter; start with a line `---`, and end it with another one below its keys"
+        raise mistaken(source, problem, Mark(1, 1))
+    end = next((at for at, line in enumerate(lines) if at and line.rstrip() == _FENCE), None)
+    if end is None:
+        raise mistaken(source, "the front matter is not closed; put a line `---` below its last key", Mark(1, 1))
+    if not any(line.partition("#")[0].strip() for line in lines[1:end]):
+        raise mistaken(source, f"the front matter is empty; {_FORM.empty}", Mark(1, 1))
+    body = "\n".join(lines[end + 1 :]).strip()
+    if not body:
+        problem = "there is no instruction below the front matter; write what the worker has to do"
+        raise mistaken(source, problem, Mark(end + 1, 1))
+    return "\n".join((*lines[:end], "")), body
+
+
+def _workers_in(folder: Path) -> list[Path]:
+    """Return the files in a folder, and in `workers` below it, that can be workers."""
+    folders = [each for each in (folder, folder / BELOW) if each.is_dir()]
+    files = sorted(file for each in folders for file in each.iterdir())
+    return [file for file in files if file.suffix == ".md" and _NAME.fullmatch(file.stem)]
+
+
+def _told(folder: Path, name: str) -> str:
+    try:
+        there = list(dict.fromkeys(file.stem for file in _workers_in(folder)))
+    except OSError:
+        there = []
+    if not there:
+        return "there are no workers here"
+    more = ", …" if len(there) > _MOST_TOLD else ""
+    return f"there are {', '.join(there[:_MOST_TOLD])}{more}{suggest(name, there)}"
+
+
+# --- The meaning ---------------------------------------------------------------------------------------------
+
+
+class _Mistakes:
+    """What is wrong with a worker file, each with its place."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def stop_if_any(self, problems: Iterable[Problem], further: Iterable[Mistake] = ()) -> None:
+        own = [Mistake(self._document.source, *self._place(each.key), each.message) for each in problems]
+        mistakes = [*own, *further]
+        if mistakes:
+            raise PolicyError(sorted(mistakes, key=lambda each: (each.line or 0, each.column or 0)))
+
+    def policy(self, path: Path, problems: Iterable[Problem]) -> Policy:
+        """Read the policy in a worker file, and tell its mistakes together with those found before."""
+        data, source = self._document.data, self._document.source
+        tools: Any = data.get("tools", ())
+        said: dict[str, Any] = {key: data[key] for key in _POLICY_KEYS if key in data}
+        said |= {"default": data.get("default", "required")}
+        said |= {"tools": tools if isinstance(tools, dict) else dict.fromkeys(tools)}
+        protected = _protected(data, path, source)
+        try:
+            policy = Policy.from_dict(said, base=path.parent, source=source, places=self._place, protected=protected)
+        except PolicyError as error:
+            self.stop_if_any(problems, error.mistakes)
+            raise
+        self.stop_if_any(problems)
+        return policy
+
+    def _place(self, key: Key) -> tuple[int, int]:
+        """Return the place of a key, also of a tool that stands in a list."""
+        match key:
+            case ("tools", str(name), *_) if isinstance(self._document.data["tools"], list):
+                return policies.place(self._document, _tool_key(self._document.data, name))
+            case _:
+                return policies.place(self._document, key)
+
+
+def _tool_key(data: Mapping[str, Any], name: str) -> Key:
+    tools: Any = data["tools"]
+    return ("tools", name if isinstance(tools, dict) else list(tools).index(name))
+
+
+def _of_names(data: Mapping[str, Any], path: Path) -> Iterator[Problem]:
+    name = data.get("name", path.stem)
+    if not _NAME.fullmatch(name):
+        what = "name is" if "name" in data else "name is left out, and the file's own name is"
+        yield Problem(("name",), f"{what} {brief(name)}; {_NAMING}")
+    workers = data.get("workers") or ()
+    for at, each in enumerate(workers):
+        if not _NAME.fullmatch(each):
+            key = ("workers", at if isinstance(workers, list) else each)
+            yield Problem(key, f"workers has {brief(each)}, which is no name of a worker; {_NAMING}")
+    if data.get("model") == SCRIPTED:
+        yield Problem(("model",), "model names no script; write the name of its file behind `scripted:`")
+
+
+def _of_tools(data: Mapping[str, Any]) -> Iterator[Problem]:
+    tools = data.get("tools") or ()
+    if "shell" in tools and not {"shell", "shell_default", "shell_rules"} & data.keys():
+        yield Problem(_tool_key(data, "shell"), "tools has 'shell', but there are no rules for it; add `shell`")
+    for name in tools:
+        if name in FILE_TOOLS and "sandbox" not in data:
+            problem = f"tools has {name!r}, but there is no folder that it may use; add a `sandbox` with zones"
+            yield Problem(_tool_key(data, name), problem)
+
+
+def _of_custom_tools(data: Mapping[str, Any], folder: Path) -> Iterator[Problem]:
+    custom = data.get("custom_tools") or ()
+    for at, name in enumerate(custom):
+        key = ("custom_tools", at if isinstance(custom, list) else name)
+        if name in TOOLS:
+            yield Problem(key, f"custom_tools has {name!r}, which is the name of a built-in tool; rename the function")
+        elif not name.isidentifier():
+            yield Problem(key, f"custom_tools has {brief(name)}, which is no name of a function; write each out")
+    if custom and not (folder / CUSTOM).exists():
+        yield Problem(("custom_tools",), f"custom_tools are functions of `{CUSTOM}`, but there is none in {folder}")
+
+
+def _rules(data: Mapping[str, Any], document: Document) -> Iterator[tuple[str, Verdict]]:
+    workers = data.get("workers")
+    if not isinstance(workers, Mapping):
+        return
+    for name, given in cast("Mapping[str, Any]", workers).items():
+        if given is not None:
+            said: Mapping[str, Any] = {"approval": given} if isinstance(given, str) else given
+            approval = parse_approval(said["approval"], f"workers.{name}.approval")
+            rule = Rule(source=document.source, key=f"workers.{name}", line=document.mark(("workers", name)).line)
+            reason = said.get("reason") or f"{rule.key} is {approval!r}"
+            yield name, Verdict(approval=approval, reason=reason, rule=rule)
+
+
+# --- The files that steer agents -----------------------------------------------------------------------------
+
+
+def _script(model: str | None, folder: Path) -> Path | None:
+    name = (model or "").removeprefix(SCRIPTED)
+    return folder / name if model and name and name != model else None
+
+
+def _protected(data: Mapping[str, Any], path: Path, source: str) -> list[str]:
+    """Return where the files are that no file tool may touch, also those of workers that are still to be made."""
+    folder, script = path.parent, _script(data.get("model"), path.parent)
+    folders = [folder, folder / BELOW, *([folder.parent] if folder.name == BELOW else [])]
+    named = [name for name in data.get("workers") or () if _NAME.fullmatch(name)]
+    files = [path, *([script] if script else []), *(each / CUSTOM for each in folders)]
+    files += [each / f"{name}.md" for each in folders[:2] for name in named]
+    files += [file for each in folders for file in _workers_in(each)]
+    try:
+        return policies.own_files(files)
+    except OSError as error:
+        problem = f"nobody can say where the files of the worker or its model lead ({error.strerror or error})"
+        raise mistaken(source, f"{problem}; look for links and odd names") from None
