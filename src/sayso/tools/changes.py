@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import secrets
 from collections.abc import Generator
@@ -21,6 +22,7 @@ from sayso.errors import ToolError
 from sayso.tools.opening import Facts, flush
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OLD = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _PERMISSIONS = 0o777  # without setuid, setgid and the sticky bit
 _OWNER_WRITES = 0o200
 _NOREPLACE, _EXCHANGE = 1, 2
@@ -44,6 +46,8 @@ class _Draft(NamedTuple):
 
 def create(place: Place, data: bytes) -> Facts:
     """Write a file where nothing is; what somebody else puts there meanwhile stays."""
+    if _is_there(place):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     # Made with the mode that it will have: the kernel subtracts the umask, which cannot be read without changing it
     # for all threads.
     with _draft(place, data, mode=0o666) as draft:
@@ -54,8 +58,7 @@ def create(place: Place, data: bytes) -> Facts:
 def replace(place: Place, data: bytes, facts: Facts) -> Facts:
     """Write a file instead of the one with these facts."""
     _check_replaceable(place.way, facts)
-    old = _check_same(place, facts)
-    with _draft(place, data, mode=0o600) as draft:
+    with _held(place, facts) as old, _draft(place, data, mode=0o600) as draft:
         with suppress(PermissionError):
             os.fchown(draft.file, old.st_uid, old.st_gid)
         made = os.fstat(draft.file)
@@ -71,14 +74,14 @@ def remove(place: Place, facts: Facts, trash: Place | None) -> None:
     """Remove the file with these facts, or move it to the place in the trash, whose name has to be new."""
     if facts.kind != "file":
         raise ToolError(f"{place.way!r} is no regular file, and nothing else is deleted")
-    _check_same(place, facts)
     # Moved first and looked at then: what has a name that nobody else knows cannot become something else.
     away = trash or place._replace(name=_unknown_name())
-    os.rename(place.name, away.name, src_dir_fd=place.folder, dst_dir_fd=away.folder)
-    if not _is_moved(away, facts):
-        with _keeping(away, place):
-            _settle(away, place)
-        raise _changed(place.way)
+    with _held(place, facts):
+        os.rename(place.name, away.name, src_dir_fd=place.folder, dst_dir_fd=away.folder)
+        if not _is_moved(away, facts):
+            with _keeping(away, place):
+                _settle(away, place)
+            raise _changed(place.way)
     if trash is None:
         os.unlink(away.name, dir_fd=away.folder)
     else:
@@ -98,6 +101,39 @@ def _settle(source: Place, target: Place) -> None:
     if target.portable or not _rename(source, target, _NOREPLACE):
         os.link(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder, follow_symlinks=False)
         os.unlink(source.name, dir_fd=source.folder)
+
+
+@contextmanager
+def _held(place: Place, facts: Facts) -> Generator[os.stat_result]:
+    """Hold the file with these facts, so that of all who would change it here only one does."""
+    file = None
+    try:
+        _check_same(place, facts)
+        file = _open_to_lock(place)
+        _lock(place, file)
+        yield _check_same(place, facts)
+    except FileNotFoundError:
+        raise _changed(place.way) from None
+    finally:
+        if file is not None:
+            os.close(file)
+
+
+def _open_to_lock(place: Place) -> int | None:
+    try:
+        return os.open(place.name, _OLD, dir_fd=place.folder)
+    except PermissionError:
+        return None  # a file that may be replaced or removed but not read
+
+
+def _lock(place: Place, file: int | None) -> None:
+    try:
+        if file is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise _changed(place.way) from None
+    except OSError:
+        return  # a file system without locks: what others do shows when the file is moved
 
 
 @contextmanager
@@ -122,7 +158,7 @@ def _exchange(place: Place, draft: _Draft, facts: Facts) -> None:
     """Put the draft in its place and remove what was there, if that is the file with these facts."""
     away = place._replace(name=draft.name)
     if place.portable or not _rename(away, place, _EXCHANGE):
-        # What is put there between the check and this line is lost; without an exchange nobody can tell.
+        # What somebody who takes no lock puts there just before this line is lost; only an exchange would show it.
         os.rename(draft.name, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
         return
     if not _is_moved(away, facts):
@@ -147,6 +183,14 @@ def _keeping(away: Place, place: Place) -> Generator[None]:
         raise ToolError(f"{place.way!r} was changed meanwhile, and what was there is called {kept!r} now") from error
 
 
+def _is_there(place: Place) -> bool:
+    try:
+        os.lstat(place.name, dir_fd=place.folder)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def _check_replaceable(way: str, facts: Facts) -> None:
     if facts.kind != "file":
         raise ToolError(f"{way!r} is no regular file, and nothing else is written")
@@ -159,10 +203,7 @@ def _check_replaceable(way: str, facts: Facts) -> None:
 
 
 def _check_same(place: Place, facts: Facts) -> os.stat_result:
-    try:
-        status = os.lstat(place.name, dir_fd=place.folder)
-    except FileNotFoundError:
-        raise _changed(place.way) from None
+    status = os.lstat(place.name, dir_fd=place.folder)
     if Facts.of(status) != facts:
         raise _changed(place.way)
     return status

@@ -26,7 +26,7 @@ from sayso.tools.changes import Place
 from sayso.tools.opening import FOLDER, Facts, Kind, enter, explained, kind_of, make, names_of
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
-_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _CHUNK = 1 << 20
 _OTHERS_WRITE = 0o022
 _MOST_OF_A_NAME = 180  # bytes; with the time before it, a name in the trash fits wherever 255 bytes do
@@ -111,12 +111,16 @@ class Root:
 
     def names(self, way: str, most: int) -> list[Entry]:
         """Return what is in a folder, sorted; more than so many names are refused."""
-        with explained(way), self._place(way) as place:
-            folder = os.open(place.name, _LIST, dir_fd=place.folder)
+        with explained(way):
+            folder = self._enter(names_of(way), None)
             try:
-                return _names(way, folder, most)
+                readable = os.open(".", _LIST, dir_fd=folder)
             finally:
                 os.close(folder)
+            try:
+                return _names(way, readable, most)
+            finally:
+                os.close(readable)
 
     def write(self, way: str, data: bytes, *, instead_of: Facts | None, most: int, folders: bool = True) -> Facts:
         """Write a whole file at once, and return the facts of the new one.
