@@ -811,7 +811,7 @@ def insist(uses: dict[str, Callable[[], object]], turns: Callable[[], int], both
     """Do everything until things were moved thousands of times, and these were both done and refused."""
     outcomes: Counter[tuple[str, bool]] = Counter()
     wanted = {(name, done) for name in both_ways for done in (True, False)}
-    while turns() < 3000 or not wanted <= outcomes.keys():
+    while turns() < 10_000 or not wanted <= outcomes.keys():
         for name, use in uses.items():
             try:
                 use()
