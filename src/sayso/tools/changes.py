@@ -131,7 +131,7 @@ def _lock(place: Place, file: int | None) -> None:
         if file is not None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise _changed(place.way) from None
+        raise ToolError(f"{place.way!r} is locked: somebody else is changing it; look at it again") from None
     except OSError:
         return  # a file system without locks: what others do shows when the file is moved
 
