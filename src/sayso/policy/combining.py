@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -117,10 +117,16 @@ def with_details(verdict: Verdict, said: list[Verdict]) -> Verdict:
         verdict,
         description=verdict.description or _first(each.description for each in said),
         payload=_first(each.payload for each in said),
-        metadata=_first(each.metadata for each in said),
+        metadata=_together(each.metadata for each in said),
         presentation=_first(each.presentation for each in said),
         basis=_first(each.basis for each in said),
     )
+
+
+def _together(found: Iterable[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
+    """Return what all have to tell; of two who tell the same thing, the first."""
+    told = [each for each in found if each is not None]
+    return {name: value for each in reversed(told) for name, value in each.items()} if len(told) > 1 else _first(told)
 
 
 def _first(values: Iterable[T | None]) -> T | None:

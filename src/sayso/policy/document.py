@@ -77,6 +77,7 @@ _ZONE_FIELDS: dict[str, Shape] = {
     "read_approval": _APPROVED,
     "write_approval": _APPROVED,
     "delete_approval": _APPROVED,
+    "trash": flag("false: what is deleted is gone; else it can be had back from .sayso-trash"),
 }
 _ZONE = record("a folder, what can be done in it, and what has to be asked about", _ZONE_FIELDS)
 _LISTED_ZONE = record(
@@ -126,6 +127,9 @@ FIELDS: dict[str, Shape] = {
             "rules": _SHELL_RULES,
             "trusted_dirs": listing("folders whose programs rules name without the folder", text("a folder")),
             "inert_assignments": listing("variables that may be set for a command", text("a name or glob")),
+            "folder": text("where lines run; the folder of this file if left out"),
+            "confine": flag("true: lines see the zones and the system's programs, and nothing else"),
+            "network": flag("true: lines that are confined may use the network"),
         },
     ),
     "shell_default": either(_SHELL_WORD, _SEED_DEFAULT),

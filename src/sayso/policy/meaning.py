@@ -88,7 +88,7 @@ class _Reader:
 
     def read(self, data: Mapping[str, Any], base: str | None, resolve: Resolve, protected: tuple[str, ...]) -> Meaning:
         zones = self._zones(data["sandbox"] or {}, base, resolve, protected) if "sandbox" in data else None
-        shell = self._shell(data, base, zones)
+        shell = self._shell(data, base, zones, resolve)
         if "tools" in data and "tool_configs" in data:
             self.wrong("and `tools` are two names for one thing; keep one of them", "tool_configs")
         custom = data.get("custom_tools")
@@ -172,7 +172,14 @@ class _Reader:
         if root is None:
             return None
         try:
-            return Zone(name=name, root=root, mode=given.get("mode", "rw"), rule=self.rule(*key), **approvals)
+            return Zone(
+                name=name,
+                root=root,
+                mode=given.get("mode", "rw"),
+                trash=given.get("trash", True),
+                rule=self.rule(*key),
+                **approvals,
+            )
         except ConfigurationError as error:
             self.problems.append(Problem(key, str(error)))
             return None
@@ -209,7 +216,7 @@ class _Reader:
 
     # Shell.
 
-    def _shell(self, data: Mapping[str, Any], base: str | None, zones: Zones | None) -> Shell | None:
+    def _shell(self, data: Mapping[str, Any], base: str | None, zones: Zones | None, resolve: Resolve) -> Shell | None:
         section = cast("Mapping[str, Any]", data.get("shell") or {})
         if not {"shell", "shell_default", "shell_rules"} & data.keys():
             return None
@@ -227,17 +234,26 @@ class _Reader:
             if not folder.startswith("/"):
                 self.wrong(f"is {folder!r}; use an absolute path", "shell", "trusted_dirs", at)
         default, key = self._shell_default(data, section, rules)
+        if section.get("network") and not section.get("confine"):
+            self.wrong("is about lines that are confined; set `shell.confine` too", "shell", "network")
         shell = Shell(
             rules,
             default=default,
             rule=self.rule(*key),
             zones=zones,
-            folder=base or "/",
+            folder=self._shell_folder(section, base, resolve) or "/",
             trusted=section.get("trusted_dirs") or (),
             inert=inert,
+            confine=section.get("confine", False),
+            network=section.get("network", False),
         )
         self._self_tests(section.get("rules") or data.get("shell_rules") or (), rules, shell)
         return shell
+
+    def _shell_folder(self, section: Mapping[str, Any], base: str | None, resolve: Resolve) -> str | None:
+        if "folder" in section:
+            return self._root(("shell", "folder"), section["folder"], base, resolve)
+        return base
 
     def _shell_default(
         self, data: Mapping[str, Any], section: Mapping[str, Any], rules: Sequence[ShellRule]

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from sayso.policy.index import Ranked
     from sayso.policy.judges import Judge
     from sayso.policy.meaning import Meaning, Places
-    from sayso.policy.zones import Resolve
+    from sayso.policy.shell.judge import Shell
+    from sayso.policy.zones import Resolve, Zones
 
 _CACHE_LIMIT = 10_000
 _LOG = logging.getLogger("sayso")
@@ -209,10 +210,14 @@ class Policy:
             return self._default  # an owner who lets nothing run but what is named has named nothing here
         toolset = await _hear(brought.judge, call, Rule(source="toolset", key="needs_approval"))
         mark = Rule(source="@requires_approval", key=call.tool)
-        details = await _hear(brought.details, call, mark)
         marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if brought.marked else None
-        said = [*owner, toolset, *policy, marked and (details or marked)]
-        verdict = self._finish([each for each in said if each is not None], details, matching, call)
+        said = [each for each in (*owner, toolset, *policy, marked) if each is not None]
+        verdict = self._finish(said, None, matching, call)
+        if verdict.asks and brought.details is not None:
+            # What is shown to nobody need not be made; and only the tool itself can say why it is marked.
+            details = await _hear(brought.details, call, mark)
+            said = [details if each is marked and details is not None else each for each in said]
+            verdict = self._finish(said, details, matching, call)
         verdict = about_places(verdict, owner)
         for policy_below in brought.tightening:
             other = await policy_below.deliberate(call, replace(brought, tightening=()))
@@ -240,6 +245,16 @@ class Policy:
         if self._below is None or self._default is not self._below.default:
             rule = cast("Rule", self._default.rule)
             yield Considered(rule=rule, approval=self._default.approval, reason="the default")
+
+    @property
+    def zones(self) -> Zones | None:
+        """The zones for file tools, of the nearest policy that has some."""
+        return self._deeds.zones or (None if self._below is None else self._below.zones)
+
+    @property
+    def shell(self) -> Shell | None:
+        """The rules for shell lines, of the nearest policy that has some."""
+        return self._deeds.shell or (None if self._below is None else self._below.shell)
 
     @property
     def default(self) -> Verdict:

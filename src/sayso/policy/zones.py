@@ -32,7 +32,7 @@ _BESIDE_A_STORE = ("", "-wal", "-shm", "-journal", "-bells")
 # the CI) is not among them: editing those is work. All in lower case, because case is not told apart here.
 _NAMES = frozenset((
     # sayso
-    "sayso.yaml", "sayso.yml", "sayso.test.yaml", "sayso.test.yml", ".sayso",
+    "sayso.yaml", "sayso.yml", "sayso.test.yaml", "sayso.test.yml", ".sayso", ".sayso-trash",
     # git, and hooks that live in the tree; `git~1` is the short name of `.git` on FAT and NTFS
     ".git", "git~1", ".gitconfig", ".config/git", ".gitmodules", ".gitattributes", ".git-credentials", ".githooks",
     ".husky", ".pre-commit-config.yaml", ".pre-commit-config.yml", "lefthook.yml", ".lefthook.yml", ".overcommit.yml",
@@ -87,6 +87,7 @@ class Zone(msgspec.Struct, frozen=True, kw_only=True):
     read: Approval = "none"
     write: Approval = "required"
     delete: Approval = "required"
+    trash: bool = True  # what is deleted can be had back
     rule: Rule
 
     def __post_init__(self) -> None:
@@ -120,6 +121,15 @@ class Zones:
         self._protected = tuple(own)
         self._own = tuple(_fold(path + end) for path in own for end in _BESIDE_A_STORE)
 
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The real paths of sayso's own files, with those that a store keeps beside itself."""
+        return tuple(path + end for path in self._protected for end in _BESIDE_A_STORE)
+
+    def is_protected(self, name: str) -> bool:
+        """Whether a file or folder of this name is never changed by a tool."""
+        return _protected_name(f"/{name}") is not None
+
     def protecting(self, paths: Iterable[str]) -> Zones:
         """Return the same zones with further files of sayso's own."""
         return Zones(self.zones, resolve=self._resolve, protected=[*self._protected, *paths])
@@ -131,6 +141,14 @@ class Zones:
     def judge_real(self, path: str, operation: Operation) -> Verdict:
         """Return the verdict about an absolute path of this machine."""
         return _misspelt(path, operation) or self._judge(path, operation, path, None)
+
+    def locate(self, path: str) -> tuple[Zone, str]:
+        """Return the zone that a virtual path names, and where it really leads; OSError if it leads nowhere inside."""
+        problem = _problem(path, "read")
+        name, _, inner = ("" if problem else path[1:]).partition("/")
+        if name not in self._named:
+            raise PathEscape(problem or f"{_shown(path)} is in no zone")
+        return self._named[name], self._resolve(inner or ".", beneath=self._named[name].root)
 
     def folder(self, path: str) -> tuple[str, str] | None:
         """Return the folder that a file really lies in, as it is called and where it is.

@@ -162,6 +162,15 @@ class Root:
             with explained(way), self._place(way, changing=True, mode=0o777) as target:
                 changes.put_back(source, target)
 
+    @contextmanager
+    def handle(self) -> Generator[int]:
+        """Hold a handle of the folder that stays open, whoever closes this meanwhile."""
+        folder = self._handle()
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
     def _open(self, path: str) -> int:
         if not path.startswith("/"):
             raise ToolError(f"{path!r} is not absolute")

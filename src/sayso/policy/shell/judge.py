@@ -94,6 +94,8 @@ class Shell:
         folder: str = "/",
         trusted: Iterable[str] = (),
         inert: Iterable[str] = (),
+        confine: bool = False,
+        network: bool = False,
     ) -> None:
         """Compile the rules.
 
@@ -105,11 +107,15 @@ class Shell:
             folder: where lines run, for redirections to relative paths.
             trusted: folders whose programs are the ones that rules name without a folder.
             inert: variables that may be set for a command.
+            confine: whoever runs the line has to confine it to the zones.
+            network: what is confined may use the network.
         """
         self._default: Approval = default
         self.rule = rule
         self._zones = zones
-        self._folder = folder
+        self.folder = folder
+        self.confine = confine
+        self.network = network
         self._trusted = frozenset(folder.rstrip("/") for folder in trusted)
         self._inert = tuple(inert)
         self._root = _Node()
@@ -323,7 +329,7 @@ class Shell:
             return []
         found = [Finding(shown, "required", f"it writes to {_short(redirect.target)!r}", self.rule)]
         if self._zones is not None:
-            target = redirect.target if redirect.target.startswith("/") else f"{self._folder}/{redirect.target}"
+            target = redirect.target if redirect.target.startswith("/") else f"{self.folder}/{redirect.target}"
             verdict = self._zones.judge_real(target, "write")
             found.append(Finding(shown, verdict.approval, verdict.reason, verdict.rule or self.rule))
         return found
