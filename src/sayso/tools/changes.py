@@ -1,7 +1,8 @@
 """Writes and removes files in an open folder so that each is whole, and nothing but what was meant is lost.
 
-A file is written under a name that nobody knows (`.sayso-….part`) and then put in its place. A writer that is killed
-may leave such a file behind: nobody reads it, no name comes twice, and it may be deleted at any time.
+A file is written under a name that nobody knows (`.sayso-….part`) and then put in its place. Who is killed
+meanwhile may leave such a file behind, with the new content or the one that was to go: nobody reads it, no name comes
+twice, and it may be deleted whenever nobody writes. (Without the calls of Linux it can be a second name of a new file.)
 """
 
 from __future__ import annotations
