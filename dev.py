@@ -176,8 +176,8 @@ def test(arguments: list[str]) -> None:
 
 
 def older(arguments: list[str]) -> None:
-    """Run the adapters' tests with the older releases of their frameworks."""
-    check(OLDER.prepare(), "pytest", "tests/adapters", *arguments)
+    """Run the tests of adapters and tools with the older releases of their frameworks."""
+    check(OLDER.prepare(), "pytest", "tests/adapters", "tests/tools", *arguments)
 
 
 def lint(arguments: list[str]) -> None:

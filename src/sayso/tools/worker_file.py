@@ -20,6 +20,7 @@ from sayso.policy.entries import FILE_TOOLS
 from sayso.policy.shapes import Key, Problem, brief, check, either, listing, nothing, record, table, text, whole, word
 from sayso.policy.tools import Policy
 from sayso.policy.words import parse_approval, suggest
+from sayso.tools.created import FOLDER as CREATED
 
 TOOLS = (*FILE_TOOLS, "shell", "worker_call", "worker_create")
 SCRIPTED = "scripted:"  # what a model's name starts with if a script stands for the model
@@ -314,7 +315,7 @@ def _protected(data: Mapping[str, Any], path: Path, source: str) -> list[str]:
     folder, script = path.parent, _script(data.get("model"), path.parent)
     folders = [folder, folder / BELOW, *([folder.parent] if folder.name == BELOW else [])]
     named = [name for name in data.get("workers") or () if _NAME.fullmatch(name)]
-    files = [path, *([script] if script else []), *(each / CUSTOM for each in folders)]
+    files = [path, *([script] if script else []), *(each / CUSTOM for each in folders), folder / CREATED]
     files += [each / f"{name}.md" for each in folders[:2] for name in named]
     files += [file for each in folders for file in _workers_in(each)]
     try:

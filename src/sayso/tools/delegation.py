@@ -1,0 +1,175 @@
+"""The tools with which a worker calls others and makes new ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sayso import context
+from sayso.adapters.function import requires_approval
+from sayso.adapters.pydantic_ai import delegate
+from sayso.controller import ApprovalController
+from sayso.errors import ApprovalError, ApprovalPending, ConfigurationError, ToolError
+from sayso.model import ApprovalPresentation, Preview
+from sayso.tools import created, previews
+from sayso.tools.created import Created
+from sayso.tools.files import Attachment
+from sayso.tools.models import as_prompt, usage_limits
+from sayso.tools.worker_file import WorkerFile, find_worker, read_worker
+
+try:
+    from pydantic_ai import Agent
+except ImportError as error:
+    raise ImportError("PydanticAI is not installed; run `pip install sayso[pydantic-ai]`") from error
+
+_SHORT = 60
+
+
+class Caller(NamedTuple):
+    """A worker that calls others: what it has, and how many more workers may be inside each other from it on."""
+
+    worker: WorkerFile
+    controller: ApprovalController
+    tools: Mapping[str, Callable[..., Any]]
+    attach: Callable[[str], Attachment] | None
+    hire: Callable[[WorkerFile | Created, int], Agent[None, Any]]
+    depth: int
+
+
+class _Found(NamedTuple):
+    """A worker that may be called, and what a yes to that rests on."""
+
+    worker: WorkerFile | Created
+    basis: str
+
+
+class Delegation:
+    """What one worker can do with others; `functions` are the tools that it is given for that."""
+
+    def __init__(self, caller: Caller) -> None:
+        """Take the worker that calls."""
+        self._caller = caller
+        self._own = caller.worker
+
+    @property
+    def functions(self) -> list[Callable[..., Any]]:
+        """Those of the two tools that the worker's file lists; both ask, unless the owner says otherwise."""
+        call = requires_approval(name="worker_call", preview=self._preview_call)(self.worker_call)
+        create = requires_approval(name="worker_create", preview=self._preview_create)(self.worker_create)
+        return [tool for tool in (call, create) if tool.__name__ in self._own.tools]
+
+    async def worker_call(self, worker: str, prompt: str, attachments: list[str] | None = None) -> Any:  # noqa: ANN401 - what it says
+        """Let another worker do something, and return what it says.
+
+        Args:
+            worker: the name of the worker.
+            prompt: what it has to do; it knows nothing else.
+            attachments: paths of files that it is given.
+        """
+        terms = context.terms(worker=worker, prompt=prompt)
+        found = self._find(worker)
+        if terms is not None and terms.basis is not None and terms.basis != found.basis:
+            raise ToolError(f"the worker {worker!r} was changed after it was approved; it was not called")
+        depth = self._check_depth(worker)
+        files = [await self._attached(path) for path in attachments or ()]
+        limits = usage_limits(self._own if isinstance(found.worker, Created) else found.worker)
+        agent = self._caller.hire(found.worker, depth)
+        return await delegate(agent, as_prompt(prompt, files), usage_limits=limits)
+
+    def worker_create(self, name: str, description: str, instructions: str, tools: list[str] | None = None) -> str:
+        """Make a new worker, which can then be called by its name; everything that it does is asked about.
+
+        Args:
+            name: small letters, digits, - and _.
+            description: what the worker is for.
+            instructions: what it has to do when it is called.
+            tools: names of tools of yours that it may use.
+        """
+        worker = self._new(name, description, instructions, tools)
+        created.keep(worker, self._own.folder)
+        return f"made the worker {name!r}"
+
+    def _preview_call(self, worker: str, prompt: str, attachments: list[str] | None = None) -> Preview:
+        found = self._find(worker)
+        self._check_depth(worker)
+        chain = " > ".join((*self._chain(), worker))
+        made = isinstance(found.worker, Created)
+        words = [prompt, *(f"with {path}" for path in attachments or ())]
+        return Preview(
+            description=f"Let the worker {worker}{', which an agent has made,' if made else ''} work: {chain}",
+            presentation=ApprovalPresentation(
+                title=f"Call {worker}", content="\n".join(words), content_type="text/plain"
+            ),
+            metadata={"chain": chain, "made_by_an_agent": made},
+            basis=found.basis,
+        )
+
+    def _preview_create(
+        self, name: str, description: str, instructions: str, tools: list[str] | None = None
+    ) -> Preview:
+        worker = self._new(name, description, instructions, tools)
+        shown = previews.change(f"/{created.FOLDER}/{name}.md", None, created.written(worker))
+        return Preview(description=f"Make the worker {name}: {_brief(description)}", presentation=shown)
+
+    def _find(self, name: str) -> _Found:
+        if name in self._own.workers:
+            return _found(find_worker(name, self._own.folder), read_worker)
+        path = created.place(name, self._own.folder)
+        if "worker_create" in self._own.tools and path is not None:
+            return _found(path, created.read)
+        known = ", ".join(self._own.workers) or "none"
+        raise ToolError(f"{self._own.name!r} may not call a worker {_brief(name)!r}; it may call: {known}")
+
+    def _new(self, name: str, description: str, instructions: str, tools: list[str] | None) -> Created:
+        worker = Created(name=name, description=description, instructions=instructions, tools=tuple(tools or ()))
+        created.check(worker)
+        if name in (*self._own.workers, *self._chain()) or created.place(name, self._own.folder) is not None:
+            raise ToolError(f"there is a worker {name!r} already; choose another name")
+        known = self._caller.tools
+        for tool in worker.tools:
+            if tool not in known:
+                raise ToolError(f"{self._own.name!r} has no tool {_brief(tool)!r} to give; it has: {', '.join(known)}")
+        return worker
+
+    def _chain(self) -> tuple[str, ...]:
+        path = context.agent_path()
+        return path if path[-1:] == (self._own.name,) else (*path, self._own.name)
+
+    def _check_depth(self, name: str) -> int:
+        """Return how many more workers may be inside each other from this one on, or say that this is enough."""
+        chain = self._chain()
+        if name in chain:
+            raise ToolError(f"{name!r} is at work already ({' > '.join(chain)}), and nobody works twice in a chain")
+        if self._caller.depth <= 1:
+            raise ToolError(f"{' > '.join(chain)} is as deep as workers may be inside each other here")
+        return self._caller.depth - 1
+
+    async def _attached(self, path: str) -> Attachment:
+        """Read a file for another worker: a call of its own, which is asked about for itself."""
+        if self._caller.attach is None:
+            raise ToolError(f"{self._own.name!r} has no folder to attach files from")
+        try:
+            return await asyncio.to_thread(self._caller.attach, path)
+        except ApprovalPending as pending:
+            await self._caller.controller.abandon(pending.request.id)
+            raise ToolError(f"nobody waits for answers here, so {path!r} cannot be asked about; leave it out") from None
+        except ApprovalError as refused:
+            note = f" (note: {refused.note})" if refused.note else ""
+            raise ToolError(f"{path!r} is not handed on: {refused.reason}{note}; the worker was not called") from None
+
+
+def _found(path: Path, read: Callable[[Path], WorkerFile | Created]) -> _Found:
+    try:
+        before = path.read_bytes()
+        worker = read(path)
+        if path.read_bytes() != before:
+            raise ToolError(f"the worker {path.stem!r} is being changed; call it again")
+    except (OSError, ConfigurationError) as error:
+        raise ToolError(f"the worker {path.stem!r} cannot be used: {error}") from error
+    return _Found(worker, previews.fingerprint(str(path), before))
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"

@@ -1,0 +1,53 @@
+"""Models for workers: those that PydanticAI knows by name, and scripts that stand for one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sayso.errors import ConfigurationError
+from sayso.tools.files import Attachment
+from sayso.tools.scripted import scripted_model
+from sayso.tools.worker_file import WorkerFile
+
+try:
+    from pydantic_ai import BinaryContent, UserContent
+    from pydantic_ai.exceptions import UserError
+    from pydantic_ai.models import Model, infer_model
+    from pydantic_ai.usage import UsageLimits
+except ImportError as error:
+    raise ImportError("PydanticAI is not installed; run `pip install sayso[pydantic-ai]`") from error
+
+
+def model_of(worker: WorkerFile, instead: Model | str | None) -> Model:
+    """Return the model of a worker, or the one that is to be used instead."""
+    if isinstance(instead, Model):
+        return instead
+    if instead is None and worker.script is not None:
+        return scripted_model(worker.script)
+    name = instead or worker.model
+    if name is None:
+        raise ConfigurationError(f"{worker.path}: no model is named; add a line such as `model: openai:gpt-5`")
+    try:
+        return infer_model(name)
+    except (UserError, ValueError, ImportError) as error:
+        # An unknown name, a missing key, a provider that is not installed: PydanticAI's words say which.
+        raise ConfigurationError(f"{worker.path}: the model {name!r} cannot be used: {error}") from error
+
+
+def usage_limits(worker: WorkerFile) -> UsageLimits | None:
+    """Return how often a worker may ask its model."""
+    return None if worker.limits.requests is None else UsageLimits(request_limit=worker.limits.requests)
+
+
+def as_prompt(prompt: str, attachments: Sequence[Attachment]) -> str | list[UserContent]:
+    """Return a prompt with the files that belong to it: text as text, everything else as it is."""
+    if not attachments:
+        return prompt
+    return [prompt, *(_content(each) for each in attachments)]
+
+
+def _content(attachment: Attachment) -> UserContent:
+    try:
+        return f"The file {attachment.name}:\n{attachment.data.decode()}"
+    except UnicodeDecodeError:
+        return BinaryContent(attachment.data, media_type=attachment.media_type)
