@@ -153,6 +153,7 @@ async def test_what_is_hidden_gives_nothing_and_stays_as_it_is(tmp_path: Path) -
     ended = await inside(
         f"{script}; mv sayso.yaml y; mv store z; ln sayso.yaml y", [mount], [path / "sayso.yaml", path / "store"]
     )
+    assert "store/db: Read-only file system" in ended.stderr
     assert "secret" not in ended.stdout + ended.stderr
     assert ended.stdout == ""
     assert {str(each.relative_to(path)) for each in path.rglob("*")} == {"sayso.yaml", "store", "store/db"}
