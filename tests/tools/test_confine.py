@@ -153,6 +153,7 @@ async def test_what_is_hidden_gives_nothing_and_stays_as_it_is(tmp_path: Path) -
     ended = await inside(
         f"{script}; mv sayso.yaml y; mv store z; ln sayso.yaml y", [mount], [path / "sayso.yaml", path / "store"]
     )
+    assert "store/db: Read-only file system" in ended.stderr
     assert "secret" not in ended.stdout + ended.stderr
     assert ended.stdout == ""
     assert {str(each.relative_to(path)) for each in path.rglob("*")} == {"sayso.yaml", "store", "store/db"}
@@ -456,12 +457,14 @@ def test_a_file_with_a_second_name_cannot_be_protected(tmp_path: Path, where: st
 def test_a_program_or_folder_that_would_not_be_seen_is_refused_with_what_to_name(tmp_path: Path) -> None:
     path, _ = zone(tmp_path)
     (tmp_path / "python").touch()
+    (tmp_path / "zone2").mkdir()
     (path / "python").symlink_to("../python")
     (path / "hidden").mkdir()
     for changed in (
         {"program": f"{tmp_path}/python"},
         {"program": f"{path}/python"},  # a link out of the zone, as in a virtual environment
         {"folder": str(tmp_path)},
+        {"folder": f"{path}2"},  # beside the zone, not in it
         {"folder": f"{path}/hidden", "hidden": [f"{path}/hidden"]},
         {"program": "/etc/passwd"},
     ):
