@@ -27,6 +27,7 @@ from sayso.tools.handles import Root
 _BASH = ("bash", "--noprofile", "--norc", "-c")
 _SHELLS = "/bin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"  # not PATH, in which an agent may have put its own
 _ONE_COMMAND = {"", ";", "\n"}  # what may stand behind it; `&` would leave it running
+_CONFINED_HOME = "/tmp"  # noqa: S108 - the one that bubblewrap makes, which nobody else sees
 _STEERS_GIT = (".git/hooks", ".git/config")  # the rest of .git has to change when work is committed
 
 
@@ -105,13 +106,13 @@ class ShellTool:
         return _told(ended, self._limits)
 
     async def _run(self, start: _Start) -> processes.Ended:
-        argv, program = list(start.argv), start.program
+        argv, program, environment = list(start.argv), start.program, start.environment
         if self._shell.confine:
             argv = self._confined(start)
-            program = argv[0]
+            program, environment = argv[0], environment | {"HOME": _CONFINED_HOME, "TMPDIR": _CONFINED_HOME}
         with self._folder.handle() as folder:
             return await processes.run(
-                argv, program=program, folder=folder, environment=start.environment, limits=self._limits
+                argv, program=program, folder=folder, environment=environment, limits=self._limits
             )
 
     def _confined(self, start: _Start) -> list[str]:
