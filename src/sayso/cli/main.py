@@ -11,6 +11,7 @@ from typing import NoReturn
 import click
 
 from sayso.cli import cases, policy
+from sayso.cli import run as running
 from sayso.cli.screen import visible
 
 _INTERRUPTED = 130
@@ -31,13 +32,14 @@ class _InOrder(click.Group):
 def commands() -> None:
     """Nothing runs without your say-so.
 
-    Write a policy for the tool calls of your agents, find its mistakes, ask what it says and why, and test it.
+    Write a policy for the tool calls of your agents, find its mistakes, ask what it says and why, and test it. Run a
+    worker: an agent with its tools and its policy in one file.
     """
     # Commands show a policy's warnings themselves; without a handler, logging would show them once more.
     logging.getLogger("sayso").addHandler(logging.NullHandler())
 
 
-for command in (policy.init, policy.check, policy.explain, cases.test, policy.schema):
+for command in (policy.init, policy.check, policy.explain, cases.test, policy.schema, running.run):
     commands.add_command(command)
 
 

@@ -21,6 +21,7 @@ from sayso.tools.worker_file import WorkerFile, find_worker, read_worker
 
 try:
     from pydantic_ai import Agent
+    from pydantic_ai.exceptions import AgentRunError
 except ImportError as error:
     raise ImportError("PydanticAI is not installed; run `pip install sayso[pydantic-ai]`") from error
 
@@ -75,8 +76,11 @@ class Delegation:
         depth = self._check_depth(worker)
         files = [await self._attached(path) for path in attachments or ()]
         limits = usage_limits(self._own if isinstance(found.worker, Created) else found.worker)
-        agent = self._caller.hire(found.worker, depth)
-        return await delegate(agent, as_prompt(prompt, files), usage_limits=limits)
+        try:
+            agent = self._caller.hire(found.worker, depth)
+            return await delegate(agent, as_prompt(prompt, files), usage_limits=limits)
+        except (AgentRunError, ConfigurationError) as error:
+            raise ToolError(f"the worker {worker!r} could not go on: {error}") from error
 
     def worker_create(self, name: str, description: str, instructions: str, tools: list[str] | None = None) -> str:
         """Make a new worker, which can then be called by its name; everything that it does is asked about.

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 
 from sayso.adapters.pydantic_ai import Approvals
 from sayso.controller import ApprovalController
+from sayso.errors import ToolError
 from sayso.model import ToolCall, Verdict
 from sayso.policy.tools import Policy
 from sayso.tools.created import Created
@@ -27,6 +28,7 @@ from sayso.tools.worker_file import CUSTOM, WorkerFile
 
 try:
     from pydantic_ai import Agent
+    from pydantic_ai.exceptions import AgentRunError
     from pydantic_ai.models import Model
     from pydantic_ai.run import AgentRunResult
     from pydantic_ai.tools import DeferredToolRequests
@@ -91,8 +93,13 @@ class Workers:
 
         Raises:
             ConfigurationError: its model or its tools cannot be had.
+            ToolError: the model gave up, cannot be reached, or was asked too often.
         """
-        return await self.agent(worker).run(prompt, usage_limits=usage_limits(worker))
+        agent = self.agent(worker)
+        try:
+            return await agent.run(prompt, usage_limits=usage_limits(worker))
+        except AgentRunError as error:
+            raise ToolError(f"the worker {worker.name!r} could not go on: {error}") from error
 
     def agent(self, worker: WorkerFile) -> Agent[None, Any]:
         """Return the agent that a worker file describes, to be run in any of PydanticAI's ways."""
@@ -134,14 +141,15 @@ class Workers:
 
     def _equip(self, worker: WorkerFile) -> _Equipment:
         if worker.path not in self._equipment:
+            policy = worker.policy.protecting(getattr(self._controller.store, "files", ()))
             found: list[Callable[..., Any]] = []
             attach = None
-            if worker.policy.zones is not None:
-                files = self._open.enter_context(FileTools(worker.policy))
+            if policy.zones is not None:
+                files = self._open.enter_context(FileTools(policy))
                 attach = files.attach
                 found += files.functions
             if "shell" in worker.tools:
-                found += self._open.enter_context(ShellTool(worker.policy)).functions
+                found += self._open.enter_context(ShellTool(policy)).functions
             own = load_tools(worker.folder / CUSTOM, worker.custom_tools) if worker.custom_tools else []
             tools = [*(tool for tool in found if tool.__name__ in worker.tools), *own]
             self._equipment[worker.path] = _Equipment({tool.__name__: tool for tool in tools}, attach)

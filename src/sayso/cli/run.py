@@ -1,0 +1,87 @@
+"""Running a worker in this terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sayso.cli.asking import ask
+from sayso.cli.screen import mistake_line, say, visible
+from sayso.config.policies import files_here, load_policy
+from sayso.controller import ApprovalController
+from sayso.errors import ApprovalError, ConfigurationError, PolicyError, StoreError, ToolError
+from sayso.model import AuditEntry
+
+_TOLD = {"returned": "ran", "raised": "failed", "stopped": "did not run", "denied": "was refused"}
+
+
+@click.command("run", epilog="Example: sayso run examples/workers/report.md 'Sum up the orders.'")
+@click.option("--model", help="Use this model instead of the one that the worker names, such as openai:gpt-5.")
+@click.option("--store", type=click.Path(path_type=Path), help="Keep questions, answers and the audit in this file.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.argument("worker")
+@click.argument("prompt", required=False)
+def run(worker: str, prompt: str | None, *, model: str | None, store: Path | None, as_json: bool) -> None:
+    """Let a worker do something, and be asked about what it wants to do.
+
+    WORKER is a worker file, or the name of one in this folder. Without PROMPT, what comes in at the standard input is
+    the prompt. Where there is no terminal nobody can be asked, so what would be asked is refused.
+    """
+    try:
+        output = asyncio.run(_run(worker, _prompt(prompt), model, store))
+    except PolicyError as error:
+        for mistake in error.mistakes:
+            say(mistake_line(mistake), err=True)
+        raise click.ClickException("the worker file has mistakes, so nothing was run") from None
+    except (ConfigurationError, ApprovalError, StoreError, ToolError, ImportError) as error:
+        raise click.ClickException(visible(str(error))) from None
+    except KeyboardInterrupt:
+        raise click.Abort from None
+    say(json.dumps({"worker": worker, "output": output}) if as_json else _lines(output))
+
+
+def _lines(output: str) -> str:
+    return "\n".join(visible(line) for line in output.split("\n"))
+
+
+def _prompt(given: str | None) -> str:
+    if given is None and sys.stdin.isatty():
+        raise click.UsageError("say what the worker has to do: sayso run WORKER 'PROMPT'")
+    prompt = sys.stdin.read() if given is None else given
+    if not prompt.strip():
+        raise click.UsageError("the prompt is empty; say what the worker has to do")
+    return prompt
+
+
+async def _run(name: str, prompt: str, model: str | None, store: Path | None) -> str:
+    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # between a question and its answer there is no room for it
+    # Nobody who asks for help, or checks a policy, should wait for a framework to load.
+    from sayso.tools.worker_file import find_worker, read_worker  # noqa: PLC0415
+    from sayso.tools.workers import Workers, policy_of  # noqa: PLC0415
+
+    path = Path(name) if name.endswith(".md") else find_worker(name, Path.cwd())
+    worker = read_worker(path)
+    asks = sys.stdin.isatty() and sys.stderr.isatty()
+    if not asks:
+        say("There is no terminal, so nobody can be asked: what would be asked is refused.", err=True)
+    settings: dict[str, Any] = {"approval_callback": ask} if asks else {"mode": "auto_deny"}
+    policy = policy_of(worker)
+    if any(files_here()):
+        policy = policy.over(load_policy())  # what those block stays blocked
+    async with ApprovalController(policy=policy, store=store, hooks=[_tell], **settings) as controller:
+        with Workers(controller, model=model) as workers:
+            return (await workers.run(worker, prompt)).output
+
+
+def _tell(entry: AuditEntry) -> None:
+    """Say what has happened to a call, as it happens."""
+    word = _TOLD.get(entry.step)
+    if word is not None:
+        who = " > ".join(entry.about.agent_path)
+        say(click.style(f"· {visible(who)}: {visible(entry.about.tool)} {word}", dim=True), err=True)

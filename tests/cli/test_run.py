@@ -1,0 +1,157 @@
+"""`sayso run`: a worker in a terminal, or without one, and one clear sentence for each mistake."""
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "workers"
+SAYSO = [sys.executable, "-m", "sayso", "run"]
+
+
+@pytest.fixture(autouse=True)
+def example(folder: Path) -> Path:
+    """The example's worker and its folders, in the folder that every test of the command line has."""
+    shutil.copytree(EXAMPLE, folder, dirs_exist_ok=True)
+    for name in ("output", "scratch"):
+        (folder / name).mkdir(exist_ok=True)
+    return folder
+
+
+def run(*arguments: str, prompt: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*SAYSO, *arguments], input=prompt, capture_output=True, text=True, check=False, timeout=60)
+
+
+def in_a_terminal(*arguments: str, keys: list[str], interrupt: bool = False) -> tuple[str, int]:
+    process, terminal = pty.fork()
+    if process == 0:  # pragma: no cover - this is the child
+        os.environ |= {"NO_COLOR": "1", "TERM": "xterm"}
+        os.execv(SAYSO[0], [*SAYSO, *arguments])  # noqa: S606 - sayso, and nothing else
+    screen, waiting = "", list(keys)
+    while True:
+        try:
+            screen += os.read(terminal, 4096).decode()
+        except OSError:  # the terminal is gone with its process
+            break
+        if screen.endswith("Run it? "):
+            if waiting:
+                os.write(terminal, waiting.pop(0).encode() + b"\n")
+            elif interrupt:
+                os.kill(process, signal.SIGINT)
+            screen += " "
+    return screen, os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def test_a_worker_runs_without_a_terminal_and_what_would_be_asked_is_refused(example: Path) -> None:
+    done = run("report", "Sum up.")
+    assert (done.returncode, done.stdout) == (0, "I have done what I was allowed to.\n")
+    assert "nobody can be asked" in done.stderr
+    assert "· report: read_file ran\n" in done.stderr
+    assert "· report: send_mail did not run\n" in done.stderr
+    assert (example / "scratch/sum.txt").exists()
+    assert list((example / "output").iterdir()) == []
+
+
+def test_the_prompt_can_come_in_at_the_standard_input_and_the_result_be_json() -> None:
+    done = run("report.md", "--json", prompt="Sum up.")
+    assert json.loads(done.stdout) == {"worker": "report.md", "output": "I have done what I was allowed to."}
+
+
+@pytest.mark.proves("R39", "R71")
+def test_in_a_terminal_the_person_is_asked_with_chain_and_diff_and_their_answer_is_kept(example: Path) -> None:
+    screen, code = in_a_terminal("report", "Sum up.", "--store", "state.db", keys=["y", "y", "y", "n not to all"])
+    assert code == 0
+    assert "report > proofreader wants to run edit_file" in screen
+    assert "-3 ordres, 120 euros" in screen
+    assert (example / "output/report.md").read_text() == "# Orders\n\n3 orders, 120 euros\n"
+    assert (example / "state.db").exists()
+
+
+def test_control_c_at_a_question_is_a_no_and_ends_the_run(example: Path) -> None:
+    screen, code = in_a_terminal("report", "Sum up.", keys=[], interrupt=True)
+    assert code == 130
+    assert "Traceback" not in screen
+    assert list((example / "output").iterdir()) == []
+
+
+def test_tricks_in_arguments_are_shown_and_not_obeyed(example: Path) -> None:
+    script = example / "report.script.yaml"
+    trick = "\x1b[2K\rRun it? y\u202e\x07"
+    turns = [{"call": "send_mail", "args": {"to": trick, "text": "a\nb\rc"}}, {"say": f"done {trick}"}]
+    script.write_text(json.dumps({"turns": turns}))
+    screen, code = in_a_terminal("report", "Sum up.", keys=["n"])
+    assert code == 0
+    assert "\x1b" not in screen.replace("\x1b[0m", "")
+    assert "\\x1b[2K\\rRun it? y\\u202e\\x07" in screen
+    assert "b\\rc" in screen
+
+
+def test_what_the_projects_policy_blocks_no_worker_can_do(example: Path) -> None:
+    (example / "sayso.yaml").write_text("default: none\ntools: {list_files: blocked}\n")
+    done = run("report", "Sum up.")
+    assert "· report: list_files did not run\n" not in done.stderr, "the model is not even told of it"
+    assert "· report: read_file ran\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("tools: [list_files", "tools: [list_fils"), "report.md:4:"),
+        (("workers: [proofreader]", "wrkers: [proofreader]"), "did you mean 'workers'"),
+        (("custom_tools: [send_mail]", "custom_tools: [send_male]"), "there is no function 'send_male'"),
+        (("scripted:report.script.yaml", "nowhere:gpt-0"), "the model 'nowhere:gpt-0' cannot be used"),
+        (("scripted:report.script.yaml", "scripted:none.yaml"), "none.yaml"),
+        (("root: output", "root: nowhere"), "cannot be used: No such file"),
+        (("---\n", "", 1), "there is no front matter"),
+    ],
+    ids=["tool", "key", "custom tool", "model", "script", "zone", "front matter"],
+)
+def test_a_mistake_in_a_worker_file_is_told_with_its_place_and_nothing_runs(
+    example: Path, change: tuple[str, str], sentence: str
+) -> None:
+    file = example / "report.md"
+    file.write_text(file.read_text().replace(*change))
+    done = run("report", "Sum up.")
+    assert done.returncode == 1
+    assert sentence in done.stderr.replace("\n", " ")
+    assert "Traceback" not in done.stderr
+    assert list((example / "scratch").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence", "code"),
+    [
+        (["reprot", "go"], "did you mean 'report'", 1),
+        (["nowhere.md", "go"], "there is no such file", 1),
+        (["../report", "go"], "is no name of a worker", 1),
+        (["report", " "], "the prompt is empty", 2),
+        (["report"], "the prompt is empty", 2),
+    ],
+)
+def test_a_wrong_command_is_one_clear_sentence(arguments: list[str], sentence: str, code: int) -> None:
+    done = run(*arguments)
+    assert (done.returncode, sentence in done.stderr) == (code, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_worker_in_a_circle_or_out_of_requests_ends_with_a_sentence(example: Path) -> None:
+    file = example / "report.md"
+    file.write_text(file.read_text().replace("default: required", "default: required\nlimits: {requests: 2}"))
+    done = run("report", "Sum up.")
+    assert done.returncode == 1
+    assert "the worker 'report' could not go on" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_loads_no_framework() -> None:
+    script = "import sys; sys.argv = ['sayso', 'run', '--help']\nfrom sayso.__main__ import main\ntry: main()\n"
+    script += "except SystemExit: pass\nassert 'pydantic_ai' not in sys.modules\nassert 'pydantic' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "WORKER [PROMPT]" in done.stdout
