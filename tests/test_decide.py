@@ -95,7 +95,7 @@ def expected(
     if verdict.approval == "blocked":
         return "denied", "blocked"
     if request is not None:
-        if request.digest != DIGEST:
+        if request.digest != DIGEST and request.status in {"open", "approved"}:
             return "denied", "changed"
         by_status = {
             "open": ("ask", "again"),
@@ -328,7 +328,16 @@ def test_a_claim_to_have_been_asked_before_is_not_believed_without_a_request(eac
 @given(SITUATIONS)
 def test_an_answer_to_other_arguments_never_counts(each: Situation) -> None:
     if each.request is not None and each.request.digest != DIGEST:
-        assert outcome_of(each.outcome) in {("denied", "changed"), ("denied", "blocked")}
+        assert outcome_of(each.outcome)[0] == "denied"
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_an_answer_to_another_call_of_the_same_id_is_told_as_that(status: Status) -> None:
+    """What was answered is nobody's business who asks about something else."""
+    other = a_request(status, "another")
+    verdict = Verdict(approval="required", reason="so")
+    call = ToolCall(tool="pay", args={"amount": 6}, call_id=CALL.call_id)
+    assert outcome_of(decide(call=call, verdict=verdict, request=other, digest=DIGEST)) == ("denied", "changed")
 
 
 @pytest.mark.proves("R64", "H1")

@@ -31,6 +31,7 @@ from sayso.errors import (
     CanonicalError,
     ConfigurationError,
     StoreError,
+    ToolError,
     UnknownRequest,
 )
 from sayso.model import Approved, Approvers, Ask, AuditEntry, Cause, Denied, Pending, Preview, Remembered, Rule, Scope
@@ -299,6 +300,7 @@ def test_the_model_is_told_that_a_person_refused_that_nothing_ran_and_not_to_ret
 )
 def test_each_cause_becomes_its_own_error_with_tool_reason_and_note(cause: Cause, kind: type[ApprovalError]) -> None:
     error = Denied(cause=cause, reason="so it is", note="sorry").error("pay")
+    assert isinstance(error, ApprovalError)
     assert type(error) is kind
     assert (error.tool, error.cause, error.note) == ("pay", cause, "sorry")
     assert str(error) == "'pay' did not run: so it is (note: sorry)"
@@ -307,7 +309,15 @@ def test_each_cause_becomes_its_own_error_with_tool_reason_and_note(cause: Cause
 
 def test_the_table_of_causes_above_is_complete() -> None:
     for cause in get_args(Cause):
-        assert isinstance(Denied(cause=cause, reason="r").error("t"), ApprovalError)
+        kind = ToolError if cause == "failed" else ApprovalError
+        assert isinstance(Denied(cause=cause, reason="r").error("t"), kind)
+
+
+def test_what_would_fail_is_told_as_a_failure_that_can_be_corrected() -> None:
+    failed = Denied(cause="failed", reason="it could not be done: no such file")
+    assert "This is a decision" not in failed.message
+    assert "correct the call" in failed.message
+    assert str(failed.error("read_file")) == "it could not be done: no such file"
 
 
 # The error tree.

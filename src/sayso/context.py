@@ -12,7 +12,7 @@ from sayso.errors import CanonicalError
 
 if TYPE_CHECKING:
     from sayso.controller import ApprovalController
-    from sayso.model import Approved, By, ToolCall
+    from sayso.model import Approved, By, Deed, ToolCall
     from sayso.policy.tools import Policy
 
 _CONTROLLER: ContextVar[ApprovalController | None] = ContextVar("sayso_controller", default=None)
@@ -111,15 +111,28 @@ def outermost(controller: ApprovalController) -> contextlib.AbstractContextManag
     return within(controller) if _NESTING.get() is None else contextlib.nullcontext()
 
 
-TERMS: ContextVar[Approved | None] = ContextVar("sayso_terms", default=None)
+class Terms(NamedTuple):
+    """On which terms a tool runs: what was decided, and which files are sayso's own."""
+
+    outcome: Approved
+    own_files: tuple[str, ...]
+
+    def rest_on(self, basis: str) -> bool:
+        """Whether this is what was found when it was decided, if that matters."""
+        return self.outcome.basis in {None, basis}
 
 
-def terms(**args: object) -> Approved | None:
-    """Return what was decided about the tool that is running, if that was about these arguments."""
+TERMS: ContextVar[Terms | None] = ContextVar("sayso_terms", default=None)
+
+
+def terms(deed: Deed | None = None, /, **args: object) -> Terms | None:
+    """Return the terms of the tool that is running, if they are about this deed and these arguments."""
     found = TERMS.get()
-    if found is None or any(not _same(freeze({"": value})[""], found.args.get(name)) for name, value in args.items()):
+    if found is None or (deed is not None and deed not in found.outcome.deeds):
         return None
-    return found
+    given = found.outcome.args
+    same = all(_same(freeze({"": value})[""], given.get(name)) for name, value in args.items())
+    return found if same else None
 
 
 _SESSION: ContextVar[str] = ContextVar("sayso_session", default="")

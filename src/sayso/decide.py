@@ -118,8 +118,10 @@ def decide(
 def by_verdict(call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
     """Say what the rules alone settle; None if somebody has to be asked, or has been."""
     if verdict.approval == "none":
-        return Approved(args=call.args, by="policy", reason=verdict.reason, places=verdict.places)
+        return Approved(args=call.args, by="policy", reason=verdict.reason, deeds=verdict.deeds)
     if verdict.approval == "blocked":
+        if verdict.fails:
+            return Denied(cause="failed", reason=verdict.reason)
         return Denied(cause="blocked", reason=f"blocked by policy: {verdict.reason}")
     if verdict.approvers is not None and (verdict.approvers.count > 1 or verdict.approvers.role):
         # Nothing here can count people or knows their roles yet; no answer, mode or memory may pass for it.
@@ -132,7 +134,9 @@ def _by_answer(
     call: ToolCall, verdict: Verdict, request: ApprovalRequest, digest: str, edited: Verdict | None
 ) -> Approved | Denied | Pending:
     if request.digest != digest:
-        return _changed(request)
+        # A no stands, and a yes is used up, whatever has happened since to what the call would act on.
+        over = request.status not in {"open", "approved"} and _is_about(request, call)
+        return refusal(request) if over else _changed(request)
     if request.status == "open":
         return Pending(request=request)
     decision = request.decision or ApprovalDecision(approved=False)
@@ -148,8 +152,12 @@ def _by_answer(
         request_id=request.id,
         decision=decision,
         basis=(edited or verdict).basis,
-        places=(edited or verdict).places,
+        deeds=(edited or verdict).deeds,
     )
+
+
+def _is_about(request: ApprovalRequest, call: ToolCall) -> bool:
+    return request.call().digest() == call.digest()
 
 
 def going_on(request: ApprovalRequest, digest: str) -> Approved | Denied:
@@ -212,9 +220,9 @@ def by_standing_orders(
             remembered=remembered,
             decision=decision,
             basis=(edited or verdict).basis,
-            places=(edited or verdict).places,
+            deeds=(edited or verdict).deeds,
         )
     if mode == "approve_all":
         reason = "approved by the mode approve_all"
-        return Approved(args=call.args, by="mode", reason=reason, basis=verdict.basis, places=verdict.places)
+        return Approved(args=call.args, by="mode", reason=reason, basis=verdict.basis, deeds=verdict.deeds)
     return Ask()

@@ -99,7 +99,7 @@ class Edge:
             return await self._ask(call, verdict, own)
         if isinstance(outcome, Pending):
             return outcome
-        if isinstance(outcome, Denied) and outcome.cause == "blocked" and request and request.status == "open":
+        if isinstance(outcome, Denied) and request and request.status == "open" and _ends(outcome, request, call):
             await self._door.withdraw(request.id, outcome.reason)
         return await self._final(call, verdict, outcome)
 
@@ -208,3 +208,10 @@ class Edge:
         self._asked[call.session, call.key] = None
         if len(self._asked) > _ASKED_CALLS:
             self._asked.popitem(last=False)
+
+
+def _ends(outcome: Denied, request: ApprovalRequest, call: ToolCall) -> bool:
+    """Whether nobody need answer any more: the call is blocked, or what it would act on is not what was shown."""
+    if outcome.cause == "changed":
+        return request.call().digest() == call.digest()  # else it is another call, which only has the same id
+    return outcome.cause in {"blocked", "failed"}

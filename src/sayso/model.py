@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Never, cast, get_args
+from typing import Any, Literal, NamedTuple, Never, cast, get_args
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -25,11 +25,12 @@ from sayso.errors import (
     ApprovalDenied,
     ApprovalError,
     ApprovalTimeout,
+    ToolError,
 )
 
 Approval = Literal["none", "required", "blocked", "once_per_session"]
 Status = Literal["open", "approved", "denied", "expired", "withdrawn", "used"]
-Cause = Literal["blocked", "refused", "expired", "withdrawn", "replayed", "changed", "forged"]
+Cause = Literal["blocked", "failed", "refused", "expired", "withdrawn", "replayed", "changed", "forged"]
 Remember = Literal["none", "session", "always"]
 ScopeKind = Literal["call", "prefix", "folder", "tool"]
 By = Literal["policy", "mode", "memory", "answer"]
@@ -143,6 +144,13 @@ class Approvers(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     role: str | None = None
 
 
+class Deed(NamedTuple):
+    """What a call does, as it was judged: an operation on a real path, or a line for the shell."""
+
+    operation: Literal["read", "write", "delete", "list", "shell"]
+    target: str
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the rules say about a call, why, and which rule said it."""
 
@@ -159,7 +167,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     scopes: tuple[Scope, ...] = ()  # between this exact call and the whole tool, narrow to broad
     approvers: Approvers | None = None
     basis: str | None = None  # see `Preview`
-    places: tuple[str, ...] = ()  # the real paths that were judged, and nothing else may be touched
+    deeds: tuple[Deed, ...] = ()  # what was judged, and nothing else may be done
+    fails: bool = False  # the tool itself says that the call would fail; it is blocked for that
 
     def __post_init__(self) -> None:
         """Refuse a word that nothing would act on."""
@@ -339,7 +348,7 @@ class Approved(_Outcome, frozen=True, kw_only=True, gc=False):
     remembered: Remembered | None = None
     decision: ApprovalDecision | None = None
     basis: str | None = None  # what was found when this was decided, and has to be found when it runs
-    places: tuple[str, ...] = ()  # the real paths that it was decided about
+    deeds: tuple[Deed, ...] = ()  # what it was decided about
 
 
 class Denied(_Outcome, frozen=True, kw_only=True, gc=False):
@@ -353,18 +362,22 @@ class Denied(_Outcome, frozen=True, kw_only=True, gc=False):
     @property
     def message(self) -> str:
         """What the model is told: enough to stop it from trying the same again."""
+        if self.cause == "failed":
+            return f"Not executed: {self.reason}. Nobody was asked about it; correct the call, or do something else."
         note = f" Their note: {self.note}" if self.note else ""
         undecided = self.cause in {"expired", "withdrawn"}
         kind = "Nobody has decided" if undecided else "This is a decision, not a failure of the tool"
         return f"Not executed: {self.reason}. {kind}; do not retry this call unchanged.{note}"
 
-    def error(self, tool: str) -> ApprovalError:
+    def error(self, tool: str) -> ApprovalError | ToolError:
         """Return the exception for callers that want one."""
+        if self.cause == "failed":
+            return ToolError(self.reason)
         reason = f"{self.reason} (note: {self.note})" if self.note else self.reason
         return _ERRORS[self.cause](tool, reason, cause=self.cause, note=self.note)
 
 
-_ERRORS: dict[Cause, Callable[..., ApprovalError]] = {
+_ERRORS: dict[str, Callable[..., ApprovalError]] = {
     "blocked": ApprovalBlocked,
     "refused": ApprovalDenied,
     "expired": ApprovalTimeout,

@@ -30,7 +30,7 @@ class Running:
 
     def __enter__(self) -> Self:
         """Start the clock, and let the tool know on which terms it runs."""
-        self._token = context.TERMS.set(self._outcome)
+        self._token = context.TERMS.set(context.Terms(self._outcome, self._journal.own_files))
         self._started = time.perf_counter()
         return self
 

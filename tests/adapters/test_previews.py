@@ -98,7 +98,7 @@ def test_what_would_fail_is_refused_and_nobody_is_asked(note: Note) -> None:
         raise NotImplementedError
 
     note.path.unlink()
-    with pytest.raises(ApprovalBlocked, match="the note is gone"):
+    with pytest.raises(ToolError, match="the note is gone"):
         guard(note.replace, asking(answer), preview=note.preview)("new")
     assert not note.path.exists()
 
@@ -145,6 +145,21 @@ async def test_a_yes_from_another_time_holds_only_if_nothing_has_changed(
             assert note.path.read_text() == "changed meanwhile"
         else:
             assert await resume(tool, pending.value.request.id, controller=controller) == "replaced"
+
+
+async def test_a_question_about_what_is_no_longer_there_is_withdrawn(note: Note, tmp_path: Path) -> None:
+    async with asking(lambda _: YES, mode="defer", store=tmp_path / "s.db") as controller:
+
+        async def replace(text: str) -> str:
+            return note.replace(text)
+
+        tool = guard(replace, controller, preview=note.preview)
+        with pytest.raises(ApprovalPending) as pending:
+            await tool("new")
+        note.path.write_text("changed meanwhile")
+        with pytest.raises(ApprovalDenied, match="not what was asked about"):
+            await resume(tool, pending.value.request.id, controller=controller)
+        assert await controller.pending() == []
 
 
 def test_a_marked_function_can_have_a_preview(note: Note) -> None:

@@ -95,7 +95,7 @@ def test_tricks_in_arguments_are_shown_and_not_obeyed(example: Path) -> None:
 def test_what_the_projects_policy_blocks_no_worker_can_do(example: Path) -> None:
     (example / "sayso.yaml").write_text("default: none\ntools: {list_files: blocked}\n")
     done = run("report", "Sum up.")
-    assert "· report: list_files did not run\n" not in done.stderr, "the model is not even told of it"
+    assert "report: list_files" not in done.stderr, "the model is not even told of it"
     assert "· report: read_file ran\n" in done.stderr
 
 

@@ -422,7 +422,7 @@ def test_the_pager_of_the_host_is_replaced() -> None:
 
 def test_keys_of_the_host_are_passed_on_only_by_name() -> None:
     host = {"OPENAI_API_KEY": "k", "AWS_SECRET_ACCESS_KEY": "s"}
-    assert clean(host).keys() == {"PATH", "PAGER", "GIT_PAGER"}
+    assert clean(host).keys() == {"PATH", "PAGER", "GIT_PAGER", "TERM"}
     assert clean(host, also=["OPENAI_API_KEY"])["OPENAI_API_KEY"] == "k"
 
 
@@ -437,7 +437,7 @@ def test_a_path_without_entries_is_replaced_since_it_would_mean_the_current_fold
 
 
 def test_a_home_in_the_current_folder_is_left_out() -> None:
-    assert clean({"HOME": ".", "TMPDIR": ""}).keys() == {"PATH", "PAGER", "GIT_PAGER"}
+    assert clean({"HOME": ".", "TMPDIR": ""}).keys() == {"PATH", "PAGER", "GIT_PAGER", "TERM"}
 
 
 def program_in(folder: Path, name: str) -> str:

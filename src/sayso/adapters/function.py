@@ -271,7 +271,7 @@ async def _previewed(preview: Callable[..., Preview | Awaitable[Preview]], call:
         shown = preview(**thaw(call.args))
         found = await shown if inspect.isawaitable(shown) else shown
     except ToolError as error:  # nobody need be asked about what would fail
-        return msgspec.structs.replace(verdict, approval="blocked", reason=f"it could not be done: {error}")
+        return msgspec.structs.replace(verdict, approval="blocked", reason=f"it could not be done: {error}", fails=True)
     return msgspec.structs.replace(
         verdict,
         description=found.description or verdict.description,

@@ -77,15 +77,15 @@ def strictest_first(ranked: list[tuple[int, Verdict]]) -> list[Verdict]:
     return [verdict for _, verdict in ranked]
 
 
-def about_places(verdict: Verdict, judged: Iterable[Verdict]) -> Verdict:
-    """Return the verdict with the places that all who judged some agree on."""
-    found = [each.places for each in judged if each.places]
+def about_deeds(verdict: Verdict, judged: Iterable[Verdict]) -> Verdict:
+    """Return the verdict with the deeds that all who judged some agree on."""
+    found = [each.deeds for each in judged if each.deeds]
     if not found:
         return verdict
-    agreed = tuple(place for place in found[0] if all(place in places for places in found))
+    agreed = tuple(deed for deed in found[0] if all(deed in deeds for deeds in found))
     if agreed or verdict.approval == "blocked":
-        return replace(verdict, places=agreed)
-    reason = "two policies do not mean the same place by its path, so neither has judged what the other has"
+        return replace(verdict, deeds=agreed)
+    reason = "two policies do not mean the same by it, so neither has judged what the other has"
     return Verdict(approval="blocked", reason=reason, rule=verdict.rule)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 from msgspec.structs import replace
 
-from sayso.model import Approval, Rule, ToolCall, Verdict
+from sayso.model import Approval, Deed, Rule, ToolCall, Verdict
 from sayso.policy import scopes
 from sayso.policy.words import STRICTNESS
 
@@ -52,6 +52,11 @@ class Deeds(msgspec.Struct, frozen=True, kw_only=True):
         zones = self.zones.protecting(paths)
         return Deeds(shell=None if self.shell is None else self.shell.within(zones), zones=zones)
 
+    def running_in(self, folder: str) -> Deeds:
+        """Return the same for shell lines that run in this folder, unless the policy names one."""
+        shell = None if self.shell is None else self.shell.running_in(folder)
+        return self if shell is self.shell else replace(self, shell=shell)
+
     def judge(self, kind: Kind, call: ToolCall, rule: Rule) -> Verdict:
         """Return the verdict about a call of a tool that `rule` says is of this kind."""
         missing = next((name for name in kind.arguments if call.args.get(name) is None), None)
@@ -75,7 +80,7 @@ class Deeds(msgspec.Struct, frozen=True, kw_only=True):
 
     def _by_shell(self, shell: Shell, kind: Kind, call: ToolCall) -> Verdict:
         line = call.args[kind.arguments[0]]
-        verdict = shell.judge(line)
+        verdict = replace(shell.judge(line), deeds=(Deed("shell", str(line)),))
         prefixes = shell.prefixes(line) if verdict.asks and len(call.args) == 1 else ()
         if prefixes:
             return replace(verdict, scopes=(scopes.prefixes_scope(call.tool, prefixes),))
@@ -90,10 +95,11 @@ class Deeds(msgspec.Struct, frozen=True, kw_only=True):
         paths = [cast("str", call.args[name]) for name in kind.arguments]
         said = [judge(path, kind.operation) for path in paths]
         verdict = max(said, key=lambda each: STRICTNESS[each.approval])
-        verdict = replace(verdict, places=tuple(place for each in said for place in each.places))
+        verdict = replace(verdict, deeds=tuple(deed for each in said for deed in each.deeds))
         # What is deleted is gone, and a yes to one pair of paths is no yes to another.
         narrow = kind.real or kind.operation == "delete" or len(paths) > 1
-        folder = None if narrow or not verdict.asks else zones.folder(paths[0])
+        # From what was judged, and not resolved once more: a link may lead elsewhere by now.
+        folder = None if narrow or not verdict.asks else zones.folder(paths[0], [deed.target for deed in verdict.deeds])
         if folder is None:
             return verdict
         return replace(verdict, scopes=(scopes.folder_scope(call.tool, kind.operation, *folder),))

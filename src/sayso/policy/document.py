@@ -130,6 +130,7 @@ FIELDS: dict[str, Shape] = {
             "folder": text("where lines run; the folder of this file if left out"),
             "confine": flag("true: lines see the zones and the system's programs, and nothing else"),
             "network": flag("true: lines that are confined may use the network"),
+            "readable": listing("further folders that lines that are confined may read", text("a folder")),
         },
     ),
     "shell_default": either(_SHELL_WORD, _SEED_DEFAULT),

@@ -15,8 +15,9 @@ from sayso.policy.document import POLICY
 from sayso.policy.entries import FILE_TOOLS, Entry, read
 from sayso.policy.shapes import Key, Problem, brief, check, dotted
 from sayso.policy.shell import wrappers
-from sayso.policy.shell.judge import STEERING, Shell, ShellRule
+from sayso.policy.shell.judge import Shell
 from sayso.policy.shell.lexer import NotProvable, lex
+from sayso.policy.shell.rules import STEERING, Confinement, ShellRule
 from sayso.policy.words import parse_approval, parse_seconds
 from sayso.policy.zones import Resolve, Zone, Zones
 
@@ -234,8 +235,6 @@ class _Reader:
             if not folder.startswith("/"):
                 self.wrong(f"is {folder!r}; use an absolute path", "shell", "trusted_dirs", at)
         default, key = self._shell_default(data, section, rules)
-        if section.get("network") and not section.get("confine"):
-            self.wrong("is about lines that are confined; set `shell.confine` too", "shell", "network")
         shell = Shell(
             rules,
             default=default,
@@ -244,8 +243,8 @@ class _Reader:
             folder=self._shell_folder(section, base, resolve) or "/",
             trusted=section.get("trusted_dirs") or (),
             inert=inert,
-            confine=section.get("confine", False),
-            network=section.get("network", False),
+            confinement=self._confinement(section, base, resolve),
+            settled="folder" in section,
         )
         self._self_tests(section.get("rules") or data.get("shell_rules") or (), rules, shell)
         return shell
@@ -254,6 +253,17 @@ class _Reader:
         if "folder" in section:
             return self._root(("shell", "folder"), section["folder"], base, resolve)
         return base
+
+    def _confinement(self, section: Mapping[str, Any], base: str | None, resolve: Resolve) -> Confinement | None:
+        for name in ("network", "readable"):
+            if section.get(name) and not section.get("confine"):
+                self.wrong("is about lines that are confined; set `shell.confine` too", "shell", name)
+        folders = enumerate(section.get("readable") or ())
+        found = [self._root(("shell", "readable", at), folder, base, resolve) for at, folder in folders]
+        readable = tuple(each for each in found if each is not None)
+        if not section.get("confine"):
+            return None
+        return Confinement(network=section.get("network", False), readable=readable)
 
     def _shell_default(
         self, data: Mapping[str, Any], section: Mapping[str, Any], rules: Sequence[ShellRule]

@@ -23,7 +23,7 @@ from sayso import realpath
 from sayso.errors import ConfigurationError
 from sayso.model import Rule, ToolCall, Verdict
 from sayso.policy import judges
-from sayso.policy.combining import about_places, speaking, stated, strictest_first, tightened, with_details
+from sayso.policy.combining import about_deeds, speaking, stated, strictest_first, tightened, with_details
 from sayso.policy.conditions import fill
 from sayso.policy.deeds import Considered, Deeds
 from sayso.policy.entries import FILE_TOOLS, Entry, Kind, Terms, apply_terms, read
@@ -154,8 +154,9 @@ class Policy:
         say, this one loosens only by rules or zones of its own, and what is in no zone of either stays blocked.
         """
         both = copy.copy(self)
+        under = below if self._deeds.shell is None else below.running_in(self._deeds.shell.folder)
         vars(both).update(
-            _below=below if self._below is None else self._below.over(below),
+            _below=under if self._below is None else self._below.over(under),
             _settled={},
             _by_entries={},
             _default=below._default if below._default.approval == "blocked" else self._default,
@@ -166,6 +167,13 @@ class Policy:
             warnings=(*below.warnings, *self.warnings),
         )
         return both
+
+    def running_in(self, folder: str) -> Policy:
+        """Return the same policy for shell lines that run in this folder, unless it names one itself."""
+        other = copy.copy(self)
+        below = None if self._below is None else self._below.running_in(folder)
+        vars(other).update(_deeds=self._deeds.running_in(folder), _below=below, _settled={}, _by_entries={})
+        return other
 
     def protecting(self, paths: Iterable[str]) -> Policy:
         """Return the same policy with further files, by their real paths, that no tool may touch."""
@@ -218,10 +226,10 @@ class Policy:
             details = await _hear(brought.details, call, mark)
             said = [details if each is marked and details is not None else each for each in said]
             verdict = self._finish(said, details, matching, call)
-        verdict = about_places(verdict, owner)
+        verdict = about_deeds(verdict, owner)
         for policy_below in brought.tightening:
             other = await policy_below.deliberate(call, replace(brought, tightening=()))
-            verdict = about_places(tightened(verdict, other), (verdict, other))
+            verdict = about_deeds(tightened(verdict, other), (verdict, other))
         return verdict
 
     async def by_function(self, call: ToolCall) -> list[Verdict]:
@@ -246,15 +254,24 @@ class Policy:
             rule = cast("Rule", self._default.rule)
             yield Considered(rule=rule, approval=self._default.approval, reason="the default")
 
+    def blocks(self, tool: str) -> bool:
+        """Whether every call of a tool is blocked, whatever its arguments."""
+        matching = self._index.matching(tool)
+        said = [self.glance(ToolCall(tool=tool, call_id="")), *(each.says for _, each in matching if each.when is None)]
+        if any(isinstance(each, Verdict) and each.approval == "blocked" for each in said):
+            return True
+        return self._below is not None and self._below.blocks(tool)
+
     @property
     def zones(self) -> Zones | None:
         """The zones for file tools, of the nearest policy that has some."""
         return self._deeds.zones or (None if self._below is None else self._below.zones)
 
     @property
-    def shell(self) -> Shell | None:
-        """The rules for shell lines, of the nearest policy that has some."""
-        return self._deeds.shell or (None if self._below is None else self._below.shell)
+    def shells(self) -> tuple[Shell, ...]:
+        """The rules for shell lines, those of the nearest policy first."""
+        own = () if self._deeds.shell is None else (self._deeds.shell,)
+        return own if self._below is None else (*own, *self._below.shells)
 
     @property
     def default(self) -> Verdict:
@@ -287,8 +304,8 @@ class Policy:
         said = strictest_first([(rank, each) for rank, each in heard if each is not None] + unsure)
         acts = [self._deeds.judge(entry.kind, call, entry.rule) for _, entry in matching if entry.kind is not None]
         if len(acts) > 1:
-            places = tuple(place for each in acts for place in each.places)  # of one argument each, perhaps
-            acts = sorted((replace(each, places=places) for each in acts), key=lambda each: -STRICTNESS[each.approval])
+            deeds = tuple(deed for each in acts for deed in each.deeds)  # of one argument each, perhaps
+            acts = sorted((replace(each, deeds=deeds) for each in acts), key=lambda each: -STRICTNESS[each.approval])
         if self._below is None:
             return acts, said, matching
         more_acts, more_said, more = await self._below.heard(call)

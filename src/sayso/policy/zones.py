@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Literal, Protocol, cast, get_args
 
 import msgspec
 
 from sayso.errors import PathEscape
-from sayso.model import Approval, Rule, Verdict
+from sayso.model import Approval, Deed, Rule, Verdict
 from sayso.policy.words import STRICTNESS, Operation, reject, suggest
 
+TRASH = ".sayso-trash"  # where a zone keeps what was deleted in it
 _CHANGES = {"write": "written", "delete": "deleted"}
 _MOST_BYTES = 4000
 _SHORT = 100
@@ -32,7 +33,7 @@ _BESIDE_A_STORE = ("", "-wal", "-shm", "-journal", "-bells")
 # the CI) is not among them: editing those is work. All in lower case, because case is not told apart here.
 _NAMES = frozenset((
     # sayso
-    "sayso.yaml", "sayso.yml", "sayso.test.yaml", "sayso.test.yml", ".sayso", ".sayso-trash",
+    "sayso.yaml", "sayso.yml", "sayso.test.yaml", "sayso.test.yml", ".sayso", TRASH,
     # git, and hooks that live in the tree; `git~1` is the short name of `.git` on FAT and NTFS
     ".git", "git~1", ".gitconfig", ".config/git", ".gitmodules", ".gitattributes", ".git-credentials", ".githooks",
     ".husky", ".pre-commit-config.yaml", ".pre-commit-config.yml", "lefthook.yml", ".lefthook.yml", ".overcommit.yml",
@@ -143,29 +144,26 @@ class Zones:
         return _misspelt(path, operation) or self._judge(path, operation, path, None)
 
     def locate(self, path: str) -> tuple[Zone, str]:
-        """Return the zone that a virtual path names, and where it really leads; OSError if it leads nowhere inside."""
+        """Return where a virtual path really leads, and the innermost zone there; OSError if it leads out."""
         problem = _problem(path, "read")
         name, _, inner = ("" if problem else path[1:]).partition("/")
         if name not in self._named:
             raise PathEscape(problem or f"{_shown(path)} is in no zone")
-        return self._named[name], self._resolve(inner or ".", beneath=self._named[name].root)
+        real = self._resolve(inner or ".", beneath=self._named[name].root)
+        return max((zone for zone in self.zones if _within(real, zone.root)), key=lambda zone: len(zone.root)), real
 
-    def folder(self, path: str) -> tuple[str, str] | None:
-        """Return the folder that a file really lies in, as it is called and where it is.
+    def folder(self, path: str, places: Sequence[str]) -> tuple[str, str] | None:
+        """Return the folder that a file really lies in, as it is called and where it is; `places` is what was judged.
 
         None for the root of a zone, and for a name that is a link to somewhere else.
         """
         shown, _, last = path.rpartition("/")
-        name, _, inner = shown[1:].partition("/")
-        if name not in self._named or not inner or last in {"", ".", ".."} or _holds_rules(path):
+        inner = shown[1:].partition("/")[2]
+        real, _, name = places[0].rpartition("/") if places else ("", "", "")
+        direct = name == last and all(place == places[0] for place in places)
+        if not inner or last in {"", ".", ".."} or _holds_rules(path) or not direct:
             return None
-        root = self._named[name].root
-        try:
-            real, target = self._resolve(inner, beneath=root), self._resolve(f"{inner}/{last}", beneath=root)
-        except OSError:
-            return None
-        direct = target == _join(real, last)
-        return (shown, real) if direct and all(zone.root != real for zone in self.zones) else None
+        return None if any(zone.root == real for zone in self.zones) else (shown, real)
 
     def _judge_virtual(self, path: str, operation: Operation) -> Verdict:
         name, _, inner = path[1:].partition("/")
@@ -184,7 +182,7 @@ class Zones:
         except OSError as error:
             return _blocked(f"nobody can say where {_shown(path)} leads: {error.strerror or error}", rule)
         verdict = self._guarded(path, operation, places) or self._strictest(path, operation, places, named)
-        return msgspec.structs.replace(verdict, places=places)
+        return msgspec.structs.replace(verdict, deeds=tuple(Deed(operation, place) for place in places))
 
     def _places(self, operation: Operation, inner: str, root: str | None) -> tuple[str, ...]:
         """Return where the operation takes effect.
@@ -209,6 +207,8 @@ class Zones:
         for own in self._own:
             if any(_within(place, own) or (changes and _within(own, place)) for place in folded):
                 return _blocked(f"{_shown(path)} is or holds one of sayso's own files", _PROTECTED)
+        if any(f"/{TRASH}/" in f"{place}/" for place in folded):
+            return _blocked(f"{_shown(path)} is in the trash, which only people look into", _PROTECTED)
         return self._guarded_change(path, operation, places) if changes else None
 
     def _guarded_change(self, path: str, operation: Operation, places: tuple[str, ...]) -> Verdict | None:

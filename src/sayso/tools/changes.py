@@ -12,6 +12,7 @@ import errno
 import fcntl
 import os
 import secrets
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -58,7 +59,7 @@ def create(place: Place, data: bytes) -> Facts:
 
 def replace(place: Place, data: bytes, facts: Facts) -> Facts:
     """Write a file instead of the one with these facts."""
-    _check_replaceable(place.way, facts)
+    check_replaceable(place.way, facts)
     with _held(place, facts) as old, _draft(place, data, mode=0o600) as draft:
         with suppress(PermissionError):
             os.fchown(draft.file, old.st_uid, old.st_gid)
@@ -66,6 +67,7 @@ def replace(place: Place, data: bytes, facts: Facts) -> Facts:
         if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):  # the permissions would be for somebody else
             raise ToolError(f"{place.way!r} belongs to a user or group that a new file cannot be given to")
         os.fchmod(draft.file, facts.mode & _PERMISSIONS)
+        _check_plain(place)
         _check_same(place, facts)
         _exchange(place, draft, facts)
         return _done(place, draft)
@@ -192,7 +194,8 @@ def _is_there(place: Place) -> bool:
     return True
 
 
-def _check_replaceable(way: str, facts: Facts) -> None:
+def check_replaceable(way: str, facts: Facts) -> None:
+    """Refuse a file that nothing can be put in the place of."""
     if facts.kind != "file":
         raise ToolError(f"{way!r} is no regular file, and nothing else is written")
     if facts.links > 1:
@@ -201,6 +204,23 @@ def _check_replaceable(way: str, facts: Facts) -> None:
         )
     if not facts.mode & _OWNER_WRITES:  # putting another file in its place would get round that
         raise ToolError(f"{way!r} is write-protected (its mode is {facts.mode:04o})")
+
+
+def _check_plain(place: Place) -> None:
+    """Refuse a file with access rules besides its mode: the new one would be without them, and open to others."""
+    if sys.platform != "linux":
+        return
+    file = _open_to_lock(place)
+    if file is None:
+        return
+    try:
+        found = os.listxattr(file)
+    except OSError:  # a file system without them
+        found = []
+    finally:
+        os.close(file)
+    if any(name.startswith("system.posix_acl") for name in found):
+        raise ToolError(f"{place.way!r} has access rules of its own (an ACL), which writing would take away")
 
 
 def _check_same(place: Place, facts: Facts) -> os.stat_result:

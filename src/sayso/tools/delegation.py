@@ -71,7 +71,7 @@ class Delegation:
         """
         terms = context.terms(worker=worker, prompt=prompt)
         found = self._find(worker)
-        if terms is not None and terms.basis is not None and terms.basis != found.basis:
+        if terms is not None and not terms.rest_on(found.basis):
             raise ToolError(f"the worker {worker!r} was changed after it was approved; it was not called")
         depth = self._check_depth(worker)
         files = [await self._attached(path) for path in attachments or ()]

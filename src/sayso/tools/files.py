@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import mimetypes
+import os
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from types import TracebackType
@@ -17,16 +18,16 @@ import msgspec
 
 from sayso import context
 from sayso.adapters.function import guard
+from sayso.context import Terms
 from sayso.errors import ConfigurationError, ToolError
-from sayso.model import ApprovalPresentation, Approved, Preview
+from sayso.model import ApprovalPresentation, Deed, Preview
 from sayso.policy.tools import Policy
-from sayso.policy.zones import Zone
+from sayso.policy.words import Operation
+from sayso.policy.zones import TRASH, Zone
 from sayso.tools import previews
-from sayso.tools.handles import Found, Root
+from sayso.tools.handles import Facts, Root
 
-TRASH = ".sayso-trash"
 _OWN = ".sayso-"  # what begins so in a folder is sayso's: the trash, and files that are being written
-_NOTHING = "nothing is there"
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +44,13 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     media_type: str
     data: bytes
+
+
+class _File(NamedTuple):
+    """A file that is there: its facts, and its content unless that is more than anybody would look at."""
+
+    facts: Facts
+    data: bytes | None
 
 
 class _Place(NamedTuple):
@@ -89,17 +97,24 @@ class FileTools:
     def functions(self) -> list[Callable[..., Any]]:
         """The tools, each behind the controller that it runs under."""
         return [
-            guard(self.read_file, name="read_file", preview=_aside(self._preview_read)),
-            guard(self.write_file, name="write_file", payload=["path"], preview=_aside(self._preview_write)),
-            guard(self.edit_file, name="edit_file", payload=["path"], preview=_aside(self._preview_edit)),
-            guard(self.delete_file, name="delete_file", preview=_aside(self._preview_delete)),
-            guard(self.list_files, name="list_files"),
+            self._told(guard(self.read_file, name="read_file", preview=_aside(self._preview_read))),
+            self._told(guard(self.write_file, name="write_file", preview=_aside(self._preview_write))),
+            self._told(guard(self.edit_file, name="edit_file", preview=_aside(self._preview_edit))),
+            self._told(guard(self.delete_file, name="delete_file", preview=_aside(self._preview_delete))),
+            self._told(guard(self.list_files, name="list_files")),
         ]
 
     @property
     def attach(self) -> Callable[[str], Attachment]:
         """The tool that reads a file for an attachment, behind the controller that it runs under."""
-        return guard(self.attach_file, name="attach_file", preview=_aside(self._preview_attach))
+        return guard(self.attach_file, name="attach_file", preview=self.preview_attach)
+
+    def _told(self, tool: Callable[..., Any]) -> Callable[..., Any]:
+        """Tell the model which zones there are, with what it reads about the tool."""
+        zones = ", ".join(f"/{each.name}{' (read-only)' if each.mode == 'ro' else ''}" for each in self._zones.zones)
+        first, _, rest = (tool.__doc__ or "").partition("\n")
+        tool.__doc__ = f"{first} Paths begin with one of: {zones}.\n{rest}"
+        return tool
 
     # The tools. What they say to the model is their docstring.
 
@@ -111,16 +126,11 @@ class FileTools:
             first_line: the first line to return, counted from 1.
             lines: how many lines to return; all if left out.
         """
-        with self._judged(path) as (place, terms):
-            found = place.root.read(place.way, self._limits.read_bytes)
-            _check_links(place, found, terms)
-            self._check(terms, place, found)
-        text = _decoded(path, found.data)
-        if first_line == 1 and lines is None:
-            return text
         if first_line < 1 or (lines is not None and lines < 1):
-            raise ToolError(f"lines are counted from 1, not from {min(first_line, lines or first_line)}")
-        return "".join(text.splitlines(keepends=True)[first_line - 1 :][:lines])
+            raise ToolError(f"lines are counted from 1, so there is no line {first_line}, or no {lines} lines")
+        with self._judged("read", path) as (place, terms):
+            text = _decoded(path, self._read(place, terms, self._limits.read_bytes))
+        return "".join(previews.lines(text)[first_line - 1 :][:lines])
 
     def write_file(self, path: str, content: str) -> str:
         """Write a text file as a whole, in the place of one that may be there; missing folders are made.
@@ -129,7 +139,7 @@ class FileTools:
             path: the name of a zone and the way inside it, such as /output/report.md.
             content: all of the new text.
         """
-        with self._judged(path, content=content) as (place, terms):
+        with self._judged("write", path, content=content) as (place, terms):
             return self._write(place, terms, self._found(place), _encoded(path, content))
 
     def edit_file(self, path: str, old: str, new: str) -> str:
@@ -140,9 +150,9 @@ class FileTools:
             old: the passage as it stands in the file; it must be there exactly once.
             new: what to put in its place.
         """
-        with self._judged(path, old=old, new=new) as (place, terms):
+        with self._judged("write", path, old=old, new=new) as (place, terms):
             found = self._there(path, place)
-            return self._write(place, terms, found, _edited(path, found.data, old, new))
+            return self._write(place, terms, found, self._edited(path, found, old, new))
 
     def delete_file(self, path: str) -> str:
         """Delete a file.
@@ -150,9 +160,9 @@ class FileTools:
         Args:
             path: the name of a zone and the way inside it, such as /output/report.md.
         """
-        with self._judged(path) as (place, terms):
+        with self._judged("delete", path) as (place, terms):
             found = self._there(path, place)
-            self._check(terms, place, found)
+            _check(terms, place, found)
             kept = place.root.delete(place.way, facts=found.facts, trash=TRASH if place.zone.trash else None)
         return f"deleted {path}" + ("" if kept is None else f"; it can be had back from /{place.zone.name}/{kept}")
 
@@ -162,10 +172,11 @@ class FileTools:
         Args:
             path: the name of a zone and the way inside it, such as /docs.
         """
-        with self._judged(path) as (place, _):
+        with self._judged("list", path) as (place, _):
             found = place.root.names(place.way, self._limits.names)
         marks = {"folder": "/", "link": "@", "other": "?", "file": ""}
-        names = [f"{each.name}{marks[each.kind]}" for each in found if not each.name.startswith(_OWN)]
+        shown = [each for each in found if not each.name.startswith(_OWN)]
+        names = [f"{each.name if each.name.isprintable() else ascii(each.name)}{marks[each.kind]}" for each in shown]
         return "\n".join(names) or "the folder is empty"
 
     def attach_file(self, path: str) -> Attachment:
@@ -174,13 +185,11 @@ class FileTools:
         Args:
             path: the name of a zone and the way inside it, such as /docs/plan.pdf.
         """
-        with self._judged(path) as (place, terms):
-            found = place.root.read(place.way, self._limits.write_bytes)
-            _check_links(place, found, terms)
-            self._check(terms, place, found)
+        with self._judged("read", path) as (place, terms):
+            data = self._read(place, terms, self._limits.write_bytes)
         name = path.rpartition("/")[2]
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        return Attachment(name=name, media_type=kind, data=found.data)
+        return Attachment(name=name, media_type=kind, data=data)
 
     # What people are shown before.
 
@@ -189,21 +198,30 @@ class FileTools:
         many = "" if lines is None else f", {lines} lines of it"
         with self._at(path) as place:
             found = place.root.read(place.way, self._limits.read_bytes)
-            return _preview(f"Read {path}{part}{many}", previews.content(path, found.data), place, found)
+            _decoded(path, found.data)
+            return _preview_read("Read", f"{part}{many}", path, place, _File(found.facts, found.data))
+
+    async def preview_attach(self, path: str) -> Preview:
+        """Show a file that is to be attached."""
+        return await asyncio.to_thread(self._preview_attach, path)
 
     def _preview_attach(self, path: str) -> Preview:
         with self._at(path) as place:
             found = place.root.read(place.way, self._limits.write_bytes)
-            return _preview(f"Hand on {path} as it is", previews.content(path, found.data), place, found)
+            return _preview_read("Hand on", " as it is", path, place, _File(found.facts, found.data))
 
     def _preview_write(self, path: str, content: str) -> Preview:
         with self._at(path) as place:
-            return _preview_change("Write", path, place, self._found(place), _encoded(path, content))
+            found, data = self._found(place), _encoded(path, content)
+            place.root.check_write(place.way, data, instead_of=found and found.facts, most=self._limits.write_bytes)
+            return _preview_change("Write", path, place, found, data)
 
     def _preview_edit(self, path: str, old: str, new: str) -> Preview:
         with self._at(path) as place:
             found = self._there(path, place)
-            return _preview_change("Edit", path, place, found, _edited(path, found.data, old, new))
+            data = self._edited(path, found, old, new)
+            place.root.check_write(place.way, data, instead_of=found.facts, most=self._limits.write_bytes)
+            return _preview_change("Edit", path, place, found, data)
 
     def _preview_delete(self, path: str) -> Preview:
         with self._at(path) as place:
@@ -212,14 +230,14 @@ class FileTools:
     # How a path becomes a place, and what has to be true before it is touched.
 
     @contextmanager
-    def _judged(self, path: str, **others: object) -> Generator[tuple[_Place, Approved]]:
-        """Hold the place of a call that was decided about with these arguments, and with this place."""
-        terms = context.terms(path=path, **others)
-        if terms is None:
+    def _judged(self, operation: Operation, path: str, **others: object) -> Generator[tuple[_Place, Terms]]:
+        """Hold the place of a call that was decided about: with this operation, this place and these arguments."""
+        if context.terms(path=path, **others) is None:
             raise ConfigurationError("file tools run only behind a controller; use those of `FileTools.functions`")
         with self._at(path) as place:
-            if place.real not in terms.places:
-                raise ToolError(f"{path!r} leads elsewhere than when it was judged; nothing was done")
+            terms = context.terms(Deed(operation, place.real))
+            if terms is None:
+                raise ToolError(f"{path!r} leads elsewhere than when it was judged, or nobody has judged this of it")
             yield place, terms
 
     @contextmanager
@@ -234,28 +252,47 @@ class FileTools:
     def _place(self, path: str) -> _Place:
         try:
             zone, real = self._zones.locate(path)
+            facts = os.lstat(zone.root)
         except OSError as error:
             raise ToolError(f"{path!r} cannot be used: {error.strerror or error}") from error
-        return _Place(zone, self._roots[zone.name], real.removeprefix(zone.root).removeprefix("/"), real)
+        root = self._roots[zone.name]
+        if (facts.st_dev, facts.st_ino) != root.identity:  # what is judged by its path is not what is held open
+            raise ToolError(f"the folder of the zone {zone.name!r} is no longer the one that it was; nothing was done")
+        return _Place(zone, root, real.removeprefix(zone.root).removeprefix("/"), real)
 
-    def _found(self, place: _Place) -> Found | None:
+    def _read(self, place: _Place, terms: Terms, most: int) -> bytes:
+        found = place.root.read(place.way, most)
+        if found.facts.links > 1 and terms.outcome.by == "policy":
+            raise ToolError(
+                f"{place.way!r} has {found.facts.links} names (hard links), so it may be a file of another folder; it "
+                "is read only where the policy asks about reading it"
+            )
+        _check(terms, place, _File(found.facts, found.data))
+        return found.data
+
+    def _found(self, place: _Place) -> _File | None:
         facts = place.root.look(place.way)
-        return None if facts is None else place.root.read(place.way, self._limits.write_bytes)
+        if facts is None or (facts.kind == "file" and facts.size > self._limits.write_bytes):
+            return None if facts is None else _File(facts, None)
+        found = place.root.read(place.way, self._limits.write_bytes)
+        return _File(found.facts, found.data)
 
-    def _there(self, path: str, place: _Place) -> Found:
+    def _there(self, path: str, place: _Place) -> _File:
         found = self._found(place)
         if found is None:
             raise ToolError(f"{path!r} does not exist")
         return found
 
-    def _check(self, terms: Approved, place: _Place, found: Found | None) -> None:
-        if terms.basis is not None and terms.basis != _basis(place, found):
-            raise ToolError("the file was changed after it was approved; nothing was done")
+    def _edited(self, path: str, found: _File, old: str, new: str) -> bytes:
+        if found.data is None:
+            raise ToolError(
+                f"{path!r} has {found.facts.size} bytes, and {self._limits.write_bytes} is the most to edit"
+            )
+        return _edited(path, found.data, old, new)
 
-    def _write(self, place: _Place, terms: Approved, found: Found | None, data: bytes) -> str:
-        self._check(terms, place, found)
-        facts = None if found is None else found.facts
-        place.root.write(place.way, data, instead_of=facts, most=self._limits.write_bytes)
+    def _write(self, place: _Place, terms: Terms, found: _File | None, data: bytes) -> str:
+        _check(terms, place, found)
+        place.root.write(place.way, data, instead_of=found and found.facts, most=self._limits.write_bytes)
         return f"{'created' if found is None else 'changed'} /{place.zone.name}/{place.way}: {len(data)} bytes"
 
 
@@ -268,27 +305,43 @@ def _aside(preview: Callable[..., Preview]) -> Callable[..., Awaitable[Preview]]
     return later
 
 
-def _basis(place: _Place, found: Found | None) -> str:
-    return previews.fingerprint(place.real, _NOTHING if found is None else b"file" + found.data)
+def _check(terms: Terms, place: _Place, found: _File | None) -> None:
+    if not terms.rest_on(_basis(place, found)):
+        raise ToolError("the file was changed after it was approved; nothing was done")
 
 
-def _preview(description: str, presentation: ApprovalPresentation, place: _Place, found: Found | None) -> Preview:
-    return Preview(description=description, presentation=presentation, basis=_basis(place, found))
+def _basis(place: _Place, found: _File | None) -> str:
+    if found is None:
+        return previews.fingerprint(place.real, "nothing is there")
+    if found.data is None:  # too long to read it all again and again; any write shows in these
+        return previews.fingerprint(place.real, "facts", repr(found.facts))
+    return previews.fingerprint(place.real, "content", found.data)
 
 
-def _preview_change(verb: str, path: str, place: _Place, found: Found | None, new: bytes | None) -> Preview:
-    old = None if found is None else found.data
-    elsewhere = "" if path == f"/{place.zone.name}/{place.way}" else f", which is {place.real}"
-    return _preview(f"{verb} {path}{elsewhere}", previews.change(path, old, new), place, found)
+def _elsewhere(path: str, place: _Place) -> str:
+    return "" if path == f"/{place.zone.name}/{place.way}" else f", which is {place.real}"
 
 
-def _check_links(place: _Place, found: Found, terms: Approved) -> None:
-    """Refuse to read unasked what may as well be a file of elsewhere."""
-    if found.facts.links > 1 and terms.by == "policy":
-        raise ToolError(
-            f"{place.way!r} has {found.facts.links} names (hard links), so it may be a file of another folder; it is "
-            "read only where the policy asks about reading it"
+def _preview_read(verb: str, how: str, path: str, place: _Place, found: _File) -> Preview:
+    names = f"; it has {found.facts.links} names (hard links)" if found.facts.links > 1 else ""
+    return Preview(
+        description=previews.line(f"{verb} {path}{how}{_elsewhere(path, place)}{names}"),
+        presentation=previews.content(path, found.data or b""),
+        basis=_basis(place, found),
+    )
+
+
+def _preview_change(verb: str, path: str, place: _Place, found: _File | None, new: bytes | None) -> Preview:
+    if found is not None and found.data is None:
+        shown = ApprovalPresentation(
+            title=previews.line(f"{verb} {path}"),
+            content=f"before: {found.facts.size:,} bytes\nafter: {previews.summary(new)}",
+            content_type="text/plain",
         )
+    else:
+        shown = previews.change(path, None if found is None else found.data, new)
+    description = previews.line(f"{verb} {path}{_elsewhere(path, place)}")
+    return Preview(description=description, presentation=shown, basis=_basis(place, found))
 
 
 def _decoded(path: str, data: bytes) -> str:

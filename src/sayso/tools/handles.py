@@ -132,13 +132,18 @@ class Root:
             most: more bytes than this are refused.
             folders: make missing folders for a new file; they stay if the file then cannot be written.
         """
-        if len(data) > most:
-            raise ToolError(f"{way!r} would have {len(data)} bytes, and {most} is the most that is written")
+        _check_size(way, data, most)
         making = folders and instead_of is None
         with explained(way), self._place(way, changing=True, mode=0o777 if making else None) as place:
             if instead_of is None:
                 return changes.create(place, data)
             return changes.replace(place, data, instead_of)
+
+    def check_write(self, way: str, data: bytes, *, instead_of: Facts | None, most: int) -> None:
+        """Refuse what `write` would refuse whatever happens meanwhile, so that nobody need be asked about it."""
+        _check_size(way, data, most)
+        if instead_of is not None:
+            changes.check_replaceable(way, instead_of)
 
     def delete(self, way: str, *, facts: Facts, trash: str | None) -> str | None:
         """Delete the very file with these facts, or move it into the folder `trash` and return the way to it there."""
@@ -203,6 +208,11 @@ class Root:
             if not self._closing.alive:
                 raise ToolError(f"the folder {self._path!r} is closed; open it again")
             return os.dup(self._folder)
+
+
+def _check_size(way: str, data: bytes, most: int) -> None:
+    if len(data) > most:
+        raise ToolError(f"{way!r} would have {len(data)} bytes, and {most} is the most that is written")
 
 
 def _check_readable(way: str, status: os.stat_result) -> None:

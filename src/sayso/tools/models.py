@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from sayso.adapters.function import guard
 from sayso.errors import ConfigurationError
-from sayso.tools.files import Attachment
+from sayso.tools.files import Attachment, FileTools
 from sayso.tools.scripted import scripted_model
 from sayso.tools.worker_file import WorkerFile
 
@@ -44,6 +45,20 @@ def as_prompt(prompt: str, attachments: Sequence[Attachment]) -> str | list[User
     if not attachments:
         return prompt
     return [prompt, *(_content(each) for each in attachments)]
+
+
+def attach_tool(files: FileTools) -> Callable[[str], UserContent]:
+    """Return the tool with which a model looks at a file as it is."""
+
+    def attach_file(path: str) -> UserContent:
+        """Look at a file as it is, such as a picture or a PDF.
+
+        Args:
+            path: the name of a zone and the way inside it, such as /docs/plan.pdf.
+        """
+        return _content(files.attach_file(path))
+
+    return guard(attach_file, preview=files.preview_attach)
 
 
 def _content(attachment: Attachment) -> UserContent:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from sayso.model import ApprovalPresentation
 
-_MOST_LINES = 4000  # of either side; comparing more takes long, and nobody would read it
+_MOST_LINES = 4000  # of either side; nobody would read more
 _MOST_BYTES = 200_000
+_MOST_COMPARED = 250_000  # pairs of lines; the time to compare can grow with the cube of a side
+_AROUND = 3  # lines before and after a change
 _SHOWN_BYTES = 2000
 _NO_NEWLINE = "\\ No newline at end of file\n"
 
@@ -27,12 +29,12 @@ def fingerprint(*facts: str | bytes) -> str:
 def change(path: str, old: bytes | None, new: bytes | None) -> ApprovalPresentation:
     """Return how to show that a file gets another content; None is a file that is not there."""
     before, after = _lines(old), _lines(new)
-    title = f"{'Create' if old is None else 'Delete' if new is None else 'Change'} {path}"
+    title = f"{'Create' if old is None else 'Delete' if new is None else 'Change'} {line(path)}"
     if before is None or after is None:
         words = [f"before: {summary(old)}", f"after: {summary(new)}"]
         return ApprovalPresentation(title=title, content="\n".join(words), content_type="text/plain")
-    names = ("/dev/null" if old is None else f"a{path}", "/dev/null" if new is None else f"b{path}")
-    diff = "".join(_marked(difflib.unified_diff(before, after, *names)))
+    names = ("/dev/null" if old is None else f"a{line(path)}", "/dev/null" if new is None else f"b{line(path)}")
+    diff = "".join(_marked(_diff(before, after, names)))
     return ApprovalPresentation(title=title, diff=diff or None, content_type="text/x-diff", language=_language(path))
 
 
@@ -40,7 +42,7 @@ def content(path: str, data: bytes) -> ApprovalPresentation:
     """Return how to show a file that is read."""
     text = None if len(data) > _SHOWN_BYTES else _text(data)
     return ApprovalPresentation(
-        title=f"Read {path}",
+        title=f"Read {line(path)}",
         content=summary(data) if text is None else text,
         content_type="text/plain",
         language=None if text is None else _language(path),
@@ -55,6 +57,18 @@ def summary(data: bytes | None) -> str:
     return f"{len(data):,} bytes of {kind}, sha256 {hashlib.sha256(data).hexdigest()}"
 
 
+def line(text: str) -> str:
+    """Return a text as one line: what would start another one, or cannot be seen, as its code."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def lines(text: str) -> list[str]:
+    """Return the lines of a text with their ends; only a line feed ends one, others would not be seen."""
+    found = [f"{each}\n" for each in text.split("\n")]
+    last = found.pop().removesuffix("\n")
+    return [*found, last] if last else found
+
+
 def _text(data: bytes) -> str | None:
     try:
         text = data.decode()
@@ -66,17 +80,41 @@ def _text(data: bytes) -> str | None:
 def _lines(data: bytes | None) -> list[str] | None:
     """Return the lines of a content, or None if it is too long for a diff or no text."""
     text = "" if data is None else _text(data) if len(data) <= _MOST_BYTES else None
-    # Only at line feeds: other marks for the end of a line would not be seen.
-    lines = None if text is None else [f"{line}\n" for line in text.split("\n")]
-    if lines is not None:
-        last = lines.pop()
-        lines += [] if last == "\n" else [last.removesuffix("\n")]
-    return lines if lines is not None and len(lines) <= _MOST_LINES else None
+    found = None if text is None else lines(text)
+    return found if found is not None and len(found) <= _MOST_LINES else None
 
 
-def _marked(diff: Iterable[str]) -> Iterable[str]:
-    for line in diff:
-        yield line if line.endswith("\n") else f"{line}\n{_NO_NEWLINE}"
+def _diff(before: list[str], after: list[str], names: tuple[str, str]) -> Iterator[str]:
+    """Yield a unified diff; where comparing line by line would take too long, everything between the same ends."""
+    head = _same(zip(before, after, strict=False))
+    tail = _same(zip(reversed(before[head:]), reversed(after[head:]), strict=False))
+    old, new = len(before) - head - tail, len(after) - head - tail
+    if old * new <= _MOST_COMPARED:
+        yield from difflib.unified_diff(before, after, *names, n=_AROUND)
+        return
+    first, last = max(head - _AROUND, 0), min(tail, _AROUND)
+    yield f"--- {names[0]}\n"
+    yield f"+++ {names[1]}\n"
+    around = head - first + last
+    yield f"@@ -{first + 1},{old + around} +{first + 1},{new + around} @@\n"
+    yield from (f" {each}" for each in before[first:head])
+    yield from (f"-{each}" for each in before[head : head + old])
+    yield from (f"+{each}" for each in after[head : head + new])
+    yield from (f" {each}" for each in before[head + old : head + old + last])
+
+
+def _same(pairs: Iterable[tuple[str, str]]) -> int:
+    count = 0
+    for left, right in pairs:
+        if left != right:
+            break
+        count += 1
+    return count
+
+
+def _marked(diff: Iterable[str]) -> Iterator[str]:
+    for each in diff:
+        yield each if each.endswith("\n") else f"{each}\n{_NO_NEWLINE}"
 
 
 def _language(path: str) -> str | None:

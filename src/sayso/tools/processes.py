@@ -31,16 +31,16 @@ _LOOK_SECONDS = 0.02  # between two looks, where the kernel cannot wake us
 _INSIDE_CHARACTERS = bytes(range(0x80, 0xC0))  # in UTF-8, what only goes on with a character
 _FIRST_FREE = 3  # 0, 1 and 2 become the program's own streams
 
-# Where programs are, who the user is, how to write text, how wide the screen is: nothing here names code to run.
+# Where programs are, who the user is, how to write text: nothing here names code to run.
 _NAMES = {
     *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR"),
     *("LANG", "LANGUAGE", "TZ"),
-    *("TERM", "COLORTERM", "NO_COLOR", "COLUMNS", "LINES"),
 }
 _FOLDERS = {"HOME", "TMPDIR"}  # a relative one would be the folder that the agent writes in
 _PATH = "/usr/local/bin:/usr/bin:/bin"
-# A pager would wait for a person who is not there.
-_PAGERS = {"PAGER": "cat", "GIT_PAGER": "cat"}
+# A pager would wait for a person who is not there; and nobody's terminal should decide whether a call is still the one
+# that was approved.
+_SET = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb"}
 
 # What makes a program run or load something else, however harmless its command line is.
 _STEERING = {
@@ -135,7 +135,7 @@ def clean(environment: Mapping[str, str], *, also: Iterable[str] = ()) -> dict[s
             del kept[name]
     # An empty or relative entry, and an empty PATH, mean the folder that the program runs in.
     kept["PATH"] = ":".join(_absolute_entries(kept.get("PATH", ""))) or _PATH
-    return kept | _PAGERS
+    return kept | _SET
 
 
 def find(name: str, path: str) -> str | None:

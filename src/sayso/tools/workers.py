@@ -22,7 +22,7 @@ from sayso.tools.created import Created
 from sayso.tools.custom import load_tools
 from sayso.tools.delegation import Caller, Delegation
 from sayso.tools.files import Attachment, FileTools
-from sayso.tools.models import model_of, usage_limits
+from sayso.tools.models import attach_tool, model_of, usage_limits
 from sayso.tools.shell import ShellTool
 from sayso.tools.worker_file import CUSTOM, WorkerFile
 
@@ -147,7 +147,7 @@ class Workers:
             if policy.zones is not None:
                 files = self._open.enter_context(FileTools(policy))
                 attach = files.attach
-                found += files.functions
+                found += [*files.functions, attach_tool(files)]
             if "shell" in worker.tools:
                 found += self._open.enter_context(ShellTool(policy)).functions
             own = load_tools(worker.folder / CUSTOM, worker.custom_tools) if worker.custom_tools else []

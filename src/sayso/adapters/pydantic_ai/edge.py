@@ -79,8 +79,7 @@ class Gate:
 
     def hides(self, tool: str) -> bool:
         """Whether the tool is blocked whatever its arguments, so that the model need not know of it."""
-        found = [each.glance(ToolCall(tool=tool, call_id="")) for each in (self.controller.policy, *self.tightening)]
-        return any(verdict is not None and verdict.approval == "blocked" for verdict in found)
+        return any(each.blocks(tool) for each in (self.controller.policy, *self.tightening))
 
     def rules(self, own: ToolRules) -> ToolRules:
         """Return a tool's own rules with what this gate adds."""
@@ -241,7 +240,7 @@ class Guarded(WrapperToolset[Any]):
         return await _misfit(args, ctx, tool)
 
     def _refused(self, name: str, outcome: Denied, call_id: str | None) -> Any:  # noqa: ANN401 - in the result's place
-        if self.gate.on_denied == "raise":
+        if self.gate.on_denied == "raise" and outcome.cause != "failed":
             raise outcome.error(name)
         if _TAKES_DENIALS:
             return ToolDenied(outcome.message)

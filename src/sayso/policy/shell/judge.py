@@ -18,6 +18,7 @@ from sayso.policy.shell.carriers import unwrapped
 from sayso.policy.shell.dangers import danger, has_dangers
 from sayso.policy.shell.lexer import NotProvable, Part, Redirect, lex
 from sayso.policy.shell.nesting import TooTangled
+from sayso.policy.shell.rules import STEERING, Confinement, ShellRule
 from sayso.policy.shell.spellings import suspects
 from sayso.policy.shell.suspicion import commands
 from sayso.policy.shell.wrappers import (
@@ -36,29 +37,11 @@ from sayso.policy.words import STRICTNESS
 if TYPE_CHECKING:
     from sayso.policy.zones import Zones
 
-# Variables that change what runs; no list of harmless ones may name them.
-STEERING = (
-    "PATH", "LD_*", "DYLD_*", "GIT_*", "*PAGER", "*EDITOR", "BASH_*", "ENV", "IFS", "PS4", "PYTHON*", "NODE_*", "*OPTS",
-    "PERL5*", "RUBY*", "*_OPTIONS", "PROMPT_COMMAND", "LESS*", "*_PRELOAD", "*_PATH", "*PROXY", "*proxy", "HOME",
-    "*MAKEFLAGS", "MFLAGS", "*_WRAPPER", "PYTEST_*", "npm_config_*", "NPM_CONFIG_*", "CARGO_*", "VISUAL", "SHELL",
-    "GO*", "JAVA*", "CC", "CXX", "TAR_*", "GREP_*", "RIPGREP_*", "XDG_*", "TMPDIR",
-)  # fmt: skip
 _DEEPEST = 8
 _SHOWN = 60
 _MOST_REMEMBERED = 4
 _LONGEST_LOOK = 100_000
 _NOWHERE = "/dev/null"
-
-
-class ShellRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What the owner says about commands that begin with these words."""
-
-    words: Argv
-    approval: Approval
-    rule: Rule
-    note: str | None = None
-    expires: float | None = None
-    expands: frozenset[str] = frozenset()
 
 
 class Finding(NamedTuple):
@@ -94,8 +77,8 @@ class Shell:
         folder: str = "/",
         trusted: Iterable[str] = (),
         inert: Iterable[str] = (),
-        confine: bool = False,
-        network: bool = False,
+        confinement: Confinement | None = None,
+        settled: bool = False,
     ) -> None:
         """Compile the rules.
 
@@ -107,15 +90,15 @@ class Shell:
             folder: where lines run, for redirections to relative paths.
             trusted: folders whose programs are the ones that rules name without a folder.
             inert: variables that may be set for a command.
-            confine: whoever runs the line has to confine it to the zones.
-            network: what is confined may use the network.
+            confinement: whoever runs the line has to confine it to the zones, like this.
+            settled: the folder was named for this, and is not just where the policy is.
         """
         self._default: Approval = default
         self.rule = rule
         self._zones = zones
         self.folder = folder
-        self.confine = confine
-        self.network = network
+        self.settled = settled
+        self.confinement = confinement
         self._trusted = frozenset(folder.rstrip("/") for folder in trusted)
         self._inert = tuple(inert)
         self._root = _Node()
@@ -133,6 +116,14 @@ class Shell:
         self._expand |= each.expands
         if each.approval == "blocked":
             self._blocked.setdefault(name_of(each.words).lower(), []).append(each)
+
+    def running_in(self, folder: str) -> Shell:
+        """Return the same rules for lines that run in this folder, unless they are for one already."""
+        if self.settled or folder == self.folder:
+            return self
+        other = copy.copy(self)
+        vars(other).update(folder=folder)
+        return other
 
     def within(self, zones: Zones) -> Shell:
         """Return the same rules with other zones for what redirections write."""
