@@ -132,6 +132,19 @@ class Environment:
         )
 
 
+def need_bubblewrap() -> None:
+    """Install the one program that the tests need and no package index has: shell lines are confined with it."""
+    if sys.platform != "linux" or shutil.which("bwrap"):
+        return
+    how = "apt-get install bubblewrap"
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        raise TaskError(f"The tests need bubblewrap, which confines shell lines: install it, on Debian by `{how}`.")
+    say("· installing bubblewrap")
+    quietly = {**SETTINGS, "DEBIAN_FRONTEND": "noninteractive"}
+    run(["apt-get", "-qq", "update"], otherwise="apt-get could not look up packages: see above.", settings=quietly)
+    run([*how.split(), "-qq", "-y"], otherwise=f"`{how}` failed: see above.", settings=quietly)
+
+
 DEVELOPMENT = Environment(ROOT / ".venv", ROOT / "requirements-dev.txt")
 OLDER = Environment(ROOT / ".venv-older", ROOT / "requirements-older.txt")
 BENCHMARKS = Environment(ROOT / ".venv-bench", ROOT / "requirements-bench.txt")
@@ -168,6 +181,7 @@ def demo(arguments: list[str]) -> None:
 
 def test(arguments: list[str]) -> None:
     """Run all checks and all tests, as CI does; `test -k store` runs just pytest, with these arguments."""
+    need_bubblewrap()
     environment = DEVELOPMENT.prepare()
     if arguments:
         environment.become("pytest", *arguments)
@@ -177,6 +191,7 @@ def test(arguments: list[str]) -> None:
 
 def older(arguments: list[str]) -> None:
     """Run the tests of adapters and tools with the older releases of their frameworks."""
+    need_bubblewrap()
     check(OLDER.prepare(), "pytest", "tests/adapters", "tests/tools", *arguments)
 
 
