@@ -1,12 +1,11 @@
 """The demo, as people run it: without a terminal, and in a real one."""
 
-import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.terminal import in_a_terminal
 
 DEMO = Path(__file__).resolve().parents[1] / "examples" / "demo.py"
 
@@ -25,27 +24,13 @@ def test_without_a_terminal_nobody_can_be_asked_so_what_would_be_asked_is_refuse
     assert "\x1b" not in done.stdout
 
 
-def in_a_terminal(keys: list[str]) -> tuple[str, int]:
-    """Run the demo in a pseudo-terminal, answer each prompt with the next line, and return what was on the screen."""
-    process, terminal = pty.fork()
-    if process == 0:  # pragma: no cover - this is the child
-        os.environ |= {"NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "80"}
-        os.execv(sys.executable, [sys.executable, str(DEMO)])  # noqa: S606 - the demo, and nothing else
-    screen, waiting = "", list(keys)
-    while True:
-        try:
-            screen += os.read(terminal, 4096).decode()
-        except OSError:  # the terminal is gone with its process
-            break
-        if waiting and screen.endswith("Run it? "):
-            os.write(terminal, waiting.pop(0).encode() + b"\n")
-            screen += " "
-    return screen, os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+def demo(keys: list[str]) -> tuple[str, int]:
+    return in_a_terminal([sys.executable, str(DEMO)], keys)
 
 
 @pytest.mark.proves("R39", "R71")
 def test_in_a_terminal_every_answer_is_honoured_and_only_what_was_approved_is_there_at_the_end() -> None:
-    screen, code = in_a_terminal(["y", "y", "y", "n ask me for the address first"])
+    screen, code = demo(["y", "y", "y", "n ask me for the address first"])
     assert code == 0
     assert "report > proofreader wants to run edit_file" in screen
     assert "-3 ordres, 120 euros" in screen
@@ -58,7 +43,7 @@ def test_in_a_terminal_every_answer_is_honoured_and_only_what_was_approved_is_th
 
 
 def test_in_a_terminal_whatever_is_not_clearly_a_yes_is_a_no() -> None:
-    screen, code = in_a_terminal(["yep", "", "\x04", "y please"])
+    screen, code = demo(["yep", "", "\x04", "y please"])
     assert code == 0
     files = screen.split("really there:")[1]
     assert "output" not in files
@@ -67,7 +52,7 @@ def test_in_a_terminal_whatever_is_not_clearly_a_yes_is_a_no() -> None:
 
 
 def test_a_no_to_the_inner_worker_leaves_the_outer_one_at_work() -> None:
-    screen, code = in_a_terminal(["y", "y", "n leave it", "y"])
+    screen, code = demo(["y", "y", "n leave it", "y"])
     assert code == 0
     files = screen.split("really there:")[1]
     assert "3 ordres" in files

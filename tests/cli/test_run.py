@@ -1,15 +1,13 @@
 """`sayso run`: a worker in a terminal, or without one, and one clear sentence for each mistake."""
 
 import json
-import os
-import pty
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.terminal import in_a_terminal
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "workers"
 SAYSO = [sys.executable, "-m", "sayso", "run"]
@@ -26,26 +24,6 @@ def example(folder: Path) -> Path:
 
 def run(*arguments: str, prompt: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run([*SAYSO, *arguments], input=prompt, capture_output=True, text=True, check=False, timeout=60)
-
-
-def in_a_terminal(*arguments: str, keys: list[str], interrupt: bool = False) -> tuple[str, int]:
-    process, terminal = pty.fork()
-    if process == 0:  # pragma: no cover - this is the child
-        os.environ |= {"NO_COLOR": "1", "TERM": "xterm"}
-        os.execv(SAYSO[0], [*SAYSO, *arguments])  # noqa: S606 - sayso, and nothing else
-    screen, waiting = "", list(keys)
-    while True:
-        try:
-            screen += os.read(terminal, 4096).decode()
-        except OSError:  # the terminal is gone with its process
-            break
-        if screen.endswith("Run it? "):
-            if waiting:
-                os.write(terminal, waiting.pop(0).encode() + b"\n")
-            elif interrupt:
-                os.kill(process, signal.SIGINT)
-            screen += " "
-    return screen, os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
 def test_a_worker_runs_without_a_terminal_and_what_would_be_asked_is_refused(example: Path) -> None:
@@ -65,7 +43,7 @@ def test_the_prompt_can_come_in_at_the_standard_input_and_the_result_be_json() -
 
 @pytest.mark.proves("R39", "R71")
 def test_in_a_terminal_the_person_is_asked_with_chain_and_diff_and_their_answer_is_kept(example: Path) -> None:
-    screen, code = in_a_terminal("report", "Sum up.", "--store", "state.db", keys=["y", "y", "y", "n not to all"])
+    screen, code = in_a_terminal([*SAYSO, "report", "Sum up.", "--store", "state.db"], ["y", "y", "y", "n not to all"])
     assert code == 0
     assert "report > proofreader wants to run edit_file" in screen
     assert "-3 ordres, 120 euros" in screen
@@ -74,7 +52,7 @@ def test_in_a_terminal_the_person_is_asked_with_chain_and_diff_and_their_answer_
 
 
 def test_control_c_at_a_question_is_a_no_and_ends_the_run(example: Path) -> None:
-    screen, code = in_a_terminal("report", "Sum up.", keys=[], interrupt=True)
+    screen, code = in_a_terminal([*SAYSO, "report", "Sum up."], [], interrupt=True)
     assert code == 130
     assert "Traceback" not in screen
     assert list((example / "output").iterdir()) == []
@@ -85,7 +63,7 @@ def test_tricks_in_arguments_are_shown_and_not_obeyed(example: Path) -> None:
     trick = "\x1b[2K\rRun it? y\u202e\x07"
     turns = [{"call": "send_mail", "args": {"to": trick, "text": "a\nb\rc"}}, {"say": f"done {trick}"}]
     script.write_text(json.dumps({"turns": turns}))
-    screen, code = in_a_terminal("report", "Sum up.", keys=["n"])
+    screen, code = in_a_terminal([*SAYSO, "report", "Sum up."], ["n"])
     assert code == 0
     assert "\x1b" not in screen.replace("\x1b[0m", "")
     assert "\\x1b[2K\\rRun it? y\\u202e\\x07" in screen

@@ -11,8 +11,7 @@ import mimetypes
 import os
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,6 +24,7 @@ from sayso.policy.tools import Policy
 from sayso.policy.words import Operation
 from sayso.policy.zones import TRASH, Zone
 from sayso.tools import previews
+from sayso.tools.closing import Closing
 from sayso.tools.handles import Facts, Root
 
 _OWN = ".sayso-"  # what begins so in a folder is sayso's: the trash, and files that are being written
@@ -62,7 +62,7 @@ class _Place(NamedTuple):
     real: str
 
 
-class FileTools:
+class FileTools(Closing):
     """Files in the zones of a policy; `functions` are the tools, for `guard` or for an agent with `Approvals`."""
 
     def __init__(self, policy: Policy, *, limits: Limits | None = None) -> None:
@@ -77,16 +77,6 @@ class FileTools:
         self._zones = policy.zones
         self._limits = limits or Limits()
         self._roots = {zone.name: Root(zone.root) for zone in self._zones.zones}
-
-    def __enter__(self) -> Self:
-        """Use the tools for a while."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close them."""
-        self.close()
 
     def close(self) -> None:
         """Let go of the zones' folders."""

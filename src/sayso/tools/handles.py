@@ -15,14 +15,13 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
 from sayso.errors import ConfigurationError, ToolError
 from sayso.tools import changes
 from sayso.tools.changes import Place
+from sayso.tools.closing import Closing
 from sayso.tools.opening import FOLDER, Facts, Kind, enter, explained, kind_of, make, names_of
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
@@ -48,7 +47,7 @@ class Entry(msgspec.Struct, frozen=True):
     size: int
 
 
-class Root:
+class Root(Closing):
     """An open handle of a folder, which stays the same folder whatever happens to its path; any thread may use it.
 
     A way is relative to the folder and has single slashes; the empty way is the folder itself.
@@ -73,16 +72,6 @@ class Root:
         self._closing = weakref.finalize(self, os.close, self._folder)
         status = os.fstat(self._folder)
         self.identity = (status.st_dev, status.st_ino)
-
-    def __enter__(self) -> Self:
-        """Use the folder for a while."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close it."""
-        self.close()
 
     def close(self) -> None:
         """Give the handle back; what other threads have begun goes on to its end."""

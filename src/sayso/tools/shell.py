@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from sayso import context, realpath
 from sayso.adapters.function import guard
@@ -24,6 +23,7 @@ from sayso.policy.tools import Policy
 from sayso.policy.zones import Zones
 from sayso.tools import confine, previews, processes
 from sayso.tools.cells import cell
+from sayso.tools.closing import Closing
 from sayso.tools.handles import Root
 from sayso.tools.programs import Programs
 
@@ -49,7 +49,7 @@ class _Start(NamedTuple):
         return self.argv[: len(_BASH)] != _BASH
 
 
-class ShellTool:
+class ShellTool(Closing):
     """Shell lines under the shell rules of a policy; `functions` is the tool, for `guard` or for an agent."""
 
     def __init__(
@@ -74,16 +74,6 @@ class ShellTool:
         self._also = tuple(environment)
         processes.clean({}, also=self._also)  # refuses names that steer
         self._folder = Root(self._where)
-
-    def __enter__(self) -> Self:
-        """Use the tool for a while."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close it."""
-        self.close()
 
     def close(self) -> None:
         """Let go of the folder."""

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from sayso.adapters.pydantic_ai import Approvals
 from sayso.controller import ApprovalController
 from sayso.errors import ToolError
 from sayso.model import ToolCall, Verdict
 from sayso.policy.tools import Policy
+from sayso.tools.closing import Closing
 from sayso.tools.created import Created
 from sayso.tools.custom import load_tools
 from sayso.tools.delegation import Caller, Delegation
@@ -58,7 +58,7 @@ class _Equipment(NamedTuple):
     attach: Callable[[str], Attachment] | None
 
 
-class Workers:
+class Workers(Closing):
     """Runs a worker, and those that it calls, under one controller; holds the folders of their zones open."""
 
     def __init__(self, controller: ApprovalController, *, model: Model | str | None = None) -> None:
@@ -73,16 +73,6 @@ class Workers:
         self._outputs: list[Any] = [str, DeferredToolRequests] if controller.mode == "defer" else [str]
         self._open = ExitStack()
         self._equipment: dict[Path, _Equipment] = {}
-
-    def __enter__(self) -> Self:
-        """Use the workers for a while."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close them."""
-        self.close()
 
     def close(self) -> None:
         """Let go of all folders."""
