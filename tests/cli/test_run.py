@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 from tests.terminal import in_a_terminal
+
+from sayso.cli.main import commands
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "workers"
 SAYSO = [sys.executable, "-m", "sayso", "run"]
@@ -22,13 +25,13 @@ def example(folder: Path) -> Path:
     return folder
 
 
-def run(*arguments: str, prompt: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*SAYSO, *arguments], input=prompt, capture_output=True, text=True, check=False, timeout=60)
+def run(*arguments: str, prompt: str = "") -> Result:
+    return CliRunner().invoke(commands, ["run", *arguments], input=prompt)
 
 
 def test_a_worker_runs_without_a_terminal_and_what_would_be_asked_is_refused(example: Path) -> None:
     done = run("report", "Sum up.")
-    assert (done.returncode, done.stdout) == (0, "I have done what I was allowed to.\n")
+    assert (done.exit_code, done.stdout) == (0, "I have done what I was allowed to.\n")
     assert "nobody can be asked" in done.stderr
     assert "· report: read_file ran\n" in done.stderr
     assert "· report: send_mail did not run\n" in done.stderr
@@ -96,7 +99,7 @@ def test_a_mistake_in_a_worker_file_is_told_with_its_place_and_nothing_runs(
     file = example / "report.md"
     file.write_text(file.read_text().replace(*change))
     done = run("report", "Sum up.")
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert sentence in done.stderr.replace("\n", " ")
     assert "Traceback" not in done.stderr
     assert list((example / "scratch").iterdir()) == []
@@ -114,7 +117,7 @@ def test_a_mistake_in_a_worker_file_is_told_with_its_place_and_nothing_runs(
 )
 def test_a_wrong_command_is_one_clear_sentence(arguments: list[str], sentence: str, code: int) -> None:
     done = run(*arguments)
-    assert (done.returncode, sentence in done.stderr) == (code, True), done.stderr
+    assert (done.exit_code, sentence in done.stderr) == (code, True), done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -122,7 +125,7 @@ def test_a_worker_in_a_circle_or_out_of_requests_ends_with_a_sentence(example: P
     file = example / "report.md"
     file.write_text(file.read_text().replace("default: required", "default: required\nlimits: {requests: 2}"))
     done = run("report", "Sum up.")
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert "the worker 'report' could not go on" in done.stderr
     assert "Traceback" not in done.stderr
 
