@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sayso.policy.shell.lexer import hidden_character
+from sayso.channels.visible import visible
 
 if TYPE_CHECKING:
     from sayso.errors import Mistake
@@ -24,15 +24,6 @@ _WIDEST = 100
 _NARROWEST = 20
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 _ROOM = 30  # columns that a reason needs beside its rule; with fewer it stands below
-
-
-def visible(text: str) -> str:
-    """Show every character that people cannot see, or that a terminal acts on, as its code."""
-    return "".join(_code(each) if each in "\n\t" or hidden_character(each) is not None else each for each in text)
-
-
-def _code(character: str) -> str:
-    return character.encode("unicode_escape").decode()
 
 
 def say(text: str = "", *, err: bool = False) -> None:
