@@ -31,6 +31,7 @@ BROAD_HANDLERS: dict[tuple[str, str], str] = {
     ("sayso.policy.judges", "consult"): "a rule is the host's code; its error blocks the call",
     ("sayso.stores.sqlite", "SqliteStore._listen"): "an ear that dies would hear of nothing any more",
     ("sayso.tools.custom", "_execute"): "a worker's tools.py is its owner's code; its error is told with its line",
+    ("sayso.tools.custom", "_told"): "a function of a worker is its owner's code; its error is told to the model",
     ("sayso.stores.sqlite_writer", "Writer._try"): "whoever waits for the group is told what went wrong",
 }
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 
 def main() -> None:
     """Run the command line, or say in one sentence what is missing for it."""
+    if sys.path and sys.path[0] in {"", str(Path.cwd())}:
+        del sys.path[0]  # with `python -m`: nobody should import what an agent has written into the current folder
     try:
         from sayso.cli.main import run  # noqa: PLC0415 - only here can the missing extra be told
 

@@ -76,12 +76,14 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a call would do, told before it does: for people to see, and for their yes to rest on.
 
     `basis` stands for what the call would find, such as the hash of a file that it changes. Whoever says yes says it to
-    that: if it has changed when the call is to run, the call is refused.
+    that: if it has changed when the call is to run, the call is refused. `payload` is what a remembered answer goes by,
+    in place of the arguments.
     """
 
     description: str | None = None
     presentation: ApprovalPresentation | None = None
     metadata: Mapping[str, Any] | None = None
+    payload: Mapping[str, Any] | None = None
     basis: str | None = None
 
 
@@ -149,6 +151,7 @@ class Deed(NamedTuple):
 
     operation: Literal["read", "write", "delete", "list", "shell"]
     target: str
+    folder: str = ""  # where a line runs
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -34,7 +34,7 @@ def test_a_worker_runs_without_a_terminal_and_what_would_be_asked_is_refused(exa
     assert (done.exit_code, done.stdout) == (0, "I have done what I was allowed to.\n")
     assert "nobody can be asked" in done.stderr
     assert "· report: read_file ran\n" in done.stderr
-    assert "· report: send_mail did not run\n" in done.stderr
+    assert "· report: send_mail did not run: refused by the mode auto_deny" in done.stderr
     assert (example / "scratch/sum.txt").exists()
     assert list((example / "output").iterdir()) == []
 
@@ -80,6 +80,27 @@ def test_what_the_projects_policy_blocks_no_worker_can_do(example: Path) -> None
     assert "· report: read_file ran\n" in done.stderr
 
 
+def test_a_policy_beside_the_worker_applies_wherever_one_stands(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (example / "sayso.yaml").write_text("default: none\ntools: {read_file: blocked}\n")
+    monkeypatch.chdir(tmp_path)
+    done = run(str(example / "report.md"), "Sum up.")
+    assert "report: list_files ran" in done.stderr
+    assert "report: read_file" not in done.stderr
+
+
+def test_a_tool_that_breaks_is_told_to_the_model_and_the_run_goes_on(example: Path) -> None:
+    tools = example / "tools.py"
+    tools.write_text("import sys\ndef send_mail(to: str, text: str) -> str:\n    sys.exit(0)\n")
+    worker = example / "report.md"
+    worker.write_text(worker.read_text().replace("[send_mail]", "{send_mail: none}"))
+    done = run("report", "Sum up.")
+    assert done.exit_code == 0
+    assert "· report: send_mail failed" in done.stderr
+    assert done.stdout == "I have done what I was allowed to.\n"
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -88,10 +109,11 @@ def test_what_the_projects_policy_blocks_no_worker_can_do(example: Path) -> None
         (("custom_tools: [send_mail]", "custom_tools: [send_male]"), "there is no function 'send_male'"),
         (("scripted:report.script.yaml", "nowhere:gpt-0"), "the model 'nowhere:gpt-0' cannot be used"),
         (("scripted:report.script.yaml", "scripted:none.yaml"), "none.yaml"),
+        (("workers: [proofreader]", "workers: [ghost]"), "there is no worker 'ghost'"),
         (("root: output", "root: nowhere"), "cannot be used: No such file"),
         (("---\n", "", 1), "there is no front matter"),
     ],
-    ids=["tool", "key", "custom tool", "model", "script", "zone", "front matter"],
+    ids=["tool", "key", "custom tool", "model", "script", "worker", "zone", "front matter"],
 )
 def test_a_mistake_in_a_worker_file_is_told_with_its_place_and_nothing_runs(
     example: Path, change: tuple[str, str], sentence: str
@@ -110,7 +132,7 @@ def test_a_mistake_in_a_worker_file_is_told_with_its_place_and_nothing_runs(
     [
         (["reprot", "go"], "did you mean 'report'", 1),
         (["nowhere.md", "go"], "there is no such file", 1),
-        (["../report", "go"], "is no name of a worker", 1),
+        (["../report", "go"], "there is no such file", 1),
         (["report", " "], "the prompt is empty", 2),
         (["report"], "the prompt is empty", 2),
     ],
@@ -119,6 +141,12 @@ def test_a_wrong_command_is_one_clear_sentence(arguments: list[str], sentence: s
     done = run(*arguments)
     assert (done.exit_code, sentence in done.stderr) == (code, True), done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_function_that_cannot_be_described_is_one_clear_sentence(example: Path) -> None:
+    (example / "tools.py").write_text("class Odd: ...\ndef send_mail(to: Odd) -> str:\n    return ''\n")
+    done = run("report", "Sum up.")
+    assert (done.exit_code, "cannot be described to a model" in done.stderr) == (1, True), done.stderr
 
 
 def test_a_worker_in_a_circle_or_out_of_requests_ends_with_a_sentence(example: Path) -> None:

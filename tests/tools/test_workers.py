@@ -399,3 +399,207 @@ async def test_many_runs_at_once_do_not_mix(shop: Shop, chain: Path) -> None:
     results = await asyncio.gather(*(workers.run(worker, "go") for _ in range(10)))
     assert {each.output for each in results} == {"the writer says: refused"}
     assert len(shop.seen) == 20
+
+
+class TestWhatAnAttackFound:
+    """Each of these did something that nobody above had allowed, or that nobody had been asked about."""
+
+    @pytest.mark.proves("R39")
+    async def test_an_attachment_is_under_the_policy_of_who_hands_it_on(self, shop: Shop) -> None:
+        (shop.base / "scratch/secret.txt").write_text("hush")
+        (shop.base / "workers/workers").mkdir()
+        (shop.base / "workers/workers/reader.md").write_text("---\nmodel: test\ntools: []\n---\nRead.\n")
+        shop.worker(
+            "mid",
+            "workers: {reader: none}\nsandbox: {zones: {scratch: {root: ../scratch, read_approval: blocked}}}",
+            [
+                call("worker_call", worker="reader", prompt="read", attachments=["/scratch/secret.txt"]),
+                {**said("it was blocked"), "if_result": "is not handed on: blocked by policy"},
+                said("it was handed on"),
+            ],
+        )
+        path = shop.main(
+            f"workers: {{mid: none}}\n{ZONES}",
+            call("worker_call", worker="mid", prompt="go"),
+            {**said("blocked"), "if_result": "it was blocked"},
+            said("handed on"),
+        )
+        assert await shop.run(path) == "blocked"
+
+    async def test_a_marked_function_inside_a_tool_is_under_the_policy_of_the_worker(self, shop: Shop) -> None:
+        (shop.base / "workers/tools.py").write_text(
+            "from pathlib import Path\nfrom sayso import requires_approval\n"
+            "@requires_approval\ndef wipe() -> str:\n"
+            "    Path(__file__).with_name('wiped').touch()\n    return 'wiped'\n"
+            "def tidy() -> str:\n    return wipe()\n"
+        )
+        shop.worker("child", "custom_tools: {tidy: none, wipe: blocked}", [call("tidy"), said("done")])
+        path = shop.main(
+            "default: none\nworkers: {child: none}", call("worker_call", worker="child", prompt="go"), said("x")
+        )
+        await shop.run(path)
+        assert not (shop.base / "workers/wiped").exists()
+
+    @pytest.mark.parametrize(
+        "target",
+        [
+            "boss.md", "boss.script.yaml", "tools.py", "workers/writer.md", "workers/writer.script.yaml",
+            "workers/tools.py", "workers/workers/tools.py", "workers/created/sly.md", "workers/workers/created/sly.md",
+        ],
+    )  # fmt: skip
+    @pytest.mark.parametrize("who", ["boss", "writer"])
+    async def test_no_worker_can_change_what_steers_workers(self, shop: Shop, who: str, target: str) -> None:
+        everything = "sandbox: {{zones: {{all: {{root: {}, approval: none}}}}}}"
+        turns = [call("write_file", path=f"/all/{target}", content="sly"), said("done")]
+        shop.worker("writer", f"tools: [write_file]\n{everything.format('..')}", turns)
+        (shop.base / "workers/workers").mkdir()
+        (shop.base / "workers/workers/deep.md").write_text("---\nmodel: test\n---\nGo.\n")
+        first = turns[0] if who == "boss" else call("worker_call", worker="writer", prompt="go")
+        path = shop.main(
+            f"tools: [write_file]\nworkers: {{writer: none}}\n{everything.format('.')}", first, said("done")
+        )
+        before = (shop.base / target).read_bytes() if (shop.base / target).exists() else None
+        await shop.run(path)
+        after = (shop.base / target).read_bytes() if (shop.base / target).exists() else None
+        assert after == before
+
+    async def test_a_worker_inside_another_is_confined_as_that_one_is(self, shop: Shop) -> None:
+        (shop.base / "outside.txt").write_text("hush")
+        rules = "rules: [{pattern: cat, approval: none}]"
+        shop.worker(
+            "reader",
+            f"tools: [shell]\n{ZONES.replace('root: ', 'root: ../')}\nshell: {{folder: ../scratch, {rules}}}",
+            [call("shell", command="cat ../outside.txt"), {**said("LEAK"), "if_result": "hush"}, said("nothing")],
+        )
+        path = shop.main(
+            f"workers: {{reader: none}}\n{ZONES}\nshell: {{folder: scratch, confine: true, {rules}}}",
+            call("worker_call", worker="reader", prompt="go"),
+            {**said("LEAK"), "if_result": "LEAK"},
+            said("nothing"),
+        )
+        assert await shop.run(path) == "nothing"
+
+    async def test_a_line_is_not_judged_in_one_folder_and_run_in_another(self, shop: Shop) -> None:
+        rules = "rules: [{pattern: echo, approval: none}]"
+        shop.worker(
+            "writer",
+            f"tools: [shell]\n{ZONES.replace('root: ', 'root: ../')}\nshell: {{folder: ../output, {rules}}}",
+            [call("shell", command="echo x > victim"), said("done")],
+        )
+        path = shop.main(
+            "workers: {writer: none}\n"
+            + ZONES.replace("output: {root: output}", "output: {root: output, mode: ro}")
+            + f"\nshell: {{folder: scratch, {rules}}}",
+            call("worker_call", worker="writer", prompt="go"),
+            said("done"),
+        )
+        await shop.run(path)
+        assert list((shop.base / "output").iterdir()) == []
+
+    async def test_the_trash_of_those_above_is_kept(self, shop: Shop) -> None:
+        (shop.base / "output/a.txt").write_text("precious")
+        below = ZONES.replace("root: ", "root: ../").replace("root: ../output", "root: ../output, trash: false")
+        shop.worker("cleaner", f"tools: [delete_file]\n{below}", [call("delete_file", path="/output/a.txt"), said("x")])
+        path = shop.main(
+            f"workers: {{cleaner: none}}\n{ZONES}", call("worker_call", worker="cleaner", prompt="go"), said("done")
+        )
+        await shop.run(path)
+        assert [each.read_text() for each in (shop.base / "output/.sayso-trash").iterdir()] == ["precious"]
+
+    async def test_a_yes_to_one_function_is_not_for_another_of_its_name(self, shop: Shop) -> None:
+        for folder in (shop.base, shop.base / "workers"):
+            (folder / "tools.py").write_text(f"def send(to: str) -> str:\n    return '{folder.name}'\n")
+        shop.worker("child", "custom_tools: [send]", [call("send", to="bob"), said("done")])
+        path = shop.main(
+            "custom_tools: [send]\nworkers: {child: none}",
+            call("send", to="bob"),
+            call("worker_call", worker="child", prompt="go"),
+            said("done"),
+        )
+        shop.answer = lambda _: ApprovalDecision(approved=True, remember="session")
+        await shop.run(path)
+        assert shop.asked == [("send", ("boss",)), ("send", ("boss", "child"))]
+
+    async def test_a_yes_to_a_worker_that_is_remembered_is_for_the_worker_as_it_was(
+        self, shop: Shop, chain: Path
+    ) -> None:
+        worker, workers, _ = shop.open(chain)
+        shop.answer = lambda _: ApprovalDecision(approved=True, remember="session")
+        await workers.run(worker, "go")
+        await workers.run(worker, "go")
+        calls = [tool for tool, _ in shop.asked].count("worker_call")
+        assert calls == 1
+        writer = shop.base / "workers/writer.md"
+        writer.write_text(writer.read_text() + "Be quick.\n")
+        await workers.run(worker, "go")
+        assert [tool for tool, _ in shop.asked].count("worker_call") == 2
+
+    @pytest.mark.parametrize("file", ["tools.py", "writer.script.yaml"])
+    async def test_the_tools_and_the_script_of_a_worker_are_part_of_what_is_approved(
+        self, shop: Shop, chain: Path, file: str
+    ) -> None:
+        (shop.base / "workers/tools.py").write_text("")
+
+        def answer(_: ApprovalRequest) -> ApprovalDecision:
+            path = shop.base / "workers" / file
+            path.write_text(path.read_text() + "\n# changed\n")
+            return YES
+
+        shop.answer = answer
+        await shop.run(chain)
+        assert shop.asked == [("worker_call", ("boss",))]
+        assert list((shop.base / "output").iterdir()) == []
+
+    async def test_a_worker_has_the_tools_that_its_file_lists_when_it_is_called(self, shop: Shop) -> None:
+        (shop.base / "scratch/a.txt").touch()
+        turns = [call("delete_file", path="/scratch/a.txt"), said("done")]
+        helper = shop.worker("helper", f"tools: [delete_file]\n{ZONES.replace('root: ', 'root: ../')}", turns)
+        path = shop.main(
+            f"workers: {{helper: none}}\n{ZONES}", call("worker_call", worker="helper", prompt="go"), said("done")
+        )
+        worker, workers, _ = shop.open(path)
+        await workers.run(worker, "go")
+        (shop.base / "scratch/a.txt").touch()
+        helper.write_text(helper.read_text().replace("[delete_file]", "[read_file]"))
+        await workers.run(worker, "go")
+        assert (shop.base / "scratch/a.txt").exists()
+
+    async def test_a_cancelled_run_leaves_no_question_about_an_attachment(self, shop: Shop) -> None:
+        (shop.base / "scratch/notes.txt").write_text("x")
+        shop.worker("reader", "tools: []", [said("read")])
+        path = shop.main(
+            "workers: {reader: none}\n" + ZONES.replace("approval: none", "read_approval: true"),
+            call("worker_call", worker="reader", prompt="look", attachments=["/scratch/notes.txt"]),
+            said("done"),
+        )
+        asked = asyncio.Event()
+
+        async def never(_: ApprovalRequest) -> ApprovalDecision:
+            asked.set()
+            await asyncio.Event().wait()
+            raise NotImplementedError
+
+        worker, workers, controller = shop.open(path, approval_callback=never)
+        running = asyncio.create_task(workers.run(worker, "go"))
+        await asyncio.wait_for(asked.wait(), 10)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert await controller.pending() == []
+
+    async def test_a_worker_that_calls_itself_by_another_name_is_stopped(self, shop: Shop) -> None:
+        path = shop.main(
+            "name: alpha\nworkers: {boss: none}", call("worker_call", worker="boss", prompt="again"), said("done")
+        )
+        assert await shop.run(path) == "done"
+        assert shop.seen == []
+
+    async def test_no_worker_is_made_that_bears_the_name_of_one_of_the_owners(self, shop: Shop) -> None:
+        shop.worker("stranger", "tools: []", [said("hello")])
+        path = shop.main(
+            "tools: [worker_create, worker_call]",
+            call("worker_create", name="stranger", description="d", instructions="i"),
+            {**said("told"), "if_result": "there is a worker 'stranger' already"},
+            said("not told"),
+        )
+        assert await shop.run(path) == "told"

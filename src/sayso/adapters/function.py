@@ -13,11 +13,12 @@ from typing import Any, Literal, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpa
 import msgspec
 
 from sayso import context
+from sayso.adapters.previewing import previewed
 from sayso.blocking import is_async
 from sayso.canonical import thaw
 from sayso.config.settings import check_kind
 from sayso.controller import ApprovalController
-from sayso.errors import ConfigurationError, ToolError, UnknownRequest
+from sayso.errors import ConfigurationError, UnknownRequest
 from sayso.model import Approved, Denied, Preview, Rule, ToolCall, Verdict
 from sayso.policy import judges
 from sayso.policy.tools import ToolRules
@@ -129,7 +130,7 @@ async def resume(
     if request.tool_name != tool.name:
         raise ConfigurationError(f"request {request_id!r} asks about {request.tool_name!r}, not about {tool.name!r}")
     call = msgspec.structs.replace(request.call(), schema_hash=tool.schema_hash)
-    outcome = await controller.settle(call, tool.rules, asked=True)
+    outcome = await controller.settle(call, tool.rules_here, asked=True)
     if isinstance(outcome, Denied):
         return _denied(outcome, tool)
     with controller.running(call, outcome) as running:
@@ -193,6 +194,14 @@ class Tool:
             misfit=self.misfit,
         )
 
+    @property
+    def rules_here(self) -> ToolRules:
+        """Its rules, with what the agents add inside one of whose tools this is called."""
+        running = context.running()
+        if running is None or not running.tightening:
+            return self.rules
+        return msgspec.structs.replace(self.rules, tightening=running.tightening)
+
     def is_only_a_mark(self) -> bool:
         """Whether this asks whoever it runs under, and nobody in particular."""
         return self.marked and self.controller is None
@@ -208,7 +217,7 @@ class Tool:
             payload=payload,
         )
         preview = self.settings.get("preview")
-        return verdict if preview is None else await _previewed(preview, call, verdict)
+        return verdict if preview is None else await previewed(preview, call, verdict)
 
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Begun | None:
         """Return the call to ask about, or None where the function simply runs."""
@@ -266,21 +275,6 @@ class Tool:
         return self.function(*bound.args, **bound.kwargs)
 
 
-async def _previewed(preview: Callable[..., Preview | Awaitable[Preview]], call: ToolCall, verdict: Verdict) -> Verdict:
-    try:
-        shown = preview(**thaw(call.args))
-        found = await shown if inspect.isawaitable(shown) else shown
-    except ToolError as error:  # nobody need be asked about what would fail
-        return msgspec.structs.replace(verdict, approval="blocked", reason=f"it could not be done: {error}", fails=True)
-    return msgspec.structs.replace(
-        verdict,
-        description=found.description or verdict.description,
-        presentation=found.presentation,
-        metadata=found.metadata,
-        basis=found.basis,
-    )
-
-
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -303,7 +297,7 @@ def _guarded(
         begun = tool.begin(args, kwargs)
         if begun is None:
             return await function(*args, **kwargs)
-        outcome = await begun.controller.settle(begun.call, tool.rules)
+        outcome = await begun.controller.settle(begun.call, tool.rules_here)
         if isinstance(outcome, Denied):
             return _denied(outcome, tool)
         with begun.controller.running(begun.call, outcome) as running:
@@ -315,7 +309,7 @@ def _guarded(
         begun = tool.begin(args, kwargs)
         if begun is None:
             return function(*args, **kwargs)
-        outcome = begun.controller.settle_sync(begun.call, tool.rules)
+        outcome = begun.controller.settle_sync(begun.call, tool.rules_here)
         if isinstance(outcome, Denied):
             return _denied(outcome, tool)
         with begun.controller.running(begun.call, outcome) as running:

@@ -38,7 +38,7 @@ def run(worker: str, prompt: str | None, *, model: str | None, store: Path | Non
     except PolicyError as error:
         for mistake in error.mistakes:
             say(mistake_line(mistake), err=True)
-        raise click.ClickException("the worker file has mistakes, so nothing was run") from None
+        raise click.ClickException("there are mistakes, so nothing was run") from None
     except (ConfigurationError, ApprovalError, StoreError, ToolError, ImportError) as error:
         raise click.ClickException(visible(str(error))) from None
     except KeyboardInterrupt:
@@ -65,15 +65,16 @@ async def _run(name: str, prompt: str, model: str | None, store: Path | None) ->
     from sayso.tools.worker_file import find_worker, read_worker  # noqa: PLC0415
     from sayso.tools.workers import Workers, policy_of  # noqa: PLC0415
 
-    path = Path(name) if name.endswith(".md") else find_worker(name, Path.cwd())
+    file = Path(name if name.endswith(".md") else f"{name}.md")
+    path = file if name.endswith(".md") or "/" in name else find_worker(name, Path.cwd())
     worker = read_worker(path)
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     if not asks:
         say("There is no terminal, so nobody can be asked: what would be asked is refused.", err=True)
     settings: dict[str, Any] = {"approval_callback": ask} if asks else {"mode": "auto_deny"}
     policy = policy_of(worker)
-    if any(files_here()):
-        policy = policy.over(load_policy())  # what those block stays blocked
+    if any(files_here(worker.folder)):
+        policy = policy.over(load_policy(also=worker.folder))  # what those block stays blocked
     async with ApprovalController(policy=policy, store=store, hooks=[_tell], **settings) as controller:
         with Workers(controller, model=model) as workers:
             return (await workers.run(worker, prompt)).output
@@ -84,4 +85,5 @@ def _tell(entry: AuditEntry) -> None:
     word = _TOLD.get(entry.step)
     if word is not None:
         who = " > ".join(entry.about.agent_path)
-        say(click.style(f"· {visible(who)}: {visible(entry.about.tool)} {word}", dim=True), err=True)
+        why = f": {entry.outcome.reason}" if entry.step == "stopped" and entry.outcome is not None else ""
+        say(click.style(visible(f"· {who}: {entry.about.tool} {word}{why}"), dim=True), err=True)

@@ -16,8 +16,8 @@ NAMES = ("sayso.yaml", "sayso.yml")
 _PYPROJECT = "pyproject.toml"
 
 
-def load_policy(path: str | os.PathLike[str] | None = None) -> Policy:
-    """Read the policy of a file or, without a name, of all files that apply here.
+def load_policy(path: str | os.PathLike[str] | None = None, *, also: Path | None = None) -> Policy:
+    """Read the policy of a file or, without a name, of all files that apply here, and also in another folder.
 
     Those are the user's own file, the project's (the nearest `sayso.yaml`, or `[tool.sayso]` in `pyproject.toml`, from
     the current folder upwards) and the one that `SAYSO_POLICY` names. Blocks add up; between `none` and `required` the
@@ -26,7 +26,7 @@ def load_policy(path: str | os.PathLike[str] | None = None) -> Policy:
     Raises:
         ConfigurationError: tells what is wrong with a file and where, or that there is none.
     """
-    documents = [_named(each) for each in ([Path(path)] if path is not None else files_here())]
+    documents = [_named(each) for each in ([Path(path)] if path is not None else files_here(also))]
     if not documents:
         raise ConfigurationError("there is no policy file here; run `sayso init` to write one, or name one")
     policies = [_policy(document, documents) for document in documents]
@@ -43,15 +43,14 @@ def _named(path: Path) -> Document:
     return document
 
 
-def files_here() -> Iterator[Path]:
-    """Yield the files that apply here, the farthest first."""
+def files_here(also: Path | None = None) -> Iterator[Path]:
+    """Yield the files that apply here, and also in another folder, the farthest first."""
     home = _config_folder()
     own = None if home is None else _only([home / "sayso" / name for name in NAMES])
     if own is not None:
         yield own
-    project = _of_project(Path.cwd())
-    if project is not None:
-        yield project
+    projects = [_of_project(folder) for folder in (Path.cwd(), *([] if also is None else [also.resolve()]))]
+    yield from dict.fromkeys(project for project in projects if project is not None)
     named = os.environ.get("SAYSO_POLICY")
     if named:
         yield Path(named)

@@ -80,7 +80,7 @@ class Deeds(msgspec.Struct, frozen=True, kw_only=True):
 
     def _by_shell(self, shell: Shell, kind: Kind, call: ToolCall) -> Verdict:
         line = call.args[kind.arguments[0]]
-        verdict = replace(shell.judge(line), deeds=(Deed("shell", str(line)),))
+        verdict = replace(shell.judge(line), deeds=(Deed("shell", str(line), shell.folder),))
         prefixes = shell.prefixes(line) if verdict.asks and len(call.args) == 1 else ()
         if prefixes:
             return replace(verdict, scopes=(scopes.prefixes_scope(call.tool, prefixes),))

@@ -263,9 +263,15 @@ class Policy:
         return self._below is not None and self._below.blocks(tool)
 
     @property
+    def layers(self) -> tuple[Zones, ...]:
+        """The zones for file tools, those of the nearest policy first."""
+        own = () if self._deeds.zones is None else (self._deeds.zones,)
+        return own if self._below is None else (*own, *self._below.layers)
+
+    @property
     def zones(self) -> Zones | None:
         """The zones for file tools, of the nearest policy that has some."""
-        return self._deeds.zones or (None if self._below is None else self._below.zones)
+        return next(iter(self.layers), None)
 
     @property
     def shells(self) -> tuple[Shell, ...]:

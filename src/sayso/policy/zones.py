@@ -150,7 +150,12 @@ class Zones:
         if name not in self._named:
             raise PathEscape(problem or f"{_shown(path)} is in no zone")
         real = self._resolve(inner or ".", beneath=self._named[name].root)
-        return max((zone for zone in self.zones if _within(real, zone.root)), key=lambda zone: len(zone.root)), real
+        return self.holding(real) or self._named[name], real
+
+    def holding(self, place: str) -> Zone | None:
+        """Return the innermost zone that holds a real path."""
+        inside = [zone for zone in self.zones if _within(place, zone.root)]
+        return max(inside, key=lambda zone: len(zone.root), default=None)
 
     def folder(self, path: str, places: Sequence[str]) -> tuple[str, str] | None:
         """Return the folder that a file really lies in, as it is called and where it is; `places` is what was judged.

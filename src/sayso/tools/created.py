@@ -46,6 +46,8 @@ def check(worker: Created) -> None:
     """Refuse what could not be kept, or would not come back as it was."""
     if not _NAME.fullmatch(worker.name):
         raise ToolError(f"{worker.name[:60]!r} is no name of a worker; use small letters, digits, `-` and `_`")
+    if len(set(worker.tools)) < len(worker.tools):
+        raise ToolError(f"the worker {worker.name!r} names a tool twice; name each once")
     if not worker.instructions.strip():
         raise ToolError(f"the worker {worker.name!r} has no instructions; say what it has to do")
     if len(worker.instructions) + len(worker.description) > _LONGEST:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import itertools
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from sayso.blocking import is_async
 from sayso.config.contents import Form, Mark, check_size, mistaken, read_bytes
-from sayso.errors import Mistake, PolicyError
+from sayso.errors import Mistake, PolicyError, ToolError
 from sayso.policy.words import suggest
 
+try:
+    from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry
+except ImportError as error:
+    raise ImportError("PydanticAI is not installed; run `pip install sayso[pydantic-ai]`") from error
+
 _LONGEST = 200
+_MEANT = (ToolError, ApprovalRequired, CallDeferred, ModelRetry)  # ways to say something, not failures
 _FORM = Form(
     what="a file of tools",
     missing="write it, or take `custom_tools` out of the worker file",
@@ -42,7 +51,37 @@ def load_tools(path: Path, names: Sequence[str]) -> list[Callable[..., Any]]:
     problems = [problem for name in names if (problem := _problem(name, module))]
     if problems:
         raise PolicyError([Mistake(str(path), None, None, problem) for problem in problems])
-    return [vars(module)[name] for name in names]
+    return [_failing_softly(vars(module)[name], path) for name in names]
+
+
+def _failing_softly(function: Callable[..., Any], path: Path) -> Callable[..., Any]:
+    """Return the function so that its errors are told to the model, and do not end the run."""
+    where = f"{function.__name__} of {path.name}"
+
+    @functools.wraps(function)
+    async def later(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
+        with _told(where):
+            return await function(*args, **kwargs)
+
+    @functools.wraps(function)
+    def now(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
+        with _told(where):
+            return function(*args, **kwargs)
+
+    wrapper: Any = later if is_async(function) else now
+    # What was remembered for a function of this name is not for another one, in another file or before a change.
+    wrapper.__sayso_origin__ = hashlib.sha256(f"{path.absolute()}\0".encode() + path.read_bytes()).hexdigest()[:16]
+    return wrapper
+
+
+@contextmanager
+def _told(where: str) -> Generator[None]:
+    try:
+        yield
+    except _MEANT:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ToolError(f"{where} failed: {type(error).__name__}: {error}") from error
 
 
 def _problem(name: str, module: ModuleType) -> str | None:

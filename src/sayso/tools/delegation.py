@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,12 +15,11 @@ from sayso.model import ApprovalPresentation, Preview
 from sayso.tools import created, previews
 from sayso.tools.created import Created
 from sayso.tools.files import Attachment
-from sayso.tools.models import as_prompt, usage_limits
-from sayso.tools.worker_file import WorkerFile, find_worker, read_worker
+from sayso.tools.models import FAILURES, as_prompt, usage_limits
+from sayso.tools.worker_file import WorkerFile, find_worker, read_worker, workers_in
 
 try:
     from pydantic_ai import Agent
-    from pydantic_ai.exceptions import AgentRunError
 except ImportError as error:
     raise ImportError("PydanticAI is not installed; run `pip install sayso[pydantic-ai]`") from error
 
@@ -34,15 +32,17 @@ class Caller(NamedTuple):
     worker: WorkerFile
     controller: ApprovalController
     tools: Mapping[str, Callable[..., Any]]
-    attach: Callable[[str], Attachment] | None
+    attach: Callable[[str], Awaitable[Attachment]] | None
     hire: Callable[[WorkerFile | Created, int], Agent[None, Any]]
     depth: int
+    above: tuple[Path, ...]  # the files of the workers inside which it works, its own among them
 
 
 class _Found(NamedTuple):
-    """A worker that may be called, and what a yes to that rests on."""
+    """A worker that may be called, its file, and what a yes to that rests on."""
 
     worker: WorkerFile | Created
+    path: Path
     basis: str
 
 
@@ -73,13 +73,13 @@ class Delegation:
         found = self._find(worker)
         if terms is not None and not terms.rest_on(found.basis):
             raise ToolError(f"the worker {worker!r} was changed after it was approved; it was not called")
-        depth = self._check_depth(worker)
+        depth = self._check_depth(worker, found.path)
         files = [await self._attached(path) for path in attachments or ()]
         limits = usage_limits(self._own if isinstance(found.worker, Created) else found.worker)
         try:
             agent = self._caller.hire(found.worker, depth)
             return await delegate(agent, as_prompt(prompt, files), usage_limits=limits)
-        except (AgentRunError, ConfigurationError) as error:
+        except (*FAILURES, ConfigurationError) as error:
             raise ToolError(f"the worker {worker!r} could not go on: {error}") from error
 
     def worker_create(self, name: str, description: str, instructions: str, tools: list[str] | None = None) -> str:
@@ -97,7 +97,7 @@ class Delegation:
 
     def _preview_call(self, worker: str, prompt: str, attachments: list[str] | None = None) -> Preview:
         found = self._find(worker)
-        self._check_depth(worker)
+        self._check_depth(worker, found.path)
         chain = " > ".join((*self._chain(), worker))
         made = isinstance(found.worker, Created)
         words = [prompt, *(f"with {path}" for path in attachments or ())]
@@ -107,6 +107,8 @@ class Delegation:
                 title=f"Call {worker}", content="\n".join(words), content_type="text/plain"
             ),
             metadata={"chain": chain, "made_by_an_agent": made},
+            # A yes that is remembered is for the worker as it is now.
+            payload={"worker": worker, "prompt": prompt, "attachments": attachments or [], "file": found.basis},
             basis=found.basis,
         )
 
@@ -118,18 +120,25 @@ class Delegation:
         return Preview(description=f"Make the worker {name}: {_brief(description)}", presentation=shown)
 
     def _find(self, name: str) -> _Found:
-        if name in self._own.workers:
-            return _found(find_worker(name, self._own.folder), read_worker)
-        path = created.place(name, self._own.folder)
-        if "worker_create" in self._own.tools and path is not None:
-            return _found(path, created.read)
+        try:
+            if name in self._own.workers:
+                path = find_worker(name, self._own.folder)
+                listed = read_worker(path)
+                return _Found(listed, path.resolve(), previews.fingerprint(str(path), listed.fingerprint))
+            made = created.place(name, self._own.folder)
+            if "worker_create" in self._own.tools and made is not None:
+                worker = created.read(made)
+                return _Found(worker, made, previews.fingerprint(str(made), created.written(worker)))
+        except (OSError, ConfigurationError) as error:
+            raise ToolError(f"the worker {name!r} cannot be used: {error}") from error
         known = ", ".join(self._own.workers) or "none"
         raise ToolError(f"{self._own.name!r} may not call a worker {_brief(name)!r}; it may call: {known}")
 
     def _new(self, name: str, description: str, instructions: str, tools: list[str] | None) -> Created:
         worker = Created(name=name, description=description, instructions=instructions, tools=tuple(tools or ()))
         created.check(worker)
-        if name in (*self._own.workers, *self._chain()) or created.place(name, self._own.folder) is not None:
+        taken = {*self._own.workers, *self._chain(), *(file.stem for file in workers_in(self._own.folder))}
+        if name in taken or created.place(name, self._own.folder) is not None:
             raise ToolError(f"there is a worker {name!r} already; choose another name")
         known = self._caller.tools
         for tool in worker.tools:
@@ -141,10 +150,10 @@ class Delegation:
         path = context.agent_path()
         return path if path[-1:] == (self._own.name,) else (*path, self._own.name)
 
-    def _check_depth(self, name: str) -> int:
+    def _check_depth(self, name: str, path: Path) -> int:
         """Return how many more workers may be inside each other from this one on, or say that this is enough."""
         chain = self._chain()
-        if name in chain:
+        if path in self._caller.above or name in chain:
             raise ToolError(f"{name!r} is at work already ({' > '.join(chain)}), and nobody works twice in a chain")
         if self._caller.depth <= 1:
             raise ToolError(f"{' > '.join(chain)} is as deep as workers may be inside each other here")
@@ -155,24 +164,13 @@ class Delegation:
         if self._caller.attach is None:
             raise ToolError(f"{self._own.name!r} has no folder to attach files from")
         try:
-            return await asyncio.to_thread(self._caller.attach, path)
+            return await self._caller.attach(path)
         except ApprovalPending as pending:
             await self._caller.controller.abandon(pending.request.id)
             raise ToolError(f"nobody waits for answers here, so {path!r} cannot be asked about; leave it out") from None
         except ApprovalError as refused:
             note = f" (note: {refused.note})" if refused.note else ""
             raise ToolError(f"{path!r} is not handed on: {refused.reason}{note}; the worker was not called") from None
-
-
-def _found(path: Path, read: Callable[[Path], WorkerFile | Created]) -> _Found:
-    try:
-        before = path.read_bytes()
-        worker = read(path)
-        if path.read_bytes() != before:
-            raise ToolError(f"the worker {path.stem!r} is being changed; call it again")
-    except (OSError, ConfigurationError) as error:
-        raise ToolError(f"the worker {path.stem!r} cannot be used: {error}") from error
-    return _Found(worker, previews.fingerprint(str(path), before))
 
 
 def _brief(text: str) -> str:

@@ -74,7 +74,7 @@ class FileTools(Closing):
         """
         if policy.zones is None:
             raise ConfigurationError("the policy has no `sandbox`, so there is no folder that file tools could work in")
-        self._zones = policy.zones
+        self._zones, self._layers = policy.zones, policy.layers
         self._limits = limits or Limits()
         self._roots = {zone.name: Root(zone.root) for zone in self._zones.zones}
 
@@ -153,7 +153,9 @@ class FileTools(Closing):
         with self._judged("delete", path) as (place, terms):
             found = self._there(path, place)
             _check(terms, place, found)
-            kept = place.root.delete(place.way, facts=found.facts, trash=TRASH if place.zone.trash else None)
+            held = [layer.holding(place.real) for layer in self._layers]
+            trash = TRASH if any(zone is not None and zone.trash for zone in held) else None
+            kept = place.root.delete(place.way, facts=found.facts, trash=trash)
         return f"deleted {path}" + ("" if kept is None else f"; it can be had back from /{place.zone.name}/{kept}")
 
     def list_files(self, path: str) -> str:

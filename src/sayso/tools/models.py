@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 
 from sayso.adapters.function import guard
 from sayso.errors import ConfigurationError
@@ -12,11 +13,16 @@ from sayso.tools.worker_file import WorkerFile
 
 try:
     from pydantic_ai import BinaryContent, UserContent
-    from pydantic_ai.exceptions import UserError
+    from pydantic_ai.exceptions import AgentRunError, UserError
     from pydantic_ai.models import Model, infer_model
     from pydantic_ai.usage import UsageLimits
+    from pydantic_core import PydanticSerializationError
 except ImportError as error:
     raise ImportError("PydanticAI is not installed; run `pip install sayso[pydantic-ai]`") from error
+
+
+# What can end a run: the model gives up or is asked too often, or a tool returns what cannot be told to it.
+FAILURES = (AgentRunError, UserError, PydanticSerializationError)
 
 
 def model_of(worker: WorkerFile, instead: Model | str | None) -> Model:
@@ -45,6 +51,15 @@ def as_prompt(prompt: str, attachments: Sequence[Attachment]) -> str | list[User
     if not attachments:
         return prompt
     return [prompt, *(_content(each) for each in attachments)]
+
+
+def attaching(files: FileTools) -> Callable[[str], Awaitable[Attachment]]:
+    """Return how a worker reads a file for another one: a call of its own, that can be waited for and cancelled."""
+
+    async def attach_file(path: str) -> Attachment:
+        return await asyncio.to_thread(files.attach_file, path)
+
+    return guard(attach_file, preview=files.preview_attach)
 
 
 def attach_tool(files: FileTools) -> Callable[[str], UserContent]:

@@ -92,7 +92,7 @@ class ShellTool(Closing):
         """
         if context.terms(command=command) is None:
             raise ConfigurationError("the shell runs only behind a controller; use that of `ShellTool.functions`")
-        terms = context.terms(Deed("shell", command))
+        terms = context.terms(Deed("shell", command, self._shell.folder))
         if terms is None:
             raise ToolError("no shell rules have judged this line; nothing was run")
         start = self._start(command)

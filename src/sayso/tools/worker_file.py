@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,6 +32,8 @@ _FENCE = "---"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _NAMING = "use small letters, digits, `-` and `_`, and start with a letter or digit"
 _MOST_TOLD = 20
+_DEEPEST_PATH = 100  # parts; a link could make a folder its own
+_SCRIPT = re.compile(rb"""^model:[ \t]*["']?scripted:([^"'#\r\n]*[^"'#\s])""", re.MULTILINE)
 _FORM = Form(
     what="a worker file",
     missing="",  # told by who is there instead
@@ -101,6 +104,7 @@ class WorkerFile(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
     path: Path
     limits: Limits
+    fingerprint: str  # of the file, its tools and its script, as they were when it was read
 
     @property
     def script(self) -> Path | None:
@@ -138,7 +142,8 @@ def read_worker(path: str | os.PathLike[str]) -> WorkerFile:
     """
     path = Path(path)
     place = path.absolute()
-    document, instructions = _read(path)
+    content = _content(path)
+    document, instructions = _read(path, content)
     data = document.data
     mistakes = _Mistakes(document)
     mistakes.stop_if_any(check(WORKER, data))  # what has the wrong shape cannot be read any further
@@ -158,18 +163,27 @@ def read_worker(path: str | os.PathLike[str]) -> WorkerFile:
         folder=place.parent,
         path=place,
         limits=Limits(**data.get("limits", {})),
+        fingerprint=_fingerprint(content, place.parent / CUSTOM, _script(data.get("model"), place.parent)),
     )
 
 
 # --- The text ------------------------------------------------------------------------------------------------
 
 
-def _read(path: Path) -> tuple[Document, str]:
-    source = str(path)
+def _content(path: Path) -> bytes:
     if not os.path.lexists(path):
-        raise mistaken(source, f"there is no such file; {_told(path.absolute().parent, path.stem)}")
-    front, body = _parted(decode(read_bytes(path, _FORM), source, _FORM), source)
-    return read_yaml(front.encode(), source, _FORM), body
+        raise mistaken(str(path), f"there is no such file; {_told(path.absolute().parent, path.stem)}")
+    return read_bytes(path, _FORM)
+
+
+def _read(path: Path, content: bytes) -> tuple[Document, str]:
+    front, body = _parted(decode(content, str(path), _FORM), str(path))
+    return read_yaml(front.encode(), str(path), _FORM), body
+
+
+def _fingerprint(content: bytes, *others: Path | None) -> str:
+    parts = [content, *(each.read_bytes() if each is not None and each.is_file() else b"" for each in others)]
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
 def _parted(content: str, source: str) -> tuple[str, str]:
@@ -190,16 +204,18 @@ def _parted(content: str, source: str) -> tuple[str, str]:
     return "\n".join((*lines[:end], "")), body
 
 
-def _workers_in(folder: Path) -> list[Path]:
+def workers_in(folder: Path) -> list[Path]:
     """Return the files in a folder, and in `workers` below it, that can be workers."""
-    folders = [each for each in (folder, folder / BELOW) if each.is_dir()]
-    files = sorted(file for each in folders for file in each.iterdir())
-    return [file for file in files if file.suffix == ".md" and _NAME.fullmatch(file.stem)]
+    return [file for each in (folder, folder / BELOW) if each.is_dir() for file in _workers_here(each)]
+
+
+def _workers_here(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.suffix == ".md" and _NAME.fullmatch(file.stem))
 
 
 def _told(folder: Path, name: str) -> str:
     try:
-        there = list(dict.fromkeys(file.stem for file in _workers_in(folder)))
+        there = list(dict.fromkeys(file.stem for file in workers_in(folder)))
     except OSError:
         there = []
     if not there:
@@ -311,15 +327,39 @@ def _script(model: str | None, folder: Path) -> Path | None:
 
 
 def _protected(data: Mapping[str, Any], path: Path, source: str) -> list[str]:
-    """Return where the files are that no file tool may touch, also those of workers that are still to be made."""
-    folder, script = path.parent, _script(data.get("model"), path.parent)
-    folders = [folder, folder / BELOW, *([folder.parent] if folder.name == BELOW else [])]
-    named = [name for name in data.get("workers") or () if _NAME.fullmatch(name)]
-    files = [path, *([script] if script else []), *(each / CUSTOM for each in folders), folder / CREATED]
-    files += [each / f"{name}.md" for each in folders[:2] for name in named]
-    files += [file for each in folders for file in _workers_in(each)]
+    """Return where the files are that no file tool may touch: of this worker, and of all above and below it."""
+    files = [path, *([script] if (script := _script(data.get("model"), path.parent)) else [])]
     try:
+        for folder in _family(path.parent):
+            workers = _workers_here(folder)
+            files += [*workers, *(each for worker in workers for each in _script_of(worker))]
+            files += [folder / CUSTOM, folder / BELOW / CUSTOM, folder / CREATED]
+        named = [name for name in data.get("workers") or () if _NAME.fullmatch(name)]  # perhaps still to be written
+        files += [path.parent / way / f"{name}.md" for name in named for way in (".", BELOW)]
         return policies.own_files(files)
     except OSError as error:
         problem = f"nobody can say where the files of the worker or its model lead ({error.strerror or error})"
         raise mistaken(source, f"{problem}; look for links and odd names") from None
+
+
+def _family(folder: Path) -> Iterator[Path]:
+    """Yield the folder, those below it that are called `workers`, and those above as long as this one is."""
+    yield folder
+    above = folder
+    while above.name == BELOW:
+        above = above.parent
+        yield above
+    below = folder / BELOW
+    while below.is_dir() and len(below.parts) < _DEEPEST_PATH:
+        yield below
+        below = below / BELOW
+
+
+def _script_of(worker: Path) -> Iterator[Path]:
+    """Yield the script that a worker file names, without reading the file for what is right or wrong about it."""
+    try:
+        found = _SCRIPT.search(worker.read_bytes()[: _FORM.largest])
+    except OSError:
+        return
+    if found:
+        yield worker.parent / os.fsdecode(found[1])

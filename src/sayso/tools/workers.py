@@ -6,7 +6,7 @@ handing it a file are calls like any other, and are asked about unless the owner
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sayso.adapters.pydantic_ai import Approvals
 from sayso.controller import ApprovalController
-from sayso.errors import ToolError
+from sayso.errors import ConfigurationError, ToolError
 from sayso.model import ToolCall, Verdict
 from sayso.policy.tools import Policy
 from sayso.tools.closing import Closing
@@ -22,13 +22,14 @@ from sayso.tools.created import Created
 from sayso.tools.custom import load_tools
 from sayso.tools.delegation import Caller, Delegation
 from sayso.tools.files import Attachment, FileTools
-from sayso.tools.models import attach_tool, model_of, usage_limits
+from sayso.tools.models import FAILURES, attach_tool, attaching, model_of, usage_limits
 from sayso.tools.shell import ShellTool
-from sayso.tools.worker_file import CUSTOM, WorkerFile
+from sayso.tools.worker_file import CUSTOM, WorkerFile, find_worker
 
 try:
+    from pydantic import PydanticUserError
     from pydantic_ai import Agent
-    from pydantic_ai.exceptions import AgentRunError
+    from pydantic_ai.exceptions import UserError
     from pydantic_ai.models import Model
     from pydantic_ai.run import AgentRunResult
     from pydantic_ai.tools import DeferredToolRequests
@@ -55,7 +56,15 @@ class _Equipment(NamedTuple):
     """The tools that a worker has, and how it reads files for others."""
 
     tools: dict[str, Callable[..., Any]]
-    attach: Callable[[str], Attachment] | None
+    attach: Callable[[str], Awaitable[Attachment]] | None
+
+
+class _Place(NamedTuple):
+    """Where a worker stands in a chain: what everybody down to it says, how deep it may go on, and inside whom."""
+
+    policy: Policy
+    depth: int
+    above: tuple[Path, ...]
 
 
 class Workers(Closing):
@@ -72,7 +81,7 @@ class Workers(Closing):
         self._model = model
         self._outputs: list[Any] = [str, DeferredToolRequests] if controller.mode == "defer" else [str]
         self._open = ExitStack()
-        self._equipment: dict[Path, _Equipment] = {}
+        self._equipment: dict[tuple[Path | str, ...], _Equipment] = {}
 
     def close(self) -> None:
         """Let go of all folders."""
@@ -88,59 +97,81 @@ class Workers(Closing):
         agent = self.agent(worker)
         try:
             return await agent.run(prompt, usage_limits=usage_limits(worker))
-        except AgentRunError as error:
+        except FAILURES as error:
             raise ToolError(f"the worker {worker.name!r} could not go on: {error}") from error
 
     def agent(self, worker: WorkerFile) -> Agent[None, Any]:
         """Return the agent that a worker file describes, to be run in any of PydanticAI's ways."""
-        return self._hired(worker, Approvals(self._controller), worker.limits.depth or _DEEPEST)
+        depth = worker.limits.depth or _DEEPEST
+        place = _Place(self._controller.policy, depth, (worker.path.resolve(),))
+        return self._hired(worker, Approvals(self._controller), place)
 
-    def _hired(self, worker: WorkerFile, approvals: Approvals, depth: int) -> Agent[None, Any]:
-        equipment = self._equip(worker)
+    def _hired(self, worker: WorkerFile, approvals: Approvals, place: _Place) -> Agent[None, Any]:
+        for name in worker.workers:
+            find_worker(name, worker.folder)  # who lists somebody should not learn in the middle that there is none
+        equipment = self._equip(worker, place)
         caller = Caller(
             worker=worker,
             controller=self._controller,
             tools=equipment.tools,
             attach=equipment.attach,
-            hire=partial(self._below, worker),
-            depth=depth,
+            hire=partial(self._below, worker, place),
+            depth=place.depth,
+            above=place.above,
         )
-        return Agent(
-            model_of(worker, self._model),
-            name=worker.name,
-            instructions=worker.instructions,
-            tools=[*equipment.tools.values(), *Delegation(caller).functions],
-            capabilities=[approvals],
-            output_type=self._outputs,
-        )
+        tools = [*equipment.tools.values(), *Delegation(caller).functions]
+        return self._agent(worker, worker.name, worker.instructions, tools, approvals)
 
-    def _below(self, caller: WorkerFile, worker: WorkerFile | Created, depth: int) -> Agent[None, Any]:
+    def _below(self, caller: WorkerFile, place: _Place, worker: WorkerFile | Created, depth: int) -> Agent[None, Any]:
         """Return the agent of a worker that another one calls: its policy adds to what those above it are under."""
         if isinstance(worker, WorkerFile):
-            own = worker.limits.depth or depth
-            return self._hired(worker, Approvals(policy_of(worker)), min(own, depth))
-        tools = self._equip(caller).tools
-        return Agent(
-            model_of(caller, self._model),
-            name=worker.name,
-            instructions=worker.instructions,
-            tools=[tools[name] for name in worker.tools if name in tools],
-            # Nobody has looked at this one's purpose but the person who let it be made: no answer of before is for it.
-            capabilities=[Approvals(Policy({}, default="required", remember=False))],
-        )
+            own = policy_of(worker)
+            if place.policy.shells:
+                own = own.running_in(place.policy.shells[0].folder)
+            path = worker.path.resolve()
+            below = _Place(own.over(place.policy), min(worker.limits.depth or depth, depth), (*place.above, path))
+            return self._hired(worker, Approvals(own), below)
+        equipment = self._equip(caller, place)
+        tools = [equipment.tools[name] for name in worker.tools if name in equipment.tools]
+        # Nobody has looked at this one's purpose but the person who let it be made: no answer of before is for it.
+        strict = Approvals(Policy({}, default="required", remember=False))
+        return self._agent(caller, worker.name, worker.instructions, tools, strict)
 
-    def _equip(self, worker: WorkerFile) -> _Equipment:
-        if worker.path not in self._equipment:
-            policy = worker.policy.protecting(getattr(self._controller.store, "files", ()))
+    def _agent(
+        self,
+        worker: WorkerFile,
+        name: str,
+        instructions: str,
+        tools: list[Callable[..., Any]],
+        approvals: Approvals,
+    ) -> Agent[None, Any]:
+        model = model_of(worker, self._model)
+        try:
+            return Agent(
+                model,
+                name=name,
+                instructions=instructions,
+                tools=tools,
+                capabilities=[approvals],
+                output_type=self._outputs,
+            )
+        except (UserError, PydanticUserError, NameError, TypeError, ValueError) as error:
+            # What a function of the worker's own takes is unknown, or cannot be described to a model.
+            raise ConfigurationError(f"{worker.path}: its tools cannot be described to a model: {error}") from error
+
+    def _equip(self, worker: WorkerFile, place: _Place) -> _Equipment:
+        key = (*place.above, worker.fingerprint)
+        if key not in self._equipment:
+            policy = place.policy.protecting(getattr(self._controller.store, "files", ()))
             found: list[Callable[..., Any]] = []
             attach = None
-            if policy.zones is not None:
+            if worker.policy.zones is not None:
                 files = self._open.enter_context(FileTools(policy))
-                attach = files.attach
+                attach = attaching(files)
                 found += [*files.functions, attach_tool(files)]
             if "shell" in worker.tools:
                 found += self._open.enter_context(ShellTool(policy)).functions
             own = load_tools(worker.folder / CUSTOM, worker.custom_tools) if worker.custom_tools else []
             tools = [*(tool for tool in found if tool.__name__ in worker.tools), *own]
-            self._equipment[worker.path] = _Equipment({tool.__name__: tool for tool in tools}, attach)
-        return self._equipment[worker.path]
+            self._equipment[key] = _Equipment({tool.__name__: tool for tool in tools}, attach)
+        return self._equipment[key]

@@ -42,7 +42,7 @@ def guarded(name: str, tool: ToolsetTool[Any], within: AbstractToolset[Any], mem
     rules = ToolRules(
         judge=_both(_judge(name, tool, within, memory), own.rules.judge if isinstance(own, Tool) else None),
         marked=unapproved or bool(getattr(function, "_requires_approval", False)),
-        details=getattr(own, "details", None),
+        details=getattr(own, "details", None) or _described(tool_def.description),
         misfit=lambda args: _misfit(tool, args, ctx.validation_context),
     )
     return GuardedTool(
@@ -53,9 +53,16 @@ def guarded(name: str, tool: ToolsetTool[Any], within: AbstractToolset[Any], mem
         args_validator_func=tool.args_validator_func,
         source=tool,
         rules=rules,
-        schema_hash=_schema_hash(tool_def.parameters_json_schema),
+        schema_hash=_schema_hash(tool_def.parameters_json_schema) + getattr(function, "__sayso_origin__", ""),
         marked_as=getattr(own, "name", None),
     )
+
+
+def _described(description: str | None) -> judges.Judge | None:
+    """Return details for a tool that has none of its own: what its author says that it does."""
+    words = (description or "").strip().partition("\n")[0]
+    verdict = Verdict(approval="required", reason="", description=words)
+    return (lambda _: verdict) if words else None
 
 
 def _function(tool: ToolsetTool[Any]) -> Callable[..., Any] | None:
