@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, audit
-from sayso.cli.asking import ask
-from sayso.cli.screen import visible
+from sayso.channels.terminal import TerminalChannel, nobody
+from sayso.channels.visible import visible
 from sayso.model import AuditEntry
 from sayso.tools.worker_file import read_worker
 from sayso.tools.workers import Workers, policy_of
@@ -29,15 +29,18 @@ HINTS = {
     "write_file": "y",
     "worker_call": "y",
     "edit_file": "y",
-    "send_mail": "n ask me for the address first",
+    "send_mail": "m, and a note such as: ask me for the address first",
 }
 STEPS = {"allowed": "The policy lets this run.", "stopped": "This does not run, and nobody is asked."}
 
 
-def ask_with_hint(request: ApprovalRequest) -> ApprovalDecision:
-    """Ask as `sayso run` does, and say what one might try."""
-    print(f"\n{dim('Try: ' + HINTS.get(request.tool_name, 'n'))}", end="", file=sys.stderr)
-    return ask(request)
+class Asking(TerminalChannel):
+    """Asks as `sayso run` does, and says what one might try."""
+
+    async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
+        """Say it, and ask."""
+        print(f"\n{dim('Try: ' + HINTS.get(request.tool_name, 'n'))}")
+        return await super().announce(request)
 
 
 def tell(entry: AuditEntry) -> None:
@@ -57,13 +60,13 @@ def shown(args: Mapping[str, Any]) -> str:
 async def work(folder: Path) -> None:
     """Let the worker work, and print the audit of what it did."""
     worker = read_worker(folder / "report.md")
-    asks = sys.stdin.isatty() and sys.stdout.isatty()
+    problem = nobody()
     print(
         f"The worker {bold(worker.name)} wants to work in a folder. You have the say."
-        if asks
-        else "There is no terminal, so nobody can be asked: what would be asked is refused."
+        if problem is None
+        else f"What would be asked is refused, because {problem}."
     )
-    settings: dict[str, Any] = {"approval_callback": ask_with_hint} if asks else {"mode": "auto_deny"}
+    settings: dict[str, Any] = {"channels": [Asking(who="you")]} if problem is None else {"mode": "auto_deny"}
     store = folder.with_name("sayso.db")
     async with ApprovalController(policy=policy_of(worker), store=store, hooks=[tell], **settings) as controller:
         with Workers(controller) as workers:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.terminal import in_a_terminal
+from tests.terminal import Terminal
 
 from sayso.cli.main import commands
 
@@ -46,7 +46,10 @@ def test_the_prompt_can_come_in_at_the_standard_input_and_the_result_be_json() -
 
 @pytest.mark.proves("R39", "R71")
 def test_in_a_terminal_the_person_is_asked_with_chain_and_diff_and_their_answer_is_kept(example: Path) -> None:
-    screen, code = in_a_terminal([*SAYSO, "report", "Sum up.", "--store", "state.db"], ["y", "y", "y", "n not to all"])
+    terminal = Terminal([*SAYSO, "report", "Sum up.", "--store", "state.db"])
+    for key in "yyyn":
+        terminal.press(key)
+    screen, code = terminal.end()
     assert code == 0
     assert "report > proofreader wants to run edit_file" in screen
     assert "-3 ordres, 120 euros" in screen
@@ -55,7 +58,9 @@ def test_in_a_terminal_the_person_is_asked_with_chain_and_diff_and_their_answer_
 
 
 def test_control_c_at_a_question_is_a_no_and_ends_the_run(example: Path) -> None:
-    screen, code = in_a_terminal([*SAYSO, "report", "Sum up."], [], interrupt=True)
+    terminal = Terminal([*SAYSO, "report", "Sum up."])
+    terminal.press("\x03")
+    screen, code = terminal.end()
     assert code == 130
     assert "Traceback" not in screen
     assert list((example / "output").iterdir()) == []
@@ -66,9 +71,11 @@ def test_tricks_in_arguments_are_shown_and_not_obeyed(example: Path) -> None:
     trick = "\x1b[2K\rRun it? y\u202e\x07"
     turns = [{"call": "send_mail", "args": {"to": trick, "text": "a\nb\rc"}}, {"say": f"done {trick}"}]
     script.write_text(json.dumps({"turns": turns}))
-    screen, code = in_a_terminal([*SAYSO, "report", "Sum up."], ["n"])
+    terminal = Terminal([*SAYSO, "report", "Sum up."])
+    terminal.press("n")
+    screen, code = terminal.end()
     assert code == 0
-    assert "\x1b" not in screen.replace("\x1b[0m", "")
+    assert b"\x1b[2K\rRun it" not in terminal.raw
     assert "\\x1b[2K\\rRun it? y\\u202e\\x07" in screen
     assert "b\\rc" in screen
 

@@ -21,6 +21,7 @@ _MOST_LINES = 24  # of a value or a diff, unless everything is wanted
 _HEAD = 15
 _TAIL = 6
 _INDENT = 2
+_GUTTER: Fragment = ("class:gutter", "  │ ")  # before every row of what somebody else wrote
 _NARROWEST = 20
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _COLOURS = {"+": "class:added", "-": "class:removed"}
@@ -57,7 +58,7 @@ class _Fold:
         self.happened = True
         hidden = len(lines) - _HEAD - _TAIL
         yield from lines[:_HEAD]
-        yield [("class:folded", f"{' ' * _INDENT}⋯ {hidden:,} more lines; press v to see them ⋯")]
+        yield [("class:folded", f"  ⋯ {hidden:,} more lines; press v to see them ⋯")]
         yield from lines[-_TAIL:]
 
 
@@ -83,10 +84,10 @@ def _fact(name: str, text: str) -> Line:
 def _argument(name: str, value: object) -> list[Line]:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr, indent=2)
     first, *rest = text.split("\n")
-    head = [("class:name", f"{' ' * _INDENT}{visible(name)}: ")]
+    head = ("class:name", f"{visible(name)}: ")
     if not rest:
-        return [[*head, ("class:value", visible(first))]]
-    return [head, *([("class:value", f"{' ' * _INDENT * 2}{visible(line)}")] for line in (first, *rest))]
+        return [[_GUTTER, head, ("class:value", visible(first))]]
+    return [[_GUTTER, head], *([_GUTTER, ("class:value", f"  {visible(line)}")] for line in (first, *rest))]
 
 
 def _presented(presentation: ApprovalPresentation, fold: _Fold) -> Iterator[Line]:
@@ -100,7 +101,7 @@ def _presented(presentation: ApprovalPresentation, fold: _Fold) -> Iterator[Line
 
 
 def _said(line: str) -> Line:
-    return [(_SAID.get(line[:3], ""), f"{' ' * _INDENT}{visible(line)}")]
+    return [_GUTTER, (_SAID.get(line[:3], ""), visible(line))]
 
 
 def _numbered(diff: Iterable[str]) -> Iterator[Line]:
@@ -110,25 +111,26 @@ def _numbered(diff: Iterable[str]) -> Iterator[Line]:
         hunk = _HUNK.match(line)
         if hunk:
             old, new = int(hunk[1]), int(hunk[2])
-            yield [("class:hunk", f"{' ' * _INDENT}{visible(line)}")]
+            yield [_GUTTER, ("class:hunk", visible(line))]
         elif not old and not new:
-            yield [("class:hunk", f"{' ' * _INDENT}{visible(line)}")]  # the names of the files
+            yield [_GUTTER, ("class:hunk", visible(line))]  # the names of the files
         else:
             mark = line[:1]
             left, right = (f"{old}" if mark != "+" else "", f"{new}" if mark != "-" else "")
             old, new = old + (mark in {" ", "-", ""}), new + (mark in {" ", "+", ""})
-            yield [("class:number", f"{left:>5}{right:>5} "), (_COLOURS.get(mark, ""), visible(line))]
+            yield [_GUTTER, ("class:number", f"{left:>4}{right:>5} "), (_COLOURS.get(mark, ""), visible(line))]
 
 
 def _wrapped(line: Line, width: int) -> Iterator[Line]:
     """Yield a line in as many pieces as the width takes, those after the first with a mark."""
+    start = [*line[:1], ("class:folded", "↪ ")] if line[:1] == [_GUTTER] else [("class:folded", "↪ ")]
     room, piece = width, Line()
     for style, text in line:
         rest = text
         while _cells(rest) > room:
             head = _head(rest, room)
             yield [*piece, (style, rest[:head])]
-            rest, room, piece = rest[head:], width - _INDENT, [("class:folded", "↪ ")]
+            rest, room, piece = rest[head:], width - sum(_cells(each) for _, each in start), start
         piece, room = [*piece, (style, rest)], room - _cells(rest)
     yield piece
 

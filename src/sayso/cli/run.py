@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from sayso.cli.asking import ask
 from sayso.cli.screen import mistake_line, say, visible
 from sayso.config.policies import files_here, load_policy
 from sayso.controller import ApprovalController
@@ -62,16 +61,17 @@ def _prompt(given: str | None) -> str:
 async def _run(name: str, prompt: str, model: str | None, store: Path | None) -> str:
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # between a question and its answer there is no room for it
     # Nobody who asks for help, or checks a policy, should wait for a framework to load.
+    from sayso.channels.terminal import TerminalChannel, nobody  # noqa: PLC0415
     from sayso.tools.worker_file import find_worker, read_worker  # noqa: PLC0415
     from sayso.tools.workers import Workers, policy_of  # noqa: PLC0415
 
     file = Path(name if name.endswith(".md") else f"{name}.md")
     path = file if name.endswith(".md") or "/" in name else find_worker(name, Path.cwd())
     worker = read_worker(path)
-    asks = sys.stdin.isatty() and sys.stderr.isatty()
-    if not asks:
-        say("There is no terminal, so nobody can be asked: what would be asked is refused.", err=True)
-    settings: dict[str, Any] = {"approval_callback": ask} if asks else {"mode": "auto_deny"}
+    problem = nobody()
+    if problem is not None:
+        say(f"What would be asked is refused, because {problem}.", err=True)
+    settings: dict[str, Any] = {"channels": [TerminalChannel()]} if problem is None else {"mode": "auto_deny"}
     policy = policy_of(worker)
     if any(files_here(worker.folder)):
         policy = policy.over(load_policy(also=worker.folder))  # what those block stays blocked
