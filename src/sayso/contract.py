@@ -129,6 +129,21 @@ class StoreContract:
         late = await one.close(request.id, "approved", YES, now=2.0)
         assert (late.status, late.decision) == ("denied", NO)
 
+    async def test_requests_are_found_newest_first_and_by_either_end_of_their_id(
+        self, stores: tuple[Store, Store]
+    ) -> None:
+        one, two = stores
+        opened = [await one.open(a_request()) for _ in range(3)]
+        await two.close(opened[1].id, "denied", NO, now=1.0)
+        newest = sorted((each.id for each in opened), reverse=True)
+        assert [each.id for each in await two.recent()] == newest
+        assert [each.id for each in await two.recent(limit=2)] == newest[:2]
+        found = await one.recent(part=opened[1].id[-12:])
+        assert [(each.id, each.status) for each in found] == [(opened[1].id, "denied")]
+        assert [each.id for each in await one.recent(part=opened[0].id)] == [opened[0].id]
+        assert {each.id for each in await one.recent(part=opened[0].id[:4])} == set(newest)
+        assert await one.recent(part="%") == []
+
     async def test_an_answer_against_a_withdrawal_leaves_one_of_them_and_both_see_it(
         self, stores: tuple[Store, Store], tmp_path: Path
     ) -> None:
