@@ -48,6 +48,13 @@ _FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # also the wide
 Entry = dict[str, Any]
 
 
+class _Needed(msgspec.Struct):
+    """What lines and filters rely on."""
+
+    at: float
+    agent_path: list[str] = []
+
+
 @click.group(epilog="Example: sayso audit verify --store sayso.db")
 def audit() -> None:
     """See what was decided and done, and check that nobody has changed the record of it."""
@@ -113,7 +120,7 @@ def show(number: int, where: str | None, *, as_json: bool) -> None:
     say(bold(visible(f"{number}  {entry.get('step', '')}  {entry.get('tool', '')}")))
     for name, value in entry.items():
         text = _text(name, value)
-        lines = exact(text, indent=4) if "\n" in text or len(text) > width() else [f"    {visible(text)}"]
+        lines = exact(text, indent=4) if "\n" in text or len(visible(text)) > width() - 4 else [f"    {visible(text)}"]
         for line in (f"  {visible(name)}", *lines):
             say(line)
 
@@ -128,8 +135,9 @@ async def _entries(store: Store, after: int = 0) -> AsyncIterator[Entry]:
 def _entry(number: int, line: bytes, sealed: str) -> Entry:
     try:
         told = msgspec.json.decode(line, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError):  # somebody has been at it; `verify` says so too
-        told = {"error": "this entry cannot be read"}
+        msgspec.convert(told, _Needed)
+    except (msgspec.MsgspecError, UnicodeDecodeError):  # somebody has been at it; `verify` says so too
+        told = {"at": 0.0, "error": "this entry cannot be read"}
     return {**told, "number": number, "hash": sealed}
 
 
@@ -140,12 +148,12 @@ def _matches(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     part, asked = wanted["request"], str(entry.get("request_id", ""))
     if part is not None and not (asked.startswith(part) or asked.endswith(part)):
         return False
-    at = entry.get("at", 0.0)
+    at = entry["at"]
     return (wanted["since"] is None or at >= wanted["since"]) and (wanted["until"] is None or at < wanted["until"])
 
 
 def _line(entry: Mapping[str, Any]) -> str:
-    facts = [str(entry["number"]), moment(entry.get("at", 0.0))[:19], str(entry.get("step", "")).ljust(9)]
+    facts = [str(entry["number"]), moment(entry["at"])[:19], str(entry.get("step", "")).ljust(9)]
     facts.append(" > ".join([*entry.get("agent_path", ()), str(entry.get("tool", ""))]))
     why = entry.get("who") or entry.get("reason") or entry.get("because") or entry.get("error") or ""
     return cut("  ".join(facts) + (f": {why}" if why else ""), width())

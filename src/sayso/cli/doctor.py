@@ -94,8 +94,9 @@ def _store(where: str | None) -> Iterator[Finding]:
         return
     try:
         path = existing(where)
-        yield from with_store(where, _inside)
+        inside = with_store(where, _inside)
         yield Finding("ok", "store", f"{short_path(str(path))} can be read and written, {_size(path):,} bytes")
+        yield from inside
     except click.ClickException as error:
         yield Finding("problem", "store", error.message)
 

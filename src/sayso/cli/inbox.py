@@ -26,6 +26,7 @@ from sayso.cli.store import (
     find_request,
     json_option,
     short,
+    shorts,
     store_option,
     who_option,
     with_store,
@@ -67,9 +68,9 @@ def pending(where: str | None, *, as_json: bool, everything: bool, limit: int) -
     if as_json:
         say(to_json([request_facts(each) for each in found], indent=2))
         return
-    ids = [each.id for each in found]
+    names = shorts(each.id for each in found)
     for each in found:
-        for line in brief(each, ids, time.time()):
+        for line in brief(each, names[each.id], time.time()):
             say(line)
     if not found:
         say("Nothing waits for an answer." if not everything else "Nobody was asked anything yet.")
@@ -241,9 +242,9 @@ def _told(outcome: _Outcome, decision: ApprovalDecision) -> Iterator[str]:
         yield from wrapped(_JUDGED_AGAIN)
     for each in outcome.remembered:
         yield from wrapped(f"Remembered {terms(each)}: {each.scope.label}")
-        yield f"  (sayso remembered revoke {short(each.id, [])} takes it back)"
+        yield f"  (sayso remembered revoke {short(each.id)} takes it back)"
     if outcome.alike:
-        names = ", ".join(short(each, outcome.alike) for each in outcome.alike)
+        names = ", ".join(shorts(outcome.alike).values())
         yield from wrapped(f"The same answer was given to what is open and alike: {visible(names)}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,7 +19,7 @@ from sayso.cli.store import (
     epilog,
     fits,
     json_option,
-    short,
+    shorts,
     store_option,
     who_option,
     with_store,
@@ -46,9 +46,9 @@ def list_them(where: str | None, *, as_json: bool) -> None:
     if as_json:
         say(to_json([remembered_facts(each) for each in known], indent=2))
         return
-    ids = [each.id for each in known]
+    names = shorts(each.id for each in known)
     for each in known:
-        for line in _lines(each, ids):
+        for line in _lines(each, names[each.id]):
             say(line)
     if not known:
         say("Nothing is remembered.")
@@ -99,8 +99,7 @@ def _find(part: str, known: list[Remembered]) -> Remembered:
     return found[0]
 
 
-def _lines(each: Remembered, ids: Collection[str]) -> Iterator[str]:
-    name = short(each.id, ids)
+def _lines(each: Remembered, name: str) -> Iterator[str]:
     word = "yes" if each.decision.approved else "no"
     yield from wrapped(f"{word} to {each.tool}: {each.scope.label}", head=bold(name), indent=len(name) + 2)
     yield from wrapped(f"{terms(each)}; by {answered_by(each.decision)}", indent=len(name) + 2)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
 
 from sayso.canonical import thaw
 from sayso.cli.policy import rule_facts
-from sayso.cli.screen import bold, cut, exact, place, visible, width, wrapped
-from sayso.cli.store import short
+from sayso.cli.screen import bold, cut, exact, place, width, wrapped
 from sayso.cli.times import moment, span
 from sayso.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest
 
@@ -48,9 +47,8 @@ def answered_by(decision: ApprovalDecision) -> str:
 # --- On two lines ------------------------------------------------------------------------------------
 
 
-def brief(request: ApprovalRequest, ids: Collection[str], now: float) -> Iterator[str]:
+def brief(request: ApprovalRequest, name: str, now: float) -> Iterator[str]:
     """Yield which request it is and who asks, and the call itself, each cut to the width."""
-    name = short(request.id, ids)
     age = f"{span(now - request.asked_at)} old"
     stands = request.state if request.status != "open" else _left(request, now)
     yield bold(name) + "  " + cut(f"{age}, {stands}: {agents(request)}", width() - len(name) - 2)
@@ -71,7 +69,7 @@ def _left(request: ApprovalRequest, now: float) -> str:
 
 def full(request: ApprovalRequest, now: float) -> Iterator[str]:
     """Yield everything that there is to say, with every character of it visible."""
-    yield bold(visible(f"{agents(request)} wants to run {request.tool_name}"))
+    yield from _title(f"{agents(request)} wants to run {request.tool_name}")
     yield from _facts(request, now)
     yield from arguments("Arguments", request.args)
     if request.payload is not None:
@@ -81,6 +79,10 @@ def full(request: ApprovalRequest, now: float) -> Iterator[str]:
     yield from _scopes(request)
     if request.decision is not None:
         yield from _answer(request.decision)
+
+
+def _title(text: str) -> Iterator[str]:
+    return map(bold, wrapped(text))
 
 
 def _facts(request: ApprovalRequest, now: float) -> Iterator[str]:
@@ -117,7 +119,7 @@ def _expiry(request: ApprovalRequest, now: float) -> str:
 def arguments(title: str, args: Mapping[str, Any]) -> Iterator[str]:
     """Yield arguments in full."""
     yield ""
-    yield bold(title) + ("" if args else ": none")
+    yield from _title(title if args else f"{title}: none")
     for name, value in thaw(args).items():
         yield from wrapped(f"{name}:", head=" ", indent=2)
         yield from exact(value if isinstance(value, str) else to_json(value), indent=2)
@@ -128,7 +130,7 @@ def _presented(shown: ApprovalPresentation) -> Iterator[str]:
     if not text and not shown.title:
         return
     yield ""
-    yield bold(visible(shown.title or ("Diff" if shown.diff else "Content")))
+    yield from _title(shown.title or ("Diff" if shown.diff else "Content"))
     for line in (text or "").split("\n"):
         colour = _COLOURS.get(line[:1]) if shown.diff else None
         yield from (click.style(each, fg=colour) for each in exact(line, indent=2))
@@ -136,7 +138,11 @@ def _presented(shown: ApprovalPresentation) -> Iterator[str]:
 
 def _scopes(request: ApprovalRequest) -> Iterator[str]:
     yield ""
-    yield bold("An answer can be remembered for") + ("" if request.scopes else ": nothing, its rule does not allow it")
+    yield from _title(
+        "An answer can be remembered for"
+        if request.scopes
+        else "An answer is not remembered: its rule does not allow it"
+    )
     yield from _rows([(scope.kind, scope.label) for scope in request.scopes])
     if request.scopes and request.remember_max is not None:
         yield from wrapped(f"for {span(request.remember_max)} at most", head=" ", indent=2)
@@ -144,7 +150,7 @@ def _scopes(request: ApprovalRequest) -> Iterator[str]:
 
 def _answer(decision: ApprovalDecision) -> Iterator[str]:
     yield ""
-    yield bold("Answer")
+    yield from _title("Answer")
     limits = [
         decision.remember if decision.remember != "none" else None,
         decision.scope,

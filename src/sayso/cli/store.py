@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import getpass
 import os
-from collections.abc import Awaitable, Callable, Collection
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -150,13 +151,23 @@ def existing(where: str | None) -> Path:
 # --- Ids ---------------------------------------------------------------------------------------------
 
 
-def short(whole: str, others: Collection[str]) -> str:
-    """Return the shortest end of an id that names no other; ids begin with the time, so their starts look alike."""
-    for length in range(_SHOWN, len(whole)):
-        end = whole[-length:]
-        if not any(fits(end, other) for other in others if other != whole):
-            return end
-    return whole
+def shorts(ids: Iterable[str]) -> dict[str, str]:
+    """Return the shortest end of each id that names no other; ids begin with the time, so their starts look alike."""
+    left = set(ids)
+    whole, found = tuple(left), dict[str, str]()
+    for length in range(_SHOWN, _WHOLE):
+        ends, starts = Counter(each[-length:] for each in whole), {each[:length] for each in whole}
+        clear = {each: end for each in left if ends[end := each[-length:]] == 1 and end not in starts}
+        found |= clear
+        left -= clear.keys()
+        if not left:
+            break
+    return found | {each: each for each in left}
+
+
+def short(whole: str) -> str:
+    """Return the end of an id that stands alone."""
+    return shorts([whole])[whole]
 
 
 def fits(part: str, whole: str) -> bool:
@@ -176,8 +187,8 @@ def check_part(part: str) -> str:
 
 def ambiguous(part: str, found: list[tuple[str, str]]) -> Ambiguous:
     """Return the error that lists what begins or ends so, each with what it is about."""
-    ids = [whole for whole, _ in found]
-    shown = [f"  {cut(f'{short(whole, ids)}  {about}', width() - 2)}" for whole, about in found[:_MOST_CANDIDATES]]
+    names = shorts(whole for whole, _ in found)
+    shown = [f"  {cut(f'{names[whole]}  {about}', width() - 2)}" for whole, about in found[:_MOST_CANDIDATES]]
     more = ["  … and others"] if len(found) > len(shown) else []
     return Ambiguous(f"several ids begin or end with {part!r}; write more of the one that you mean:", *shown, *more)
 
