@@ -202,7 +202,9 @@ def test_an_answer_that_cannot_be_meant_leaves_the_request_open(options: list[st
 
 
 def test_an_answer_whose_rule_allows_no_memory_is_not_taken_as_if_it_were_for_once() -> None:
-    request = ask(policy=Policy.from_dict({"tools": {"pay": {"approval": "required", "remember": False}}}))
+    request = ask(
+        policy=Policy.from_dict({"default": "none", "tools": {"pay": {"approval": "required", "remember": False}}})
+    )
     done = sayso("approve", request.id, "--always")
     assert (done.exit_code, "the rule that asks does not allow it" in done.stderr) == (1, True)
     assert stored(request).status == "open"
@@ -376,17 +378,18 @@ import asyncio, sys
 from pathlib import Path
 from sayso import ApprovalController, Policy, ToolCall
 
+class Told:
+    async def announce(self, request):
+        print(request.id, flush=True)
+
+async def pay(args):
+    with open("paid", "a") as file:
+        file.write(repr(args) + "\\n")
+
 async def main():
     policy = Policy.from_dict({"default": "required"})
-    async with ApprovalController(policy=policy, store=Path(sys.argv[1])) as controller:
-        async def pay(args):
-            with open("paid", "a") as file:
-                file.write(repr(args) + "\\n")
-        running = asyncio.ensure_future(controller.run(ToolCall(tool="pay", args={"amount": 5, "to": "ann"}), pay))
-        while not (found := await controller.pending()):
-            await asyncio.sleep(0)
-        print(found[0].id, flush=True)
-        await running
+    async with ApprovalController(policy=policy, store=Path(sys.argv[1]), channels=[Told()]) as controller:
+        await controller.run(ToolCall(tool="pay", args={"amount": 5, "to": "ann"}), pay)
 
 asyncio.run(main())
 """
@@ -404,6 +407,8 @@ def test_an_agent_that_waits_in_another_process_runs_the_call_once_with_exactly_
             check=False,
             timeout=60,
         )
+        if done.returncode:
+            agent.kill()  # nobody will answer it
         assert (done.returncode, done.stderr) == (0, "")
         assert agent.wait(60) == 0
     assert Path("paid").read_text() == "{'amount': 5, 'to': 'ann'}\n"

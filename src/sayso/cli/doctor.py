@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -126,20 +125,22 @@ async def _chain(store: Store) -> Finding:
 
 
 def _versions() -> Iterator[Finding]:
+    from importlib import metadata  # noqa: PLC0415 - slow to load, and only this command needs it
+
     yield Finding("ok", "Python", f"{platform.python_version()} on {platform.system()}")
-    yield Finding("ok", "sayso", importlib.metadata.version("sayso"))
-    for name, extra in _libraries():
+    yield Finding("ok", "sayso", metadata.version("sayso"))
+    for name, extra in _libraries(metadata.requires("sayso") or ()):
         try:
-            told = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            told = f"not installed; if you need it, install sayso[{extra}]" if extra else "not installed"
+            told = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            told = f"not installed; if you need it, install sayso[{extra}]"
         yield Finding("ok", name, told)
 
 
-def _libraries() -> Iterator[tuple[str, str]]:
+def _libraries(requirements: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the libraries that sayso can use, each with the extra that installs it."""
     seen = {"sayso"}
-    for line in importlib.metadata.requires("sayso") or ():
+    for line in requirements:
         name, extra = re.match(r"[\w.-]+", line), re.search(r"extra == ['\"]([^'\"]+)", line)
         if name is not None and extra is not None and name[0] not in seen:
             seen.add(name[0])
