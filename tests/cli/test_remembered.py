@@ -26,7 +26,7 @@ def test_what_is_remembered_is_listed_with_who_said_it_and_how_long_it_stands() 
     remember("--uses", "3", "-m", "small sums", amount=6)
     remember("--session", amount=7, command="deny")
     told = sayso("remembered", "list").stdout
-    assert told.startswith(f"{first['id'][-6:]}  yes to pay: this exact call\n")
+    assert told.startswith(f"{first['id'][-6:]}  yes to pay: this exact call of pay\n        pay(amount=5)\n")
     for words in ("in every session, for another 1h; by ann (command line) at 20", "in the session s1, 3 times more"):
         assert words in told.replace("\n        ", " "), told
     assert "note: small sums" in told
@@ -44,7 +44,7 @@ def test_nothing_remembered_is_said_so() -> None:
 def test_what_is_taken_back_is_asked_about_again_and_the_audit_says_who_took_it() -> None:
     kept, gone = remember(amount=5), remember(amount=6)
     done = sayso("remembered", "revoke", gone["id"][-6:], "--who", "carla")
-    assert (done.exit_code, done.stdout) == (0, "revoked  pay: this exact call\n")
+    assert (done.exit_code, done.stdout) == (0, "revoked  pay: this exact call of pay\n")
     assert [each["id"] for each in known()] == [kept["id"]]
     calls = [ToolCall(tool="pay", args={"amount": amount}, session="s1") for amount in (5, 6)]
     outcomes = [within(lambda controller, call=call: controller.review(call)) for call in calls]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sayso.cli.requests import answered_by, decision_facts, to_json
-from sayso.cli.screen import bold, say, wrapped
+from sayso.cli.requests import answered_by, decision_facts, one_line, to_json
+from sayso.cli.screen import bold, say, width, wrapped
 from sayso.cli.store import (
     CODES_OF_IDS,
     CODES_OF_READING,
@@ -28,7 +28,7 @@ from sayso.cli.times import span
 from sayso.memory import ApprovalMemory
 
 if TYPE_CHECKING:
-    from sayso.model import Remembered
+    from sayso.model import ApprovalRequest, Remembered
     from sayso.ports import Store
 
 
@@ -44,11 +44,11 @@ def list_them(where: str | None, *, as_json: bool) -> None:
     """List what is remembered, oldest first."""
     known = with_store(where, _known)
     if as_json:
-        say(to_json([remembered_facts(each) for each in known], indent=2))
+        say(to_json([remembered_facts(each) for each, _ in known], indent=2))
         return
-    names = shorts(each.id for each in known)
-    for each in known:
-        for line in _lines(each, names[each.id]):
+    names = shorts(each.id for each, _ in known)
+    for each, request in known:
+        for line in _lines(each, request, names[each.id]):
             say(line)
     if not known:
         say("Nothing is remembered.")
@@ -85,8 +85,10 @@ def revoke(ids: tuple[str, ...], where: str | None, *, as_json: bool, who: str, 
         say("There was nothing to take back.")
 
 
-async def _known(store: Store) -> list[Remembered]:
-    return ApprovalMemory(store=store).list()
+async def _known(store: Store) -> list[tuple[Remembered, ApprovalRequest | None]]:
+    """Return what is remembered, each with the request that it was the answer to, if that is still there."""
+    known = ApprovalMemory(store=store).list()
+    return [(each, await store.get(each.request_id) if each.request_id else None) for each in known]
 
 
 def _find(part: str, known: list[Remembered]) -> Remembered:
@@ -99,9 +101,11 @@ def _find(part: str, known: list[Remembered]) -> Remembered:
     return found[0]
 
 
-def _lines(each: Remembered, name: str) -> Iterator[str]:
+def _lines(each: Remembered, request: ApprovalRequest | None, name: str) -> Iterator[str]:
     word = "yes" if each.decision.approved else "no"
     yield from wrapped(f"{word} to {each.tool}: {each.scope.label}", head=bold(name), indent=len(name) + 2)
+    if request is not None:
+        yield f"{' ' * len(name)}  {one_line(request, width() - len(name) - 2)}"
     yield from wrapped(f"{terms(each)}; by {answered_by(each.decision)}", indent=len(name) + 2)
     if each.decision.note:
         yield from wrapped(f"note: {each.decision.note}", indent=len(name) + 2)
