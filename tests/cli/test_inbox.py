@@ -5,6 +5,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -346,18 +347,26 @@ def newer(path: Path) -> None:
     connection.close()
 
 
+def empty(path: Path) -> None:
+    path.touch()
+
+
+def text(path: Path) -> None:
+    path.write_bytes(b"x" * 5000)
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda path: path.write_bytes(b""), "is empty"),
-        (lambda path: path.write_bytes(b"x" * 5000), "not a SQLite file"),
-        (lambda path: path.mkdir(), "is no file"),
+        (empty, "is empty"),
+        (text, "not a SQLite file"),
+        (Path.mkdir, "is no file"),
         (foreign, "database of another program"),
         (newer, "of a newer sayso"),
     ],
     ids=["empty", "text", "folder", "foreign", "newer"],
 )
-def test_what_is_no_store_is_told_in_one_sentence(make: Any, sentence: str) -> None:
+def test_what_is_no_store_is_told_in_one_sentence(make: Callable[[Path], None], sentence: str) -> None:
     make(Path(STORE))
     done = sayso("pending")
     assert (done.exit_code, sentence in done.stderr, done.stderr.count("\n")) == (1, True, 1), done.stderr
