@@ -74,6 +74,16 @@ def test_a_short_id_is_the_end_that_names_no_other() -> None:
     assert [facts("show", end)["id"] for end in shown[:3]] == ids[:3]
 
 
+def test_a_number_that_python_refuses_to_write_hides_no_request() -> None:
+    huge, other = ask({"n": [10**5000]}), ask()
+    told = sayso("pending")
+    assert (told.exit_code, told.stdout.count("report > payer")) == (0, 2)
+    assert facts("show", huge.id)["args"] == {"n": [hex(10**5000)]}
+    assert hex(10**5000)[:50] in sayso("show", huge.id).stdout
+    assert sayso("approve", other.id[:5]).exit_code == 4
+    assert sayso("approve", huge.id).exit_code == 0
+
+
 # --- show --------------------------------------------------------------------------------------------
 
 

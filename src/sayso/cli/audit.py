@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, get_args
 
@@ -16,7 +16,7 @@ import msgspec
 
 from sayso import audit as chain
 from sayso.cli.requests import to_json
-from sayso.cli.screen import bold, cut, exact, say, short_path, visible, width
+from sayso.cli.screen import bold, cut, exact, say, short_path, visible, width, wrapped
 from sayso.cli.store import (
     CODES_OF_CHAINS,
     CODES_OF_IDS,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sayso.ports import Store
 
 _PAGE = 1000
+_HEAD = 16
 _STEPS = tuple(dict.fromkeys(word for part in get_args(Step) for word in (get_args(part) or (part,))))
 _COLUMNS = (
     *("number", "at", "step", "tool", "agent_path", "session", "run", "call_id", "request_id", "args", "final_args"),
@@ -119,10 +120,16 @@ def show(number: int, where: str | None, *, as_json: bool) -> None:
         return
     say(bold(visible(f"{number}  {entry.get('step', '')}  {entry.get('tool', '')}")))
     for name, value in entry.items():
-        text = _text(name, value)
-        lines = exact(text, indent=4) if "\n" in text or len(visible(text)) > width() - 4 else [f"    {visible(text)}"]
-        for line in (f"  {visible(name)}", *lines):
+        for line in _field(name, _text(name, value)):
             say(line)
+
+
+def _field(name: str, text: str) -> Iterator[str]:
+    if "\n" not in text and len(visible(text)) <= width() - _HEAD:
+        yield f"  {visible(name)}".ljust(_HEAD) + visible(text)
+        return
+    yield from wrapped(f"{name}:", head=" ", indent=2)
+    yield from exact(text, indent=2)
 
 
 async def _entries(store: Store, after: int = 0) -> AsyncIterator[Entry]:

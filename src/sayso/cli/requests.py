@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
 
 import click
 
@@ -15,6 +15,7 @@ from sayso.cli.times import moment, span
 from sayso.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest
 
 _HEAD = 13
+_LONGEST_NUMBER = 10_000  # bits
 _STATES = {
     "open": "open: it waits for an answer",
     "approved": "approved, and not run yet",
@@ -57,7 +58,15 @@ def brief(request: ApprovalRequest, name: str, now: float) -> Iterator[str]:
 
 def one_line(request: ApprovalRequest, room: int) -> str:
     """Return the call, with the arguments as they are rather than with the words of the tool."""
-    return cut(str(request), room)
+    return cut(called(request), room)
+
+
+def called(request: ApprovalRequest) -> str:
+    """Write the call, even one with a number that Python refuses to write."""
+    try:
+        return str(request)
+    except ValueError:
+        return f"{request.tool_name}(…), with a very long number; `sayso show` has it"
 
 
 def _left(request: ApprovalRequest, now: float) -> str:
@@ -172,7 +181,16 @@ def _answer(decision: ApprovalDecision) -> Iterator[str]:
 
 def to_json(value: object, *, indent: int | None = None) -> str:
     """Write any value as JSON in plain ASCII; what JSON has no word for, as Python writes it."""
-    return json.dumps(value, indent=indent, default=repr)
+    return json.dumps(_plain(value), indent=indent, default=repr)
+
+
+def _plain(value: object) -> object:
+    """Return the same with every number as one that Python writes: a very long one is a text."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in cast("Mapping[object, object]", value).items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(each) for each in cast("Iterable[object]", value)]
+    return hex(value) if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER else value
 
 
 def request_facts(request: ApprovalRequest) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from sayso.cli.requests import called
 from sayso.cli.screen import cut, short_path, visible, width
 from sayso.config import settings
 from sayso.errors import ConfigurationError, StoreError
@@ -201,5 +202,5 @@ async def find_request(store: Store, part: str) -> ApprovalRequest:
     if not requests:
         raise Unknown(f"no request has the id {part!r}; see the ids with `sayso pending --all`")
     if len(requests) > 1:
-        raise ambiguous(part, [(each.id, f"{each.status}: {each}") for each in requests])
+        raise ambiguous(part, [(each.id, f"{each.status}: {called(each)}") for each in requests])
     return requests[0]
