@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def test_every_line_fits_the_width_and_tricks_are_shown_as_codes(columns: str, m
 def test_a_short_id_is_the_end_that_names_no_other() -> None:
     ids = [ask().id for _ in range(40)]
     shown = [line.split()[0] for line in sayso("pending").stdout.splitlines()[::2]]
-    assert all(whole.endswith(end) and len(end) == 6 for whole, end in zip(ids, shown, strict=True))
+    assert all(whole.endswith(end) and len(end) < 10 for whole, end in zip(ids, shown, strict=True))
     assert [facts("show", end)["id"] for end in shown[:3]] == ids[:3]
 
 
@@ -290,15 +291,32 @@ def test_an_ambiguous_id_answers_nothing_and_lists_the_candidates() -> None:
     assert {stored(each).status for each in (first, second)} == {"open"}
 
 
-def test_an_end_of_one_id_that_is_the_start_of_another_names_neither() -> None:
-    async def work(store: Store) -> None:
-        for name in ("a" * 28 + "beef", "beef" + "c" * 28):
-            await store.open(ApprovalRequest(id=name, tool_name="pay", tool_call_id=name, session="s"))
+def open_as(*ids: str) -> None:
+    """Open requests with these ids, as chance might have given them."""
 
-    ask()
+    async def work(store: Store) -> None:
+        for at, name in enumerate(ids):
+            await store.open(
+                ApprovalRequest(id=name, tool_name="pay", tool_call_id=name, session="s", asked_at=float(at))
+            )
+
     in_store(work)
+
+
+def test_an_end_of_one_id_that_is_the_start_of_another_names_neither() -> None:
+    open_as("a" * 28 + "beef", "beef" + "c" * 28)
     assert sayso("approve", "beef").exit_code == 4
     assert sayso("approve", "abeef").exit_code == 0
+
+
+def test_what_is_listed_as_an_id_always_names_that_one_request() -> None:
+    ids = ["a" * 24 + "12345678", "b" * 24 + "02345678", "345678" + "c" * 26, "d" * 26 + "345670", "e" * 26 + "cccccc"]
+    open_as(*ids)
+    shown = [line.split()[0] for line in sayso("pending").stdout.splitlines()[::2]]
+    assert shown == ["12345678", "02345678", "ccccccc", "345670", "ecccccc"]
+    assert [facts("show", end)["id"] for end in shown] == ids
+    candidates = sayso("show", "345678").stderr.splitlines()[1:]
+    assert sorted(each.split()[0] for each in candidates) == sorted(ids[:3])
 
 
 @pytest.mark.parametrize("part", ["beef", "0" * 32, "f" * 33, "what", "%%%%", "pay(amount=5)"])
@@ -380,6 +398,17 @@ def test_what_is_no_store_is_told_in_one_sentence(make: Callable[[Path], None], 
     make(Path(STORE))
     done = sayso("pending")
     assert (done.exit_code, sentence in done.stderr, done.stderr.count("\n")) == (1, True, 1), done.stderr
+
+
+def test_a_store_that_another_program_holds_for_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask()
+    monkeypatch.setattr("sayso.stores.sqlite_file._BUSY_MS", 10)  # not ten seconds
+    with closing(sqlite3.connect(STORE, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        done = sayso("pending")
+    assert (done.exit_code, "is held by another process" in done.stderr) == (1, True), done.stderr
+    assert done.stderr.count("\n") == 1
+    assert sayso("pending").exit_code == 0
 
 
 def test_a_store_is_named_by_option_or_environment_as_file_or_url(folder: Path) -> None:

@@ -109,8 +109,6 @@ class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
 def _answering(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what both answers share: which request, a note, who, and how the answer is remembered."""
     for each in reversed((
-        store_option,
-        json_option,
         click.option("-m", "--note", help="A note; the agent is told it."),
         who_option,
         click.option("--for", "seconds", metavar="SPAN", callback=read_span, help="Remember it so long: 30m, 7d."),
@@ -118,6 +116,8 @@ def _answering(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--scope", type=click.Choice(get_args(ScopeKind)), help="Remember it for these calls."),
         click.option("--session", "in_session", is_flag=True, help="Remember it in the session that asks."),
         click.option("--always", is_flag=True, help="Remember it in every session."),
+        store_option,
+        json_option,
         click.argument("part", metavar="ID"),
     )):  # fmt: skip
         command = each(command)

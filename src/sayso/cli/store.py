@@ -187,9 +187,8 @@ def check_part(part: str) -> str:
 
 
 def ambiguous(part: str, found: list[tuple[str, str]]) -> Ambiguous:
-    """Return the error that lists what begins or ends so, each with what it is about."""
-    names = shorts(whole for whole, _ in found)
-    shown = [f"  {cut(f'{names[whole]}  {about}', width() - 2)}" for whole, about in found[:_MOST_CANDIDATES]]
+    """Return the error that lists what begins or ends so, each in full and with what it is about."""
+    shown = [f"  {cut(f'{whole}  {about}', max(width(), _WHOLE + 2) - 2)}" for whole, about in found[:_MOST_CANDIDATES]]
     more = ["  … and others"] if len(found) > len(shown) else []
     return Ambiguous(f"several ids begin or end with {part!r}; write more of the one that you mean:", *shown, *more)
 
