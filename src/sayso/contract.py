@@ -21,15 +21,12 @@ from sayso import audit
 from sayso.errors import UnknownRequest
 from sayso.model import (
     ApprovalDecision,
-    ApprovalRequest,
     AuditEntry,
     Remembered,
-    Scope,
     Status,
-    ToolCall,
-    new_id,
 )
 from sayso.ports import Store
+from sayso.specimens import a_memory, a_request
 
 T = TypeVar("T")
 
@@ -128,6 +125,21 @@ class StoreContract:
         assert (await two.close(request.id, "denied", NO, now=1.0)).decision == NO
         late = await one.close(request.id, "approved", YES, now=2.0)
         assert (late.status, late.decision) == ("denied", NO)
+
+    async def test_requests_are_found_newest_first_and_by_either_end_of_their_id(
+        self, stores: tuple[Store, Store]
+    ) -> None:
+        one, two = stores
+        opened = [await one.open(a_request()) for _ in range(3)]
+        await two.close(opened[1].id, "denied", NO, now=1.0)
+        newest = sorted((each.id for each in opened), reverse=True)
+        assert [each.id for each in await two.recent()] == newest
+        assert [each.id for each in await two.recent(limit=2)] == newest[:2]
+        found = await one.recent(part=opened[1].id[-12:])
+        assert [(each.id, each.status) for each in found] == [(opened[1].id, "denied")]
+        assert [each.id for each in await one.recent(part=opened[0].id)] == [opened[0].id]
+        assert {each.id for each in await one.recent(part=opened[0].id[:4])} == set(newest)
+        assert await one.recent(part="%") == []
 
     async def test_an_answer_against_a_withdrawal_leaves_one_of_them_and_both_see_it(
         self, stores: tuple[Store, Store], tmp_path: Path
@@ -315,41 +327,3 @@ class Learner:
             while self.known != expected:
                 await self._changed.wait()
                 self._changed.clear()
-
-
-def a_request(
-    *,
-    call_id: str | None = None,
-    session: str = "s1",
-    run: str = "",
-    args: Mapping[str, Any] | None = None,
-    asked_at: float = 0.0,
-    expires_at: float | None = None,
-) -> ApprovalRequest:
-    """Return a request to open."""
-    call = ToolCall(tool="pay", args=args or {"amount": 5}, call_id=call_id or new_id(), session=session)
-    return ApprovalRequest(
-        id=new_id(),
-        tool_name=call.tool,
-        args=call.args,
-        tool_call_id=call.call_id,
-        session=session,
-        run=run,
-        digest=call.digest(),
-        asked_at=asked_at,
-        expires_at=expires_at,
-    )
-
-
-def a_memory(*, args: Mapping[str, Any] | None = None, uses_left: int | None = None) -> Remembered:
-    """Return a decision to remember."""
-    decision = ApprovalDecision(approved=True, remember="always", override_args=args)
-    return Remembered(
-        id=new_id(),
-        tool="pay",
-        scope=Scope(kind="call", key=new_id(), label="this call"),
-        decision=decision,
-        session=None,
-        remembered_at=0.0,
-        uses_left=uses_left,
-    )

@@ -76,6 +76,10 @@ class Store(Protocol):
         """Return the open requests, oldest first."""
         ...
 
+    async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
+        """Return the newest requests, open or not, newest first; with `part`, those whose id starts or ends so."""
+        ...
+
     async def close(
         self,
         request_id: str,

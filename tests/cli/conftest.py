@@ -13,7 +13,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     work.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("COLUMNS", "80")
-    for name in ("XDG_CONFIG_HOME", "SAYSO_POLICY", "NO_COLOR"):
+    for name in ("XDG_CONFIG_HOME", "SAYSO_POLICY", "SAYSO_STORE", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(work)
     return work

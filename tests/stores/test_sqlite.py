@@ -18,10 +18,10 @@ import anyio
 import pytest
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall, audit
-from sayso.contract import a_memory, a_request
 from sayso.errors import ConfigurationError, StoreError
 from sayso.model import Approved, AuditEntry, Denied
 from sayso.ports import Store
+from sayso.specimens import a_memory, a_request
 from sayso.stores.sqlite import SqliteStore
 from sayso.testing import ScriptedChannel, StoreContract
 
@@ -394,7 +394,7 @@ async def test_a_remembered_decision_of_a_newer_form_refuses_work_and_undoes_not
 async def test_several_processes_write_one_unbroken_audit_and_lose_no_request(file: Path) -> None:
     script = (
         "import asyncio, sys\n"
-        "from sayso.contract import a_request\n"
+        "from sayso.specimens import a_request\n"
         "from sayso.stores.sqlite import SqliteStore\n"
         "async def main():\n"
         "    store = SqliteStore(sys.argv[1])\n"

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from sayso.cli import cases, policy
+from sayso.cli import audit, cases, doctor, inbox, policy, remembered
 from sayso.cli import run as running
 from sayso.cli.screen import visible
 
@@ -33,13 +33,17 @@ def commands() -> None:
     """Nothing runs without your say-so.
 
     Write a policy for the tool calls of your agents, find its mistakes, ask what it says and why, and test it. Run a
-    worker: an agent with its tools and its policy in one file.
+    worker: an agent with its tools and its policy in one file. Answer what agents ask, from any terminal.
     """
     # Commands show a policy's warnings themselves; without a handler, logging would show them once more.
     logging.getLogger("sayso").addHandler(logging.NullHandler())
 
 
-for command in (policy.init, policy.check, policy.explain, cases.test, policy.schema, running.run):
+for command in (
+    *(policy.init, policy.check, policy.explain, cases.test, policy.schema, running.run),
+    *(inbox.pending, inbox.show, inbox.approve, inbox.deny),
+    *(remembered.remembered, audit.audit, doctor.doctor),
+):
     commands.add_command(command)
 
 

@@ -50,6 +50,22 @@ def wrapped(text: str, *, head: str = "", indent: int = 0) -> Iterator[str]:
     yield from (" " * indent + line for line in lines[1:])
 
 
+def cut(text: str, room: int) -> str:
+    """Return a text that may come from anybody on one line of that many columns."""
+    shown = visible(text)
+    return shown if len(shown) <= room else shown[: max(0, room - 1)] + "…"
+
+
+def exact(text: str, *, indent: int) -> Iterator[str]:
+    """Yield every character of a text, spaces too: each line behind a bar, the rest of a long one behind a dotted."""
+    room = max(width() - indent - 2, _NARROWEST // 2)
+    for line in text.split("\n"):
+        shown = visible(line)
+        parts = [shown[at : at + room] for at in range(0, len(shown), room)] or [""]
+        yield f"{' ' * indent}│ {parts[0]}"
+        yield from (f"{' ' * indent}┆ {part}" for part in parts[1:])
+
+
 def short_path(path: str) -> str:
     """Write a path the shortest way: from here, from home, or in full."""
     if not Path(path).is_absolute():

@@ -26,7 +26,7 @@ def open_store(where: StoreLike | None) -> Store:
         from sayso.stores.memory import MemoryStore  # noqa: PLC0415 - each store loads its own libraries
 
         return MemoryStore()
-    path = _sqlite_path(where)
+    path = store_file(where)
     if path is None:
         raise ConfigurationError(f"the store {where!r} cannot be opened; use {_FORMS}")
     from sayso.stores.sqlite import SqliteStore  # noqa: PLC0415 - each store loads its own libraries
@@ -34,7 +34,8 @@ def open_store(where: StoreLike | None) -> Store:
     return SqliteStore(path)
 
 
-def _sqlite_path(where: object) -> Path | None:
+def store_file(where: object) -> Path | None:
+    """Return the file of a SQLite store that is meant, or None if none is."""
     if isinstance(where, os.PathLike):
         return Path(os.fsdecode(cast("os.PathLike[str]", where)))
     if not isinstance(where, str) or not where:

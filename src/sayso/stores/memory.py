@@ -74,6 +74,13 @@ class MemoryStore:
         with self._lock:
             return list(self._open.values())
 
+    async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
+        """Return the newest requests, open or not, newest first; with `part`, those whose id starts or ends so."""
+        with self._lock:
+            known = {**self._open, **self._closed}
+        found = [each for each in known if each.startswith(part) or each.endswith(part)]
+        return [known[each] for each in sorted(found, reverse=True)[:limit]]
+
     async def close(
         self,
         request_id: str,

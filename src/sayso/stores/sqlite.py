@@ -100,6 +100,14 @@ class SqliteStore:
         query = "SELECT packed FROM requests WHERE status = 'open' ORDER BY asked_at"
         return await self._writer.do(lambda tx: _readable(tx.execute(query).fetchall()))
 
+    async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
+        """Return the newest requests, open or not, newest first; with `part`, those whose id starts or ends so."""
+        query = (
+            "SELECT packed FROM requests WHERE substr(id, 1, length(?1)) = ?1 OR substr(id, -length(?1)) = ?1 "
+            "ORDER BY id DESC LIMIT ?2"  # an id sorts by the time of its making
+        )
+        return await self._writer.do(lambda tx: _readable(tx.execute(query, part, limit).fetchall()))
+
     async def close(
         self,
         request_id: str,
@@ -293,7 +301,7 @@ def _readable(rows: list[tuple[bytes]]) -> list[ApprovalRequest]:
         try:
             found.append(unpack_request(packed))
         except StoreError as error:
-            _LOG.warning("an open request is left out: %s", error)
+            _LOG.warning("a request is left out: %s", error)
     return found
 
 

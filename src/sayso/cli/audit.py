@@ -1,0 +1,288 @@
+"""The audit: looking things up in it, checking that nobody has changed it, and handing it on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, get_args
+
+import click
+import msgspec
+
+from sayso import audit as chain
+from sayso.cli.requests import to_json
+from sayso.cli.screen import bold, cut, exact, say, short_path, visible, width, wrapped
+from sayso.cli.store import (
+    CODES_OF_CHAINS,
+    CODES_OF_IDS,
+    CODES_OF_READING,
+    Broken,
+    Failure,
+    Unknown,
+    epilog,
+    existing,
+    json_option,
+    store_option,
+    with_store,
+)
+from sayso.cli.times import moment, read_moment
+from sayso.errors import AuditError
+from sayso.model import Step
+
+if TYPE_CHECKING:
+    from sayso.ports import Store
+
+_PAGE = 1000
+_HEAD = 16
+_STEPS = tuple(dict.fromkeys(word for part in get_args(Step) for word in (get_args(part) or (part,))))
+_COLUMNS = (
+    *("number", "at", "step", "tool", "agent_path", "session", "run", "call_id", "request_id", "args", "final_args"),
+    *("digest", "approval", "because", "rule", "by", "cause", "reason", "who", "channel", "note", "remember"),
+    *("decided_at", "remembered_id", "scope", "result", "seconds", "error", "hash"),
+)
+_FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # also the wide forms, which some spreadsheets take too
+Entry = dict[str, Any]
+
+
+class _Needed(msgspec.Struct):
+    """What lines and filters rely on."""
+
+    at: float
+    agent_path: list[str] = []
+
+
+@click.group(epilog="Example: sayso audit verify --store sayso.db")
+def audit() -> None:
+    """See what was decided and done, and check that nobody has changed the record of it."""
+
+
+# --- list and show -----------------------------------------------------------------------------------
+
+
+def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
+    for each in reversed((
+        click.option("--tool", metavar="NAME", help="Only this tool."),
+        click.option("--step", type=click.Choice(_STEPS), metavar="STEP", help=f"Only one of: {', '.join(_STEPS)}."),
+        click.option("--agent", metavar="NAME", help="Only where this agent is in the path."),
+        click.option("--who", metavar="NAME", help="Only what this person answered."),
+        click.option("--request", metavar="ID", help="Only the request whose id begins or ends so."),
+        click.option("--since", metavar="TIME", callback=read_moment, help="Only from then on: 2026-01-31, or 2h ago."),
+        click.option("--until", metavar="TIME", callback=read_moment, help="Only before then."),
+    )):  # fmt: skip
+        command = each(command)
+    return command
+
+
+@audit.command("list", epilog=epilog("sayso audit list --tool shell --since 2h", CODES_OF_READING))
+@store_option
+@json_option
+@_filters
+@click.option("--limit", type=click.IntRange(min=1), default=50, help="How many of the newest; 50 if not given.")
+def list_them(where: str | None, *, as_json: bool, limit: int, **wanted: Any) -> None:  # noqa: ANN401 - options
+    """List the newest entries, newest last; with --json one entry on each line."""
+
+    async def work(store: Store) -> deque[Entry]:
+        last = (await store.audit_ends())[1][0]
+        after = 0 if any(each is not None for each in wanted.values()) else max(0, last - limit)
+        newest: deque[Entry] = deque(maxlen=limit)
+        async for entry in _entries(store, after):
+            if _matches(entry, wanted):
+                newest.append(entry)
+        return newest
+
+    found = with_store(where, work)
+    for entry in found:
+        say(to_json(entry) if as_json else _line(entry))
+    if not found and not as_json:
+        say("There is no such entry.")
+
+
+@audit.command(epilog=epilog("sayso audit show 42", CODES_OF_IDS))
+@store_option
+@json_option
+@click.argument("number", type=click.IntRange(min=1))
+def show(number: int, where: str | None, *, as_json: bool) -> None:
+    """Show one entry in full, with its hash."""
+
+    async def work(store: Store) -> Entry | None:
+        return next((_entry(*row) for row in await store.audit(number - 1, 1) if row[0] == number), None)
+
+    entry = with_store(where, work)
+    if entry is None:
+        raise Unknown(f"the audit has no entry {number}")
+    if as_json:
+        say(to_json(entry, indent=2))
+        return
+    say(bold(visible(f"{number}  {entry.get('step', '')}  {entry.get('tool', '')}")))
+    for name, value in entry.items():
+        for line in _field(name, _text(name, value)):
+            say(line)
+
+
+def _field(name: str, text: str) -> Iterator[str]:
+    if "\n" not in text and len(visible(text)) <= width() - _HEAD:
+        yield f"  {visible(name)}".ljust(_HEAD) + visible(text)
+        return
+    yield from wrapped(f"{name}:", head=" ", indent=2)
+    yield from exact(text, indent=2)
+
+
+async def _entries(store: Store, after: int = 0) -> AsyncIterator[Entry]:
+    while page := await store.audit(after, _PAGE):
+        for row in page:
+            yield _entry(*row)
+        after = page[-1][0]
+
+
+def _entry(number: int, line: bytes, sealed: str) -> Entry:
+    try:
+        told = msgspec.json.decode(line, type=dict[str, Any])
+        msgspec.convert(told, _Needed)
+    except (msgspec.MsgspecError, UnicodeDecodeError):  # somebody has been at it; `verify` says so too
+        told = {"at": 0.0, "error": "this entry cannot be read"}
+    return {**told, "number": number, "hash": sealed}
+
+
+def _matches(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    same = all(entry.get(name) == wanted[name] for name in ("tool", "step", "who") if wanted[name] is not None)
+    if not same or (wanted["agent"] is not None and wanted["agent"] not in entry.get("agent_path", ())):
+        return False
+    part, asked = wanted["request"], str(entry.get("request_id", ""))
+    if part is not None and not (asked.startswith(part) or asked.endswith(part)):
+        return False
+    at = entry["at"]
+    return (wanted["since"] is None or at >= wanted["since"]) and (wanted["until"] is None or at < wanted["until"])
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    facts = [str(entry["number"]), moment(entry["at"])[:19], str(entry.get("step", "")).ljust(9)]
+    facts.append(" > ".join([*entry.get("agent_path", ()), str(entry.get("tool", ""))]))
+    why = entry.get("who") or entry.get("reason") or entry.get("because") or entry.get("error") or ""
+    return cut("  ".join(facts) + (f": {why}" if why else ""), width())
+
+
+def _text(name: str, value: object) -> str:
+    if name in {"at", "decided_at"} and isinstance(value, float | int):
+        return moment(value)
+    if name == "agent_path" and isinstance(value, list):
+        return " > ".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType] - what JSON gives
+    return value if isinstance(value, str) else to_json(value)
+
+
+# --- verify ------------------------------------------------------------------------------------------
+
+
+def _read_note(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, str] | None:
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d{1,18}):([0-9a-f]{64})", value.strip().lower(), re.ASCII)
+    if match is None:
+        raise click.BadParameter("write the number and the hash as `verify` printed them: NUMBER:HASH")
+    return int(match[1]), match[2]
+
+
+@audit.command(epilog=epilog("sayso audit verify --known 42:9f86d081…", CODES_OF_CHAINS))
+@store_option
+@json_option
+@click.option("--known", metavar="NUMBER:HASH", callback=_read_note, help="An entry that you noted earlier.")
+def verify(where: str | None, *, as_json: bool, known: tuple[int, str] | None) -> None:
+    """Check that no entry was changed, dropped or moved, and print the last one to note down.
+
+    Keep the note outside the store: with --known, even a chain that was rewritten from start to end is found out.
+    """
+
+    async def work(store: Store) -> Entry:
+        try:
+            last = await chain.verify(store, known=known)
+        except AuditError as error:
+            return {"whole": False, "problem": str(error), "last": None}
+        rows = await store.audit(last - 1, 1) if last else []
+        return {"whole": True, "problem": None, "last": {"number": last, "hash": rows[0][2] if rows else chain.START}}
+
+    found = with_store(where, work)
+    if as_json:
+        say(to_json(found, indent=2))
+    if not found["whole"]:
+        raise Broken(f"the chain is broken: {found['problem']}")
+    if not as_json:
+        number = found["last"]["number"]
+        say(f"The chain is whole: {number} {'entry' if number == 1 else 'entries'}. Note its end down elsewhere:")
+        say(f"{number}:{found['last']['hash']}")
+
+
+# --- export ------------------------------------------------------------------------------------------
+
+
+@audit.command(epilog=epilog("sayso audit export --format csv -o audit.csv", CODES_OF_READING))
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="The same as --format jsonl.")
+@click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), help="One JSON object on each line, or a table.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="A new file; else the output.")
+@_filters
+def export(where: str | None, *, as_json: bool, form: str | None, output: Path | None, **wanted: Any) -> None:  # noqa: ANN401 - options
+    """Write out every entry, oldest first, in memory that does not grow.
+
+    In a table, a text that a spreadsheet would take for a formula has a ' before it.
+    """
+    if as_json and form == "csv":
+        raise click.UsageError("--json and --format csv exclude each other; use one of them")
+    existing(where)  # before anything is written
+
+    async def work(store: Store) -> None:
+        with _output(output) as file:
+            write = _table(file) if form == "csv" else _lines_to(file)
+            async for entry in _entries(store):
+                if _matches(entry, wanted):
+                    write(entry)
+
+    with_store(where, work)
+
+
+@contextlib.contextmanager
+def _output(path: Path | None) -> Generator[IO[str]]:
+    """Open a new file, private to its owner, which does not stay if it cannot be finished; or the output."""
+    if path is None:
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    shown = short_path(str(path))
+    try:
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        raise Failure(f"{shown} is there already; name another file") from None
+    except OSError as error:
+        raise Failure(f"{shown} cannot be written ({error.strerror}); name another place") from None
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:
+        path.unlink()
+        raise Failure(f"{shown} cannot be written ({error.strerror}); make room, or name another place") from None
+    except BaseException:
+        path.unlink()
+        raise
+
+
+def _lines_to(file: IO[str]) -> Callable[[Entry], object]:
+    return lambda entry: file.write(to_json(entry) + "\n")
+
+
+def _table(file: IO[str]) -> Callable[[Entry], object]:
+    import csv  # noqa: PLC0415 - only this needs it
+
+    table = csv.writer(file)
+    table.writerow(_COLUMNS)
+    return lambda entry: table.writerow([_cell(name, entry.get(name)) for name in _COLUMNS])
+
+
+def _cell(name: str, value: object) -> object:
+    """Return what stands in a cell; whatever began like a formula is a text."""
+    if value is None or (isinstance(value, int | float) and name not in {"at", "decided_at"}):
+        return value
+    text = visible(_text(name, value))
+    return f"'{text}" if _FORMULA.match(text) else text

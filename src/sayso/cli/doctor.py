@@ -1,0 +1,173 @@
+"""What is set up here, and what of it does not work."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import click
+
+from sayso import audit
+from sayso.cli import reading
+from sayso.cli.requests import to_json
+from sayso.cli.screen import say, short_path, visible, wrapped
+from sayso.cli.store import epilog, existing, json_option, store_option, with_store
+from sayso.cli.times import span
+from sayso.errors import AuditError, ConfigurationError, PolicyError
+
+if TYPE_CHECKING:
+    from sayso.ports import Store
+
+State = Literal["ok", "warning", "problem"]
+_COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
+_CODES = "Ends with: 0 nothing is broken, 1 something is, 2 wrong usage."
+
+
+class Finding(NamedTuple):
+    """How something is, what it is, and what there is to say about it."""
+
+    state: State
+    what: str
+    told: str
+
+
+@click.command(epilog=epilog("sayso doctor --store sayso.db", _CODES))
+@store_option
+@json_option
+def doctor(where: str | None, *, as_json: bool) -> None:
+    """Say what is set up here, and what of it does not work."""
+    found = [*_policies(), *_store(where), *_versions(), _confinement(), *_terminal()]
+    if as_json:
+        say(to_json([each._asdict() for each in found], indent=2))
+    else:
+        for each in found:
+            for line in _lines(each):
+                say(line)
+    if any(each.state == "problem" for each in found):
+        raise click.exceptions.Exit(1)
+
+
+def _lines(each: Finding) -> Iterator[str]:
+    head = click.style(each.state, fg=_COLOURS[each.state], bold=each.state != "ok")
+    yield from wrapped(f"{each.what}: {each.told}", head=head, indent=9)
+
+
+def _policies() -> Iterator[Finding]:
+    try:
+        files = reading.policy_files()
+    except reading.Mistakes as error:
+        yield Finding("problem", "policy", error.format_message())
+        return
+    for path in files:
+        yield _policy(path)
+    if not files:
+        told = "there is no policy file here, so only tools that are marked ask; run `sayso init` to write one"
+        yield Finding("warning", "policy", told)
+
+
+def _policy(path: Path) -> Finding:
+    what = f"policy {short_path(str(path))}"
+    try:
+        policy, warnings = reading.load_with_warnings(path)
+    except PolicyError as error:
+        return Finding("problem", what, f"it has mistakes ({len(error.mistakes)}); see them with `sayso check`")
+    except ConfigurationError as error:
+        return Finding("problem", what, str(error))
+    rules = f"loads, with {len(policy.rules)} rules"
+    if warnings:
+        return Finding("warning", what, f"{rules} and {len(warnings)} warnings; see them with `sayso check`")
+    return Finding("ok", what, rules)
+
+
+def _store(where: str | None) -> Iterator[Finding]:
+    if not where:
+        told = "none is named, so requests live in memory; name one with --store FILE or in SAYSO_STORE"
+        yield Finding("warning", "store", told)
+        return
+    try:
+        path = existing(where)
+        inside = with_store(where, _inside)
+        yield Finding("ok", "store", f"{short_path(str(path))} can be read and written, {_size(path):,} bytes")
+        yield from inside
+    except click.ClickException as error:
+        yield Finding("problem", "store", error.message)
+
+
+def _size(path: Path) -> int:
+    log = path.with_name(f"{path.name}-wal")
+    return path.stat().st_size + (log.stat().st_size if log.exists() else 0)
+
+
+async def _inside(store: Store) -> list[Finding]:
+    return [await _open_requests(store), await _chain(store)]
+
+
+async def _open_requests(store: Store) -> Finding:
+    waiting = await store.pending()
+    if not waiting:
+        return Finding("ok", "requests", "none is open")
+    told = f"{len(waiting)} open, the oldest for {span(time.time() - waiting[0].asked_at)}; see `sayso pending`"
+    return Finding("ok", "requests", told)
+
+
+async def _chain(store: Store) -> Finding:
+    try:
+        return Finding("ok", "audit", f"the chain is whole, {await audit.verify(store)} entries")
+    except AuditError as error:
+        return Finding("problem", "audit", f"the chain is broken: {error}")
+
+
+def _versions() -> Iterator[Finding]:
+    from importlib import metadata  # noqa: PLC0415 - slow to load, and only this command needs it
+
+    yield Finding("ok", "Python", f"{platform.python_version()} on {platform.system()}")
+    yield Finding("ok", "sayso", metadata.version("sayso"))
+    for name, extra in _libraries(metadata.requires("sayso") or ()):
+        try:
+            told = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            told = f"not installed; if you need it, install sayso[{extra}]"
+        yield Finding("ok", name, told)
+
+
+def _libraries(requirements: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the libraries that sayso can use, each with the extra that installs it."""
+    seen = {"sayso"}
+    for line in requirements:
+        name, extra = re.match(r"[\w.-]+", line), re.search(r"extra == ['\"]([^'\"]+)", line)
+        if name is not None and extra is not None and name[0] not in seen:
+            seen.add(name[0])
+            yield name[0], extra[1]
+
+
+def _confinement() -> Finding:
+    from sayso.tools.confine import problem  # noqa: PLC0415 - only this command needs it
+
+    told = problem()
+    return (
+        Finding("ok", "bubblewrap", "programs can be confined")
+        if told is None
+        else Finding("warning", "bubblewrap", told)
+    )
+
+
+def _terminal() -> Iterator[Finding]:
+    asks = sys.stdin.isatty() and sys.stderr.isatty()
+    told = "questions can be asked here" if asks else "this is none, so `sayso run` refuses what it would ask"
+    yield Finding("ok", "terminal", told)
+    plain = next((f"off, since {name} says so" for name in ("NO_COLOR", "TERM") if _is_plain(name)), None)
+    colours = plain or ("on" if sys.stdout.isatty() else "off, since the output is no terminal")
+    size = shutil.get_terminal_size()
+    yield Finding("ok", "screen", f"{size.columns} columns, {sys.stdout.encoding}, colours {visible(colours)}")
+
+
+def _is_plain(name: str) -> bool:
+    value = os.environ.get(name)
+    return value == "dumb" if name == "TERM" else bool(value)

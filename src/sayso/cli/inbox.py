@@ -1,0 +1,257 @@
+"""The inbox: what waits for an answer, one request in full, and the answer to it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, cast, get_args
+
+import click
+import msgspec
+
+from sayso.cli.edited import read_edited
+from sayso.cli.remembered import remembered_facts, terms
+from sayso.cli.requests import answered_by, brief, full, one_line, request_facts, state, to_json
+from sayso.cli.screen import say, visible, width, wrapped
+from sayso.cli.store import (
+    CODES_OF_ANSWERS,
+    CODES_OF_IDS,
+    CODES_OF_READING,
+    Answered,
+    Failure,
+    Over,
+    Unknown,
+    epilog,
+    find_request,
+    json_option,
+    short,
+    shorts,
+    store_option,
+    who_option,
+    with_store,
+)
+from sayso.cli.times import read_span
+from sayso.controller import ApprovalController
+from sayso.errors import ApprovalBlocked, UnknownRequest
+from sayso.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remember, Remembered, ScopeKind
+
+if TYPE_CHECKING:
+    from sayso.ports import Store
+
+_CHANNEL = "command line"
+_JUDGED_AGAIN = (
+    "The edited arguments were not judged here: the policy and the tool judge them again where the call runs, and may "
+    "still refuse them."
+)
+
+
+# --- pending and show --------------------------------------------------------------------------------
+
+
+@click.command(epilog=epilog("sayso pending --store sayso.db", CODES_OF_READING))
+@store_option
+@json_option
+@click.option("--all", "everything", is_flag=True, help="Also those that are closed, newest last.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, help="With --all, how many of the newest.")
+def pending(where: str | None, *, as_json: bool, everything: bool, limit: int) -> None:
+    """List the requests that wait for an answer, oldest first.
+
+    Each has the end of its id, which is enough to name it: ids begin with the time, so their starts look alike.
+    """
+
+    async def work(store: Store) -> list[ApprovalRequest]:
+        found = await _controller(store).pending()
+        return (await store.recent(limit))[::-1] if everything else found
+
+    found = with_store(where, work)
+    if as_json:
+        say(to_json([request_facts(each) for each in found], indent=2))
+        return
+    names = shorts(each.id for each in found)
+    for each in found:
+        for line in brief(each, names[each.id], time.time()):
+            say(line)
+    if not found:
+        say("Nothing waits for an answer." if not everything else "Nobody was asked anything yet.")
+
+
+@click.command(epilog=epilog("sayso show 4f2a91 --store sayso.db", CODES_OF_IDS))
+@store_option
+@json_option
+@click.argument("part", metavar="ID")
+def show(part: str, where: str | None, *, as_json: bool) -> None:
+    """Show everything about one request.
+
+    ID is the start or the end of its id, 4 characters or more. Characters that nobody can see, or that a terminal acts
+    on, are shown as their codes.
+    """
+    request = with_store(where, lambda store: find_request(store, part))
+    if as_json:
+        say(to_json(request_facts(request), indent=2))
+        return
+    for line in full(request, time.time()):
+        say(line)
+
+
+# --- approve and deny --------------------------------------------------------------------------------
+
+
+class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What an answer has led to."""
+
+    request: ApprovalRequest
+    taken: bool
+    remembered: list[Remembered] = []
+    alike: list[str] = []
+
+
+def _answering(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what both answers share: which request, a note, who, and how the answer is remembered."""
+    for each in reversed((
+        click.option("-m", "--note", help="A note; the agent is told it."),
+        who_option,
+        click.option("--for", "seconds", metavar="SPAN", callback=read_span, help="Remember it so long: 30m, 7d."),
+        click.option("--uses", type=click.IntRange(min=1), help="Remember it for so many calls after this one."),
+        click.option("--scope", type=click.Choice(get_args(ScopeKind)), help="Remember it for these calls."),
+        click.option("--session", "in_session", is_flag=True, help="Remember it in the session that asks."),
+        click.option("--always", is_flag=True, help="Remember it in every session."),
+        store_option,
+        json_option,
+        click.argument("part", metavar="ID"),
+    )):  # fmt: skip
+        command = each(command)
+    return command
+
+
+@click.command(epilog=epilog("sayso approve 4f2a91 --for 30m -m 'only today'", CODES_OF_ANSWERS))
+@_answering
+@click.option("--args", "edited", metavar="FILE", help="Run it with these arguments: JSON or YAML, - for the input.")
+def approve(part: str, where: str | None, *, edited: str | None, as_json: bool, who: str, **how: Any) -> None:  # noqa: ANN401 - options
+    """Say yes to a request: the call runs once, with exactly the arguments that it shows.
+
+    ID is the start or the end of its id, 4 characters or more; if several fit, none is answered. Without one of --for,
+    --uses, --scope, --session and --always nothing is remembered; with them it is for the session that asks, or for
+    every session with --always.
+    """
+    args = None if edited is None else read_edited(edited)
+    _answer(part, where, _decision(approved=True, who=who, args=args, **how), as_json=as_json)
+
+
+@click.command(epilog=epilog("sayso deny 4f2a91 -m 'not on a Friday'", CODES_OF_ANSWERS))
+@_answering
+def deny(part: str, where: str | None, *, as_json: bool, who: str, **how: Any) -> None:  # noqa: ANN401 - options
+    """Say no to a request: the call does not run, and the agent is told your note.
+
+    ID is the start or the end of its id, 4 characters or more; if several fit, none is answered. A no can be remembered
+    as a yes can.
+    """
+    _answer(part, where, _decision(approved=False, who=who, args=None, **how), as_json=as_json)
+
+
+def _decision(
+    *,
+    approved: bool,
+    who: str,
+    args: Mapping[str, Any] | None,
+    note: str | None,
+    seconds: float | None,
+    uses: int | None,
+    scope: str | None,
+    in_session: bool,
+    always: bool,
+) -> ApprovalDecision:
+    if in_session and always:
+        raise click.UsageError("--session and --always exclude each other; use one of them")
+    kept = in_session or always or seconds is not None or uses is not None or scope is not None
+    remember: Remember = "always" if always else "session" if kept else "none"
+    return ApprovalDecision(
+        approved=approved,
+        note=note,
+        override_args=args,
+        remember=remember,
+        scope=cast("ScopeKind | None", scope),
+        uses=uses,
+        until=None if seconds is None else time.time() + seconds,
+        who=who,
+        channel=_CHANNEL,
+    )
+
+
+def _answer(part: str, where: str | None, decision: ApprovalDecision, *, as_json: bool) -> None:
+    outcome = with_store(where, lambda store: _give(store, part, decision))
+    if as_json:
+        say(to_json(_outcome_facts(outcome), indent=2))
+    if not outcome.taken:
+        _say_who_was_faster(outcome.request)
+    if not as_json:
+        for line in _told(outcome, decision):
+            say(line)
+
+
+async def _give(store: Store, part: str, decision: ApprovalDecision) -> _Outcome:
+    request = await find_request(store, part)
+    if request.status != "open":
+        return _Outcome(request=request, taken=False)
+    if decision.remember != "none" and not request.scopes:
+        raise Failure("this answer cannot be remembered: the rule that asks does not allow it; answer without that")
+    if sys.stderr.isatty():
+        say(one_line(request, width()), err=True)
+    steps: list[AuditEntry] = []
+    controller = _controller(store, steps)
+    try:
+        closed = await controller.answer(request.id, decision)
+    except UnknownRequest as error:  # pruned a moment ago
+        raise Unknown(str(error)) from None
+    except ApprovalBlocked as error:
+        raise Failure(error.reason) from None
+    except ValueError as error:
+        raise Failure(f"{error}; the request is still open") from None
+    moved = [each.about.id for each in steps if isinstance(each.about, ApprovalRequest) and each.step != "expired"]
+    return _Outcome(
+        request=closed,
+        taken=closed.id in moved,
+        remembered=[each for each in controller.memory.list() if each.request_id == closed.id],
+        alike=[each for each in moved if each != closed.id],
+    )
+
+
+def _controller(store: Store, steps: list[AuditEntry] | None = None) -> ApprovalController:
+    return ApprovalController(mode="defer", store=store, hooks=[] if steps is None else [steps.append])
+
+
+def _say_who_was_faster(request: ApprovalRequest) -> NoReturn:
+    decision = request.decision
+    note = f", with the note {decision.note!r}" if decision is not None and decision.note else ""
+    if request.status in {"expired", "withdrawn"} or decision is None:
+        raise Over(f"your answer was not taken: the request is {state(request)}{note}")
+    word = "approved" if decision.approved else "denied"
+    told = f"your answer was not taken: the request was already {word} by {answered_by(decision)}{note}"
+    raise Answered(told)
+
+
+def _told(outcome: _Outcome, decision: ApprovalDecision) -> Iterator[str]:
+    request = outcome.request
+    call = f"{request.tool_name} of {' > '.join(request.agent_path) or 'an agent'}"
+    if not decision.approved:
+        yield from wrapped(f"Denied: {call} does not run.")
+    elif decision.override_args is None:
+        yield from wrapped(f"Approved: {call} runs once, with exactly the arguments that were shown.")
+    else:
+        yield from wrapped(f"Approved with edited arguments: {call} runs once, with exactly these.")
+        yield from wrapped(_JUDGED_AGAIN)
+    for each in outcome.remembered:
+        yield from wrapped(f"Remembered {terms(each)}: {each.scope.label}")
+        yield f"  (sayso remembered revoke {short(each.id)} takes it back)"
+    if outcome.alike:
+        names = ", ".join(shorts(outcome.alike).values())
+        yield from wrapped(f"The same answer was given to what is open and alike: {visible(names)}")
+
+
+def _outcome_facts(outcome: _Outcome) -> dict[str, Any]:
+    return {
+        "taken": outcome.taken,
+        "request": request_facts(outcome.request),
+        "remembered": [remembered_facts(each) for each in outcome.remembered],
+        "alike": outcome.alike,
+    }

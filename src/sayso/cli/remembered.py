@@ -1,0 +1,136 @@
+"""Decisions that stand for later calls: seeing them, and taking them back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sayso.cli.requests import answered_by, decision_facts, one_line, to_json
+from sayso.cli.screen import bold, say, width, wrapped
+from sayso.cli.store import (
+    CODES_OF_IDS,
+    CODES_OF_READING,
+    Unknown,
+    ambiguous,
+    check_part,
+    epilog,
+    fits,
+    json_option,
+    shorts,
+    store_option,
+    who_option,
+    with_store,
+)
+from sayso.cli.times import span
+from sayso.memory import ApprovalMemory
+
+if TYPE_CHECKING:
+    from sayso.model import ApprovalRequest, Remembered
+    from sayso.ports import Store
+
+
+@click.group(epilog="Example: sayso remembered list --store sayso.db")
+def remembered() -> None:
+    """See decisions that stand for later calls, and take them back."""
+
+
+@remembered.command("list", epilog=epilog("sayso remembered list --store sayso.db", CODES_OF_READING))
+@store_option
+@json_option
+def list_them(where: str | None, *, as_json: bool) -> None:
+    """List what is remembered, oldest first."""
+    known = with_store(where, _known)
+    if as_json:
+        say(to_json([remembered_facts(each) for each, _ in known], indent=2))
+        return
+    names = shorts(each.id for each, _ in known)
+    for each, request in known:
+        for line in _lines(each, request, names[each.id]):
+            say(line)
+    if not known:
+        say("Nothing is remembered.")
+
+
+@remembered.command(epilog=epilog("sayso remembered revoke 4f2a91 --store sayso.db", CODES_OF_IDS))
+@store_option
+@json_option
+@who_option
+@click.option("--all", "everything", is_flag=True, help="Take back all of them.")
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+def revoke(ids: tuple[str, ...], where: str | None, *, as_json: bool, who: str, everything: bool) -> None:
+    """Take back what is remembered; who runs such a call is asked again.
+
+    ID is the start or the end of an id, 4 characters or more. If one ID names nothing, nothing is taken back.
+    """
+    if everything == bool(ids):
+        raise click.UsageError("name what to take back: one ID or more, or --all")
+
+    async def work(store: Store) -> list[Remembered]:
+        memory = ApprovalMemory(store=store)
+        known = memory.list()
+        chosen = known if everything else [_find(part, known) for part in ids]
+        return [each for each in {each.id: each for each in chosen}.values() if memory.revoke(each.id, who=who)]
+
+    gone = with_store(where, work)
+    if as_json:
+        say(to_json([remembered_facts(each) for each in gone], indent=2))
+        return
+    for each in gone:
+        for line in wrapped(f"{each.tool}: {each.scope.label}", head="revoked", indent=9):
+            say(line)
+    if not gone:
+        say("There was nothing to take back.")
+
+
+async def _known(store: Store) -> list[tuple[Remembered, ApprovalRequest | None]]:
+    """Return what is remembered, each with the request that it was the answer to, if that is still there."""
+    known = ApprovalMemory(store=store).list()
+    return [(each, await store.get(each.request_id) if each.request_id else None) for each in known]
+
+
+def _find(part: str, known: list[Remembered]) -> Remembered:
+    part = check_part(part)
+    found = [each for each in known if fits(part, each.id)]
+    if not found:
+        raise Unknown(f"nothing is remembered under the id {part!r}; see `sayso remembered list`")
+    if len(found) > 1:
+        raise ambiguous(part, [(each.id, f"{each.tool}: {each.scope.label}") for each in found])
+    return found[0]
+
+
+def _lines(each: Remembered, request: ApprovalRequest | None, name: str) -> Iterator[str]:
+    word = "yes" if each.decision.approved else "no"
+    yield from wrapped(f"{word} to {each.tool}: {each.scope.label}", head=bold(name), indent=len(name) + 2)
+    if request is not None:
+        yield f"{' ' * len(name)}  {one_line(request, width() - len(name) - 2)}"
+    yield from wrapped(f"{terms(each)}; by {answered_by(each.decision)}", indent=len(name) + 2)
+    if each.decision.note:
+        yield from wrapped(f"note: {each.decision.note}", indent=len(name) + 2)
+
+
+def terms(each: Remembered) -> str:
+    """Say for whom, how long and how often a decision stands."""
+    told = ["in every session" if each.session is None else f"in the session {each.session}"]
+    if each.expires_at is not None:
+        told.append(f"for another {span(each.expires_at - time.time())}")
+    if each.uses_left is not None:
+        told.append("once more" if each.uses_left == 1 else f"{each.uses_left} times more")
+    return ", ".join(told)
+
+
+def remembered_facts(each: Remembered) -> dict[str, Any]:
+    """Return a remembered decision as plain data."""
+    return {
+        "id": each.id,
+        "tool": each.tool,
+        "scope": {"kind": each.scope.kind, "label": each.scope.label},
+        "session": each.session,
+        "remembered_at": each.remembered_at,
+        "expires_at": each.expires_at,
+        "uses_left": each.uses_left,
+        "request_id": each.request_id,
+        "decision": decision_facts(each.decision),
+    }

@@ -1,0 +1,240 @@
+"""A request as people and programs read it: on one line, in full, or as plain data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+import click
+
+from sayso.canonical import thaw
+from sayso.cli.policy import rule_facts
+from sayso.cli.screen import bold, cut, exact, place, width, wrapped
+from sayso.cli.times import moment, span
+from sayso.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest
+
+_HEAD = 13
+_LONGEST_NUMBER = 10_000  # bits
+_STATES = {
+    "open": "open: it waits for an answer",
+    "approved": "approved, and not run yet",
+    "denied": "denied: it does not run",
+    "expired": "expired: nobody answered in time, so it does not run",
+    "withdrawn": "withdrawn: whoever asked does not wait any more, so it does not run",
+    "used, returned": "approved and run: it returned",
+    "used, raised": "approved and run: it failed",
+}
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def agents(request: ApprovalRequest) -> str:
+    """Name the agent that asks, behind those that called it."""
+    return " > ".join(request.agent_path) or "an agent"
+
+
+def state(request: ApprovalRequest) -> str:
+    """Say in words where a request stands."""
+    return _STATES.get(request.state, "approved and begun; what came of it is not known")
+
+
+def answered_by(decision: ApprovalDecision) -> str:
+    """Say who answered, where and when."""
+    channel = f" ({decision.channel})" if decision.channel else ""
+    when = "" if decision.decided_at is None else f" at {moment(decision.decided_at)}"
+    return f"{decision.who or 'somebody'}{channel}{when}"
+
+
+# --- On two lines ------------------------------------------------------------------------------------
+
+
+def brief(request: ApprovalRequest, name: str, now: float) -> Iterator[str]:
+    """Yield which request it is and who asks, and the call itself, each cut to the width."""
+    age = f"{span(now - request.asked_at)} old"
+    stands = request.state if request.status != "open" else _left(request, now)
+    yield bold(name) + "  " + cut(f"{age}, {stands}: {agents(request)}", width() - len(name) - 2)
+    yield f"{' ' * len(name)}  {one_line(request, width() - len(name) - 2)}"
+
+
+def one_line(request: ApprovalRequest, room: int) -> str:
+    """Return the call, with the arguments as they are rather than with the words of the tool."""
+    return cut(called(request), room)
+
+
+def called(request: ApprovalRequest) -> str:
+    """Write the call, even one with a number that Python refuses to write."""
+    try:
+        return str(request)
+    except ValueError:
+        return f"{request.tool_name}(…), with a very long number; `sayso show` has it"
+
+
+def _left(request: ApprovalRequest, now: float) -> str:
+    return "no end" if request.expires_at is None else f"{span(request.expires_at - now)} left"
+
+
+# --- In full -----------------------------------------------------------------------------------------
+
+
+def full(request: ApprovalRequest, now: float) -> Iterator[str]:
+    """Yield everything that there is to say, with every character of it visible."""
+    yield from _title(f"{agents(request)} wants to run {request.tool_name}")
+    yield from _facts(request, now)
+    yield from arguments("Arguments", request.args)
+    if request.payload is not None:
+        yield from arguments("Payload", request.payload)
+    if request.presentation is not None:
+        yield from _presented(request.presentation)
+    yield from _scopes(request)
+    if request.decision is not None:
+        yield from _answer(request.decision)
+
+
+def _title(text: str) -> Iterator[str]:
+    return map(bold, wrapped(text))
+
+
+def _facts(request: ApprovalRequest, now: float) -> Iterator[str]:
+    rows = [
+        ("id", request.id),
+        ("status", state(request)),
+        ("asked", f"{moment(request.asked_at)}, {span(now - request.asked_at)} ago"),
+        ("expires", _expiry(request, now)),
+        ("agent", agents(request)),
+        ("tool", request.tool_name),
+        ("session", request.session),
+        ("what", request.description),
+        ("summary", request.summary if request.summary != request.description else None),
+        ("because", request.reason),
+        ("by", None if request.rule is None else place(request.rule)),
+        ("run at", None if request.used_at is None else moment(request.used_at)),
+    ]
+    yield from _rows(rows)
+
+
+def _rows(rows: list[tuple[str, str | None]]) -> Iterator[str]:
+    for name, text in rows:
+        if text:
+            yield from wrapped(text, head=f"  {name}", indent=_HEAD)
+
+
+def _expiry(request: ApprovalRequest, now: float) -> str:
+    if request.expires_at is None:
+        return "never"
+    left = f", in {span(request.expires_at - now)}" if request.expires_at > now else ""
+    return f"{moment(request.expires_at)}{left}"
+
+
+def arguments(title: str, args: Mapping[str, Any]) -> Iterator[str]:
+    """Yield arguments in full."""
+    yield ""
+    yield from _title(title if args else f"{title}: none")
+    for name, value in thaw(args).items():
+        yield from wrapped(f"{name}:", head=" ", indent=2)
+        yield from exact(value if isinstance(value, str) else to_json(value), indent=2)
+
+
+def _presented(shown: ApprovalPresentation) -> Iterator[str]:
+    text = shown.diff or shown.content
+    if not text and not shown.title:
+        return
+    yield ""
+    yield from _title(shown.title or ("Diff" if shown.diff else "Content"))
+    for line in (text or "").split("\n"):
+        colour = _COLOURS.get(line[:1]) if shown.diff else None
+        yield from (click.style(each, fg=colour) for each in exact(line, indent=2))
+
+
+def _scopes(request: ApprovalRequest) -> Iterator[str]:
+    yield ""
+    yield from _title(
+        "An answer can be remembered for"
+        if request.scopes
+        else "An answer is not remembered: its rule does not allow it"
+    )
+    yield from _rows([(scope.kind, scope.label) for scope in request.scopes])
+    if request.scopes and request.remember_max is not None:
+        yield from wrapped(f"for {span(request.remember_max)} at most", head=" ", indent=2)
+
+
+def _answer(decision: ApprovalDecision) -> Iterator[str]:
+    yield ""
+    yield from _title("Answer")
+    limits = [
+        decision.remember if decision.remember != "none" else None,
+        decision.scope,
+        None if decision.uses is None else f"{decision.uses} uses",
+        None if decision.until is None else f"until {moment(decision.until)}",
+    ]
+    yield from _rows([
+        ("answer", "yes" if decision.approved else "no"),
+        ("by", answered_by(decision)),
+        ("note", decision.note),
+        ("remember", ", ".join(each for each in limits if each)),
+    ])  # fmt: skip
+    if decision.override_args is not None:
+        yield from arguments("Arguments as they were edited, and run", decision.override_args)
+
+
+# --- As plain data -----------------------------------------------------------------------------------
+
+
+def to_json(value: object, *, indent: int | None = None) -> str:
+    """Write any value as JSON in plain ASCII; what JSON has no word for, as Python writes it."""
+    return json.dumps(_plain(value), indent=indent, default=repr)
+
+
+def _plain(value: object) -> object:
+    """Return the same with every number as one that Python writes: a very long one is a text."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in cast("Mapping[object, object]", value).items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(each) for each in cast("Iterable[object]", value)]
+    return hex(value) if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER else value
+
+
+def request_facts(request: ApprovalRequest) -> dict[str, Any]:
+    """Return a request as plain data."""
+    shown = request.presentation
+    names = ("title", "content", "content_type", "language", "diff")
+    return {
+        "id": request.id,
+        "status": request.status,
+        "state": state(request),
+        "asked_at": request.asked_at,
+        "expires_at": request.expires_at,
+        "session": request.session,
+        "run": request.run,
+        "call_id": request.tool_call_id,
+        "agent_path": list(request.agent_path),
+        "tool": request.tool_name,
+        "args": thaw(request.args),
+        "payload": None if request.payload is None else thaw(request.payload),
+        "description": request.description,
+        "summary": request.summary,
+        "reason": request.reason,
+        "rule": None if request.rule is None else rule_facts(request.rule),
+        "approval": request.approval,
+        "presentation": None if shown is None else {name: getattr(shown, name) for name in names},
+        "scopes": [{"kind": scope.kind, "label": scope.label} for scope in request.scopes],
+        "remember_max": request.remember_max,
+        "decision": None if request.decision is None else decision_facts(request.decision),
+        "used_at": request.used_at,
+        "result": request.result,
+    }
+
+
+def decision_facts(decision: ApprovalDecision) -> dict[str, Any]:
+    """Return an answer as plain data."""
+    return {
+        "approved": decision.approved,
+        "who": decision.who,
+        "channel": decision.channel,
+        "decided_at": decision.decided_at,
+        "note": decision.note,
+        "args": None if decision.override_args is None else thaw(decision.override_args),
+        "remember": decision.remember,
+        "scope": decision.scope,
+        "uses": decision.uses,
+        "until": decision.until,
+    }

@@ -1,0 +1,205 @@
+"""The store that a command is about, the ids in it, and the codes that commands end with."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from sayso.cli.requests import called
+from sayso.cli.screen import cut, short_path, visible, width
+from sayso.config import settings
+from sayso.errors import ConfigurationError, StoreError
+
+if TYPE_CHECKING:
+    from sayso.model import ApprovalRequest
+    from sayso.ports import Store
+
+T = TypeVar("T")
+
+_ENDS = "0 done, 1 error, 2 wrong usage"
+CODES_OF_READING = f"Ends with: {_ENDS}."
+CODES_OF_IDS = f"Ends with: {_ENDS}, 3 no such id, 4 several ids begin or end so."
+CODES_OF_ANSWERS = (
+    f"Ends with: {_ENDS}, 3 no such id, 4 several ids begin or end so, 5 somebody else has answered, "
+    "6 expired or withdrawn."
+)
+CODES_OF_CHAINS = f"Ends with: {_ENDS}, 7 the chain is broken."
+
+_SHORTEST = 4  # what may be typed
+_SHOWN = 6  # what is shown at least: a request that comes later rarely ends like it
+_WHOLE = 32
+_MOST_CANDIDATES = 10
+_HOW = "name one with --store FILE, or in the environment variable SAYSO_STORE"
+
+
+class Failure(click.ClickException):
+    """One sentence, with every character of it visible, and lines that are ready to be printed."""
+
+    def __init__(self, sentence: str, *lines: str) -> None:
+        """Take what is to be told."""
+        super().__init__("\n".join([visible(sentence), *lines]))
+
+
+class Unknown(Failure):
+    """Nothing has this id."""
+
+    exit_code = 3
+
+
+class Ambiguous(Failure):
+    """Several things could be meant."""
+
+    exit_code = 4
+
+
+class Answered(Failure):
+    """Somebody else was faster."""
+
+    exit_code = 5
+
+
+class Over(Failure):
+    """No answer is wanted any more."""
+
+    exit_code = 6
+
+
+class Broken(Failure):
+    """The audit is not what was written."""
+
+    exit_code = 7
+
+
+def store_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--store`, which the environment may answer."""
+    return click.option(
+        "--store", "where", metavar="FILE", envvar="SAYSO_STORE", help="The store; else what SAYSO_STORE names."
+    )(command)
+
+
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def who_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--who`, by default the name under which this user is logged in."""
+    return click.option("--who", metavar="NAME", default=_login, help="Who answers; else your login name.")(command)
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a user of a container that has no entry
+        return f"user {os.getuid()}"
+
+
+def epilog(example: str, codes: str) -> str:
+    """Return what stands at the end of a command's help."""
+    return f"Example: {example}\n\n{codes}"
+
+
+# --- The store ---------------------------------------------------------------------------------------
+
+
+def with_store(where: str | None, work: Callable[[Store], Awaitable[T]]) -> T:
+    """Do something with a store that is there; whatever is wrong with it is told in one sentence."""
+    path = existing(where)
+    try:
+        return asyncio.run(_with_store(path, work))
+    except (StoreError, ConfigurationError) as error:
+        raise Failure(str(error)) from None
+
+
+async def _with_store(path: Path, work: Callable[[Store], Awaitable[T]]) -> T:
+    store = settings.open_store(path)
+    try:
+        return await work(store)
+    finally:
+        await store.aclose()
+
+
+def existing(where: str | None) -> Path:
+    """Return the file of the store that is meant; it has to be there, since a new one would hold no requests."""
+    if not where:
+        raise Failure(f"there is no store to look into; {_HOW}")
+    path = settings.store_file(where)
+    if path is None:
+        raise Failure(f"{where!r} is no store that two programs can share; {_HOW}")
+    shown = short_path(str(path))
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        raise Failure(f"there is no store {shown}; {_HOW}") from None
+    except OSError as error:
+        raise Failure(f"the store {shown} cannot be read: {error.strerror}; {_HOW}") from None
+    if not path.is_file():
+        raise Failure(f"{shown} is no file, so it is no store; {_HOW}")
+    if not os.access(path, os.R_OK):
+        raise Failure(f"the store {shown} cannot be read: Permission denied; check its rights")
+    if size == 0:
+        raise Failure(f"{shown} is empty, so it is no store; {_HOW}")
+    return path
+
+
+# --- Ids ---------------------------------------------------------------------------------------------
+
+
+def shorts(ids: Iterable[str]) -> dict[str, str]:
+    """Return the shortest end of each id that names no other; ids begin with the time, so their starts look alike."""
+    left = set(ids)
+    whole, found = tuple(left), dict[str, str]()
+    for length in range(_SHOWN, _WHOLE):
+        ends, starts = Counter(each[-length:] for each in whole), {each[:length] for each in whole}
+        clear = {each: end for each in left if ends[end := each[-length:]] == 1 and end not in starts}
+        found |= clear
+        left -= clear.keys()
+        if not left:
+            break
+    return found | {each: each for each in left}
+
+
+def short(whole: str) -> str:
+    """Return the end of an id that stands alone."""
+    return shorts([whole])[whole]
+
+
+def fits(part: str, whole: str) -> bool:
+    """Whether an id begins or ends so."""
+    return whole.startswith(part) or whole.endswith(part)
+
+
+def check_part(part: str) -> str:
+    """Return what was typed for an id as ids are written, or refuse what could be no id, or too many."""
+    plain = part.strip().lower().replace("-", "")
+    if not plain or set(plain) - set("0123456789abcdef") or len(plain) > _WHOLE:
+        raise Unknown(f"{part!r} is no id; see the ids with `sayso pending --all`")
+    if len(plain) < _SHORTEST:
+        raise Ambiguous(f"{part!r} is too short for an id; write {_SHORTEST} characters or more of it")
+    return plain
+
+
+def ambiguous(part: str, found: list[tuple[str, str]]) -> Ambiguous:
+    """Return the error that lists what begins or ends so, each in full and with what it is about."""
+    shown = [f"  {cut(f'{whole}  {about}', max(width(), _WHOLE + 2) - 2)}" for whole, about in found[:_MOST_CANDIDATES]]
+    more = ["  … and others"] if len(found) > len(shown) else []
+    return Ambiguous(f"several ids begin or end with {part!r}; write more of the one that you mean:", *shown, *more)
+
+
+async def find_request(store: Store, part: str) -> ApprovalRequest:
+    """Return the one request whose id begins or ends so."""
+    part = check_part(part)
+    found = [await store.get(part)] if len(part) == _WHOLE else await store.recent(_MOST_CANDIDATES + 1, part)
+    requests = [each for each in found if each is not None]
+    if not requests:
+        raise Unknown(f"no request has the id {part!r}; see the ids with `sayso pending --all`")
+    if len(requests) > 1:
+        raise ambiguous(part, [(each.id, f"{each.status}: {called(each)}") for each in requests])
+    return requests[0]
