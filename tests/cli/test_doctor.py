@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tests.cli.questions import STORE, ask, sayso
-from tests.terminal import in_a_terminal
+from tests.terminal import Terminal
 
 from sayso.cli.main import commands
 
@@ -89,7 +89,7 @@ def test_two_policies_in_one_place_are_a_problem() -> None:
 def test_a_terminal_is_told_from_what_is_none() -> None:
     ask()
     assert "this is none" in found()["terminal"]["told"]
-    screen, code = in_a_terminal([sys.executable, "-m", "sayso", "doctor", "--store", STORE], [])
+    screen, code = Terminal([sys.executable, "-m", "sayso", "doctor", "--store", STORE]).end()
     assert code == 0
     assert "questions can be asked here" in screen
     assert "off, since NO_COLOR says so" in screen

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tests.cli.questions import STORE, ask, in_store, sayso, stored, within
-from tests.terminal import in_a_terminal
+from tests.terminal import Terminal
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalPresentation, ApprovalRequest, Policy, ToolCall, Verdict
 from sayso.cli.main import commands
@@ -486,7 +486,7 @@ def test_of_two_answers_from_two_processes_one_wins_and_the_other_says_so() -> N
 
 def test_in_a_terminal_the_call_is_shown_before_the_answer_is_taken() -> None:
     request = ask({"amount": 5, "to": TRICK})
-    screen, code = in_a_terminal([*PROGRAM, "approve", request.id, "--store", STORE], [])
+    screen, code = Terminal([*PROGRAM, "approve", request.id, "--store", STORE]).end()
     assert code == 0
     assert screen.index("pay(amount=5") < screen.index("Approved: pay")
     assert "\x1b" not in screen.replace("\x1b[0m", "")
