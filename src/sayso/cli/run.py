@@ -22,7 +22,12 @@ _TOLD = {"returned": "ran", "raised": "failed", "stopped": "did not run", "denie
 
 @click.command("run", epilog="Example: sayso run examples/workers/report.md 'Sum up the orders.'")
 @click.option("--model", help="Use this model instead of the one that the worker names, such as openai:gpt-5.")
-@click.option("--store", type=click.Path(path_type=Path), help="Keep questions, answers and the audit in this file.")
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    envvar="SAYSO_STORE",
+    help="Keep questions, answers and the audit in this file; SAYSO_STORE names it too.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.argument("worker")
 @click.argument("prompt", required=False)
