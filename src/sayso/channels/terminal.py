@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Generator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -63,18 +63,13 @@ class TerminalChannel:
     def __init__(self, *, who: str | None = None) -> None:
         """Name the person, whose login name it is if left out."""
         self._who = who or _login()
-        self._desk: _Desk | None = None
-        self._lock = threading.Lock()
 
     async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
         """Show the request and return the answer, or None if it is left to others."""
         problem = nobody()
         if problem is not None:
             return ApprovalDecision(approved=False, note=problem, channel="terminal")
-        with self._lock:
-            if self._desk is None:
-                self._desk = _Desk(self._who)
-        return await asyncio.wrap_future(self._desk.put(request))
+        return await asyncio.wrap_future(_Desk.here().put(request, self._who))
 
 
 def nobody() -> str | None:
@@ -98,9 +93,10 @@ def _login() -> str:
 class _Question:
     """A request that waits for its turn or has it."""
 
-    def __init__(self, request: ApprovalRequest, number: int) -> None:
+    def __init__(self, request: ApprovalRequest, who: str) -> None:
         self.request = request
-        self.number = number
+        self.who = who
+        self.number = 0  # among those that lie there together
         self.asked_at = time.monotonic()
         self.answer: concurrent.futures.Future[ApprovalDecision | None] = concurrent.futures.Future()
         self.closed = asyncio.Event()  # set in the desk's own loop
@@ -109,8 +105,19 @@ class _Question:
 class _Desk:
     """The one thread that owns the terminal, and the questions that lie on it."""
 
-    def __init__(self, who: str) -> None:
-        self._who = who
+    _here: ClassVar[_Desk | None] = None
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+
+    @classmethod
+    def here(cls) -> _Desk:
+        """Return the desk of this process: there is one terminal, however many ask there."""
+        with cls._lock:
+            if cls._here is None or cls._here.process != os.getpid():
+                cls._here = cls()
+            return cls._here
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._questions: list[_Question] = []
         self._count = 0
@@ -119,9 +126,9 @@ class _Desk:
         self._thread.start()
         atexit.register(self._leave)
 
-    def put(self, request: ApprovalRequest) -> concurrent.futures.Future[ApprovalDecision | None]:
+    def put(self, request: ApprovalRequest, who: str) -> concurrent.futures.Future[ApprovalDecision | None]:
         """Lay a question on the desk; whoever cancels what is returned takes it away again."""
-        question = _Question(request, 0)
+        question = _Question(request, who)
         question.answer.add_done_callback(lambda _: self._loop.call_soon_threadsafe(question.closed.set))
         self._loop.call_soon_threadsafe(self._take, question)
         return question.answer
@@ -134,6 +141,16 @@ class _Desk:
         self._questions.append(question)
         if self._working is None or self._working.done():
             self._working = self._loop.create_task(self._work())
+            self._working.add_done_callback(self._worked)
+
+    def _worked(self, work: asyncio.Task[None]) -> None:
+        """Hand back what is left if the terminal failed: nobody must wait for an answer that cannot come."""
+        error = None if work.cancelled() else work.exception()
+        for question in self._questions if error is not None else ():
+            if not question.answer.done():
+                question.answer.set_exception(error)
+        if error is not None:
+            self._questions.clear()
 
     def _leave(self) -> None:
         """Give the terminal back as it was when the process ends in the middle of a question."""
@@ -157,15 +174,15 @@ class _Desk:
                 self._questions.remove(question)
 
     async def _handle(self, question: _Question, keyboard: Input, screen: Output) -> None:
-        sheet = _Sheet(question, keyboard, screen, who=self._who, others=lambda: self._count)
+        sheet = _Sheet(question, keyboard, screen, others=lambda: self._count)
         try:
             answer = await sheet.ask()
         except (EOFError, KeyboardInterrupt):
             answer = sheet.no("the terminal was closed")
-        if question.answer.done():
+        try:
+            question.answer.set_result(answer)
+        except concurrent.futures.InvalidStateError:
             sheet.say("This was answered elsewhere, has expired or was withdrawn.")
-            return
-        question.answer.set_result(answer)
 
 
 @contextlib.contextmanager
@@ -184,14 +201,12 @@ def _terminal() -> Generator[tuple[Input, Output]]:
 class _Sheet:
     """One question on the screen, and what the keys do with it."""
 
-    def __init__(
-        self, question: _Question, keyboard: Input, screen: Output, *, who: str, others: Callable[[], int]
-    ) -> None:
+    def __init__(self, question: _Question, keyboard: Input, screen: Output, *, others: Callable[[], int]) -> None:
         self._question = question
         self._request = question.request
         self._keyboard = keyboard
         self._screen = screen
-        self._who = who
+        self._who = question.who
         self._others = others
         self._seen_all = True
 
