@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent
 OLDEST_PYTHON = (3, 11)
 UV_VERSION = "0.13.7"
+SEVERAL_AT_ONCE = ("-n", "auto", "--dist", "worksteal")  # as many tests as there are processors
 
 SETTINGS = {
     "UV_SYSTEM_CERTS": "1",  # else uv fails behind a private certificate authority
@@ -186,13 +187,13 @@ def test(arguments: list[str]) -> None:
     if arguments:
         environment.become("pytest", *arguments)
     check_statically(environment)
-    check(environment, "pytest", "--cov")
+    check(environment, "pytest", "--cov", *SEVERAL_AT_ONCE)
 
 
 def older(arguments: list[str]) -> None:
     """Run the tests of adapters and tools with the older releases of their frameworks."""
     need_bubblewrap()
-    check(OLDER.prepare(), "pytest", "tests/adapters", "tests/tools", *arguments)
+    check(OLDER.prepare(), "pytest", "tests/adapters", "tests/tools", *SEVERAL_AT_ONCE, *arguments)
 
 
 def lint(arguments: list[str]) -> None:

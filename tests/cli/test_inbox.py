@@ -494,8 +494,9 @@ def test_in_a_terminal_the_call_is_shown_before_the_answer_is_taken() -> None:
 
 def test_help_loads_no_store_and_every_command_has_an_example_and_its_codes() -> None:
     script = (
-        "import sys; sys.argv = ['sayso', '--help']\nfrom sayso.__main__ import main\ntry: main()\n"
-        "except SystemExit: pass\nassert not {'sqlite3', 'csv', 'anyio', 'sayso.tools.confine'} & set(sys.modules)"
+        "import sys; sys.argv = ['sayso', '--help']; before = set(sys.modules)\nfrom sayso.__main__ import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "assert not {'sqlite3', 'csv', 'anyio', 'sayso.tools.confine'} & (set(sys.modules) - before)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
