@@ -20,7 +20,7 @@ from sayso.model import AuditEntry
 _TOLD = {"returned": "ran", "raised": "failed", "stopped": "did not run", "denied": "was refused"}
 
 
-@click.command("run", epilog="Example: sayso run examples/workers/report.md 'Sum up the orders.'")
+@click.command("run", epilog="Example: sayso run report.md 'Sum up the orders of today.'")
 @click.option("--model", help="Use this model instead of the one that the worker names, such as openai:gpt-5.")
 @click.option(
     "--store",
