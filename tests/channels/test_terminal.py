@@ -83,6 +83,8 @@ def test_a_question_at_every_width(columns: int, screen: str) -> None:
     ("key", "said"),
     [
         ("y", "RAN: tea costs 4"),
+        ("y", "Allowed once."),
+        ("n", "Denied."),
         ("n", "NOT: 'set_price' did not run: refused by ann"),
         ("\r", "NOT: 'set_price' did not run: refused by ann"),
     ],

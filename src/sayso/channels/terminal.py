@@ -183,6 +183,8 @@ class _Desk:
             question.answer.set_result(answer)
         except concurrent.futures.InvalidStateError:
             sheet.say("This was answered elsewhere, has expired or was withdrawn.")
+        else:
+            sheet.say(_told(answer))
 
 
 @contextlib.contextmanager
@@ -328,6 +330,16 @@ class _Sheet:
         """End the run as Ctrl-C does; the host's own code decides what that means."""
         os.kill(os.getpid(), signal.SIGINT)
         return self.no("the person at the terminal ended the run")
+
+
+def _told(answer: ApprovalDecision | None) -> str:
+    """Say what was answered, for whoever reads the screen later."""
+    if answer is None:
+        return "Left to others."
+    if not answer.approved:
+        return visible(f"Denied: {answer.note}" if answer.note else "Denied.")
+    edited = "" if answer.override_args is None else ", with other arguments"
+    return f"Allowed once{edited}." if answer.remember == "none" else "Allowed, and remembered."
 
 
 def _in_editor(args: dict[str, Any]) -> dict[str, Any]:
