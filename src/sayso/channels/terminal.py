@@ -345,9 +345,13 @@ def _told(answer: ApprovalDecision | None) -> str:
 def _in_editor(args: dict[str, Any]) -> dict[str, Any]:
     """Return what the person makes of arguments in their editor, as JSON."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        text = json.dumps(args, ensure_ascii=False, indent=2)
+    except TypeError as error:  # written down in some other way, it would come back as something else
+        raise ValueError(f"an argument is no plain data, and cannot be edited as text ({error})") from error
     with tempfile.TemporaryDirectory(prefix="sayso-") as folder:
         file = Path(folder, "arguments.json")
-        file.write_text(json.dumps(args, ensure_ascii=False, indent=2, default=repr) + "\n", encoding="utf-8")
+        file.write_text(f"{text}\n", encoding="utf-8")
         if subprocess.run([*shlex.split(editor), str(file)], check=False).returncode != 0:  # noqa: S603 - the person's own
             raise ValueError(f"{editor!r} ended with an error")
         return thaw(freeze(parse_args(file.read_text(encoding="utf-8"))))

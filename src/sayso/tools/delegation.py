@@ -71,7 +71,7 @@ class Delegation:
         """
         terms = context.terms(worker=worker, prompt=prompt)
         found = self._find(worker)
-        if terms is not None and not terms.rest_on(found.basis):
+        if terms is None or not terms.rest_on(found.basis):
             raise ToolError(f"the worker {worker!r} was changed after it was approved; it was not called")
         depth = self._check_depth(worker, found.path)
         files = [await self._attached(path) for path in attachments or ()]
@@ -100,12 +100,10 @@ class Delegation:
         self._check_depth(worker, found.path)
         chain = " > ".join((*self._chain(), worker))
         made = isinstance(found.worker, Created)
-        words = [prompt, *(f"with {path}" for path in attachments or ())]
         return Preview(
             description=f"Let the worker {worker}{', which an agent has made,' if made else ''} work: {chain}",
-            presentation=ApprovalPresentation(
-                title=f"Call {worker}", content="\n".join(words), content_type="text/plain"
-            ),
+            # The files are arguments of their own: beside the prompt, that could name others.
+            presentation=ApprovalPresentation(title=f"Call {worker}", content=prompt, content_type="text/plain"),
             metadata={"chain": chain, "made_by_an_agent": made},
             # A yes that is remembered is for the worker as it is now.
             payload={"worker": worker, "prompt": prompt, "attachments": attachments or [], "file": found.basis},
