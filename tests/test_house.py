@@ -25,6 +25,7 @@ BROAD_HANDLERS: dict[tuple[str, str], str] = {
     ("sayso.audit", "body"): "a step that cannot be described must still be told, and must stop nobody",
     ("sayso.journal", "_brief_error"): "the words of a tool's error are the tool's code",
     ("sayso.adapters.pydantic_ai.edge", "_misfit"): "a validator is the host's code; its error refuses the edit",
+    ("sayso.adapters.parameters", "_hints"): "annotations are the host's code, and may name what is not there",
     ("sayso.asking", "Announcer._turn"): "a channel is other people's code; its error withdraws the question",
     ("sayso.channels.callback", "_answer"): "what the host's function raises is handed to who waits for it",
     ("sayso.journal", "Journal._tell"): "a hook is the host's code and no part of the decision",

@@ -434,14 +434,14 @@ class SlowStore(MemoryStore):
     def __init__(self, *known: Remembered) -> None:
         super().__init__()
         self.told = list(known)
-        self.changes: list[tuple[list[Remembered], list[str]]] = []
+        self.written: list[tuple[list[Remembered], list[str]]] = []
 
     def attach(self, learn: Callable[[Sequence[Remembered]], None]) -> None:
         self.tell = learn
         learn(self.told)
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
-        self.changes.append((list(added), list(dropped)))
+        self.written.append((list(added), list(dropped)))
         return len(dropped)
 
 
@@ -463,7 +463,7 @@ def test_a_revoked_decision_is_not_brought_back_by_an_older_list_that_comes_late
     store = SlowStore(kept)
     memory = ApprovalMemory(store=store)
     memory.clear() if forget == "clear" else memory.revoke(kept.id)
-    assert store.changes == [([], [kept.id])]
+    assert store.written == [([], [kept.id])]
     for _ in range(2):
         store.tell([kept, unrelated])
         assert memory.list() == [unrelated]

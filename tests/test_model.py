@@ -34,7 +34,20 @@ from sayso.errors import (
     ToolError,
     UnknownRequest,
 )
-from sayso.model import Approved, Approvers, Ask, AuditEntry, Cause, Denied, Pending, Preview, Remembered, Rule, Scope
+from sayso.model import (
+    Approved,
+    Approvers,
+    Ask,
+    AuditEntry,
+    Cause,
+    Denied,
+    Pending,
+    Preview,
+    Remembered,
+    Rule,
+    Scope,
+    Seen,
+)
 
 CALL = ToolCall(tool="pay", args={"amount": 5})
 REQUEST = ApprovalRequest(tool_name="pay", args={"amount": 5})
@@ -49,6 +62,7 @@ RECORDS: list[msgspec.Struct] = [
     SCOPE,
     Verdict(approval="required", reason="r"),
     YES,
+    Seen(who="ann", channel="page", at=0.0),
     REQUEST,
     Remembered(id="i", tool="pay", scope=SCOPE, decision=YES, session=None, remembered_at=0.0),
     Approved(args={}, by="policy", reason="r"),

@@ -13,16 +13,23 @@ from sayso.channels.callback import CallbackChannel
 from sayso.errors import CanonicalError, StoreError
 from sayso.model import ApprovalDecision, ApprovalRequest, ToolCall, Verdict, new_id
 from sayso.policy import scopes
+from sayso.ports import HearingChannel
 
 if TYPE_CHECKING:
-    from sayso.ports import Channel
+    from sayso.ports import Channel, Hearing
 
 _LOG = logging.getLogger("sayso")
 _PAUSES = (0.1, 0.5, 2.0, 10.0, 60.0)  # seconds between attempts, when the store fails
 
 
 def question(
-    call: ToolCall, verdict: Verdict, *, now: float, timeout: float | None, remember_max: float | None
+    call: ToolCall,
+    verdict: Verdict,
+    *,
+    now: float,
+    timeout: float | None,
+    remember_max: float | None,
+    parameters: str = "",
 ) -> ApprovalRequest:
     """Return the request to open for a call; raises `CanonicalError` if nothing can be bound to it."""
     for name, word in (("tool", call.tool), ("call_id", call.call_id), ("session", call.session), ("run", call.run)):
@@ -46,6 +53,7 @@ def question(
         run=call.run,
         agent_path=call.agent_path,
         schema_hash=call.schema_hash,
+        parameters=parameters,
         digest=call.digest_on(verdict.basis),
         reason=verdict.reason,
         rule=verdict.rule,
@@ -84,9 +92,9 @@ class Announcer:
         self._turns: dict[str, set[asyncio.Task[None]]] = {}
         self._others: set[str] = set()
 
-    def announce(self, request: ApprovalRequest) -> None:
+    def announce(self, request: ApprovalRequest, hearing: Hearing) -> None:
         """Start every channel's turn."""
-        turns = {asyncio.create_task(self._turn(channel, request)) for channel in self.channels}
+        turns = {asyncio.create_task(self._turn(channel, request, hearing)) for channel in self.channels}
         if turns:
             self._turns[request.id] = turns
         for turn in turns:
@@ -99,9 +107,12 @@ class Announcer:
             with contextlib.suppress(RuntimeError):  # its loop is closed, and so is its turn
                 turn.get_loop().call_soon_threadsafe(turn.cancel)
 
-    async def _turn(self, channel: Channel, request: ApprovalRequest) -> None:
+    async def _turn(self, channel: Channel, request: ApprovalRequest, hearing: Hearing) -> None:
         try:
-            decision = await channel.announce(request)
+            if isinstance(channel, HearingChannel):
+                decision = await channel.hear(request, hearing)
+            else:
+                decision = await channel.announce(request)
             self._leave(request.id, asyncio.current_task())  # an answer ends all turns but the one that brings it
             if decision is None and not isinstance(channel, CallbackChannel):
                 self._others.add(request.id)  # it told somebody, who may answer another way

@@ -18,24 +18,22 @@ except ImportError as error:
     raise ImportError("sayso.contract needs pytest: install `sayso[testing]`") from error
 
 from sayso import audit
+from sayso.contract_feed import FeedContract
 from sayso.errors import UnknownRequest
 from sayso.model import (
-    ApprovalDecision,
     AuditEntry,
     Remembered,
     Status,
 )
 from sayso.ports import Store
-from sayso.specimens import a_memory, a_request
+from sayso.specimens import NO, YES, a_memory, a_request
 
 T = TypeVar("T")
 
-YES = ApprovalDecision(approved=True, who="ann")
-NO = ApprovalDecision(approved=False, who="bob", note="not today")
 ROUNDS = 10
 
 
-class StoreContract:
+class StoreContract(FeedContract):
     """The contract. `stores` are two ways to the same data: two handles if the store is shared, else one twice."""
 
     pytestmark = pytest.mark.anyio

@@ -16,7 +16,7 @@ from sayso.model import ApprovalDecision, Approved, Ask, Denied, Pending
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sayso.model import ApprovalRequest, Remembered, Result, Status, ToolCall, Verdict
+    from sayso.model import ApprovalRequest, Remembered, Result, Seen, Status, ToolCall, Verdict
 
 Mode = Literal["interactive", "approve_all", "auto_deny", "defer"]
 
@@ -30,6 +30,8 @@ _MODES: Mapping[str, Mode] = {
     "reject_all": "auto_deny",
     "defer": "defer",
 }
+
+_MOST_SEEN = 20
 
 TRANSITIONS: Mapping[Status, frozenset[Status]] = {
     "open": frozenset({"approved", "denied", "expired", "withdrawn"}),
@@ -74,6 +76,14 @@ def finish(request: ApprovalRequest, result: Result) -> ApprovalRequest:
     if request.status != "used" or request.result is not None:
         return request
     return replace(request, result=result)
+
+
+def see(request: ApprovalRequest, seen: Seen) -> ApprovalRequest:
+    """Return an open request with one more who has it before them; each counts once, by the latest time."""
+    if request.status != "open":
+        return request
+    others = [each for each in request.seen if (each.who, each.channel) != (seen.who, seen.channel)]
+    return replace(request, seen=(*others[-_MOST_SEEN + 1 :], seen))
 
 
 def spend(remembered: Remembered | None) -> Remembered | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from sayso.asking import question
 from sayso.decide import by_standing_orders, by_verdict, decide, going_on, is_overdue
 from sayso.errors import CanonicalError
+from sayso.hearing import CallHearing, judge_edited
 from sayso.model import Approved, Ask, Denied, Pending, Verdict
 from sayso.policy import scopes
 
@@ -120,7 +119,12 @@ class Edge:
     async def _ask(self, call: ToolCall, verdict: Verdict, own: ToolRules | None) -> Approved | Denied | Pending:
         """Open the question; if this call's id has one already, say what follows from that."""
         new = question(
-            call, verdict, now=self._clock.now(), timeout=self._timeout, remember_max=self._policy.remember_max
+            call,
+            verdict,
+            now=self._clock.now(),
+            timeout=self._timeout,
+            remember_max=self._policy.remember_max,
+            parameters=own.parameters() if own and own.parameters else "",
         )
         try:
             request = await self._store.open(new)
@@ -132,7 +136,8 @@ class Edge:
         if request.id != new.id:
             return await self._review(call, verdict, own, asked=True)
         self._journal.moved(request, "asked")
-        self._announcer.announce(request)
+        hearing = CallHearing(request, own, policy=self._policy, store=self._store, clock=self._clock)
+        self._announcer.announce(request, hearing)
         return Pending(request=request)
 
     async def _decide(
@@ -164,10 +169,7 @@ class Edge:
     ) -> Verdict | None:
         if decision is None or decision.override_args is None:
             return None
-        misfit = own.misfit(decision.override_args) if own and own.misfit else None
-        if misfit is not None:
-            return Verdict(approval="blocked", reason=misfit)
-        return await self._policy.deliberate(replace(call, args=decision.override_args), own)
+        return await judge_edited(self._policy, call, own, decision.override_args)
 
     async def _final(self, call: ToolCall, verdict: Verdict, outcome: Approved | Denied) -> Approved | Denied:
         """Use up the approval and write down what is to happen, before it can."""

@@ -184,6 +184,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.approval in {"required", "once_per_session"}
 
 
+class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Somebody had a request before them, without having answered it yet."""
+
+    who: str
+    channel: str
+    at: float
+
+
 class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The answer to a request: yes or no, with which arguments, for how long, and by whom."""
 
@@ -248,6 +256,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     run: str = ""
     agent_path: tuple[str, ...] = ()
     schema_hash: str = ""
+    parameters: str = ""  # the JSON Schema of the tool's arguments, as JSON, for whoever edits them
     digest: str = ""
     reason: str = ""
     rule: Rule | None = None
@@ -257,6 +266,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     asked_at: float = 0.0
     expires_at: float | None = None
     status: Status = "open"
+    seen: tuple[Seen, ...] = ()
     decision: ApprovalDecision | None = None
     used_at: float | None = None
     result: Result | None = None
@@ -271,7 +281,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     def __str__(self) -> str:
         """Read as the call that it asks about; `repr` shows control characters as codes, and long values are cut."""
-        values = ((name, repr(value)) for name, value in self.args.items())
+        values = ((name, _written(value)) for name, value in self.args.items())
         facts = (f"{name}={shown if len(shown) <= _SHORT else shown[:_SHORT] + '…'}" for name, shown in values)
         return f"{self.tool_name}({', '.join(facts)})"
 
@@ -308,6 +318,13 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             agent_path=self.agent_path,
             schema_hash=self.schema_hash,
         )
+
+
+def _written(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # a number so long that Python refuses to write it
+        return "a very long number"
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

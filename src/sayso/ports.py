@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sayso.model import AuditEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from sayso.decide import Mode
-    from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, Result, Status
+    from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, Result, Seen, Status
 
 Hook = Callable[[AuditEntry], None]  # told of every step of every call, after it was decided
 
@@ -38,6 +38,32 @@ class Channel(Protocol):
 
         Cancelled when the request was closed elsewhere. An exception withdraws the request.
         """
+        ...
+
+
+class Hearing(Protocol):
+    """What a channel may do about an open request beside answering it."""
+
+    async def edited(self, args: Mapping[str, Any]) -> ApprovalRequest:
+        """Return the request as it would be asked with these arguments.
+
+        Raises:
+            ApprovalBlocked: they must not run, and why.
+            ValueError: nothing can be bound to them.
+        """
+        ...
+
+    async def seen(self, who: str, channel: str) -> tuple[Seen, ...]:
+        """Note that this person has it before them, and return all who have."""
+        ...
+
+
+@runtime_checkable
+class HearingChannel(Protocol):
+    """A channel at which people sit: it may try out an edit, and show who else looks."""
+
+    async def hear(self, request: ApprovalRequest, hearing: Hearing) -> ApprovalDecision | None:
+        """Do what `announce` does, with a hearing."""
         ...
 
 
@@ -78,6 +104,21 @@ class Store(Protocol):
 
     async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
         """Return the newest requests, open or not, newest first; with `part`, those whose id starts or ends so."""
+        ...
+
+    async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
+        """Return what changed after that point, each request once and as it stands, and the point that this reaches.
+
+        Without a point, nothing but the point that is reached now.
+        """
+        ...
+
+    async def changed(self, after: int) -> None:
+        """Wait until requests have changed after that point."""
+        ...
+
+    async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
+        """Note that somebody has a request before them, if it is open, and return it as it stands."""
         ...
 
     async def close(

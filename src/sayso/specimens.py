@@ -7,6 +7,9 @@ from typing import Any
 
 from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, Scope, ToolCall, new_id
 
+YES = ApprovalDecision(approved=True, who="ann")
+NO = ApprovalDecision(approved=False, who="bob", note="not today")
+
 
 def a_request(
     *,

@@ -569,19 +569,25 @@ async def test_a_newer_form_is_said_and_left_untouched(file: Path) -> None:
 
 
 async def test_an_older_form_is_brought_up_to_date(file: Path) -> None:
-    """An empty file is the form 0; the form 1 had no parked runs."""
+    """An empty file is the form 0; the form 1 had no parked runs, and the form 2 no feed."""
     file.touch()
     store = SqliteStore(file)
     request = await store.open(a_request())
     await store.aclose()
     with contextlib.closing(sqlite3.connect(file)) as older:
         older.execute("DROP TABLE parked")
+        older.execute("DROP INDEX requests_changed")
+        older.execute("ALTER TABLE requests DROP COLUMN change")
+        older.execute("ALTER TABLE facts DROP COLUMN request_changes")
         older.execute("PRAGMA user_version = 1")
         older.commit()
     store = SqliteStore(file)
     await store.park("a run", b"state")
     assert (await store.parked("a run"), await store.get(request.id)) == (b"state", request)
-    assert ask(file, "PRAGMA user_version") == (2,)
+    assert ask(file, "PRAGMA user_version") == (3,)
+    point, _ = await store.changes()
+    await store.close(request.id, "denied", None, now=1.0)
+    assert [each.id for each in (await store.changes(point))[1]] == [request.id]
     await store.aclose()
 
 

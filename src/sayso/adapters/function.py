@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpa
 import msgspec
 
 from sayso import context
+from sayso.adapters import parameters
 from sayso.adapters.previewing import previewed
 from sayso.blocking import is_async
 from sayso.canonical import thaw
@@ -192,6 +193,7 @@ class Tool:
             marked=mark,
             details=self.details,
             misfit=self.misfit,
+            parameters=lambda: self._schema,
         )
 
     @property
@@ -201,6 +203,10 @@ class Tool:
         if running is None or not running.tightening:
             return self.rules
         return msgspec.structs.replace(self.rules, tightening=running.tightening)
+
+    @functools.cached_property
+    def _schema(self) -> str:
+        return parameters.of_function(self.function, self.signature, self.hidden)
 
     def is_only_a_mark(self) -> bool:
         """Whether this asks whoever it runs under, and nobody in particular."""

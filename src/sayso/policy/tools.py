@@ -48,13 +48,15 @@ class ToolRules(msgspec.Struct, frozen=True, kw_only=True):
 
     `judge` is its toolset's say; `marked` is the mark of `@requires_approval` or of its framework, which can only ask;
     `details` gives a verdict of which only description, payload and the like are used, unless it blocks; `misfit` says
-    why edited arguments do not fit the tool; `tightening` are the policies of nested agents, which only add to this.
+    why edited arguments do not fit the tool, and `parameters` gives the JSON Schema of them all; `tightening` are the
+    policies of nested agents, which only add to this.
     """
 
     judge: Judge | None = None
     marked: bool = False
     details: Judge | None = None
     misfit: Callable[[Mapping[str, Any]], str | None] | None = None
+    parameters: Callable[[], str] | None = None
     tightening: tuple[Policy, ...] = ()
 
 

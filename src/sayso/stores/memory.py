@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from sayso import audit, decide
 from sayso.errors import UnknownRequest
 from sayso.stores.learners import Learn, Learners
-from sayso.stores.waiting import Waiters, deliver
+from sayso.stores.waiting import Feed, Settled, Waiters, deliver
 
 if TYPE_CHECKING:
     from sayso.model import (
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         AuditEntry,
         Remembered,
         Result,
+        Seen,
         Status,
         Step,
     )
@@ -44,6 +46,9 @@ class MemoryStore:
         self._parked: dict[str, bytes] = {}
         self._learners = Learners()
         self._waiters = Waiters()
+        self._feed = Feed()
+        self._changes: OrderedDict[str, int] = OrderedDict()  # the number of each request's last change, in order
+        self._change = 0
         self._fresh: deque[AuditEntry | bytes] = deque()
         self._lines: deque[tuple[int, bytes, str]] = deque(maxlen=_KEPT_LINES)
         self._start = (0, audit.START)
@@ -56,7 +61,9 @@ class MemoryStore:
                 return self._get(known)
             self._open[request.id] = request
             self._fresh.append(audit.prepare(audit.of_request(request, "asked", request.asked_at)))
-            return request
+            woken = self._mark_changed(request.id)
+        deliver(woken)
+        return request
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
         """Return what was asked about this call."""
@@ -81,6 +88,30 @@ class MemoryStore:
         found = [each for each in known if each.startswith(part) or each.endswith(part)]
         return [known[each] for each in sorted(found, reverse=True)[:limit]]
 
+    async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
+        """Return what changed after that point, and the point that this reaches."""
+        with self._lock:
+            if after is None:
+                return self._change, []
+            newer = itertools.takewhile(lambda each: each[1] > after, reversed(self._changes.items()))
+            found = list(newer)[::-1][:limit]
+            return found[-1][1] if found else after, [self._get(each) for each, _ in found]
+
+    async def changed(self, after: int) -> None:
+        """Wait until requests have changed after that point."""
+        await self._feed.beyond(after)
+
+    async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
+        """Note that somebody has a request before them, if it is open."""
+        with self._lock:
+            after = decide.see(self._get(request_id), seen)
+            if after.status != "open":
+                return after
+            self._open[request_id] = after
+            woken = self._mark_changed(request_id)
+        deliver(woken)
+        return after
+
     async def close(
         self,
         request_id: str,
@@ -96,10 +127,10 @@ class MemoryStore:
             after = decide.close(before, status, decision, now)
             if after is before:
                 return before
-            self._keep(after, after.status, now)
+            woken = self._keep(after, after.status, now)
             if remember and after.status == status:
-                self._change(remember, [])
-            woken = self._waiters.take([after])
+                self._learn(remember, [])
+            woken += self._waiters.take([after])
         deliver(woken)
         return after
 
@@ -109,8 +140,9 @@ class MemoryStore:
             claimed = decide.claim(self._get(request_id), now)
             if claimed is None:
                 return False
-            self._keep(claimed, "claimed", now)
-            return True
+            woken = self._keep(claimed, "claimed", now)
+        deliver(woken)
+        return True
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
@@ -130,7 +162,7 @@ class MemoryStore:
             left = decide.spend(self._remembered.get(remembered_id))
             if left is None:
                 return False
-            self._change([left] if left.uses_left else [], [] if left.uses_left else [left.id])
+            self._learn([left] if left.uses_left else [], [] if left.uses_left else [left.id])
             return True
 
     async def park(self, name: str, state: bytes) -> None:
@@ -153,14 +185,17 @@ class MemoryStore:
         """Change the remembered decisions, and return how many were dropped."""
         with self._lock:
             there = sum(each in self._remembered for each in dropped)
-            self._change(added, dropped)
+            self._learn(added, dropped)
             return there
 
     def finish(self, request_id: str, result: Result) -> None:
         """Keep what came of a used request."""
         with self._lock:
-            if request_id in self._closed:  # else it was so long ago that it is no longer kept
-                self._closed[request_id] = decide.finish(self._closed[request_id], result)
+            if request_id not in self._closed:
+                return  # it was so long ago that it is no longer kept
+            self._closed[request_id] = decide.finish(self._closed[request_id], result)
+            woken = self._mark_changed(request_id)
+        deliver(woken)
 
     def record(self, entry: AuditEntry) -> None:
         """Add an entry to the audit; it is sealed when somebody reads it."""
@@ -193,21 +228,30 @@ class MemoryStore:
             raise UnknownRequest(request_id)
         return request
 
-    def _keep(self, request: ApprovalRequest, step: Step, now: float) -> None:
+    def _mark_changed(self, request_id: str) -> Settled:
+        self._change += 1
+        self._changes[request_id] = self._change
+        self._changes.move_to_end(request_id)
+        return self._feed.reach(self._change)
+
+    def _keep(self, request: ApprovalRequest, step: Step, now: float) -> Settled:
         self._open.pop(request.id, None)
         self._closed[request.id] = request
         self._fresh.append(audit.prepare(audit.of_request(request, step, now)))
+        woken = self._mark_changed(request.id)
         if len(self._closed) > _KEPT_CLOSED:
             self._evict()
+        return woken
 
     def _evict(self) -> None:
         """Forget the oldest request that is over; one that was approved still waits to be used."""
         gone = next((each for each in self._closed.values() if each.status != "approved"), None)
         if gone is not None:
             del self._closed[gone.id]
+            del self._changes[gone.id]
             self._by_call.pop((gone.session, gone.key), None)
 
-    def _change(self, added: Sequence[Remembered], dropped: Sequence[str]) -> None:
+    def _learn(self, added: Sequence[Remembered], dropped: Sequence[str]) -> None:
         self._remembered.update({each.id: each for each in added})
         for each in dropped:
             self._remembered.pop(each, None)

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sayso import audit, decide, realpath
-from sayso.errors import ConfigurationError, StoreError, UnknownRequest
+from sayso.errors import ConfigurationError, StoreError
+from sayso.stores import sqlite_rows as rows
 from sayso.stores.doorbell import Doorbell
 from sayso.stores.learners import Learn, Learners
 from sayso.stores.sqlite_file import connect, translated
 from sayso.stores.sqlite_writer import Transaction, Writer
-from sayso.stores.waiting import Settled, Waiters, deliver
-from sayso.wire import pack_remembered, pack_request, unpack_remembered, unpack_request
+from sayso.stores.waiting import Feed, Settled, Waiters, deliver
+from sayso.wire import pack_request, unpack_remembered, unpack_request
 
 if TYPE_CHECKING:
     from sayso.model import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         AuditEntry,
         Remembered,
         Result,
+        Seen,
         Status,
     )
 
@@ -52,11 +54,13 @@ class SqliteStore:
         self.path = Path(path).absolute()
         self._waiters = Waiters()
         self._learners = Learners()
+        self._feed = Feed()
         self._open_here: set[str] = set()
         self._reader = connect(self.path, synchronous=synchronous)
         try:
             with translated(self.path):
                 self._teach(self._reader)
+                self._feed.reach(rows.reached(self._reader))
             self._writer = Writer(self.path, synchronous=synchronous, after=self._after)
         except StoreError:
             self._reader.close()
@@ -74,13 +78,9 @@ class SqliteStore:
 
         def work(tx: Transaction) -> ApprovalRequest:
             self._open_here.add(request.id)  # before it is written: nobody can have closed it yet
-            added = tx.execute(
-                "INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (session, call_id) DO NOTHING",
-                request.id, request.session, request.key, request.status, request.asked_at, packed,
-            )  # fmt: skip
-            if added.rowcount == 0:
+            if not rows.insert(tx, request, packed):
                 self._open_here.discard(request.id)
-                return _find(tx, request.session, request.key) or request
+                return rows.find(tx, request.session, request.key) or request
             tx.opened = True
             tx.step(request, "asked", request.asked_at)
             return request
@@ -89,16 +89,16 @@ class SqliteStore:
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
         """Return what was asked about this call."""
-        return await self._writer.do(lambda tx: _find(tx, session, key))
+        return await self._writer.do(lambda tx: rows.find(tx, session, key))
 
     async def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request."""
-        return await self._writer.do(lambda tx: _get(tx, request_id))
+        return await self._writer.do(lambda tx: rows.get(tx, request_id))
 
     async def pending(self) -> list[ApprovalRequest]:
         """Return the open requests, oldest first."""
         query = "SELECT packed FROM requests WHERE status = 'open' ORDER BY asked_at"
-        return await self._writer.do(lambda tx: _readable(tx.execute(query).fetchall()))
+        return await self._writer.do(lambda tx: rows.readable(tx.execute(query).fetchall()))
 
     async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
         """Return the newest requests, open or not, newest first; with `part`, those whose id starts or ends so."""
@@ -106,7 +106,27 @@ class SqliteStore:
             "SELECT packed FROM requests WHERE substr(id, 1, length(?1)) = ?1 OR substr(id, -length(?1)) = ?1 "
             "ORDER BY id DESC LIMIT ?2"  # an id sorts by the time of its making
         )
-        return await self._writer.do(lambda tx: _readable(tx.execute(query, part, limit).fetchall()))
+        return await self._writer.do(lambda tx: rows.readable(tx.execute(query, part, limit).fetchall()))
+
+    async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
+        """Return what changed after that point, and the point that this reaches."""
+        return await self._writer.do(lambda tx: rows.changes(tx, after, limit))
+
+    async def changed(self, after: int) -> None:
+        """Wait until requests have changed after that point."""
+        await self._feed.beyond(after)
+
+    async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
+        """Note that somebody has a request before them, if it is open."""
+
+        def work(tx: Transaction) -> ApprovalRequest:
+            before = rows.known(tx, request_id)
+            after = decide.see(before, seen)
+            if after is not before:
+                rows.update(tx, after)
+            return after
+
+        return await self._writer.do(work)
 
     async def close(
         self,
@@ -120,15 +140,15 @@ class SqliteStore:
         """Close the request unless it is closed, and return it as it stands."""
 
         def work(tx: Transaction) -> ApprovalRequest:
-            before = _known(tx, request_id)
+            before = rows.known(tx, request_id)
             after = decide.close(before, status, decision, now)
             if after is before:
                 return before
-            _update(tx, after)
+            rows.update(tx, after)
             tx.closed.append(after)
             tx.step(after, after.status, now)
             if remember and after.status == status:
-                _remember(tx, remember)
+                rows.remember(tx, remember)
             return after
 
         return await self._writer.do(work)
@@ -137,10 +157,10 @@ class SqliteStore:
         """Use up an approval: true for exactly one caller, ever."""
 
         def work(tx: Transaction) -> bool:
-            claimed = decide.claim(_known(tx, request_id), now)
+            claimed = decide.claim(rows.known(tx, request_id), now)
             if claimed is None:
                 return False
-            _update(tx, claimed)
+            rows.update(tx, claimed)
             tx.step(claimed, "claimed", now)
             return True
 
@@ -152,26 +172,14 @@ class SqliteStore:
         try:
             if request_id in self._open_here:
                 return await future  # opened by this store, and nothing was heard of it since
-            request = await self._writer.do(lambda tx: _known(tx, request_id))
+            request = await self._writer.do(lambda tx: rows.known(tx, request_id))
             return request if request.status != "open" else await future
         finally:
             self._waiters.discard(request_id, future)
 
     async def spend(self, remembered_id: str) -> bool:
         """Take one use of a counted decision: false when none is left."""
-
-        def work(tx: Transaction) -> bool:
-            row = tx.execute("SELECT packed FROM remembered WHERE id = ?", remembered_id).fetchone()
-            left = decide.spend(None if row is None else unpack_remembered(row[0]))
-            if left is None:
-                return False
-            if left.uses_left:
-                _remember(tx, [left])
-            else:
-                _forget(tx, [left.id])
-            return True
-
-        return await self._writer.do(work)
+        return await self._writer.do(lambda tx: rows.spend(tx, remembered_id))
 
     async def park(self, name: str, state: bytes) -> None:
         """Keep the state of a run that can go on later, in the place of an earlier one."""
@@ -179,13 +187,13 @@ class SqliteStore:
 
     async def parked(self, name: str) -> bytes | None:
         """Return the state that was parked under this name."""
-        return await self._writer.do(lambda tx: _parked(tx, name))
+        return await self._writer.do(lambda tx: rows.parked(tx, name))
 
     async def unpark(self, name: str) -> bytes | None:
         """Forget what was parked under this name, and return it to exactly one caller."""
 
         def work(tx: Transaction) -> bytes | None:
-            state = _parked(tx, name)
+            state = rows.parked(tx, name)
             tx.execute("DELETE FROM parked WHERE name = ?", name)
             return state
 
@@ -199,14 +207,14 @@ class SqliteStore:
         """Change the remembered decisions, wait until that is durable, and return how many were dropped."""
 
         def work(tx: Transaction) -> int:
-            _remember(tx, added)
-            return _forget(tx, dropped)
+            rows.remember(tx, added)
+            return rows.forget(tx, dropped)
 
         return self._writer.do_now(work)
 
     def finish(self, request_id: str, result: Result) -> None:
         """Queue what came of a used request."""
-        self._writer.later(lambda tx: _update(tx, decide.finish(_known(tx, request_id), result)))
+        self._writer.later(lambda tx: rows.update(tx, decide.finish(rows.known(tx, request_id), result)))
 
     def record(self, entry: AuditEntry) -> None:
         """Queue an entry of the audit."""
@@ -256,14 +264,15 @@ class SqliteStore:
             self._teach(tx.connection)
         if tx.closed or tx.opened or tx.remembered:
             self._bell.ring([request.id for request in tx.closed])
-        return self._waiters.take(tx.closed)
+        moved = [] if tx.change is None else self._feed.reach(tx.change)
+        return self._waiters.take(tx.closed) + moved
 
     def _teach(self, connection: sqlite3.Connection) -> None:
         # The version first: a list that is newer than its number is told twice, an older one never.
         version = connection.execute("SELECT remembered_version FROM facts").fetchone()[0]
         if version > self._learners.version:
-            rows = connection.execute("SELECT packed FROM remembered ORDER BY id").fetchall()
-            self._learners.teach(version, [unpack_remembered(row[0]) for row in rows])
+            found = connection.execute("SELECT packed FROM remembered ORDER BY id").fetchall()
+            self._learners.teach(version, [unpack_remembered(row[0]) for row in found])
 
     def _listen(self) -> None:
         """Look at the rows that a ring names and, as a ring can be lost, at all of them about once a second."""
@@ -285,60 +294,8 @@ class SqliteStore:
     def _look(self, ids: Sequence[str]) -> None:
         self._open_here.difference_update(ids)  # first: who begins to wait from now on looks for itself
         waited = set(self._waiters.ids()).intersection(ids)
-        rows = [self._reader.execute(_GET, (each,)).fetchone() for each in waited]
-        requests = [unpack_request(row[0]) for row in rows if row is not None]
+        found = [self._reader.execute(rows.GET, (each,)).fetchone() for each in waited]
+        requests = [unpack_request(row[0]) for row in found if row is not None]
         deliver(self._waiters.take([each for each in requests if each.status != "open"]))
+        deliver(self._feed.reach(rows.reached(self._reader)))
         self._teach(self._reader)
-
-
-_GET = "SELECT packed FROM requests WHERE id = ?"
-
-
-def _readable(rows: list[tuple[bytes]]) -> list[ApprovalRequest]:
-    """Read the rows; one that cannot be read cannot be answered, and must not keep the others from it."""
-    found: list[ApprovalRequest] = []
-    for (packed,) in rows:
-        try:
-            found.append(unpack_request(packed))
-        except StoreError as error:
-            _LOG.warning("a request is left out: %s", error)
-    return found
-
-
-def _get(tx: Transaction, request_id: str) -> ApprovalRequest | None:
-    row = tx.execute(_GET, request_id).fetchone()
-    return None if row is None else unpack_request(row[0])
-
-
-def _known(tx: Transaction, request_id: str) -> ApprovalRequest:
-    request = _get(tx, request_id)
-    if request is None:
-        raise UnknownRequest(request_id)
-    return request
-
-
-def _find(tx: Transaction, session: str, key: str) -> ApprovalRequest | None:
-    row = tx.execute("SELECT packed FROM requests WHERE session = ? AND call_id = ?", session, key).fetchone()
-    return None if row is None else unpack_request(row[0])
-
-
-def _update(tx: Transaction, request: ApprovalRequest) -> None:
-    packed = pack_request(request)
-    tx.execute("UPDATE requests SET status = ?, packed = ? WHERE id = ?", request.status, packed, request.id)
-
-
-def _parked(tx: Transaction, name: str) -> bytes | None:
-    row = tx.execute("SELECT state FROM parked WHERE name = ?", name).fetchone()
-    return None if row is None else row[0]
-
-
-def _remember(tx: Transaction, added: Sequence[Remembered]) -> None:
-    for each in added:
-        tx.execute("INSERT OR REPLACE INTO remembered VALUES (?, ?)", each.id, pack_remembered(each))
-        tx.remembered = True
-
-
-def _forget(tx: Transaction, dropped: Sequence[str]) -> int:
-    gone = sum(tx.execute("DELETE FROM remembered WHERE id = ?", each).rowcount for each in dropped)
-    tx.remembered = tx.remembered or gone > 0
-    return gone

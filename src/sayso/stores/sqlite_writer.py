@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -39,12 +39,21 @@ class Transaction:
         self.opened = False
         self.closed: list[ApprovalRequest] = []
         self.remembered = False
+        self.change: int | None = None  # the number of the last change of a request
         self._lines: list[tuple[int, bytes, str]] = []
         self._end: tuple[int, str] | None = None
 
     def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
         """Run one statement."""
         return self.connection.execute(statement, values)
+
+    def next_change(self) -> int:
+        """Return the number of the next change of a request."""
+        last = self.change
+        if last is None:
+            last = cast("int", self.execute("SELECT request_changes FROM facts").fetchone()[0])
+        self.change = last + 1
+        return self.change
 
     def step(self, request: ApprovalRequest, step: Step, at: float) -> None:
         """Audit a step of a request."""
@@ -66,6 +75,8 @@ class Transaction:
         if self._end is not None and self._lines:
             self.connection.executemany("INSERT INTO audit VALUES (?, ?, ?)", self._lines)
             self.execute("UPDATE facts SET chain_number = ?, chain_hash = ?", *self._end)
+        if self.change is not None:
+            self.execute("UPDATE facts SET request_changes = ?", self.change)
         if self.remembered:
             self.execute("UPDATE facts SET remembered_version = remembered_version + 1")
 

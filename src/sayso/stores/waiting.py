@@ -51,6 +51,39 @@ class Waiters:
             return [(future, request) for request in closed for future in self._waiting.pop(request.id, ())]
 
 
+class Feed:
+    """How far the requests of a store have changed, and who waits for more."""
+
+    def __init__(self) -> None:
+        """Begin before the first change."""
+        self._lock = threading.Lock()
+        self._point = 0
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def reach(self, point: int) -> Settled:
+        """Go on to that point, and return the futures of those who waited for it."""
+        with self._lock:
+            if point <= self._point:
+                return []
+            self._point = point
+            woken, self._waiting = self._waiting, set()
+        return [(future, None) for future in woken]
+
+    async def beyond(self, after: int) -> None:
+        """Wait until changes go beyond that point."""
+        while True:
+            with self._lock:
+                if self._point > after:
+                    return
+                future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._waiting.add(future)
+            try:
+                await future
+            finally:
+                with self._lock:
+                    self._waiting.discard(future)
+
+
 def deliver(settled: Settled) -> None:
     """Give every future its result on its own loop, with one wake-up per loop."""
     here = asyncio._get_running_loop()  # noqa: SLF001 - the documented form raises, and threads come here without one

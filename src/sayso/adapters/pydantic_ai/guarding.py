@@ -13,6 +13,7 @@ import pydantic_core
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, PrefixedToolset, RenamedToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
+from sayso.adapters import parameters
 from sayso.adapters.function import Tool
 from sayso.model import ApprovalPresentation, Rule, ToolCall, Verdict
 from sayso.policy import judges
@@ -44,6 +45,7 @@ def guarded(name: str, tool: ToolsetTool[Any], within: AbstractToolset[Any], mem
         marked=unapproved or bool(getattr(function, "_requires_approval", False)),
         details=getattr(own, "details", None) or _described(tool_def.description),
         misfit=lambda args: _misfit(tool, args, ctx.validation_context),
+        parameters=lambda: parameters.of_schema(tool_def.parameters_json_schema),
     )
     return GuardedTool(
         toolset=tool.toolset,

@@ -1,0 +1,63 @@
+"""The JSON Schema of a tool's arguments, for whoever edits them in a form or in a file."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, get_type_hints
+
+import msgspec
+
+_LONGEST = 50_000  # characters; it is kept with every question
+
+
+def of_schema(schema: Mapping[str, Any]) -> str:
+    """Return a schema that a framework has made, as JSON; nothing for one that is too long to keep."""
+    text = json.dumps(schema, separators=(",", ":"), default=str)
+    return text if len(text) <= _LONGEST else ""
+
+
+def of_function(function: Callable[..., Any], signature: inspect.Signature, hidden: set[str]) -> str:
+    """Return the schema of a function's parameters; one whose type says nothing takes anything."""
+    hints, definitions, properties = _hints(function), dict[str, Any](), dict[str, Any]()
+    names = [name for name in signature.parameters if name not in hidden]
+    for name in names:
+        parameter = signature.parameters[name]
+        properties[name], found = _of_type(hints.get(name, Any), parameter.kind)
+        definitions |= found
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in names if _is_needed(signature.parameters[name])],
+        "additionalProperties": False,
+        **({"$defs": definitions} if definitions else {}),
+    }
+    return of_schema(schema)
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(inspect.unwrap(function), include_extras=True)
+    except Exception:  # noqa: BLE001 - annotations are the host's code, and may name what is not there
+        return {}
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty and parameter.kind not in _WRAPPED
+
+
+_WRAPPED: dict[Any, dict[str, str]] = {
+    inspect.Parameter.VAR_POSITIONAL: {"type": "array"},
+    inspect.Parameter.VAR_KEYWORD: {"type": "object"},
+}
+
+
+def _of_type(annotation: object, kind: object) -> tuple[dict[str, Any], dict[str, Any]]:
+    if kind in _WRAPPED:
+        return _WRAPPED[kind], {}
+    try:
+        (schema,), definitions = msgspec.json.schema_components((annotation,), ref_template="#/$defs/{name}")
+    except (TypeError, ValueError, AttributeError):  # a type that only its own library knows
+        return {}, {}
+    return schema, definitions

@@ -1,0 +1,114 @@
+"""The rows of a SQLite store, inside a transaction: requests, remembered decisions, and what is parked."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sayso import decide
+from sayso.errors import StoreError, UnknownRequest
+from sayso.wire import pack_remembered, pack_request, unpack_remembered, unpack_request
+
+if TYPE_CHECKING:
+    from sayso.model import ApprovalRequest, Remembered
+    from sayso.stores.sqlite_writer import Transaction
+
+_LOG = logging.getLogger("sayso")
+GET = "SELECT packed FROM requests WHERE id = ?"
+
+
+def readable(packed_rows: list[tuple[bytes]]) -> list[ApprovalRequest]:
+    """Read the rows; one that cannot be read cannot be answered, and must not keep the others from it."""
+    found: list[ApprovalRequest] = []
+    for (packed,) in packed_rows:
+        try:
+            found.append(unpack_request(packed))
+        except StoreError as error:
+            _LOG.warning("a request is left out: %s", error)
+    return found
+
+
+def get(tx: Transaction, request_id: str) -> ApprovalRequest | None:
+    """Return one request."""
+    row = tx.execute(GET, request_id).fetchone()
+    return None if row is None else unpack_request(row[0])
+
+
+def known(tx: Transaction, request_id: str) -> ApprovalRequest:
+    """Return a request that has to be there."""
+    request = get(tx, request_id)
+    if request is None:
+        raise UnknownRequest(request_id)
+    return request
+
+
+def find(tx: Transaction, session: str, key: str) -> ApprovalRequest | None:
+    """Return what was asked about a call."""
+    row = tx.execute("SELECT packed FROM requests WHERE session = ? AND call_id = ?", session, key).fetchone()
+    return None if row is None else unpack_request(row[0])
+
+
+def insert(tx: Transaction, request: ApprovalRequest, packed: bytes) -> bool:
+    """Add a request, unless its session has one about that call."""
+    added = tx.execute(
+        "INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, call_id) DO NOTHING",
+        request.id, request.session, request.key, request.status, request.asked_at, packed, tx.next_change(),
+    )  # fmt: skip
+    return added.rowcount > 0
+
+
+def update(tx: Transaction, request: ApprovalRequest) -> None:
+    """Write a request as it is now."""
+    tx.execute(
+        "UPDATE requests SET status = ?, packed = ?, change = ? WHERE id = ?",
+        request.status, pack_request(request), tx.next_change(), request.id,
+    )  # fmt: skip
+
+
+def changes(tx: Transaction, after: int | None, limit: int) -> tuple[int, list[ApprovalRequest]]:
+    """Return what changed after that point, and the point that this reaches."""
+    if after is None:
+        return reached(tx.connection), []
+    query = "SELECT change, packed FROM requests WHERE change > ? ORDER BY change LIMIT ?"
+    found = tx.execute(query, after, limit).fetchall()
+    return (found[-1][0] if found else after), readable([(packed,) for _, packed in found])
+
+
+def reached(connection: sqlite3.Connection) -> int:
+    """Return the number of the last change of a request."""
+    return connection.execute("SELECT request_changes FROM facts").fetchone()[0]
+
+
+def parked(tx: Transaction, name: str) -> bytes | None:
+    """Return the state that was parked under this name."""
+    row = tx.execute("SELECT state FROM parked WHERE name = ?", name).fetchone()
+    return None if row is None else row[0]
+
+
+def remember(tx: Transaction, added: Sequence[Remembered]) -> None:
+    """Add remembered decisions."""
+    for each in added:
+        tx.execute("INSERT OR REPLACE INTO remembered VALUES (?, ?)", each.id, pack_remembered(each))
+        tx.remembered = True
+
+
+def spend(tx: Transaction, remembered_id: str) -> bool:
+    """Take one use of a counted decision: false when none is left."""
+    row = tx.execute("SELECT packed FROM remembered WHERE id = ?", remembered_id).fetchone()
+    left = decide.spend(None if row is None else unpack_remembered(row[0]))
+    if left is None:
+        return False
+    if left.uses_left:
+        remember(tx, [left])
+    else:
+        forget(tx, [left.id])
+    return True
+
+
+def forget(tx: Transaction, dropped: Sequence[str]) -> int:
+    """Drop remembered decisions, and return how many were there."""
+    gone = sum(tx.execute("DELETE FROM remembered WHERE id = ?", each).rowcount for each in dropped)
+    tx.remembered = tx.remembered or gone > 0
+    return gone
