@@ -36,7 +36,6 @@ from sayso.errors import (
 )
 from sayso.model import (
     Approved,
-    Approvers,
     Ask,
     AuditEntry,
     Cause,
@@ -46,7 +45,6 @@ from sayso.model import (
     Remembered,
     Rule,
     Scope,
-    Seen,
 )
 
 CALL = ToolCall(tool="pay", args={"amount": 5})
@@ -55,14 +53,12 @@ YES = ApprovalDecision(approved=True)
 SCOPE = Scope(kind="call", key="k", label="this call")
 RECORDS: list[msgspec.Struct] = [
     Rule(source="policy", key="tools.pay"),
-    Approvers(count=2, role="ops"),
     ApprovalPresentation(title="t"),
     Preview(basis="b"),
     CALL,
     SCOPE,
     Verdict(approval="required", reason="r"),
     YES,
-    Seen(who="ann", channel="page", at=0.0),
     REQUEST,
     Remembered(id="i", tool="pay", scope=SCOPE, decision=YES, session=None, remembered_at=0.0),
     Approved(args={}, by="policy", reason="r"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sayso.canonical import canonical, freeze
 from sayso.channels.callback import CallbackChannel
-from sayso.errors import CanonicalError, StoreError
+from sayso.errors import CanonicalError, NotEntitled, StoreError
 from sayso.model import ApprovalDecision, ApprovalRequest, ToolCall, Verdict, new_id
 from sayso.policy import scopes
 from sayso.ports import HearingChannel
@@ -38,6 +38,7 @@ def question(
     for name, values in (("payload", verdict.payload), ("metadata", verdict.metadata)):
         if values is not None:
             canonical(freeze(values), name)  # what no store could keep must not depend on which store there is
+    known_only = verdict.approvers is not None and verdict.approvers.must_be_known
     spans = [span for span in (verdict.expires, timeout) if span is not None]
     return ApprovalRequest(
         id=new_id(),
@@ -58,7 +59,8 @@ def question(
         reason=verdict.reason,
         rule=verdict.rule,
         approval=verdict.approval,
-        scopes=scopes.offered(call, verdict),
+        scopes=() if known_only else scopes.offered(call, verdict),
+        approvers=verdict.approvers,
         remember_max=remember_max,
         asked_at=now,
         expires_at=now + min(spans) if spans else None,
@@ -125,6 +127,9 @@ class Announcer:
             if task is not None and task.cancelling():
                 raise  # somebody else answered, or the loop ends
             await self._failed(channel, request, "was cancelled by itself")
+        except NotEntitled as error:  # somebody else may answer
+            self._others.add(request.id)
+            _LOG.warning("an answer by %s was not taken: %s", _name(channel), error)
         except Exception as error:  # noqa: BLE001 - a channel is other people's code; no error of it may approve
             _LOG.debug("%s raised", _name(channel), exc_info=error)
             await self._failed(channel, request, f"raised {type(error).__name__}: {error}")

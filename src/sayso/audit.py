@@ -107,7 +107,7 @@ def _describe(line: _Line, entry: AuditEntry) -> None:
         line.args, line.digest = redact(about.args), _digest(about)
         return
     _tell_why(line, about)
-    _tell_answer(line, about.decision)
+    _tell_answer(line, about.votes[-1] if entry.step == "voted" else about.decision)
     line.request_id, line.digest = about.id, about.digest
     if entry.step == "asked" or line.final_args is not None:
         line.args = redact(about.args)  # once, or beside what they were changed to; else the digest stands for them

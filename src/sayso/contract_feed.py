@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import anyio
+from msgspec.structs import replace
 
-from sayso.model import Seen
+from sayso import audit
+from sayso.model import ApprovalDecision
+from sayso.people import Approvers, Seen
 from sayso.ports import Store
 from sayso.specimens import NO, YES, a_request
 
@@ -55,6 +58,31 @@ class FeedContract:
             await waiting
             await one.changed(point)  # it has changed already
         assert [each.id for each in (await one.changes(point))[1]] == [request.id]
+
+    async def test_where_several_must_say_yes_each_counts_once_and_the_last_one_closes(
+        self, stores: tuple[Store, Store]
+    ) -> None:
+        one, two = stores
+        request = await one.open(replace(a_request(), approvers=Approvers(count=2)))
+        point, _ = await one.changes()
+        for _ in range(2):
+            assert (await two.close(request.id, "approved", YES, now=1.0)).status == "open"
+        assert [len(each.votes) for each in (await one.changes(point))[1]] == [1]
+        assert not await one.claim(request.id, now=1.0)
+        second = ApprovalDecision(approved=True, who="cleo")
+        closed = await one.close(request.id, "approved", second, now=2.0)
+        assert (closed.status, [each.who for each in closed.votes]) == ("approved", ["ann", "cleo"])
+        assert await two.claim(request.id, now=3.0)
+        steps = [entry["step"] async for entry in audit.entries(two)]
+        assert steps == ["asked", "voted", "approved", "claimed"]
+
+    async def test_where_several_must_say_yes_one_no_is_a_no(self, stores: tuple[Store, Store]) -> None:
+        one, two = stores
+        request = await one.open(replace(a_request(), approvers=Approvers(count=2)))
+        await one.close(request.id, "approved", YES, now=1.0)
+        assert (await two.close(request.id, "denied", NO, now=2.0)).status == "denied"
+        late = ApprovalDecision(approved=True, who="cleo")
+        assert (await one.close(request.id, "approved", late, now=3.0)).status == "denied"
 
     async def test_who_has_a_request_before_them_is_noted_once_and_only_while_it_is_open(
         self, stores: tuple[Store, Store]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from msgspec.structs import replace
@@ -202,16 +202,21 @@ class ApprovalController:
         *,
         who: str | None = None,
         channel: str | None = None,
+        roles: Collection[str] | None = None,
     ) -> ApprovalRequest:
         """Close a request with this decision unless it is closed already; return it as it stands.
 
+        `roles` are those of whoever answers, from a caller that has checked who that is. Where a rule asks for several
+        people, a yes that is not enough leaves the request open.
+
         Raises:
+            NotEntitled: whoever answers may not give this answer; the request stays open.
             UnknownRequest: no request has this id.
             ApprovalBlocked: the edited arguments are blocked; the request stays open.
             ValueError: the decision wants a scope that is not offered, or edited arguments that nothing can be
                 bound to; the request stays open.
         """
-        return await self._door.answer(request_id, decision, who=who, channel=channel)
+        return await self._door.answer(request_id, decision, who=who, channel=channel, roles=roles)
 
     async def withdraw(self, request_id: str, reason: str) -> ApprovalRequest:
         """Close a request because nobody's answer is wanted any more; return it as it stands."""

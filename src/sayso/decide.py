@@ -16,7 +16,8 @@ from sayso.model import ApprovalDecision, Approved, Ask, Denied, Pending
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sayso.model import ApprovalRequest, Remembered, Result, Seen, Status, ToolCall, Verdict
+    from sayso.model import ApprovalRequest, Remembered, Result, Status, Step, ToolCall, Verdict
+    from sayso.people import Approvers, Seen
 
 Mode = Literal["interactive", "approve_all", "auto_deny", "defer"]
 
@@ -61,7 +62,19 @@ def close(request: ApprovalRequest, status: Status, decision: ApprovalDecision |
         return request
     if is_overdue(request, now):
         return replace(request, status="expired", decision=None)
-    return replace(request, status=status, decision=decision)
+    if status != "approved" or decision is None or request.approvers is None or request.approvers.count == 1:
+        return replace(request, status=status, decision=decision)
+    if not decision.who or decision.who in {vote.who for vote in request.votes}:
+        return request  # nobody counts twice
+    votes = (*request.votes, decision)
+    if len(votes) < request.approvers.count:
+        return replace(request, votes=votes)
+    return replace(request, status=status, decision=decision, votes=votes)
+
+
+def step_of(request: ApprovalRequest) -> Step:
+    """Return the step that `close` took: a yes that is not enough leaves the request open."""
+    return "voted" if request.status == "open" else request.status
 
 
 def claim(request: ApprovalRequest, now: float) -> ApprovalRequest | None:
@@ -133,10 +146,6 @@ def by_verdict(call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
         if verdict.fails:
             return Denied(cause="failed", reason=verdict.reason)
         return Denied(cause="blocked", reason=f"blocked by policy: {verdict.reason}")
-    if verdict.approvers is not None and (verdict.approvers.count > 1 or verdict.approvers.role):
-        # Nothing here can count people or knows their roles yet; no answer, mode or memory may pass for it.
-        reason = "its rule asks for several approvers or a role, which this version cannot check"
-        return Denied(cause="blocked", reason=reason)
     return None
 
 
@@ -152,6 +161,9 @@ def _by_answer(
     decision = request.decision or ApprovalDecision(approved=False)
     if request.status != "approved" or not decision.approved:
         return refusal(request)
+    if not _are_enough(request, verdict.approvers):
+        reason = f"its rule asks for {verdict.approvers} now, who did not all say yes"
+        return Denied(cause="changed", reason=reason, request_id=request.id)
     if edited is not None and edited.approval == "blocked":
         reason = f"the edited arguments cannot run: {edited.reason}"
         return Denied(cause="blocked", reason=reason, request_id=request.id)
@@ -164,6 +176,14 @@ def _by_answer(
         basis=(edited or verdict).basis,
         deeds=(edited or verdict).deeds,
     )
+
+
+def _are_enough(request: ApprovalRequest, wanted: Approvers | None) -> bool:
+    """Whether those who said yes are enough for the rule as it is today."""
+    if wanted is None or not wanted.must_be_known:
+        return True
+    asked = request.approvers
+    return asked is not None and set(wanted.roles) <= set(asked.roles) and max(len(request.votes), 1) >= wanted.count
 
 
 def _is_about(request: ApprovalRequest, call: ToolCall) -> bool:
@@ -220,6 +240,11 @@ def by_standing_orders(
     if mode == "auto_deny":
         reason = "refused by the mode auto_deny, because somebody would have to be asked"
         return Denied(cause="refused", reason=reason)
+    if verdict.approvers is not None and verdict.approvers.must_be_known:
+        if mode != "approve_all":
+            return Ask()  # no memory stands for people who have to be counted, or known
+        reason = f"its rule asks for {verdict.approvers}, and the mode approve_all is nobody"
+        return Denied(cause="blocked", reason=reason)
     if remembered is not None and decision is not None and _may_use(remembered, verdict):
         if edited is not None and edited.approval == "blocked":
             return Denied(cause="blocked", reason=f"the edited arguments cannot run: {edited.reason}")

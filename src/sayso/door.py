@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from sayso.decide import is_overdue
-from sayso.errors import ApprovalBlocked, StoreError, UnknownRequest
+from sayso.errors import ApprovalBlocked, NotEntitled, StoreError, UnknownRequest
 from sayso.model import ApprovalDecision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from sayso.journal import Journal
     from sayso.memory import ApprovalMemory
@@ -47,12 +47,19 @@ class Door:
         self._on_closed = on_closed
 
     async def answer(
-        self, request_id: str, decision: ApprovalDecision, *, who: str | None, channel: str | None
+        self,
+        request_id: str,
+        decision: ApprovalDecision,
+        *,
+        who: str | None,
+        channel: str | None,
+        roles: Collection[str] | None,
     ) -> ApprovalRequest:
         """Close a request with a decision; see `ApprovalController.answer`."""
         request = await self.get(request_id)
         now = self._clock.now()
         decision = replace(decision, who=who or decision.who, channel=channel or decision.channel, decided_at=now)
+        _check_entitled(request, decision, roles, now)
         forced = decision.approved and request.approval == "once_per_session" and decision.override_args is None
         if forced and decision.remember == "none":
             # What the owner wants asked once is remembered for the tool where the rule says so, else for this call: a
@@ -66,7 +73,7 @@ class Door:
         if remembered and closed.decision == decision:
             if not together:
                 self._memory.add(*remembered)
-            await self._answer_alike(remembered)
+            await self._answer_alike(request, remembered)
         return closed
 
     async def withdraw(self, request_id: str, reason: str) -> ApprovalRequest:
@@ -125,6 +132,10 @@ class Door:
         remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
         closed = await self._store.close(request.id, status, decision, now=self._clock.now(), remember=remember)
+        if closed.status == "open":
+            if closed.votes != request.votes:
+                self._journal.moved(closed, "voted")
+            return closed
         self._on_closed(request.id)
         if request.status == "open" and (closed.decision == decision or closed.status == "expired"):
             self._journal.moved(closed, closed.status)
@@ -148,7 +159,7 @@ class Door:
         limits = [limit for limit in (request.remember_max, self._policy.remember_max) if limit is not None]
         return self._memory.build(request, decision, now=now, longest=min(limits, default=None))
 
-    async def _answer_alike(self, remembered: Sequence[Remembered]) -> None:
+    async def _answer_alike(self, answered: ApprovalRequest, remembered: Sequence[Remembered]) -> None:
         """Give the same answer to what is open now and would not have been asked a moment later."""
         first = remembered[0]
         if first.uses_left is not None:
@@ -156,8 +167,27 @@ class Door:
         known = {each.scope.key for each in remembered}
         for other in await self._store.pending():
             offered = any(known.issuperset(scope.keys) for scope in other.scopes)
-            if offered and first.covers(other.session, self._clock.now(), other.schema_hash):
+            if other.approvers != answered.approvers or other.asked_by != answered.asked_by:
+                continue
+            if offered and first.covers(other.session, self._clock.now(), other.schema_hash, other.project):
                 status = "approved" if first.decision.approved else "denied"
                 await self._close(
                     other, status, replace(first.decision, remember="none", scope=None, uses=None, until=None)
                 )
+
+
+def _check_entitled(
+    request: ApprovalRequest, decision: ApprovalDecision, roles: Collection[str] | None, now: float
+) -> None:
+    """Refuse an answer by whoever asked, and a yes by somebody who may not give it; `roles` were checked by the hub."""
+    if request.asked_by and decision.who == request.asked_by:
+        raise NotEntitled(f"{decision.who} asked this, and whoever asks cannot answer")
+    wanted = request.approvers
+    if not decision.approved or wanted is None or not wanted.must_be_known:
+        return
+    if roles is None or not decision.who:
+        raise NotEntitled(f"its rule asks for {wanted}; answer through a hub, which knows who they are")
+    if not wanted.entitles(roles, now - request.asked_at):
+        raise NotEntitled(f"its rule asks for {wanted}, and {decision.who} is not in that role")
+    if wanted.count > 1 and decision.override_args is not None:
+        raise ValueError("several people have to say yes to the same arguments, so they cannot be edited")

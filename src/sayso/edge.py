@@ -118,6 +118,9 @@ class Edge:
 
     async def _ask(self, call: ToolCall, verdict: Verdict, own: ToolRules | None) -> Approved | Denied | Pending:
         """Open the question; if this call's id has one already, say what follows from that."""
+        if verdict.approvers is not None and verdict.approvers.must_be_known and not self._store.shared:
+            reason = f"its rule asks for {verdict.approvers}, whom only a hub on a shared store can know"
+            return await self._final(call, verdict, Denied(cause="blocked", reason=reason))
         new = question(
             call,
             verdict,

@@ -11,6 +11,7 @@ ConfigurationError(ValueError)      sayso was set up wrongly; nothing was judged
 CanonicalError(ValueError)          arguments that no approval can be bound to
 StoreError(RuntimeError)            the store cannot be read or written
 └── AuditError                      the chain of the audit is broken
+NotEntitled(PermissionError)        somebody who may not give this answer
 UnknownRequest(LookupError)         no request has this id
 PathEscape(PermissionError)         a path leads out of the folder that it has to stay in
 ToolError(RuntimeError)             a tool that was allowed to run could not do it; the model is told why
@@ -118,6 +119,10 @@ class StoreError(RuntimeError):
 
 class AuditError(StoreError):
     """An entry of the audit was changed, dropped or moved."""
+
+
+class NotEntitled(PermissionError):
+    """Somebody gave an answer that they may not give; the request is still open."""
 
 
 class UnknownRequest(LookupError):

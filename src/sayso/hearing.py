@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from sayso.errors import ApprovalBlocked
-from sayso.model import Seen, ToolCall, Verdict
+from sayso.model import ToolCall, Verdict
+from sayso.people import Seen
 
 if TYPE_CHECKING:
     from sayso.model import ApprovalRequest

@@ -117,6 +117,7 @@ class ApprovalMemory:
                 uses_left=decision.uses,
                 schema_hash=request.schema_hash,
                 request_id=request.id or None,
+                project=request.project,
             )
             for scope in chosen.parts or (chosen,)
         ]

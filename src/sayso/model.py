@@ -27,6 +27,7 @@ from sayso.errors import (
     ApprovalTimeout,
     ToolError,
 )
+from sayso.people import Approvers, Seen
 
 Approval = Literal["none", "required", "blocked", "once_per_session"]
 Status = Literal["open", "approved", "denied", "expired", "withdrawn", "used"]
@@ -35,7 +36,7 @@ Remember = Literal["none", "session", "always"]
 ScopeKind = Literal["call", "prefix", "folder", "tool"]
 By = Literal["policy", "mode", "memory", "answer"]
 Result = Literal["returned", "raised"]
-Step = Status | Literal["allowed", "stopped", "asked", "claimed", "returned", "raised", "revoked"]
+Step = Status | Literal["allowed", "stopped", "asked", "voted", "claimed", "returned", "raised", "revoked"]
 
 
 _SHORT = 80
@@ -139,13 +140,6 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
         return tuple(part.key for part in self.parts) or (self.key,)
 
 
-class Approvers(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Who has to say yes: how many different people, and in which role."""
-
-    count: int = 1
-    role: str | None = None
-
-
 class Deed(NamedTuple):
     """What a call does, as it was judged: an operation on a real path, or a line for the shell."""
 
@@ -182,14 +176,6 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def asks(self) -> bool:
         """Whether a person has to be asked."""
         return self.approval in {"required", "once_per_session"}
-
-
-class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Somebody had a request before them, without having answered it yet."""
-
-    who: str
-    channel: str
-    at: float
 
 
 class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -263,10 +249,14 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     approval: Approval = "required"
     scopes: tuple[Scope, ...] = ()
     remember_max: float | None = None
+    approvers: Approvers | None = None
+    project: str = ""  # whose it is, where a hub keeps the requests of several
+    asked_by: str = ""  # whoever this is cannot answer
     asked_at: float = 0.0
     expires_at: float | None = None
     status: Status = "open"
     seen: tuple[Seen, ...] = ()
+    votes: tuple[ApprovalDecision, ...] = ()  # each yes so far, where one is not enough
     decision: ApprovalDecision | None = None
     used_at: float | None = None
     result: Result | None = None
@@ -340,11 +330,13 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     uses_left: int | None = None
     schema_hash: str = ""
     request_id: str | None = None
+    project: str = ""
 
-    def covers(self, session: str, now: float, schema_hash: str = "") -> bool:
+    def covers(self, session: str, now: float, schema_hash: str = "", project: str = "") -> bool:
         """Whether this still stands for a call of that session, at that time, of a tool with that schema."""
         return (
-            (self.session is None or self.session == session)
+            self.project == project
+            and (self.session is None or self.session == session)
             and (self.expires_at is None or now < self.expires_at)
             and (self.schema_hash == schema_hash or not self.schema_hash or not schema_hash)
         )

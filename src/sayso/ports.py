@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from sayso.decide import Mode
-    from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, Result, Seen, Status
+    from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, Result, Status
+    from sayso.people import Seen
 
 Hook = Callable[[AuditEntry], None]  # told of every step of every call, after it was decided
 

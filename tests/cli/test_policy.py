@@ -281,7 +281,7 @@ Considered
 def test_an_explanation_tells_on_which_terms_people_are_asked() -> None:
     done = sayso("explain", "--tool", "pay", "--args", '{"amount": 500}')
     assert done.stdout.startswith("required: tools.pay is 'required'\n  by sayso.yaml:4 tools.pay\n")
-    assert "  needs the yes of 2 in the role ops\n  expires unanswered after 10m\n" in done.stdout
+    assert "  needs the yes of 2 people in the role ops\n  expires unanswered after 10m\n" in done.stdout
 
 
 @pytest.mark.usefixtures("policy")

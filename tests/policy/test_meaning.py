@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall, Verdict
 from sayso.config.documents import read_yaml
 from sayso.errors import PolicyError
-from sayso.model import Approval, Approvers, Denied
+from sayso.model import Approval, Denied
+from sayso.people import Approvers
 from sayso.testing import FixedClock, ScriptedChannel
 
 STRICTNESS: dict[Approval, int] = {"blocked": 3, "required": 2, "once_per_session": 1, "none": 0}
@@ -573,7 +574,7 @@ tools:
     verdict = policy.judge(ToolCall(tool="pay", args={"amount": 5}))
     assert (verdict.reason, verdict.description) == ("money is money", "Pay 5")
     assert (verdict.expires, verdict.remember, verdict.scope) == (600.0, False, "tool")
-    assert verdict.approvers == Approvers(count=2, role="ops")
+    assert verdict.approvers == Approvers(count=2, roles=("ops",))
     assert str(verdict.rule) == "policy tools.pay"
 
 

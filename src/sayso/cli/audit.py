@@ -15,7 +15,6 @@ import click
 import msgspec
 
 from sayso import audit as chain
-from sayso.cli.requests import to_json
 from sayso.cli.screen import bold, cut, exact, say, short_path, visible, width, wrapped
 from sayso.cli.store import (
     CODES_OF_CHAINS,
@@ -33,6 +32,7 @@ from sayso.cli.store import (
 from sayso.cli.times import moment, read_moment
 from sayso.errors import AuditError
 from sayso.model import Step
+from sayso.plain import to_json
 
 if TYPE_CHECKING:
     from sayso.ports import Store

@@ -10,8 +10,8 @@ from typing import Any
 import click
 import msgspec
 
+from sayso import plain
 from sayso.cli import reading
-from sayso.cli.policy import rule_facts
 from sayso.cli.screen import bold, place, say, short_path, visible, wrapped
 from sayso.config.documents import Document, read_file
 from sayso.errors import ConfigurationError, Mistake, PolicyError
@@ -194,9 +194,9 @@ def _facts(outcomes: Sequence[_Outcome], idle: Iterable[Rule]) -> dict[str, Any]
                 "expected": each.case.expect,
                 "got": each.verdict.approval,
                 "reason": each.verdict.reason,
-                "rule": None if each.verdict.rule is None else rule_facts(each.verdict.rule),
+                "rule": None if each.verdict.rule is None else plain.of_rule(each.verdict.rule),
             }
             for each in outcomes
         ],
-        "never_exercised": [rule_facts(each) for each in idle],
+        "never_exercised": [plain.of_rule(each) for each in idle],
     }

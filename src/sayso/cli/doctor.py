@@ -16,11 +16,11 @@ import click
 
 from sayso import audit
 from sayso.cli import reading
-from sayso.cli.requests import to_json
 from sayso.cli.screen import say, short_path, visible, wrapped
 from sayso.cli.store import epilog, existing, json_option, store_option, with_store
 from sayso.cli.times import span
 from sayso.errors import AuditError, ConfigurationError, PolicyError
+from sayso.plain import to_json
 
 if TYPE_CHECKING:
     from sayso.ports import Store

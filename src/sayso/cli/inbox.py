@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast, get_args
 import click
 import msgspec
 
+from sayso import plain
 from sayso.cli.edited import read_edited
-from sayso.cli.remembered import remembered_facts, terms
-from sayso.cli.requests import answered_by, brief, full, one_line, request_facts, state, to_json
+from sayso.cli.remembered import terms
+from sayso.cli.requests import answered_by, brief, full, one_line
 from sayso.cli.screen import say, visible, width, wrapped
 from sayso.cli.store import (
     CODES_OF_ANSWERS,
@@ -66,7 +67,7 @@ def pending(where: str | None, *, as_json: bool, everything: bool, limit: int) -
 
     found = with_store(where, work)
     if as_json:
-        say(to_json([request_facts(each) for each in found], indent=2))
+        say(plain.to_json([plain.of_request(each) for each in found], indent=2))
         return
     names = shorts(each.id for each in found)
     for each in found:
@@ -88,7 +89,7 @@ def show(part: str, where: str | None, *, as_json: bool) -> None:
     """
     request = with_store(where, lambda store: find_request(store, part))
     if as_json:
-        say(to_json(request_facts(request), indent=2))
+        say(plain.to_json(plain.of_request(request), indent=2))
         return
     for line in full(request, time.time()):
         say(line)
@@ -181,7 +182,7 @@ def _decision(
 def _answer(part: str, where: str | None, decision: ApprovalDecision, *, as_json: bool) -> None:
     outcome = with_store(where, lambda store: _give(store, part, decision))
     if as_json:
-        say(to_json(_outcome_facts(outcome), indent=2))
+        say(plain.to_json(_outcome_facts(outcome), indent=2))
     if not outcome.taken:
         _say_who_was_faster(outcome.request)
     if not as_json:
@@ -224,7 +225,7 @@ def _say_who_was_faster(request: ApprovalRequest) -> NoReturn:
     decision = request.decision
     note = f", with the note {decision.note!r}" if decision is not None and decision.note else ""
     if request.status in {"expired", "withdrawn"} or decision is None:
-        raise Over(f"your answer was not taken: the request is {state(request)}{note}")
+        raise Over(f"your answer was not taken: the request is {plain.state(request)}{note}")
     word = "approved" if decision.approved else "denied"
     told = f"your answer was not taken: the request was already {word} by {answered_by(decision)}{note}"
     raise Answered(told)
@@ -251,7 +252,7 @@ def _told(outcome: _Outcome, decision: ApprovalDecision) -> Iterator[str]:
 def _outcome_facts(outcome: _Outcome) -> dict[str, Any]:
     return {
         "taken": outcome.taken,
-        "request": request_facts(outcome.request),
-        "remembered": [remembered_facts(each) for each in outcome.remembered],
+        "request": plain.of_request(outcome.request),
+        "remembered": [plain.of_remembered(each) for each in outcome.remembered],
         "alike": outcome.alike,
     }

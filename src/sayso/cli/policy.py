@@ -12,11 +12,12 @@ from typing import IO, Any, TextIO, cast
 
 import click
 
+from sayso import plain
 from sayso.cli import reading
 from sayso.cli.screen import explanation, mistake_line, say, short_path, visible
 from sayso.config.policies import NAMES
 from sayso.errors import CanonicalError, ConfigurationError, Mistake, PolicyError
-from sayso.model import Rule, ToolCall, new_id
+from sayso.model import ToolCall, new_id
 from sayso.policy import document
 from sayso.policy.tools import Policy
 
@@ -242,14 +243,9 @@ def _explained(policy: Policy, call: ToolCall) -> dict[str, Any]:
         "args": call.args,
         "approval": verdict.approval,
         "reason": verdict.reason,
-        "rule": None if verdict.rule is None else rule_facts(verdict.rule),
+        "rule": None if verdict.rule is None else plain.of_rule(verdict.rule),
         "considered": [
-            {"approval": each.approval, "rule": rule_facts(each.rule), "reason": each.reason, "part": each.part}
+            {"approval": each.approval, "rule": plain.of_rule(each.rule), "reason": each.reason, "part": each.part}
             for each in considered
         ],
     }
-
-
-def rule_facts(rule: Rule) -> dict[str, Any]:
-    """Return a rule as plain data."""
-    return {"source": rule.source, "key": rule.key, "line": rule.line}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from sayso.cli.requests import answered_by, decision_facts, one_line, to_json
+from sayso import plain
+from sayso.cli.requests import answered_by, one_line
 from sayso.cli.screen import bold, say, width, wrapped
 from sayso.cli.store import (
     CODES_OF_IDS,
@@ -44,7 +45,7 @@ def list_them(where: str | None, *, as_json: bool) -> None:
     """List what is remembered, oldest first."""
     known = with_store(where, _known)
     if as_json:
-        say(to_json([remembered_facts(each) for each, _ in known], indent=2))
+        say(plain.to_json([plain.of_remembered(each) for each, _ in known], indent=2))
         return
     names = shorts(each.id for each, _ in known)
     for each, request in known:
@@ -76,7 +77,7 @@ def revoke(ids: tuple[str, ...], where: str | None, *, as_json: bool, who: str, 
 
     gone = with_store(where, work)
     if as_json:
-        say(to_json([remembered_facts(each) for each in gone], indent=2))
+        say(plain.to_json([plain.of_remembered(each) for each in gone], indent=2))
         return
     for each in gone:
         for line in wrapped(f"{each.tool}: {each.scope.label}", head="revoked", indent=9):
@@ -119,18 +120,3 @@ def terms(each: Remembered) -> str:
     if each.uses_left is not None:
         told.append("once more" if each.uses_left == 1 else f"{each.uses_left} times more")
     return ", ".join(told)
-
-
-def remembered_facts(each: Remembered) -> dict[str, Any]:
-    """Return a remembered decision as plain data."""
-    return {
-        "id": each.id,
-        "tool": each.tool,
-        "scope": {"kind": each.scope.kind, "label": each.scope.label},
-        "session": each.session,
-        "remembered_at": each.remembered_at,
-        "expires_at": each.expires_at,
-        "uses_left": each.uses_left,
-        "request_id": each.request_id,
-        "decision": decision_facts(each.decision),
-    }

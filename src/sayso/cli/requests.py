@@ -1,41 +1,25 @@
-"""A request as people and programs read it: on one line, in full, or as plain data."""
+"""A request as people read it: on one line, or in full."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import click
 
 from sayso.canonical import thaw
-from sayso.cli.policy import rule_facts
 from sayso.cli.screen import bold, cut, exact, place, width, wrapped
 from sayso.cli.times import moment, span
 from sayso.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest
+from sayso.plain import state, to_json
 
 _HEAD = 13
-_LONGEST_NUMBER = 10_000  # bits
-_STATES = {
-    "open": "open: it waits for an answer",
-    "approved": "approved, and not run yet",
-    "denied": "denied: it does not run",
-    "expired": "expired: nobody answered in time, so it does not run",
-    "withdrawn": "withdrawn: whoever asked does not wait any more, so it does not run",
-    "used, returned": "approved and run: it returned",
-    "used, raised": "approved and run: it failed",
-}
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def agents(request: ApprovalRequest) -> str:
     """Name the agent that asks, behind those that called it."""
     return " > ".join(request.agent_path) or "an agent"
-
-
-def state(request: ApprovalRequest) -> str:
-    """Say in words where a request stands."""
-    return _STATES.get(request.state, "approved and begun; what came of it is not known")
 
 
 def answered_by(decision: ApprovalDecision) -> str:
@@ -174,67 +158,3 @@ def _answer(decision: ApprovalDecision) -> Iterator[str]:
     ])  # fmt: skip
     if decision.override_args is not None:
         yield from arguments("Arguments as they were edited, and run", decision.override_args)
-
-
-# --- As plain data -----------------------------------------------------------------------------------
-
-
-def to_json(value: object, *, indent: int | None = None) -> str:
-    """Write any value as JSON in plain ASCII; what JSON has no word for, as Python writes it."""
-    return json.dumps(_plain(value), indent=indent, default=repr)
-
-
-def _plain(value: object) -> object:
-    """Return the same with every number as one that Python writes: a very long one is a text."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in cast("Mapping[object, object]", value).items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(each) for each in cast("Iterable[object]", value)]
-    return hex(value) if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER else value
-
-
-def request_facts(request: ApprovalRequest) -> dict[str, Any]:
-    """Return a request as plain data."""
-    shown = request.presentation
-    names = ("title", "content", "content_type", "language", "diff")
-    return {
-        "id": request.id,
-        "status": request.status,
-        "state": state(request),
-        "asked_at": request.asked_at,
-        "expires_at": request.expires_at,
-        "session": request.session,
-        "run": request.run,
-        "call_id": request.tool_call_id,
-        "agent_path": list(request.agent_path),
-        "tool": request.tool_name,
-        "args": thaw(request.args),
-        "payload": None if request.payload is None else thaw(request.payload),
-        "description": request.description,
-        "summary": request.summary,
-        "reason": request.reason,
-        "rule": None if request.rule is None else rule_facts(request.rule),
-        "approval": request.approval,
-        "presentation": None if shown is None else {name: getattr(shown, name) for name in names},
-        "scopes": [{"kind": scope.kind, "label": scope.label} for scope in request.scopes],
-        "remember_max": request.remember_max,
-        "decision": None if request.decision is None else decision_facts(request.decision),
-        "used_at": request.used_at,
-        "result": request.result,
-    }
-
-
-def decision_facts(decision: ApprovalDecision) -> dict[str, Any]:
-    """Return an answer as plain data."""
-    return {
-        "approved": decision.approved,
-        "who": decision.who,
-        "channel": decision.channel,
-        "decided_at": decision.decided_at,
-        "note": decision.note,
-        "args": None if decision.override_args is None else thaw(decision.override_args),
-        "remember": decision.remember,
-        "scope": decision.scope,
-        "uses": decision.uses,
-        "until": decision.until,
-    }

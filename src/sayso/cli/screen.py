@@ -103,8 +103,7 @@ def explanation(verdict: Verdict, considered: Iterable[Considered]) -> Iterator[
 
 def _terms(verdict: Verdict) -> Iterator[str]:
     if verdict.approvers is not None:
-        role = f" in the role {verdict.approvers.role}" if verdict.approvers.role else ""
-        yield f"needs the yes of {verdict.approvers.count}{visible(role)}"
+        yield f"needs the yes of {visible(str(verdict.approvers))}"
     if verdict.expires is not None:
         yield f"expires unanswered after {_span(verdict.expires)}"
 

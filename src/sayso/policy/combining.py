@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from sayso.model import Approvers, Verdict
+from sayso.model import Verdict
+from sayso.people import Approvers
 from sayso.policy.conditions import Unknowable
 from sayso.policy.deeds import Considered
 from sayso.policy.entries import Terms
@@ -107,8 +108,13 @@ def tightened(verdict: Verdict, other: Verdict) -> Verdict:
 def _more(left: Approvers | None, right: Approvers | None) -> Approvers | None:
     if left is None or right is None:
         return left or right
-    # Two roles cannot both be asked for yet; who cannot be satisfied is refused, so naming either is enough.
-    return Approvers(count=max(left.count, right.count), role=left.role or right.role)
+    return Approvers(
+        count=max(left.count, right.count),
+        roles=tuple(dict.fromkeys((*left.roles, *right.roles))),
+        remind=min((each for each in (left.remind, right.remind) if each is not None), default=None),
+        # Another role may stand in only where both rules say so.
+        escalate=left.escalate if left.escalate == right.escalate else None,
+    )
 
 
 def with_details(verdict: Verdict, said: list[Verdict]) -> Verdict:

@@ -55,6 +55,11 @@ TOOL = either(
                 {
                     "count": whole("how many different people", least=1, most=100),
                     "role": text("the role that they must have"),
+                    "remind": span("unanswered for this long, people are told of it once more"),
+                    "escalate": record(
+                        "who else may answer, if nobody has",
+                        {"role": text("their role"), "after": span("unanswered for this long")},
+                    ),
                 },
             ),
             "remember": flag("false: no answer is remembered"),

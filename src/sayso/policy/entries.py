@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 import msgspec
 from msgspec.structs import replace
 
-from sayso.model import Approvers, Rule, ScopeKind, Verdict
+from sayso.model import Rule, ScopeKind, Verdict
+from sayso.people import Approvers, Escalation
 from sayso.policy import judges
 from sayso.policy.conditions import Condition, check_template, read_condition
 from sayso.policy.words import (
@@ -133,11 +134,25 @@ def _kind(values: Mapping[str, Any], place: str) -> Kind | None:
 
 def _approvers(given: object, place: str) -> Approvers:
     values = as_mapping(given, place)
-    check_keys(values, ("count", "role"), place)
+    check_keys(values, ("count", "role", "remind", "escalate"), place)
     count = values.get("count", 1)
     if type(count) is not int or count < 1:
         reject(f"{place}.count is {count!r}; use a whole number from 1 up")
-    return Approvers(count=count, role=_maybe_text(values, "role", place))
+    role = _maybe_text(values, "role", place)
+    remind = None if values.get("remind") is None else parse_seconds(values["remind"], f"{place}.remind")
+    escalate = None if values.get("escalate") is None else _escalation(values["escalate"], f"{place}.escalate")
+    if escalate is not None and role is None:
+        reject(f"{place}.escalate names another role, but {place}.role names none; say who answers first")
+    return Approvers(count=count, roles=() if role is None else (role,), remind=remind, escalate=escalate)
+
+
+def _escalation(given: object, place: str) -> Escalation:
+    values = as_mapping(given, place)
+    check_keys(values, ("role", "after"), place)
+    role = _maybe_text(values, "role", place)
+    if role is None or values.get("after") is None:
+        reject(f"{place} needs `role` and `after`, such as {{role: lead, after: 10m}}")
+    return Escalation(role=role, after=parse_seconds(values["after"], f"{place}.after"))
 
 
 def apply_terms(verdict: Verdict, terms: Iterable[Terms]) -> Verdict:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
         AuditEntry,
         Remembered,
         Result,
-        Seen,
         Status,
         Step,
     )
+    from sayso.people import Seen
 
 _KEPT_CLOSED = 10_000
 _KEPT_LINES = 100_000
@@ -127,10 +127,14 @@ class MemoryStore:
             after = decide.close(before, status, decision, now)
             if after is before:
                 return before
-            woken = self._keep(after, after.status, now)
-            if remember and after.status == status:
-                self._learn(remember, [])
-            woken += self._waiters.take([after])
+            if after.status == "open":
+                self._open[request_id] = after
+                self._fresh.append(audit.prepare(audit.of_request(after, decide.step_of(after), now)))
+                woken = self._mark_changed(request_id)
+            else:
+                woken = self._keep(after, after.status, now) + self._waiters.take([after])
+                if remember and after.status == status:
+                    self._learn(remember, [])
         deliver(woken)
         return after
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
         AuditEntry,
         Remembered,
         Result,
-        Seen,
         Status,
     )
+    from sayso.people import Seen
 
 _POLL_SECONDS = 1.0
 _LOG = logging.getLogger("sayso")
@@ -145,8 +145,10 @@ class SqliteStore:
             if after is before:
                 return before
             rows.update(tx, after)
+            tx.step(after, decide.step_of(after), now)
+            if after.status == "open":
+                return after
             tx.closed.append(after)
-            tx.step(after, after.status, now)
             if remember and after.status == status:
                 rows.remember(tx, remember)
             return after
