@@ -19,6 +19,7 @@ except ImportError as error:
 
 from sayso import audit
 from sayso.contract_feed import FeedContract
+from sayso.contract_keyring import KeyringContract
 from sayso.errors import UnknownRequest
 from sayso.model import (
     AuditEntry,
@@ -33,7 +34,7 @@ T = TypeVar("T")
 ROUNDS = 10
 
 
-class StoreContract(FeedContract):
+class StoreContract(FeedContract, KeyringContract):
     """The contract. `stores` are two ways to the same data: two handles if the store is shared, else one twice."""
 
     pytestmark = pytest.mark.anyio

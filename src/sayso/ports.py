@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sayso.decide import Mode
     from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, Result, Status
     from sayso.people import Seen
+    from sayso.tokens import Token
 
 Hook = Callable[[AuditEntry], None]  # told of every step of every call, after it was decided
 
@@ -74,6 +75,26 @@ class ApprovalUI(Protocol):
 
     def choose(self, request: ApprovalRequest, *, mode: Mode) -> ApprovalDecision:
         """Ask a person about this request."""
+        ...
+
+
+class Keyring(Protocol):
+    """Keeps tokens; a store that a hub stands on is one too."""
+
+    async def add_token(self, token: Token) -> None:
+        """Keep a token."""
+        ...
+
+    async def token(self, token_id: str) -> Token | None:
+        """Return one token."""
+        ...
+
+    async def tokens(self) -> list[Token]:
+        """Return all tokens, oldest first."""
+        ...
+
+    async def take_token(self, token_id: str) -> Token | None:
+        """Forget a token, and return it to exactly one caller."""
         ...
 
 

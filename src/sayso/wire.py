@@ -11,10 +11,12 @@ from msgspec.structs import replace
 from sayso.canonical import restore, storable
 from sayso.errors import CanonicalError, StoreError
 from sayso.model import ApprovalDecision, ApprovalRequest, Remembered
+from sayso.tokens import Token
 
 _VERSION = b"\x01"
 _ENCODER = msgspec.msgpack.Encoder()
 _REQUEST = msgspec.msgpack.Decoder(ApprovalRequest, ext_hook=restore)
+_TOKEN = msgspec.msgpack.Decoder(Token)
 _REMEMBERED = msgspec.msgpack.Decoder(Remembered, ext_hook=restore)
 
 T = TypeVar("T")
@@ -50,6 +52,16 @@ def pack_remembered(remembered: Remembered) -> bytes:
 def unpack_remembered(data: bytes) -> Remembered:
     """Read a remembered decision."""
     return _unpack(data, _REMEMBERED)
+
+
+def pack_token(token: Token) -> bytes:
+    """Write a token."""
+    return _pack(token)
+
+
+def unpack_token(data: bytes) -> Token:
+    """Read a token."""
+    return _unpack(data, _TOKEN)
 
 
 def _decision(decision: ApprovalDecision) -> ApprovalDecision:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Step,
     )
     from sayso.people import Seen
+    from sayso.tokens import Token
 
 _KEPT_CLOSED = 10_000
 _KEPT_LINES = 100_000
@@ -44,6 +45,7 @@ class MemoryStore:
         self._by_call: dict[tuple[str, str], str] = {}
         self._remembered: dict[str, Remembered] = {}
         self._parked: dict[str, bytes] = {}
+        self._tokens: dict[str, Token] = {}
         self._learners = Learners()
         self._waiters = Waiters()
         self._feed = Feed()
@@ -180,6 +182,22 @@ class MemoryStore:
     async def unpark(self, name: str) -> bytes | None:
         """Forget what was parked under this name, and return it to exactly one caller."""
         return self._parked.pop(name, None)
+
+    async def add_token(self, token: Token) -> None:
+        """Keep a token."""
+        self._tokens[token.id] = token
+
+    async def token(self, token_id: str) -> Token | None:
+        """Return one token."""
+        return self._tokens.get(token_id)
+
+    async def tokens(self) -> list[Token]:
+        """Return all tokens, oldest first."""
+        return list(self._tokens.values())
+
+    async def take_token(self, token_id: str) -> Token | None:
+        """Forget a token, and return it to exactly one caller."""
+        return self._tokens.pop(token_id, None)
 
     def attach(self, learn: Learn) -> None:
         """Call `learn` with all remembered decisions, now and whenever they change."""

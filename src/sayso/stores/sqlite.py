@@ -20,7 +20,7 @@ from sayso.stores.learners import Learn, Learners
 from sayso.stores.sqlite_file import connect, translated
 from sayso.stores.sqlite_writer import Transaction, Writer
 from sayso.stores.waiting import Feed, Settled, Waiters, deliver
-from sayso.wire import pack_request, unpack_remembered, unpack_request
+from sayso.wire import pack_request, pack_token, unpack_remembered, unpack_request, unpack_token
 
 if TYPE_CHECKING:
     from sayso.model import (
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Status,
     )
     from sayso.people import Seen
+    from sayso.tokens import Token
 
 _POLL_SECONDS = 1.0
 _LOG = logging.getLogger("sayso")
@@ -198,6 +199,30 @@ class SqliteStore:
             state = rows.parked(tx, name)
             tx.execute("DELETE FROM parked WHERE name = ?", name)
             return state
+
+        return await self._writer.do(work)
+
+    async def add_token(self, token: Token) -> None:
+        """Keep a token."""
+        await self._writer.do(lambda tx: tx.execute("INSERT INTO tokens VALUES (?, ?)", token.id, pack_token(token)))
+
+    async def token(self, token_id: str) -> Token | None:
+        """Return one token."""
+        return await self._writer.do(lambda tx: rows.token(tx, token_id))
+
+    async def tokens(self) -> list[Token]:
+        """Return all tokens, oldest first."""
+        query = "SELECT packed FROM tokens ORDER BY id"  # an id sorts by the time of its making
+        found = await self._writer.do(lambda tx: tx.execute(query).fetchall())
+        return [unpack_token(row[0]) for row in found]
+
+    async def take_token(self, token_id: str) -> Token | None:
+        """Forget a token, and return it to exactly one caller."""
+
+        def work(tx: Transaction) -> Token | None:
+            token = rows.token(tx, token_id)
+            tx.execute("DELETE FROM tokens WHERE id = ?", token_id)
+            return token
 
         return await self._writer.do(work)
 

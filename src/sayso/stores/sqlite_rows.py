@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from sayso import decide
 from sayso.errors import StoreError, UnknownRequest
-from sayso.wire import pack_remembered, pack_request, unpack_remembered, unpack_request
+from sayso.wire import pack_remembered, pack_request, unpack_remembered, unpack_request, unpack_token
 
 if TYPE_CHECKING:
     from sayso.model import ApprovalRequest, Remembered
     from sayso.stores.sqlite_writer import Transaction
+    from sayso.tokens import Token
 
 _LOG = logging.getLogger("sayso")
 GET = "SELECT packed FROM requests WHERE id = ?"
@@ -85,6 +86,12 @@ def parked(tx: Transaction, name: str) -> bytes | None:
     """Return the state that was parked under this name."""
     row = tx.execute("SELECT state FROM parked WHERE name = ?", name).fetchone()
     return None if row is None else row[0]
+
+
+def token(tx: Transaction, token_id: str) -> Token | None:
+    """Return one token."""
+    row = tx.execute("SELECT packed FROM tokens WHERE id = ?", token_id).fetchone()
+    return None if row is None else unpack_token(row[0])
 
 
 def remember(tx: Transaction, added: Sequence[Remembered]) -> None:
