@@ -1,7 +1,7 @@
 """Completion in a shell: the script that switches it on, and the ids that it offers.
 
 A shell runs the program for every press of Tab, in the middle of a line that somebody writes. So nothing may be
-printed there but candidates, nothing may be changed, and nothing may take long.
+printed there but candidates, no request may be touched, and nothing may take long.
 """
 
 from __future__ import annotations
@@ -90,12 +90,15 @@ async def _open_requests(store: Store) -> dict[str, str]:
 
 
 async def _remembered_decisions(store: Store) -> dict[str, str]:
+    from sayso.cli.requests import called  # noqa: PLC0415 - as below
     from sayso.memory import ApprovalMemory  # noqa: PLC0415 - as below
 
-    known = ApprovalMemory(store=store).list()
-    return {
-        each.id: f"{'yes' if each.decision.approved else 'no'} to {each.tool}: {each.scope.label}" for each in known
-    }
+    told: dict[str, str] = {}
+    for each in ApprovalMemory(store=store).list():
+        request = await store.get(each.request_id) if each.request_id else None
+        first = f": {called(request)}" if request is not None else ""
+        told[each.id] = f"{'yes' if each.decision.approved else 'no'} to {each.scope.label}{first}"
+    return told
 
 
 def _items(context: click.Context, look: Look, incomplete: str) -> Iterator[CompletionItem[str]]:

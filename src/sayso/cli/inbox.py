@@ -143,7 +143,12 @@ def _answering(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command(epilog=epilog("sayso approve 4f2a91 --for 30m -m 'only today'", CODES_OF_ANSWERS))
 @_answering
-@click.option("--args", "edited", metavar="FILE", help="Run it with these arguments: JSON or YAML, - for the input.")
+@click.option(
+    *("--args", "edited"),
+    type=click.Path(allow_dash=True),
+    metavar="FILE",
+    help="Run it with these arguments: JSON or YAML, - for the input.",
+)
 def approve(part: str, where: str | None, *, edited: str | None, as_json: bool, who: str, **how: Any) -> None:  # noqa: ANN401 - options
     """Say yes to a request: the call runs once, with exactly the arguments that it shows.
 

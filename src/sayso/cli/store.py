@@ -81,7 +81,11 @@ class Broken(Failure):
 def store_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--store`, which the environment may answer."""
     return click.option(
-        "--store", "where", metavar="FILE", envvar="SAYSO_STORE", help="The store; else what SAYSO_STORE names."
+        *("--store", "where"),
+        type=click.Path(),  # so that shells complete it
+        metavar="FILE",
+        envvar="SAYSO_STORE",
+        help="The store; else what SAYSO_STORE names.",
     )(command)
 
 
