@@ -1,4 +1,4 @@
-"""P14: what `import sayso` costs a fresh interpreter, over a bare one."""
+"""P14: what `import sayso` and `sayso --help` cost a fresh interpreter, over a bare one."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ STATEMENTS = {
     "working": "from sayso import ApprovalController, requires_approval",
     "sqlite": "from sayso import ApprovalController; from sayso.stores.sqlite import SqliteStore",
     "peer": "import pydantic_ai",
+    "help": "import sys; sys.argv[1:] = ['--help']; from sayso.__main__ import main; main()",
+    "click": "import click; click.Group('sayso', commands=[click.Command('init')]).main(['--help'])",
 }
 
 
@@ -34,6 +36,13 @@ def loading(effort: Effort) -> list[Row]:
         _row(over, "package", "import sayso", at_most(1.5)),
         _row(over, "working", "… controller, requires_approval", at_most(1.5)),
         _row(over, "sqlite", "… controller, SQLite store", at_most(1.5)),
+        row(
+            "P14",
+            "sayso --help; peer: click alone",
+            [min(over["help"])],
+            limit=compare(over["help"], over["limit"], at_most(2), least=True),
+            peer=compare(over["help"], over["click"], least=True),
+        ),
     ]
 
 
@@ -41,7 +50,8 @@ def _started(statement: str, compiled: str) -> float:
     """Return the seconds of an interpreter that keeps its byte code, as an installed package has it, in that folder."""
     settings = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": compiled}
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", statement], check=True, env=settings)  # noqa: S603 - statements from above
+    command = [sys.executable, "-c", statement]
+    subprocess.run(command, check=True, env=settings, stdout=subprocess.DEVNULL)  # noqa: S603 - statements from above
     return time.perf_counter() - start
 
 

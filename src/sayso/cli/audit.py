@@ -15,10 +15,11 @@ import click
 import msgspec
 
 from sayso import audit as chain
+from sayso.cli.main import CODES_OF_GROUPS, Commands
 from sayso.cli.screen import bold, cut, exact, say, short_path, visible, width, wrapped
 from sayso.cli.store import (
     CODES_OF_CHAINS,
-    CODES_OF_IDS,
+    CODES_OF_NUMBERS,
     CODES_OF_READING,
     Broken,
     Failure,
@@ -56,7 +57,7 @@ class _Needed(msgspec.Struct):
     agent_path: list[str] = []
 
 
-@click.group(epilog="Example: sayso audit verify --store sayso.db")
+@click.group(cls=Commands, epilog=epilog("sayso audit verify --store sayso.db", CODES_OF_GROUPS))
 def audit() -> None:
     """See what was decided and done, and check that nobody has changed the record of it."""
 
@@ -82,7 +83,13 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 @store_option
 @json_option
 @_filters
-@click.option("--limit", type=click.IntRange(min=1), default=50, help="How many of the newest; 50 if not given.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=50,
+    metavar="NUMBER",
+    help="How many of the newest; 50 if not given.",
+)
 def list_them(where: str | None, *, as_json: bool, limit: int, **wanted: Any) -> None:  # noqa: ANN401 - options
     """List the newest entries, newest last; with --json one entry on each line."""
 
@@ -102,7 +109,7 @@ def list_them(where: str | None, *, as_json: bool, limit: int, **wanted: Any) ->
         say("There is no such entry.")
 
 
-@audit.command(epilog=epilog("sayso audit show 42", CODES_OF_IDS))
+@audit.command(epilog=epilog("sayso audit show 42", CODES_OF_NUMBERS))
 @store_option
 @json_option
 @click.argument("number", type=click.IntRange(min=1))

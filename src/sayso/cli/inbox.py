@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from sayso import plain
-from sayso.cli.edited import read_edited
+from sayso.cli.completion import open_requests
 from sayso.cli.remembered import terms
 from sayso.cli.requests import answered_by, brief, full, one_line
 from sayso.cli.screen import say, visible, width, wrapped
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from sayso.ports import Store
 
 _CHANNEL = "command line"
+_KINDS = get_args(ScopeKind)
 _JUDGED_AGAIN = (
     "The edited arguments were not judged here: the policy and the tool judge them again where the call runs, and may "
     "still refuse them."
@@ -54,7 +55,13 @@ _JUDGED_AGAIN = (
 @store_option
 @json_option
 @click.option("--all", "everything", is_flag=True, help="Also those that are closed, newest last.")
-@click.option("--limit", type=click.IntRange(min=1), default=100, help="With --all, how many of the newest.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=100,
+    metavar="NUMBER",
+    help="With --all, how many of the newest; 100 if not given.",
+)
 def pending(where: str | None, *, as_json: bool, everything: bool, limit: int) -> None:
     """List the requests that wait for an answer, oldest first.
 
@@ -80,7 +87,7 @@ def pending(where: str | None, *, as_json: bool, everything: bool, limit: int) -
 @click.command(epilog=epilog("sayso show 4f2a91 --store sayso.db", CODES_OF_IDS))
 @store_option
 @json_option
-@click.argument("part", metavar="ID")
+@click.argument("part", metavar="ID", shell_complete=open_requests)
 def show(part: str, where: str | None, *, as_json: bool) -> None:
     """Show everything about one request.
 
@@ -113,13 +120,23 @@ def _answering(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("-m", "--note", help="A note; the agent is told it."),
         who_option,
         click.option("--for", "seconds", metavar="SPAN", callback=read_span, help="Remember it so long: 30m, 7d."),
-        click.option("--uses", type=click.IntRange(min=1), help="Remember it for so many calls after this one."),
-        click.option("--scope", type=click.Choice(get_args(ScopeKind)), help="Remember it for these calls."),
+        click.option(
+            "--uses",
+            type=click.IntRange(min=1),
+            metavar="NUMBER",
+            help="Remember it for so many calls after this one.",
+        ),
+        click.option(
+            "--scope",
+            type=click.Choice(_KINDS),
+            metavar="KIND",
+            help=f"Remember it for these calls: {', '.join(_KINDS)}.",
+        ),
         click.option("--session", "in_session", is_flag=True, help="Remember it in the session that asks."),
         click.option("--always", is_flag=True, help="Remember it in every session."),
         store_option,
         json_option,
-        click.argument("part", metavar="ID"),
+        click.argument("part", metavar="ID", shell_complete=open_requests),
     )):  # fmt: skip
         command = each(command)
     return command
@@ -127,7 +144,12 @@ def _answering(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command(epilog=epilog("sayso approve 4f2a91 --for 30m -m 'only today'", CODES_OF_ANSWERS))
 @_answering
-@click.option("--args", "edited", metavar="FILE", help="Run it with these arguments: JSON or YAML, - for the input.")
+@click.option(
+    *("--args", "edited"),
+    type=click.Path(allow_dash=True),
+    metavar="FILE",
+    help="Run it with these arguments: JSON or YAML, - for the input.",
+)
 def approve(part: str, where: str | None, *, edited: str | None, as_json: bool, who: str, **how: Any) -> None:  # noqa: ANN401 - options
     """Say yes to a request: the call runs once, with exactly the arguments that it shows.
 
@@ -135,8 +157,14 @@ def approve(part: str, where: str | None, *, edited: str | None, as_json: bool, 
     --uses, --scope, --session and --always nothing is remembered; with them it is for the session that asks, or for
     every session with --always.
     """
-    args = None if edited is None else read_edited(edited)
+    args = None if edited is None else _edited(edited)
     _answer(part, where, _decision(approved=True, who=who, args=args, **how), as_json=as_json)
+
+
+def _edited(name: str) -> Mapping[str, Any]:
+    from sayso.cli.edited import read_edited  # noqa: PLC0415 - nobody else should wait for YAML to load
+
+    return read_edited(name)
 
 
 @click.command(epilog=epilog("sayso deny 4f2a91 -m 'not on a Friday'", CODES_OF_ANSWERS))

@@ -4,29 +4,103 @@ from __future__ import annotations
 
 import contextlib
 import io
-import logging
+import os
 import sys
-from typing import NoReturn
+from importlib import import_module
+from typing import Any, NoReturn
 
 import click
 
-from sayso.cli import audit, cases, doctor, inbox, policy, remembered
-from sayso.cli import run as running
-from sayso.cli.screen import visible
-
+COMPLETE = "_SAYSO_COMPLETE"  # the variable in which a shell says what it wants to have completed
+ENDS = "0 done, 1 error, 2 wrong usage"
+CODES_OF_GROUPS = f"Ends with: {ENDS}. Some commands have more codes; the help of each tells them."
 _INTERRUPTED = 130
+_NARROW = 52  # columns; with fewer, click writes help that does not fit
+_NARROWEST = 20
+_UNCUT = 1000  # characters; every first sentence is shorter
+
+# In the order in which people need them: the module of each, and what it does. Help is made of this table alone, so
+# that whoever asks for it waits for no other module; a test compares it with the commands.
+_COMMANDS = {
+    "init": ("policy", "Write a policy to start from, with comments that explain it."),
+    "check": ("policy", "Find every mistake in policy files."),
+    "explain": ("policy", "Say what happens to a call, and why."),
+    "test": ("cases", "Run the cases of a policy, and say which rules no case exercises."),
+    "schema": ("policy", "Print the JSON Schema of the policy file, for editors."),
+    "run": ("run", "Let a worker do something, and be asked about what it wants to do."),
+    "pending": ("inbox", "List the requests that wait for an answer, oldest first."),
+    "show": ("inbox", "Show everything about one request."),
+    "approve": ("inbox", "Say yes to a request: the call runs once, with exactly the arguments that it shows."),
+    "deny": ("inbox", "Say no to a request: the call does not run, and the agent is told your note."),
+    "remembered": ("remembered", "See decisions that stand for later calls, and take them back."),
+    "audit": ("audit", "See what was decided and done, and check that nobody has changed the record of it."),
+    "doctor": ("doctor", "Say what is set up here, and what of it does not work."),
+    "completion": ("completion", "Print what makes a shell complete commands, options and ids."),
+}
 
 
-class _InOrder(click.Group):
-    """Commands in the order in which people need them."""
+class Later(click.Command):
+    """A command whose module is loaded when it is used; until then its name and a sentence stand for it."""
+
+    def __init__(self, name: str, module: str, sentence: str) -> None:
+        """Take what there is to list."""
+        super().__init__(name, help=sentence)
+        self._home = f"sayso.cli.{module}"
+
+    def load(self) -> click.Command:
+        """Return the command itself."""
+        return getattr(import_module(self._home), str(self.name))
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,  # noqa: ANN401 - as click has it
+    ) -> click.Context:
+        """Hand the arguments to the command itself."""
+        return self.load().make_context(info_name, args, parent, **extra)
+
+
+def sentence(command: click.Command) -> str:
+    """Return what a command does, uncut."""
+    return command.get_short_help_str(limit=_UNCUT)
+
+
+class Commands(click.Group):
+    """Commands in the order in which people need them, with help that fits the terminal."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click has it
         """Return the names as they were added."""
         return list(self.commands)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as click has it
+        """Write every sentence to its end; click would cut it."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, sentence(each)) for name, each in self.commands.items()])
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,  # noqa: ANN401 - as click has it
+    ) -> click.Context:
+        """Tell click, and so every command, of a narrow terminal."""
+        import shutil  # noqa: PLC0415 - click loads it late too
+
+        columns = shutil.get_terminal_size().columns
+        if columns < _NARROW:
+            extra.setdefault("terminal_width", max(columns - 2, _NARROWEST))
+        return super().make_context(info_name, args, parent, **extra)
+
 
 @click.group(
-    "sayso", cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"]}, epilog="Start with: sayso init"
+    "sayso",
+    cls=Commands,
+    commands=[Later(name, *rest) for name, rest in _COMMANDS.items()],
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=f"Start with: sayso init\n\n{CODES_OF_GROUPS}",
 )
 @click.version_option(package_name="sayso", message="%(prog)s %(version)s")
 def commands() -> None:
@@ -35,16 +109,10 @@ def commands() -> None:
     Write a policy for the tool calls of your agents, find its mistakes, ask what it says and why, and test it. Run a
     worker: an agent with its tools and its policy in one file. Answer what agents ask, from any terminal.
     """
+    import logging  # noqa: PLC0415 - help does without
+
     # Commands show a policy's warnings themselves; without a handler, logging would show them once more.
     logging.getLogger("sayso").addHandler(logging.NullHandler())
-
-
-for command in (
-    *(policy.init, policy.check, policy.explain, cases.test, policy.schema, running.run),
-    *(inbox.pending, inbox.show, inbox.approve, inbox.deny),
-    *(remembered.remembered, audit.audit, doctor.doctor),
-):
-    commands.add_command(command)
 
 
 def run() -> None:
@@ -52,6 +120,10 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that knows few characters is no mistake
+    if os.environ.get(COMPLETE, "").endswith("_complete"):
+        from sayso.cli.completion import hush  # noqa: PLC0415 - only a shell that completes needs it
+
+        hush()
     try:
         sys.exit(commands.main(prog_name="sayso", standalone_mode=False))
     except click.ClickException as error:
@@ -64,6 +136,8 @@ def run() -> None:
 
 
 def _give_up(error: OSError) -> NoReturn:
+    from sayso.cli.screen import visible  # noqa: PLC0415 - help does without
+
     with contextlib.suppress(OSError):
         sys.stderr.write(f"Error: {visible(str(error))}\n")
     with contextlib.suppress(OSError):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from sayso import plain
+from sayso.cli.completion import remembered_decisions
+from sayso.cli.main import CODES_OF_GROUPS, Commands
 from sayso.cli.requests import answered_by, one_line
 from sayso.cli.screen import bold, say, width, wrapped
 from sayso.cli.store import (
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from sayso.ports import Store
 
 
-@click.group(epilog="Example: sayso remembered list --store sayso.db")
+@click.group(cls=Commands, epilog=epilog("sayso remembered list --store sayso.db", CODES_OF_GROUPS))
 def remembered() -> None:
     """See decisions that stand for later calls, and take them back."""
 
@@ -60,7 +62,7 @@ def list_them(where: str | None, *, as_json: bool) -> None:
 @json_option
 @who_option
 @click.option("--all", "everything", is_flag=True, help="Take back all of them.")
-@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=remembered_decisions)
 def revoke(ids: tuple[str, ...], where: str | None, *, as_json: bool, who: str, everything: bool) -> None:
     """Take back what is remembered; who runs such a call is asked again.
 

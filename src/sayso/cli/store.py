@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from sayso.cli.main import ENDS
 from sayso.cli.requests import called
 from sayso.cli.screen import cut, short_path, visible, width
 from sayso.config import settings
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_ENDS = "0 done, 1 error, 2 wrong usage"
-CODES_OF_READING = f"Ends with: {_ENDS}."
-CODES_OF_IDS = f"Ends with: {_ENDS}, 3 no such id, 4 several ids begin or end so."
+CODES_OF_READING = f"Ends with: {ENDS}."
+CODES_OF_IDS = f"Ends with: {ENDS}, 3 no such id, 4 several ids begin or end so."
+CODES_OF_NUMBERS = f"Ends with: {ENDS}, 3 no such entry."
 CODES_OF_ANSWERS = (
-    f"Ends with: {_ENDS}, 3 no such id, 4 several ids begin or end so, 5 somebody else has answered, "
+    f"Ends with: {ENDS}, 3 no such id, 4 several ids begin or end so, 5 somebody else has answered, "
     "6 expired or withdrawn."
 )
-CODES_OF_CHAINS = f"Ends with: {_ENDS}, 7 the chain is broken."
+CODES_OF_CHAINS = f"Ends with: {ENDS}, 7 the chain is broken."
 
 _SHORTEST = 4  # what may be typed
 _SHOWN = 6  # what is shown at least: a request that comes later rarely ends like it
@@ -80,7 +81,11 @@ class Broken(Failure):
 def store_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--store`, which the environment may answer."""
     return click.option(
-        "--store", "where", metavar="FILE", envvar="SAYSO_STORE", help="The store; else what SAYSO_STORE names."
+        *("--store", "where"),
+        type=click.Path(),  # so that shells complete it
+        metavar="FILE",
+        envvar="SAYSO_STORE",
+        help="The store; else what SAYSO_STORE names.",
     )(command)
 
 

@@ -1,0 +1,131 @@
+"""Completion in a shell: the script that switches it on, and the ids that it offers.
+
+A shell runs the program for every press of Tab, in the middle of a line that somebody writes. So nothing may be
+printed there but candidates, no request may be touched, and nothing may take long.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import BashComplete, CompletionItem, FishComplete, ZshComplete
+
+from sayso.cli.main import COMPLETE, ENDS
+
+if TYPE_CHECKING:
+    from sayso.ports import Store
+
+    Look = Callable[[Store], Awaitable[dict[str, str]]]
+
+_SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+_LONGEST = 5.0  # seconds; a store that another process holds is worth no longer wait
+_ROOM = 70  # columns for what an id is about
+_ID = re.compile(r"[0-9a-f]{6,32}")  # what is anything else must not get into a line that a shell will run
+
+
+@click.command(epilog=f"Example: sayso completion bash\n\nEnds with: {ENDS}.")
+@click.argument("shell", type=click.Choice(list(_SHELLS)))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print what makes a shell complete commands, options and ids.
+
+    For bash 4.4 or newer, write this line into ~/.bashrc:
+
+    \b
+      eval "$(sayso completion bash)"
+
+    For zsh, write this line into ~/.zshrc, below the one with compinit:
+
+    \b
+      eval "$(sayso completion zsh)"
+
+    For fish, write this line into ~/.config/fish/config.fish:
+
+    \b
+      sayso completion fish | source
+
+    Shells that are started from then on complete with the Tab key. Behind show, approve, deny and remembered revoke
+    they offer the ids in the store that --store or SAYSO_STORE names.
+    """  # noqa: D301 - click leaves the lines behind a \b as they are
+    click.echo(_SHELLS[shell](context.find_root().command, {}, "sayso", COMPLETE).source(), nl=False)
+
+
+def hush() -> None:
+    """See to it that this process says nothing but candidates, and that it ends soon."""
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 2)
+    os.close(silence)
+    end = threading.Timer(_LONGEST, os._exit, [0])  # a store that is waited for can be left in no gentler way
+    end.daemon = True
+    end.start()
+
+
+# --- Ids ---------------------------------------------------------------------------------------------
+
+
+def open_requests(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Offer the requests that wait for an answer."""
+    return list(_items(context, _open_requests, incomplete))
+
+
+def remembered_decisions(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Offer the decisions that stand for later calls, but those that are on the line already."""
+    given = context.params.get("ids") or ()
+    return [each for each in _items(context, _remembered_decisions, incomplete) if each.value not in given]
+
+
+async def _open_requests(store: Store) -> dict[str, str]:
+    from sayso.cli.requests import called  # noqa: PLC0415 - as below
+
+    now = time.time()
+    found = await store.pending()  # the controller's would also close what has expired
+    return {each.id: called(each) for each in found if each.expires_at is None or now < each.expires_at}
+
+
+async def _remembered_decisions(store: Store) -> dict[str, str]:
+    from sayso.cli.requests import called  # noqa: PLC0415 - as below
+    from sayso.memory import ApprovalMemory  # noqa: PLC0415 - as below
+
+    told: dict[str, str] = {}
+    for each in ApprovalMemory(store=store).list():
+        request = await store.get(each.request_id) if each.request_id else None
+        first = f": {called(request)}" if request is not None else ""
+        told[each.id] = f"{'yes' if each.decision.approved else 'no'} to {each.scope.label}{first}"
+    return told
+
+
+def _items(context: click.Context, look: Look, incomplete: str) -> Iterator[CompletionItem[str]]:
+    """Yield the short ids that begin so, each with what it is about; none if the store cannot be looked into."""
+    # Whoever starts a shell that has completion should not wait for what only a store needs.
+    from sayso.cli.screen import cut  # noqa: PLC0415
+    from sayso.cli.store import Failure, shorts, with_store  # noqa: PLC0415
+
+    try:
+        found = with_store(_store(context), look)
+    except Failure:
+        return
+    names = shorts(found)
+    for whole, about in found.items():
+        if names[whole].startswith(incomplete) and _ID.fullmatch(names[whole]):
+            yield CompletionItem(names[whole], help=_for_this_shell(cut(about, _ROOM)))
+
+
+def _store(context: click.Context) -> str | None:
+    """Return the store that is meant; a shell hands over the line as it is written, so ~ is still to be replaced."""
+    where = context.params.get("where")
+    if where is None or context.get_parameter_source("where") is not ParameterSource.COMMANDLINE:
+        return where
+    return os.path.expandvars(os.path.expanduser(where))  # noqa: PTH111 - a URL is no path
+
+
+def _for_this_shell(about: str) -> str:
+    """Mark where click's script for fish ends a text: at the first comma."""
+    start, comma, _ = about.partition(",")
+    return f"{start}…" if comma and os.environ.get(COMPLETE) == "fish_complete" else about
