@@ -22,6 +22,7 @@ from sayso.policy.words import APPROVALS, suggest
 
 _NAMES = ("sayso.test.yaml", "sayso.test.yml")
 _A_FILE = click.Path(path_type=Path)
+_CODES = "Ends with: 0 every case passed, 1 a case failed or an error, 2 wrong usage."
 _CASE = record(
     "a call, and what has to happen to it",
     {
@@ -62,7 +63,7 @@ class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.verdict.rule is None else self.verdict.rule.key
 
 
-@click.command("test", epilog="Example: sayso test --strict")
+@click.command("test", epilog=f"Example: sayso test --strict\n\n{_CODES}")
 @click.option("--policy", "path", type=_A_FILE, help="Test this file instead of those that apply here.")
 @click.option("--strict", is_flag=True, help="Fail also if a rule is never exercised.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
@@ -72,7 +73,7 @@ def test(path: Path | None, cases: Path | None, *, strict: bool, as_json: bool) 
 
     CASES is a file; else it is sayso.test.yaml beside the policy. Under cases: it has a list of calls, each with what
     has to happen: {shell: git push, expect: required}. For shell can stand read, write, delete, list, or tool and args;
-    rule names the rule that has to decide, and name says what the case shows. Ends with 1 if a case fails.
+    rule names the rule that has to decide, and name says what the case shows.
     """
     policy = reading.load(path)
     source = cases or _beside(path)

@@ -14,6 +14,7 @@ import click
 
 from sayso import plain
 from sayso.cli import reading
+from sayso.cli.main import ENDS
 from sayso.cli.screen import explanation, mistake_line, say, short_path, visible
 from sayso.config.policies import NAMES
 from sayso.errors import CanonicalError, ConfigurationError, Mistake, PolicyError
@@ -23,6 +24,7 @@ from sayso.policy.tools import Policy
 
 _LONGEST_LINE = 10_000_000
 _A_FILE = click.Path(path_type=Path)
+_CODES_OF_CHECK = "Ends with: 0 no mistake (a warning is none), 1 a mistake or an error, 2 wrong usage."
 _NEXT = """\
 Now read it and make it yours. Then:
   sayso check                         find mistakes in it
@@ -33,7 +35,7 @@ Now read it and make it yours. Then:
 # --- init and schema ---------------------------------------------------------------------------------
 
 
-@click.command(epilog="Example: sayso init")
+@click.command(epilog=f"Example: sayso init\n\nEnds with: {ENDS}.")
 @click.option("--force", is_flag=True, help="Overwrite a file that is there.")
 @click.argument("path", type=_A_FILE, default=NAMES[0])
 def init(path: Path, *, force: bool) -> None:
@@ -69,7 +71,7 @@ def _write(target: Path, content: str, *, force: bool) -> None:
         draft.unlink(missing_ok=True)
 
 
-@click.command(epilog="Example: sayso schema > sayso.schema.json")
+@click.command(epilog=f"Example: sayso schema > sayso.schema.json\n\nEnds with: {ENDS}.")
 def schema() -> None:
     """Print the JSON Schema of the policy file, for editors."""
     say(json.dumps(document.schema(), indent=2))
@@ -78,14 +80,13 @@ def schema() -> None:
 # --- check -------------------------------------------------------------------------------------------
 
 
-@click.command(epilog="Example: sayso check sayso.yaml")
+@click.command(epilog=f"Example: sayso check sayso.yaml\n\n{_CODES_OF_CHECK}")
 @click.option("--json", "as_json", is_flag=True, help="Print an array of {file, line, column, message, kind}.")
 @click.argument("files", type=_A_FILE, nargs=-1)
 def check(files: tuple[Path, ...], *, as_json: bool) -> None:
     """Find every mistake in policy files.
 
     Without FILES, those that apply here are checked: your own, the project's, and the one that SAYSO_POLICY names.
-    Ends with 1 if there is a mistake; a warning is none.
     """
     try:
         checked = [(path, *_checked(path)) for path in files or reading.policy_files()]
@@ -146,7 +147,7 @@ def _finding(kind: str, mistake: Mistake) -> dict[str, Any]:
 # --- explain -----------------------------------------------------------------------------------------
 
 
-@click.command(epilog="Example: sayso explain --shell 'git status && ls'")
+@click.command(epilog=f"Example: sayso explain --shell 'git status && ls'\n\nEnds with: {ENDS}.")
 @click.option("--policy", "path", type=_A_FILE, help="Ask this file instead of those that apply here.")
 @click.option("--shell", metavar="LINE", help="A line for the tool shell.")
 @click.option("--read", metavar="PATH", help="A path for the tool read_file, such as /zone/file.")

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from sayso.cli.main import ENDS
 from sayso.cli.screen import mistake_line, say, visible
 from sayso.config.policies import files_here, load_policy
 from sayso.controller import ApprovalController
@@ -20,7 +21,9 @@ from sayso.model import AuditEntry
 _TOLD = {"returned": "ran", "raised": "failed", "stopped": "did not run", "denied": "was refused"}
 
 
-@click.command("run", epilog="Example: sayso run report.md 'Sum up the orders of today.'")
+@click.command(
+    "run", epilog=f"Example: sayso run report.md 'Sum up the orders of today.'\n\nEnds with: {ENDS}, 130 interrupted."
+)
 @click.option("--model", help="Use this model instead of the one that the worker names, such as openai:gpt-5.")
 @click.option(
     "--store",
