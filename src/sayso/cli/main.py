@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from sayso.cli import audit, cases, doctor, inbox, policy, remembered
+from sayso.cli import audit, cases, doctor, inbox, policy, remembered, watch
 from sayso.cli import run as running
 from sayso.cli.screen import visible
 
@@ -41,7 +41,7 @@ def commands() -> None:
 
 for command in (
     *(policy.init, policy.check, policy.explain, cases.test, policy.schema, running.run),
-    *(inbox.pending, inbox.show, inbox.approve, inbox.deny),
+    *(inbox.pending, inbox.show, inbox.approve, inbox.deny, watch.watch),
     *(remembered.remembered, audit.audit, doctor.doctor),
 ):
     commands.add_command(command)
