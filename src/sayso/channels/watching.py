@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -39,13 +40,20 @@ class StillOpen(Exception):
     """An answer was not taken, and the request waits on; says why."""
 
 
+class Given(NamedTuple):
+    """What came of an answer, in a sentence, and which requests it has closed."""
+
+    sentence: str
+    closed: Sequence[str]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Desk:
     """What the screen needs from whoever opens it."""
 
     who: str
     store: Store
-    answer: Callable[[ApprovalRequest, ApprovalDecision], Awaitable[str]]  # says what came of it, or `StillOpen`
+    answer: Callable[[ApprovalRequest, ApprovalDecision], Awaitable[Given]]  # or `StillOpen`
     expire: Callable[[], Awaitable[object]]  # closes what is overdue
     names: Callable[[Iterable[str]], Mapping[str, str]]  # short names for ids
 
@@ -178,26 +186,19 @@ class Watch:
             await self._desk.store.see(request_id, Seen(who=self._desk.who, channel=_CHANNEL, at=time.time()))
 
     async def _give(self, request: ApprovalRequest, answer: ApprovalDecision) -> None:
-        self._answering = request.id
-        following = self._beside(request.id)
+        """Hand over the answer, and go on to what comes next in the list."""
+        self._answering, after = request.id, [each for each in self._requests if each > request.id]
         try:
-            self._say(await self._desk.answer(request, answer))
+            sentence, closed = await self._desk.answer(request, answer)
         except StillOpen as problem:
-            self._say(str(problem))
-            following = request.id
-        else:
-            self._requests.pop(request.id, None)
+            sentence, closed, after = str(problem), (), [request.id]
         finally:
             self._answering = None
+        for each in (*closed, *(() if request.id in after else (request.id,))):
+            self._requests.pop(each, None)  # before the store tells of it
         self._asking = None  # this very task, which is about to end
-        self._select(following if following in self._requests else next(iter(self._requests), None))
-
-    def _beside(self, request_id: str, by: int = 1) -> str | None:
-        ids = list(self._requests)
-        if request_id not in ids:
-            return ids[0] if ids else None
-        at = ids.index(request_id) + by
-        return ids[min(max(at, 0), len(ids) - 1)] if len(ids) > 1 or by == 0 else None
+        self._select(next((each for each in after if each in self._requests), next(iter(self._requests), None)))
+        self._say(sentence)
 
     # --- Keys ----------------------------------------------------------------------------------------
 
@@ -251,9 +252,11 @@ class Watch:
             self._leave()
 
     def _go(self, by: int) -> None:
+        """Select the next one in that direction; from one that has gone, what was next to it."""
         here = "" if self._pane is None else self._pane.question.request.id
-        there = self._beside(here, by)
-        if (there is not None and there != here) or here not in self._requests:
+        beside = [each for each in self._requests if (each > here if by > 0 else each < here)]
+        there = beside[0 if by > 0 else -1] if beside else next(reversed(self._requests), None)
+        if there != here and (beside or here not in self._requests):
             self._select(there)
 
     def _noted(self, note: Buffer) -> bool:

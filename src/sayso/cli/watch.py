@@ -14,6 +14,7 @@ from sayso.errors import ApprovalBlocked, StoreError, UnknownRequest
 from sayso.model import ApprovalDecision, ApprovalRequest, AuditEntry
 
 if TYPE_CHECKING:
+    from sayso.channels.watching import Given
     from sayso.ports import Store
 
 
@@ -43,7 +44,7 @@ async def _watch(store: Store, who: str) -> None:
     steps: list[AuditEntry] = []
     controller = ApprovalController(mode="defer", store=store, hooks=[steps.append])
 
-    async def answer(request: ApprovalRequest, decision: ApprovalDecision) -> str:
+    async def answer(request: ApprovalRequest, decision: ApprovalDecision) -> Given:
         return await _give(controller, request, decision, steps)
 
     await Watch(Desk(who=who, store=store, answer=answer, expire=controller.pending, names=shorts)).run()
@@ -51,26 +52,27 @@ async def _watch(store: Store, who: str) -> None:
 
 async def _give(
     controller: ApprovalController, request: ApprovalRequest, decision: ApprovalDecision, steps: list[AuditEntry]
-) -> str:
+) -> Given:
     """Answer a request, and say what came of it."""
     from sayso.channels.question import named  # noqa: PLC0415 - as above
     from sayso.channels.sheet import told  # noqa: PLC0415
-    from sayso.channels.watching import StillOpen  # noqa: PLC0415
+    from sayso.channels.watching import Given, StillOpen  # noqa: PLC0415
 
     steps.clear()
     try:
         closed = await controller.answer(request.id, decision)
     except UnknownRequest:
-        return "Your answer was not taken: the request is there no more."
+        return Given("Your answer was not taken: the request is there no more.", ())
     except ApprovalBlocked as error:
         raise StillOpen(f"Not answered: {error.reason}.") from None
     except (ValueError, StoreError) as error:
         raise StillOpen(f"Not answered: {error}.") from None
     moved = [each.about.id for each in steps if isinstance(each.about, ApprovalRequest) and each.step != "expired"]
     if closed.id not in moved:
-        return f"Your answer was not taken: {_how_it_stands(closed)}."
-    too = f" The same went to {len(moved) - 1} that are alike." if len(moved) > 1 else ""
-    return f"{told(decision)} ({named(request)}){too}"
+        return Given(f"Your answer was not taken: {_how_it_stands(closed)}.", ())
+    alike = len(moved) - 1
+    too = f" The same went to {alike} that {'is' if alike == 1 else 'are'} alike." if alike else ""
+    return Given(f"{told(decision)} ({named(request)}){too}", moved)
 
 
 def _how_it_stands(request: ApprovalRequest) -> str:
