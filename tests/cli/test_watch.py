@@ -198,6 +198,9 @@ def test_the_selection_stays_with_its_request_whatever_goes_before_it() -> None:
     first, second, third = (ask({"amount": amount}) for amount in (1, 2, 3))
     terminal = watch()
     terminal.wait_for(KEYS)
+    for key, place in (("\x1b[B", "2 of 3"), ("j", "3 of 3"), ("j", "3 of 3"), ("\x1b[A", "2 of 3"), ("k", "1 of 3")):
+        terminal.write(key)
+        terminal.wait_for(place)
     terminal.write("j")
     terminal.wait_for("2 of 3")
     terminal.wait_for(KEYS)

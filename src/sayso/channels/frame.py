@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 
 from sayso.channels.pane import Pane
 from sayso.channels.question import about
@@ -49,14 +49,15 @@ class Frame:
     def draw(
         self,
         requests: Mapping[str, ApprovalRequest],
-        names: Callable[[Iterable[str]], Mapping[str, str]],
+        names: Mapping[str, str],
         pane: Pane | None,
         news: str,
     ) -> list[Line]:
         """Return all lines of the screen."""
         top = [*self._title(len(requests)), *self._list(requests, names, pane)]
         bottom = [*self._foot(requests, pane), *self._lines("class:said", news)]
-        room = max(self._height - len(top) - len(bottom) - 2, 1)
+        # In a low window the keys may be out of sight, but never a row that counts as shown.
+        room = max(min(max(self._height - len(top) - len(bottom) - 2, 1), self._height - len(top) - 1), 0)
         rows, below = ([], 0) if pane is None else pane.view(self._width, room)
         rows = [*rows, *([[]] * (room - len(rows)))]
         more = f" {below} more row{'' if below == 1 else 's'}: space " if below else ""
@@ -69,7 +70,7 @@ class Frame:
     def _list(
         self,
         requests: Mapping[str, ApprovalRequest],
-        names: Callable[[Iterable[str]], Mapping[str, str]],
+        names: Mapping[str, str],
         pane: Pane | None,
     ) -> list[Line]:
         ids = list(requests)
@@ -77,8 +78,7 @@ class Frame:
         selected = None if pane is None else pane.question.request.id
         at = next((at for at, each in enumerate(ids) if each == selected), 0)
         first = min(max(at - room // 2, 0), max(len(ids) - room, 0))
-        short = names(ids)
-        return [self._entry(requests[each], short[each], chosen=each == selected) for each in ids[first : first + room]]
+        return [self._entry(requests[each], names[each], chosen=each == selected) for each in ids[first : first + room]]
 
     def _entry(self, request: ApprovalRequest, name: str, *, chosen: bool) -> Line:
         now = time.time()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterable
+from functools import lru_cache
 from typing import TypeVar
 
 from prompt_toolkit.application import Application, in_terminal
@@ -16,7 +17,7 @@ from sayso.channels.showing import NARROWEST, Line, shown, wrapped
 from sayso.model import ApprovalRequest
 
 T = TypeVar("T")
-Part = Callable[[int], Iterable[Line]]  # lines for a width
+Part = Callable[[int], list[Line]]  # lines for a width
 
 
 class Pane:
@@ -48,7 +49,12 @@ class Pane:
 
     def show(self, request: ApprovalRequest, *, whole: bool) -> None:  # noqa: ARG002 - it can be scrolled, so nothing is folded
         """Show a request, in place of what was there."""
-        self._parts = [lambda width: shown(request, width, whole=True).lines]
+
+        @lru_cache(maxsize=1)
+        def rows(width: int) -> list[Line]:
+            return shown(request, width, whole=True).lines
+
+        self._parts = [rows]
         self.seen_all = False
         self._start()
 
@@ -149,7 +155,7 @@ class Pane:
             self._start()  # all rows are others now
         rows = self._rows(width)
         if self._jump_to is not None:
-            before = sum(len(list(part(width))) for part in self._parts[: self._jump_to])
+            before = sum(len(part(width)) for part in self._parts[: self._jump_to])
             self._top, self._jump_to = before, None
         self._top = max(min(self._top, len(rows) - height), 0)
         self._drawn = (width, height)
@@ -160,7 +166,7 @@ class Pane:
         width, height = self._drawn
         if width >= NARROWEST and self._top <= self._seen_rows:
             self._seen_rows = max(self._seen_rows, self._top + height)
-        needed = len(list(self._parts[0](width))) if self._parts else 0
+        needed = len(self._parts[0](width)) if self._parts else 0
         self.seen_all = self.seen_all or (bool(needed) and self._seen_rows >= needed)
         if self.choice is not None and not self.touch.begun:
             self.touch.arm(self._app.invalidate)

@@ -65,6 +65,7 @@ class Watch:
         """Take what it works with."""
         self._desk = desk
         self._requests: dict[str, ApprovalRequest] = {}
+        self._names: Mapping[str, str] = {}
         self._pane: Pane | None = None
         self._asking: asyncio.Task[None] | None = None
         self._answering: str | None = None  # what is just being closed from here
@@ -104,9 +105,9 @@ class Watch:
         self._news = visible(sentence)
         self._app.invalidate()
 
-    def _failed(self, following: asyncio.Task[None]) -> None:
-        """End with the error, if the store cannot be read any more."""
-        error = None if following.cancelled() else following.exception()
+    def _failed(self, task: asyncio.Task[None]) -> None:
+        """End with the error of a task, such as that the store cannot be read any more."""
+        error = None if task.cancelled() else task.exception()
         if error is not None:
             self._leave(error)
 
@@ -140,6 +141,7 @@ class Watch:
             elif self._requests.pop(each.id, None) is not None and each.id != self._answering:
                 self._say(closed_words(each))
         self._requests = dict(sorted(self._requests.items()))  # ids begin with the time
+        self._names = self._desk.names(self._requests)
         self._refresh_pane()
         self._app.invalidate()
 
@@ -166,6 +168,7 @@ class Watch:
             question = Question(request, who=self._desk.who, channel=_CHANNEL, since=request.asked_at)
             self._pane = Pane(question, self._app, self._say)
             self._asking = asyncio.ensure_future(self._ask(self._pane))
+            self._asking.add_done_callback(self._failed)
         self._app.invalidate()
 
     async def _ask(self, pane: Pane) -> None:
@@ -280,7 +283,7 @@ class Watch:
     def _frame(self) -> FormattedText:
         size = self._app.output.get_size()
         frame = Frame(size.columns, size.rows - self._is_typing())
-        lines = frame.help() if self._help else frame.draw(self._requests, self._desk.names, self._pane, self._news)
+        lines = frame.help() if self._help else frame.draw(self._requests, self._names, self._pane, self._news)
         return FormattedText([part for line in lines for part in [*line, ("", "\n")]][:-1])
 
     def _drawn(self, _: object) -> None:
