@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sayso.channels.showing import cut, filled, shown, written
@@ -48,6 +48,7 @@ VALUES: Any = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(VALUES, VALUES)
 def test_two_values_that_differ_are_written_differently(left: object, right: object) -> None:
     same = left == right and repr(left) == repr(right)  # 1 equals True
@@ -59,6 +60,7 @@ def test_a_number_that_python_refuses_to_write_is_written_all_the_same() -> None
     assert shown(ApprovalRequest(tool_name="x", args={"n": 10**5000}), 80, whole=True).whole
 
 
+@settings(deadline=None)
 @given(st.text(), st.integers(1, 30))
 def test_what_is_cut_fits(text: str, room: int) -> None:
     assert len(cut(text, room)) <= max(room, 2)
