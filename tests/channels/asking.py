@@ -1,6 +1,7 @@
 """A program that asks in a real terminal, and what goes on around it: editors, pagers, other processes."""
 
 import json
+import re
 import stat
 import subprocess
 import sys
@@ -40,3 +41,10 @@ def elsewhere(store: Path, work: str) -> None:
 
 ALLOW = "await controller.answer(request.id, ApprovalDecision(approved=True, who='bob'))"
 SEE = "await controller.store.see(request.id, Seen(who='bob', channel='page', at=time.time()))"
+
+
+def a_second_later(terminal: Terminal) -> None:
+    """Wait until the clock on the screen has moved: whatever was to happen at once has happened."""
+    found = re.search(r"waiting \d+:\d\d", terminal.wait_for("waiting "))
+    assert found
+    terminal.wait_for(found[0], gone=True)

@@ -64,6 +64,34 @@ def test_an_edit_can_be_taken_up_again_after_going_back(editor: Path) -> None:
     assert (editor / "given-1").read_text() == '{"item": "tea", "price": 5}'
 
 
+def test_having_seen_an_edit_is_not_having_seen_the_request(editor: Path) -> None:
+    """The request is folded, the edit is short, and the second start of the editor fails."""
+    (editor / "draft-0").write_text('{"item": "tea", "price": 5}')
+    terminal = ask(args=[{"item": "\n".join(f"line {number}" for number in range(100)), "price": 4}])
+    terminal.press("e")
+    terminal.wait_for(OFFER)
+    (editor / "editor").unlink()
+    terminal.press("e", at=OFFER)
+    terminal.wait_for("Nothing was changed:")
+    terminal.press("y")
+    terminal.wait_for("Not everything was shown yet")
+    terminal.press("n")
+    assert "RAN" not in terminal.end()[0]
+
+
+def test_an_edit_that_is_long_can_be_seen_in_the_pager_too(
+    editor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGER", program(tmp_path / "pager", f"cat > {tmp_path}/shown"))
+    (editor / "draft-0").write_text('{"item": "tea", "price": 5}')
+    terminal = ask()
+    terminal.press("e")
+    terminal.press("v", at=OFFER)
+    terminal.press("y", at=OFFER)
+    assert "RAN: tea costs 5" in terminal.end()[0]
+    assert "│ price: 5\n" in (tmp_path / "shown").read_text()
+
+
 @pytest.mark.parametrize(
     ("script", "why"),
     [("exit 1", "Nothing was changed: '"), ("exit 0", "Nothing was changed.")],

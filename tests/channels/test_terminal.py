@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.channels.asking import ALLOW, CHILD, ask, elsewhere
+from tests.channels.asking import ALLOW, CHILD, a_second_later, ask, elsewhere
 from tests.terminal import KEYS
 
 SCREEN = """\
@@ -107,11 +107,13 @@ def test_keys_that_were_typed_before_the_question_was_there_do_not_count() -> No
     assert "NOT:" in terminal.end()[0]
 
 
-@pytest.mark.parametrize("paste", ["yes\ny\ny\n", "\x1b[200~y\ny\n\x1b[201~", "y" * 500])
+@pytest.mark.parametrize("paste", ["yes\ny\ny\n", "\x1b[200~y\ny\n\x1b[201~", "y" * 500, "xy", "yx"])
 def test_what_is_pasted_is_no_answer(paste: str) -> None:
     terminal = ask()
     terminal.wait_for(KEYS)
     terminal.write(paste)
+    a_second_later(terminal)
+    assert KEYS in terminal.screen  # it still waits
     terminal.press("n")
     screen, _ = terminal.end()
     assert "NOT:" in screen

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.channels.asking import ALLOW, SEE, elsewhere, program
+from tests.channels.asking import ALLOW, SEE, a_second_later, elsewhere, program
 from tests.cli.questions import STORE, ask, stored
 from tests.terminal import KEYS, Terminal
 
@@ -131,6 +131,7 @@ def test_help_tells_the_keys_and_hides_the_request_from_them() -> None:
     terminal.wait_for("Press any key to go back.")
     terminal.write("y")
     terminal.wait_for(KEYS)
+    a_second_later(terminal)
     assert stored(request).status == "open"
     leave(terminal)
 
@@ -228,8 +229,9 @@ def test_an_answer_that_comes_too_late_says_who_was_faster() -> None:
 
 
 def test_one_whose_time_is_up_goes_and_says_so_even_if_nobody_else_is_there() -> None:
-    request = ask(timeout=2)
+    request = ask(timeout=8)
     terminal = watch()
+    terminal.wait_for(KEYS)
     terminal.wait_for("has expired: nobody answered in time.")
     assert stored(request).status == "expired"
     leave(terminal)
@@ -282,10 +284,7 @@ def test_what_was_typed_before_or_is_pasted_is_no_answer(typed: str) -> None:
     terminal.write("y")
     terminal.wait_for(KEYS)
     terminal.write(typed)
-    terminal.write("?")
-    terminal.wait_for("Press any key")
-    terminal.write("x")
-    terminal.wait_for(KEYS)
+    a_second_later(terminal)
     assert [stored(each).status for each in requests] == ["open", "open"]
     leave(terminal)
 

@@ -7,31 +7,19 @@ from collections.abc import Mapping
 
 from sayso.channels.pane import Pane
 from sayso.channels.question import about
+from sayso.channels.sheet import WORDS
 from sayso.channels.showing import Line, cut, filled
 from sayso.channels.visible import visible
 from sayso.model import ApprovalRequest
 
 _SHARE = 4  # the list has a fourth of the rows
 _WIDE = 70  # columns that make room for more
-_HELP = """\
-Keys
-
-j k, arrows   the next request, the one before
-space b       scroll the request; also page up and down
-y             allow once
-a             allow for longer, or for more
-e             edit the arguments, in $EDITOR
-n             deny
-m             deny, with a note for the agent
-v             all of it, in $PAGER
-r             the rule that asks
-q, Ctrl-C     leave; what waits goes on waiting
-
-A key counts when the request has been on the screen for a
-moment, and a yes when all of it was. What is pasted never
-counts.
-
-Press any key to go back."""
+_MOVES = {"j k, ↓ ↑": "move", "space, b": "scroll; also page down and up"}
+_LEAVE = {"q, Ctrl-C": "leave; what waits goes on waiting"}
+_HELP = (
+    "A key counts when the request has been on the screen for a moment, and a yes when all of it was, or was opened "
+    "with v. What is pasted never counts.\n\nPress any key to go back."
+)
 
 
 class Frame:
@@ -44,7 +32,15 @@ class Frame:
 
     def help(self) -> list[Line]:
         """Return what the keys do."""
-        return [[("", cut(line, self._width))] for line in _HELP.split("\n")]
+        rows = {**_MOVES, **{key: WORDS[key] for key in "yaenmvr"}, **_LEAVE}
+        keys = (f"{key:<11}{words}" for key, words in rows.items())
+        return [
+            [("class:heading", "Keys")],
+            [],
+            *([("", cut(line, self._width))] for line in keys),
+            [],
+            *self._lines("", _HELP),
+        ]
 
     def draw(
         self,

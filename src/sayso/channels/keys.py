@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import sys
 import termios
 from collections.abc import Callable, Mapping
@@ -23,7 +24,7 @@ from sayso.channels.showing import filled
 
 _ARMING_SECONDS = 0.3  # a key that was meant for something else comes sooner
 _STARTLED_SECONDS = 1.0  # where another question was until just now
-_ALONE_SECONDS = 0.05  # after a key; what comes faster was pasted, not typed
+_ALONE_SECONDS = 0.05  # before and after a key; what comes faster was pasted, not typed
 ENTER = "\r"
 NOT_YET = "…"  # in place of the keys, until they count
 
@@ -53,7 +54,7 @@ class Touch:
         """Begin unarmed; longer so if the person had something else before them and may be about to answer that."""
         self.armed = False
         self._delay = _STARTLED_SECONDS if startled else _ARMING_SECONDS
-        self._burst = 0
+        self._last = -math.inf  # when a key came
         self._timers: list[asyncio.TimerHandle] = []
 
     @property
@@ -79,17 +80,18 @@ class Touch:
 
     def pass_by(self) -> None:
         """Note a key that means nothing here, but shows that others beside it were not typed at the question."""
-        self._burst += 1
+        self._last = asyncio.get_running_loop().time()
 
     def take(self, act: Callable[[], None]) -> None:
-        """Act on a key, if it counts and no other comes with it."""
-        self._burst += 1
-        if not self.armed:
+        """Act on a key, if it counts, and no other came just before it or comes just after it."""
+        before = self._last
+        self.pass_by()
+        mine = self._last
+        if not self.armed or mine - before < _ALONE_SECONDS:
             return
-        burst = self._burst
 
         def settle() -> None:
-            if self._burst == burst:
+            if self._last == mine:
                 act()
 
         self._timers.append(asyncio.get_running_loop().call_later(_ALONE_SECONDS, settle))

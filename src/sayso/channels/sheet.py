@@ -15,7 +15,7 @@ from sayso.channels.keys import ENTER, Choice
 from sayso.channels.lasting import Terms
 from sayso.channels.question import Question
 from sayso.channels.ruling import ruling
-from sayso.channels.showing import Line, shown
+from sayso.channels.showing import Line, cut, shown
 from sayso.channels.visible import visible
 from sayso.errors import ApprovalBlocked
 from sayso.model import ApprovalDecision, ApprovalRequest
@@ -23,7 +23,7 @@ from sayso.model import ApprovalDecision, ApprovalRequest
 T = TypeVar("T")
 Answer = ApprovalDecision | Literal["left"]  # left to others, who may answer elsewhere
 Action = Callable[[], Awaitable[Answer | None]]
-_WORDS = {
+WORDS = {
     "y": "allow once",
     "a": "allow for…",
     "e": "edit",
@@ -35,6 +35,7 @@ _WORDS = {
     "l": "leave it",
     "q": "quit",
 }
+_LONGEST_PROBLEM = 300  # it may quote a whole argument
 _JUDGED_LATER = "The rules and the tool judge these arguments where the call runs, and may still refuse them."
 
 
@@ -126,7 +127,7 @@ class Sheet:
     def _words(self) -> str:
         unneeded = {"o"} if len(self._waiting()) == 1 else set[str]()
         keys = [key for key in self._actions if key not in {*unneeded, ENTER}]
-        return "  ".join(f"[{key}] {words}" for key, words in _WORDS.items() if key in keys)
+        return "  ".join(f"[{key}] {words}" for key, words in WORDS.items() if key in keys)
 
     async def _allow(self) -> Answer | None:
         return self._question.yes() if self._has_seen_all() else None
@@ -148,13 +149,16 @@ class Sheet:
         self._stage.tell(ruling(self._question.request, self._stage.width, at_home=at_home))
 
     async def _view(self) -> None:
+        await self._page(self._question.request)
+
+    async def _page(self, request: ApprovalRequest) -> None:
         """Open everything in the person's pager or, if that is not to be, show it here."""
-        lines = shown(self._question.request, self._stage.width, whole=True).lines
+        lines = shown(request, self._stage.width, whole=True).lines
         problem = await self._stage.outside(lambda screen: outside.page(lines, screen))
         if problem is None:
             self._stage.count_as_seen()
             return
-        self._stage.show(self._question.request, whole=True)
+        self._stage.show(request, whole=True)
         self._stage.say(f"Shown here, because {problem}.")
 
     async def _allow_for(self) -> Answer | None:
@@ -183,6 +187,7 @@ class Sheet:
 
     async def _edit(self) -> Answer | None:
         """Let the arguments be changed in the person's editor, show what would run then, and ask once more."""
+        other = False  # something else than the request is before the person
         while await self._edited():
             found = await self._tried(self._draft or "")
             if isinstance(found, str):
@@ -190,9 +195,11 @@ class Sheet:
                 key = await self._stage.key(Choice(keys="eb", words=lambda: "[e] edit again  [b] back"))
             elif (key := await self._offered(found)) == "y":
                 return self._question.yes(args=found.args)
+            other = other or not isinstance(found, str)
             if key == "b":
-                self._stage.show(self._question.request, whole=False)
                 break
+        if other:
+            self._stage.show(self._question.request, whole=False)
         return None
 
     async def _edited(self) -> bool:
@@ -219,7 +226,7 @@ class Sheet:
             return f"This cannot be read: {error}."
         problem = await asyncio.to_thread(misfit, args, request.parameters)
         if problem is not None:
-            return f"This does not fit the tool: {problem}."
+            return f"This does not fit the tool: {cut(problem, _LONGEST_PROBLEM)}."
         if self._question.hearing is None:
             return msgspec.structs.replace(request, args=args, presentation=None)
         try:
@@ -233,9 +240,11 @@ class Sheet:
         self._stage.show(changed, whole=True)
         if self._question.hearing is None:
             self._stage.say(_JUDGED_LATER)
-        words = "[y] allow once, with these arguments  [e] edit again  [b] back"
-        while (key := await self._stage.key(Choice(keys="yeb", words=lambda: words))) == "y":
-            if self._has_seen_all():
+        words = "[y] allow once, with these arguments  [e] edit again  [v] view all  [b] back"
+        while (key := await self._stage.key(Choice(keys="yevb", words=lambda: words))) in {"y", "v"}:
+            if key == "v":
+                await self._page(changed)
+            elif self._has_seen_all():
                 break
         return key
 
