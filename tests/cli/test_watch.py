@@ -129,6 +129,7 @@ def test_help_tells_the_keys_and_hides_the_request_from_them() -> None:
     terminal.wait_for(KEYS)
     terminal.write("?")
     terminal.wait_for("Press any key to go back.")
+    elsewhere(Path(STORE), SEE)  # takes long enough for a key to come alone
     terminal.write("y")
     terminal.wait_for(KEYS)
     a_second_later(terminal)

@@ -15,7 +15,7 @@ from sayso.model import ApprovalRequest
 _SHARE = 4  # the list has a fourth of the rows
 _WIDE = 70  # columns that make room for more
 _MOVES = {"j k, ↓ ↑": "move", "space, b": "scroll; also page down and up"}
-_LEAVE = {"q, Ctrl-C": "leave; what waits goes on waiting"}
+_LEAVE = {"q, Ctrl-C": "leave; nothing is answered"}
 _HELP = (
     "A key counts when the request has been on the screen for a moment, and a yes when all of it was, or was opened "
     "with v. What is pasted never counts.\n\nPress any key to go back."

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from sayso.channels.showing import Line
-from sayso.channels.visible import visible
+from sayso.channels.showing import Line, hanging
 from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, Scope
 
 _SPANS = ((3600.0, "an hour"), (86_400.0, "a day"), (7 * 86_400.0, "a week"), (30 * 86_400.0, "30 days"))
@@ -76,14 +75,14 @@ class Terms:
         """Go on to the next number of uses."""
         self._uses.append(self._uses.pop(0))
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self, width: int) -> Iterator[Line]:
         """Yield the scopes, each with what else it would allow."""
         yield []
         yield [("class:heading", "allow, and let it stand for")]
         for number, scope in enumerate(self._request.scopes, 1):
             by_payload = scope.kind == "call" and self._request.payload is not None
-            yield [("class:keys", f"  [{number}] "), ("", visible(scope.label))]
-            yield [("", f"      {_ALSO_BY_PAYLOAD if by_payload else _ALSO[scope.kind]}")]
+            yield from hanging(("class:keys", f"  [{number}] "), scope.label, width)
+            yield from hanging(("", "      "), _ALSO_BY_PAYLOAD if by_payload else _ALSO[scope.kind], width)
 
     def words(self) -> str:
         """Say which keys there are, and what each would really do now."""

@@ -18,7 +18,7 @@ from prompt_toolkit.shortcuts import PromptSession, print_formatted_text
 from sayso.channels.colours import STYLE
 from sayso.channels.keys import Choice, Closed, Interrupted, Touch, pressed
 from sayso.channels.question import Question
-from sayso.channels.showing import Line, shown, wrapped
+from sayso.channels.showing import Line, filled, shown, wrapped
 from sayso.channels.visible import visible
 from sayso.model import ApprovalRequest
 
@@ -67,7 +67,7 @@ class Prompt:
 
     def say(self, sentence: str) -> None:
         """Print a sentence."""
-        self.tell([[("class:said", visible(sentence))]])
+        self.tell([("class:said", row)] for row in filled(visible(sentence), self.width))
 
     def _print(self, lines: Iterable[Line]) -> None:
         text = FormattedText([part for line in lines for part in [*line, ("", "\n")]])

@@ -169,7 +169,7 @@ class Sheet:
         if not scopes or not self._has_seen_all():
             return None
         terms = Terms(self._question.request, self._waiting)
-        self._stage.tell(terms.lines())
+        self._stage.tell(terms.lines(self._stage.width))
         choice = Choice(
             keys="".join(map(str, range(1, len(scopes) + 1))) + "b",
             words=terms.words,

@@ -83,10 +83,16 @@ def _parts(request: ApprovalRequest, fold: _Fold) -> Iterator[Line]:
 
 
 def fact(name: str, text: str, width: int) -> Iterator[Line]:
-    """Yield a name and what somebody says about it, broken between words, with nothing at the start of a row."""
-    rows = textwrap.wrap(visible(text), max(width - _FACT, NARROWEST // 2), break_on_hyphens=False) or [""]
-    yield [("class:name", f"  {name}".ljust(_FACT)), ("", rows[0])]
-    yield from ([("", " " * _FACT + row)] for row in rows[1:])
+    """Yield a name and what somebody says about it."""
+    return hanging(("class:name", f"  {name}".ljust(_FACT)), text, width)
+
+
+def hanging(head: Fragment, text: str, width: int) -> Iterator[Line]:
+    """Yield a text behind its head, broken between words; nothing of it ever stands at the start of a row."""
+    indent = len(head[1])
+    rows = textwrap.wrap(visible(text), max(width - indent, NARROWEST // 2), break_on_hyphens=False) or [""]
+    yield [head, ("", rows[0])]
+    yield from ([("", " " * indent + row)] for row in rows[1:])
 
 
 def _argument(name: str, value: object) -> list[Line]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -20,50 +18,28 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 
 from sayso.channels.colours import STYLE
 from sayso.channels.frame import Frame
+from sayso.channels.inbox import Means, StillOpen, closed_words
 from sayso.channels.keys import Closed, Interrupted
 from sayso.channels.pane import Pane
 from sayso.channels.prompt import terminal_ends
-from sayso.channels.question import Question, named
+from sayso.channels.question import Question
 from sayso.channels.sheet import Sheet
 from sayso.channels.visible import visible
 from sayso.decide import is_overdue
 from sayso.errors import StoreError, UnknownRequest
 from sayso.model import ApprovalDecision, ApprovalRequest, Seen
-from sayso.ports import Store
 
 _CHANNEL = "watch"
 _MOVES = {"j": 1, Keys.Down: 1, "k": -1, Keys.Up: -1}
 _SCROLLS = {" ": 1, Keys.PageDown: 1, "b": -1, Keys.PageUp: -1}
 
 
-class StillOpen(Exception):
-    """An answer was not taken, and the request waits on; says why."""
-
-
-class Given(NamedTuple):
-    """What came of an answer, in a sentence, and which requests it has closed."""
-
-    sentence: str
-    closed: Sequence[str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Desk:
-    """What the screen needs from whoever opens it."""
-
-    who: str
-    store: Store
-    answer: Callable[[ApprovalRequest, ApprovalDecision], Awaitable[Given]]  # or `StillOpen`
-    expire: Callable[[], Awaitable[object]]  # closes what is overdue
-    names: Callable[[Iterable[str]], Mapping[str, str]]  # short names for ids
-
-
 class Watch:
-    """A live inbox; `await Watch(desk).run()` until the person leaves it."""
+    """A live inbox; `await Watch(means).run()` until the person leaves it."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, means: Means) -> None:
         """Take what it works with."""
-        self._desk = desk
+        self._means = means
         self._requests: dict[str, ApprovalRequest] = {}
         self._names: Mapping[str, str] = {}
         self._pane: Pane | None = None
@@ -115,14 +91,14 @@ class Watch:
 
     async def _follow(self) -> None:
         """Take over what is open, and then every change as it comes."""
-        point, _ = await self._desk.store.changes()
-        await self._desk.expire()
-        self._take(await self._desk.store.pending())
+        point, _ = await self._means.store.changes()
+        await self._means.expire()
+        self._take(await self._means.store.pending())
         clock = asyncio.ensure_future(self._end_what_is_overdue())
         try:
             while True:
-                await self._desk.store.changed(point)
-                point, changed = await self._desk.store.changes(point)
+                await self._means.store.changed(point)
+                point, changed = await self._means.store.changes(point)
                 self._take(changed)
         finally:
             clock.cancel()
@@ -132,7 +108,7 @@ class Watch:
             await asyncio.sleep(1.0)
             if any(is_overdue(each, time.time()) for each in self._requests.values()):
                 with contextlib.suppress(StoreError):  # whoever follows the changes finds out what is wrong
-                    await self._desk.expire()
+                    await self._means.expire()
 
     def _take(self, changed: Iterable[ApprovalRequest]) -> None:
         for each in changed:
@@ -141,7 +117,7 @@ class Watch:
             elif self._requests.pop(each.id, None) is not None and each.id != self._answering:
                 self._say(closed_words(each))
         self._requests = dict(sorted(self._requests.items()))  # ids begin with the time
-        self._names = self._desk.names(self._requests)
+        self._names = self._means.names(self._requests)
         self._refresh_pane()
         self._app.invalidate()
 
@@ -165,7 +141,7 @@ class Watch:
         self._pane = self._asking = None
         if request_id is not None:
             request = self._requests[request_id]
-            question = Question(request, who=self._desk.who, channel=_CHANNEL, since=request.asked_at)
+            question = Question(request, who=self._means.who, channel=_CHANNEL, since=request.asked_at)
             self._pane = Pane(question, self._app, self._say)
             self._asking = asyncio.ensure_future(self._ask(self._pane))
             self._asking.add_done_callback(self._failed)
@@ -186,13 +162,13 @@ class Watch:
     async def _look_at(self, request_id: str) -> None:
         """Let others know that this person has it before them."""
         with contextlib.suppress(StoreError, UnknownRequest):
-            await self._desk.store.see(request_id, Seen(who=self._desk.who, channel=_CHANNEL, at=time.time()))
+            await self._means.store.see(request_id, Seen(who=self._means.who, channel=_CHANNEL, at=time.time()))
 
     async def _give(self, request: ApprovalRequest, answer: ApprovalDecision) -> None:
         """Hand over the answer, and go on to what comes next in the list."""
         self._answering, after = request.id, [each for each in self._requests if each > request.id]
         try:
-            sentence, closed = await self._desk.answer(request, answer)
+            sentence, closed = await self._means.answer(request, answer)
         except StillOpen as problem:
             sentence, closed, after = str(problem), (), [request.id]
         finally:
@@ -292,15 +268,3 @@ class Watch:
         if self._is_typing() != self._app.layout.has_focus(self._note):
             self._app.layout.focus_next()
             self._app.invalidate()
-
-
-def closed_words(request: ApprovalRequest) -> str:
-    """Say what has become of a request that somebody else closed."""
-    decision = request.decision
-    if request.status == "expired":
-        return f"{named(request)} has expired: nobody answered in time."
-    if request.status == "withdrawn" or decision is None:
-        return f"{named(request)} was withdrawn: nobody waits for an answer any more."
-    where = f" ({decision.channel})" if decision.channel else ""
-    word = "allowed" if decision.approved else "denied"
-    return f"{named(request)} was {word} by {decision.who or 'somebody'}{where}."

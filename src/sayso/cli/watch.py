@@ -15,7 +15,7 @@ from sayso.model import ApprovalDecision, ApprovalRequest, AuditEntry
 from sayso.plain import state
 
 if TYPE_CHECKING:
-    from sayso.channels.watching import Given
+    from sayso.channels.inbox import Given
     from sayso.ports import Store
 
 
@@ -40,7 +40,8 @@ def watch(where: str | None, *, who: str) -> None:
 
 
 async def _watch(store: Store, who: str) -> None:
-    from sayso.channels.watching import Desk, Watch  # noqa: PLC0415 - as above
+    from sayso.channels.inbox import Means  # noqa: PLC0415 - as above
+    from sayso.channels.watching import Watch  # noqa: PLC0415
 
     steps: list[AuditEntry] = []
     controller = ApprovalController(mode="defer", store=store, hooks=[steps.append])
@@ -48,16 +49,16 @@ async def _watch(store: Store, who: str) -> None:
     async def answer(request: ApprovalRequest, decision: ApprovalDecision) -> Given:
         return await _give(controller, request, decision, steps)
 
-    await Watch(Desk(who=who, store=store, answer=answer, expire=controller.pending, names=shorts)).run()
+    await Watch(Means(who=who, store=store, answer=answer, expire=controller.pending, names=shorts)).run()
 
 
 async def _give(
     controller: ApprovalController, request: ApprovalRequest, decision: ApprovalDecision, steps: list[AuditEntry]
 ) -> Given:
     """Answer a request, and say what came of it."""
+    from sayso.channels.inbox import Given, StillOpen  # noqa: PLC0415
     from sayso.channels.question import named  # noqa: PLC0415 - as above
     from sayso.channels.sheet import told  # noqa: PLC0415
-    from sayso.channels.watching import Given, StillOpen  # noqa: PLC0415
 
     steps.clear()
     try:
