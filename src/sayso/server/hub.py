@@ -76,12 +76,19 @@ class Hub:
         return self._beside is not None and not self._beside.done()
 
     async def _run_beside(self) -> None:
+        await self._tidy()
         await self.events.start()  # first, so that nothing is missed between this and what is open now
         await self.waiting.load()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.events.follow())
             tasks.create_task(self.waiting.close_overdue())
             tasks.create_task(self.connections.watch())
+
+    async def _tidy(self) -> None:
+        now = self.clock.now()
+        for each in await self.store.tokens():
+            if each.is_over(now):
+                await self.store.take_token(each.id)
 
     async def wait(self, request_id: str, seconds: float, connection: Connection) -> ApprovalRequest:
         """Wait until a request is closed, that many seconds are over, or the connection has to end.
