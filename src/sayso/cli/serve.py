@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from sayso import tokens
+from sayso.cli.reading import Mistakes
 from sayso.cli.screen import say, short_path, visible, wrapped
 from sayso.cli.store import CODES_OF_READING, Failure, epilog, login
 from sayso.cli.token import LINK_SECONDS, sign_in_address
@@ -101,6 +102,9 @@ def serve(**said: object) -> None:
         raise Failure(f"{choices.where!r} is no store that a hub can serve; name a file with --store")
     try:
         policy = None if choices.policy is None else load_policy(Path(choices.policy))
+    except ConfigurationError as error:
+        raise Mistakes(error) from None
+    try:
         asyncio.run(_serve(choices, path, policy, is_new=not path.exists()))
     except (ConfigurationError, StoreError) as error:
         raise Failure(str(error)) from None

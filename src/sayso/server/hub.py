@@ -62,27 +62,27 @@ class Hub:
         self.meters = Meters(self.waiting, self.connections)
         self.events = Events(store, self.meters.note, self.waiting.note)
         self.chain = Chain(store, self.clock)
+        self.following = asyncio.Event()  # it hears of what happens to requests from now on
         self._beside: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
         """Start what runs beside the routes, if it does not run yet: nobody has to run a lifespan for it."""
-        if not self.is_awake and not self.connections.resting:
+        if (self._beside is None or self._beside.done()) and not self.connections.resting:
             self._beside = asyncio.get_running_loop().create_task(self._run_beside(), name="sayso-hub")
             self._beside.add_done_callback(_tell)
-
-    @property
-    def is_awake(self) -> bool:
-        """Whether what runs beside the routes runs."""
-        return self._beside is not None and not self._beside.done()
 
     async def _run_beside(self) -> None:
         await self._tidy()
         await self.events.start()  # first, so that nothing is missed between this and what is open now
         await self.waiting.load()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.events.follow())
-            tasks.create_task(self.waiting.close_overdue())
-            tasks.create_task(self.connections.watch())
+        self.following.set()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.events.follow())
+                tasks.create_task(self.waiting.close_overdue())
+                tasks.create_task(self.connections.watch())
+        finally:
+            self.following.clear()
 
     async def _tidy(self) -> None:
         now = self.clock.now()
