@@ -3,12 +3,14 @@
 import asyncio
 import json
 import threading
-from collections.abc import Coroutine, Generator, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import anyio
 import httpx2
+from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 from websockets.sync.client import ClientConnection, connect
 
@@ -41,7 +43,7 @@ class Served:
         self.do(_started(self.hub))
 
     def stop(self) -> None:
-        self.loop.call_soon_threadsafe(setattr, self._server, "should_exit", True)
+        self._server.should_exit = True
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
 
@@ -65,6 +67,16 @@ class Served:
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something on the hub's loop."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE)
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds on the hub's loop."""
+
+        async def wait() -> None:
+            with anyio.fail_after(PATIENCE):
+                while not holds():
+                    await checkpoint()
+
+        self.do(wait())
 
     def token(self, kind: TokenKind = "approver", name: str = "ann", **facts: Any) -> str:
         """Make a token, and return its text."""
@@ -111,12 +123,12 @@ class Served:
     def person(self, name: str = "ann", **facts: Any) -> httpx2.Client:
         return self.client(self.token("approver", name, **facts))
 
-    def browser(self, name: str = "ann", **facts: Any) -> httpx2.Client:
-        """Return a client that has signed in, and says where its requests come from, as browsers do."""
-        client = self.client(Origin=self.url)
-        client.headers["Sec-Fetch-Site"] = "same-origin"
-        assert client.post("/sign-in", json={"code": self.token("link", name, **facts)}).status_code == 200
-        return client
+    @contextmanager
+    def browser(self, name: str = "ann", **facts: Any) -> Generator[httpx2.Client]:
+        """A client that has signed in, and says where its requests come from, as browsers do."""
+        with self.client(**{"Origin": self.url, "Sec-Fetch-Site": "same-origin"}) as client:
+            assert client.post("/sign-in", json={"code": self.token("link", name, **facts)}).status_code == 200
+            yield client
 
     def socket(self, text: str | None = None, **settings: Any) -> ClientConnection:
         headers = {} if text is None else {"Authorization": f"Bearer {text}"}

@@ -1,6 +1,7 @@
 """Answers over REST: every word for them, who may give them, and what comes of two at once."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
@@ -56,7 +57,7 @@ def test_the_seeds_answer_in_the_address(served: Served) -> None:
 
 
 def test_always_is_as_wide_as_the_rule_offers_and_says_what_was_remembered(served: Served) -> None:
-    wide, narrow, never = served.ask(policy=ONCE), served.ask(), served.ask(policy=NEVER)
+    wide, narrow, never = served.ask(policy=ONCE), served.ask(tool="mail"), served.ask({"amount": 9}, policy=NEVER)
     with served.person() as ann:
         told = [answer(ann, each, outcome="proceed_always").json() for each in (wide, narrow, never)]
     assert [each["status"] for each in told] == ["approved"] * 3
@@ -158,26 +159,23 @@ def test_a_request_that_is_over_is_not_answered(served: Served) -> None:
 
 
 def test_of_two_people_at_once_one_answers_and_the_other_hears_of_it(served: Served) -> None:
-    for _ in range(10):
-        request, gate, codes = served.ask(), threading.Barrier(2), dict[str, int]()
+    gate = threading.Barrier(2)
 
-        def work(
-            name: str, request: Any = request, gate: threading.Barrier = gate, codes: dict[str, int] = codes
-        ) -> None:
-            with served.person(name) as client:
-                client.get("/me")
-                gate.wait(10)
-                codes[name] = answer(client, request, approved=name == "ann").status_code
+    def give(name: str, request: Any) -> tuple[str, int]:
+        with served.person(name) as client:
+            client.get("/me")
+            gate.wait(10)
+            return name, answer(client, request, approved=name == "ann").status_code
 
-        people = [threading.Thread(target=work, args=(name,)) for name in ("ann", "bob")]
-        for each in people:
-            each.start()
-        for each in people:
-            each.join()
-        assert sorted(codes.values()) == [200, 409]
-        decision = served.get(request).decision
-        assert decision is not None
-        assert codes[str(decision.who)] == 200
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(10):
+            request = served.ask()
+            given = [pool.submit(give, name, request) for name in ("ann", "bob")]
+            codes = dict(each.result(20) for each in given)
+            assert sorted(codes.values()) == [200, 409]
+            decision = served.get(request).decision
+            assert decision is not None
+            assert codes[str(decision.who)] == 200
 
 
 # --- Who may ------------------------------------------------------------------------------------------
