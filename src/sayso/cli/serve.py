@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import ssl
@@ -139,21 +140,20 @@ async def _serve(choices: _Choices, path: Path, policy: Policy | None, *, is_new
     from sayso.server.listening import bind, server  # noqa: PLC0415
     from sayso.stores.sqlite import SqliteStore  # noqa: PLC0415
 
-    taken = bind(choices.host, choices.port)
-    store = SqliteStore(path)
-    try:
-        hub = Hub(store, policy=policy)
-        app = create_app(hub, allowed_hosts=(*choices.host_names, choices.host))
-        serving = server(app, hub, certificate=choices.tls_cert, key=choices.tls_key, proxy=choices.behind_proxy)
-        _load_certificate(serving.config.load, choices)
-        link, text = tokens.make("link", _name(), now=time.time(), seconds=LINK_SECONDS, project=EVERY_PROJECT)
-        await store.add_token(link)
-        _greet(_url(choices, taken), path, link.name, text, is_new=is_new)
-        await serving.serve(sockets=[taken])
-        await hub.aclose()
-    finally:
-        taken.close()
-        await store.aclose()
+    with contextlib.closing(bind(choices.host, choices.port)) as taken:
+        store = SqliteStore(path)
+        try:
+            hub = Hub(store, policy=policy)
+            app = create_app(hub, allowed_hosts=(*choices.host_names, choices.host))
+            serving = server(app, hub, certificate=choices.tls_cert, key=choices.tls_key, proxy=choices.behind_proxy)
+            _load_certificate(serving.config.load, choices)
+            link, text = tokens.make("link", _name(), now=time.time(), seconds=LINK_SECONDS, project=EVERY_PROJECT)
+            await store.add_token(link)
+            _greet(_url(choices, taken), path, link.name, text, is_new=is_new)
+            await serving.serve(sockets=[taken])
+            await hub.aclose()
+        finally:
+            await store.aclose()
 
 
 def _load_certificate(load: Callable[[], None], choices: _Choices) -> None:
