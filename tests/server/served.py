@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import anyio
 import httpx2
@@ -132,9 +132,10 @@ class Served:
 
     def socket(self, text: str | None = None, **settings: Any) -> ClientConnection:
         headers = {} if text is None else {"Authorization": f"Bearer {text}"}
-        headers |= settings.pop("headers", {})
+        headers |= cast("dict[str, str]", settings.pop("headers", {}))
         address = f"ws://127.0.0.1:{self.port}/ws/test"
-        return connect(address, additional_headers=headers, open_timeout=PATIENCE, proxy=None, **settings)
+        opened = connect(address, additional_headers=headers, open_timeout=PATIENCE, proxy=None, **settings)
+        return cast("ClientConnection", opened)
 
 
 async def _started(hub: Hub) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.server.served import Served
+from tests.server.served import POLICY, Served
 
 from sayso import Policy
 from sayso.people import Approvers
@@ -128,8 +128,8 @@ async def test_edited_arguments_that_the_hubs_policy_blocks_are_not_taken(served
 
 
 def test_the_same_answer_twice_is_fine_and_another_one_is_not(served: Served) -> None:
-    for policy in (None, ONCE):
-        request = served.ask({"amount": 7}, **({} if policy is None else {"policy": policy}))
+    for policy in (POLICY, ONCE):
+        request = served.ask({"amount": 7}, policy=policy)
         with served.person() as ann, served.person("bob") as bob:
             first = answer(ann, request, approved=True, note="fine")
             assert answer(ann, request, approved=True, note="fine").json() == first.json()

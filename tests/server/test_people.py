@@ -1,5 +1,7 @@
 """What people see and do over REST."""
 
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import anyio
@@ -93,7 +95,13 @@ def test_one_request_is_told_and_an_unknown_one_is_not_found(served: Served) -> 
 
 def test_markup_in_every_field_comes_back_as_data(served: Served) -> None:
     shown = ApprovalPresentation(title=MARKUP, content=MARKUP, diff=MARKUP, language=MARKUP, content_type=MARKUP)
-    facts = {"description": MARKUP, "summary": MARKUP, "reason": MARKUP, "presentation": shown, "agent_path": (MARKUP,)}
+    facts: dict[str, Any] = {
+        "description": MARKUP,
+        "summary": MARKUP,
+        "reason": MARKUP,
+        "presentation": shown,
+        "agent_path": (MARKUP,),
+    }
     request = served.ask({MARKUP: MARKUP}, tool=MARKUP, **facts)
     with served.person() as ann:
         ann.post(f"/approvals/{request.id}", json={"approved": False, "note": MARKUP})
@@ -173,14 +181,11 @@ def test_the_audit_is_read_in_pages_and_says_whether_it_is_whole(served: Served)
 
 
 def test_an_audit_that_somebody_changed_is_found_out(served: Served) -> None:
-    async def forge() -> None:
-        await served.store._writer.do(  # noqa: SLF001 - as somebody who can write the file
-            lambda tx: tx.execute("UPDATE audit SET line = ? WHERE number = 2", b'{"step":"asked"}')
-        )
-
     for _ in range(3):
         served.ask()
-    served.do(forge())
+    with closing(sqlite3.connect(served.file)) as forger:
+        forger.execute("UPDATE audit SET line = ? WHERE number = 2", (b'{"step":"asked"}',))
+        forger.commit()
     with served.person() as ann:
         state = ann.get("/audit/state").json()
     assert (state["verified"], state["problem"]) == (
@@ -232,18 +237,19 @@ async def test_a_call_asked_elsewhere_runs_when_it_was_answered_here(served: Ser
     async def tool(args: dict[str, Any]) -> int:
         return args["amount"]
 
+    results: list[int] = []
+
+    def answer() -> None:
+        with served.person() as ann, ann.stream("GET", "/events", params={"after": 0}) as stream:
+            next(line for line in stream.iter_lines() if line.startswith("event: request"))
+            request = ann.get("/approvals").json()["items"][0]
+            body = {"outcome": "modify", "args": {"amount": 7}}
+            assert ann.post(f"/approvals/{request['id']}", json=body).status_code == 200
+
     async with ApprovalController(store=served.file, policy=POLICY) as agent, anyio.create_task_group() as tasks:
-        results: list[int] = []
 
         async def run() -> None:
             results.append(await agent.run(ToolCall(tool="pay", args={"amount": 5}), tool))
-
-        def answer() -> None:
-            with served.person() as ann, ann.stream("GET", "/events", params={"after": 0}) as stream:
-                next(line for line in stream.iter_lines() if line.startswith("event: request"))
-                request = ann.get("/approvals").json()["items"][0]
-                body = {"outcome": "modify", "args": {"amount": 7}}
-                assert ann.post(f"/approvals/{request['id']}", json=body).status_code == 200
 
         tasks.start_soon(run)
         with anyio.fail_after(20):
