@@ -33,6 +33,7 @@ _MODES: Mapping[str, Mode] = {
 }
 
 _MOST_SEEN = 20
+_SEEN_SECONDS = 30.0  # sooner, it is not worth a change of which everybody is told
 
 TRANSITIONS: Mapping[Status, frozenset[Status]] = {
     "open": frozenset({"approved", "denied", "expired", "withdrawn"}),
@@ -41,6 +42,15 @@ TRANSITIONS: Mapping[Status, frozenset[Status]] = {
     "expired": frozenset(),
     "withdrawn": frozenset(),
     "used": frozenset(),
+}
+
+_STEPS: Mapping[Status, Step] = {
+    "open": "voted",
+    "approved": "approved",
+    "denied": "denied",
+    "expired": "expired",
+    "withdrawn": "withdrawn",
+    "used": "claimed",
 }
 
 
@@ -73,8 +83,8 @@ def close(request: ApprovalRequest, status: Status, decision: ApprovalDecision |
 
 
 def step_of(request: ApprovalRequest) -> Step:
-    """Return the step that `close` took: a yes that is not enough leaves the request open."""
-    return "voted" if request.status == "open" else request.status
+    """Return the step that a change of a request's status is; a yes that is not enough leaves it open."""
+    return _STEPS[request.status]
 
 
 def claim(request: ApprovalRequest, now: float) -> ApprovalRequest | None:
@@ -92,8 +102,9 @@ def finish(request: ApprovalRequest, result: Result) -> ApprovalRequest:
 
 
 def see(request: ApprovalRequest, seen: Seen) -> ApprovalRequest:
-    """Return an open request with one more who has it before them; each counts once, by the latest time."""
-    if request.status != "open":
+    """Return an open request with one more who has it before them; each counts once, by about the latest time."""
+    known = next((each for each in request.seen if (each.who, each.channel) == (seen.who, seen.channel)), None)
+    if request.status != "open" or (known is not None and seen.at - known.at < _SEEN_SECONDS):
         return request
     others = [each for each in request.seen if (each.who, each.channel) != (seen.who, seen.channel)]
     return replace(request, seen=(*others[-_MOST_SEEN + 1 :], seen))

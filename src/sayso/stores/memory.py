@@ -108,8 +108,9 @@ class MemoryStore:
     async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Note that somebody has a request before them, if it is open."""
         with self._lock:
-            after = decide.see(self._get(request_id), seen)
-            if after.status != "open":
+            before = self._get(request_id)
+            after = decide.see(before, seen)
+            if after is before:
                 return after
             self._open[request_id] = after
             woken = self._mark_changed(request_id)
@@ -136,7 +137,7 @@ class MemoryStore:
                 self._fresh.append(audit.prepare(audit.of_request(after, decide.step_of(after), now)))
                 woken = self._mark_changed(request_id)
             else:
-                woken = self._keep(after, after.status, now) + self._waiters.take([after])
+                woken = self._keep(after, decide.step_of(after), now) + self._waiters.take([after])
                 if remember and after.status == status:
                     self._learn(remember, [])
         deliver(woken)
