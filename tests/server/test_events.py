@@ -64,6 +64,18 @@ def test_a_point_that_was_never_reached_means_now(served: Served) -> None:
         assert next(events)[2]["id"] == request.id
 
 
+def test_a_listener_gets_past_what_is_not_kept_any_more(served: Served) -> None:
+    request = served.ask(asked_at=1.0)
+    close(served, request)
+    assert served.do(served.store.prune(2.0)) == 1
+    with served.person() as ann, following(ann, after=0) as events:
+        assert next(events)[0] == "hello"
+        batch = served.do(served.hub.events.beyond(0))
+        assert (batch.events, batch.point) == ((), served.do(served.hub.events.reached()))
+        later = served.ask()
+        assert next(events)[2]["id"] == later.id
+
+
 @pytest.mark.parametrize("after", ["-1", "x", "1e3", str(2**80)])
 def test_a_point_that_is_none_is_refused(served: Served, after: str) -> None:
     with served.person() as ann:

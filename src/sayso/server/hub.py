@@ -16,6 +16,7 @@ from sayso.server.chain import Chain
 from sayso.server.connections import Connections
 from sayso.server.events import Events
 from sayso.server.meters import Meters
+from sayso.server.stats import Stats
 from sayso.server.throttle import Throttle
 from sayso.server.waiting import Waiting
 
@@ -65,6 +66,7 @@ class Hub:
         self.meters = Meters(self.waiting, self.connections)
         self.events = Events(store, self.meters.note, self.waiting.note)
         self.chain = Chain(store, self.clock)
+        self.stats = Stats(store, self.clock)
         self.following = asyncio.Event()  # it hears of what happens to requests from now on
         self._beside: asyncio.Task[None] | None = None
 

@@ -16,7 +16,7 @@ from sayso.canonical import thaw
 from sayso.decide import is_overdue
 from sayso.model import ApprovalRequest
 from sayso.people import Seen
-from sayso.server import listing, shapes, stats
+from sayso.server import listing, shapes
 from sayso.server.answering import give, message_of
 from sayso.server.describing import json_answer, refusals, request_answer, told
 from sayso.server.identity import Person, TheHub
@@ -138,7 +138,7 @@ async def events(
 @routes.get("/stats", responses=told(shapes.Stats))
 async def numbers(hub: TheHub, person: Person, hours: Annotated[int, Query(ge=1, le=24 * 31)] = 24) -> Response:
     """Count the requests that were asked in the last hours."""
-    return json_answer(plain.to_json(await stats.count(hub.store, person.token, hours, hub.clock.now())))
+    return json_answer(plain.to_json(await hub.stats.of(person.token, hours)))
 
 
 @routes.get("/me", responses=told(shapes.Me))

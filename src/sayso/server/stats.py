@@ -8,28 +8,48 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sayso.model import ApprovalRequest
-    from sayso.ports import Store
+    from sayso.ports import Clock, Store
     from sayso.tokens import Token
 
 _HOUR = 3600
+_FRESH_SECONDS = 5.0
 _PIECE = 250
 _MOST = 20_000
 _ENDS = ("approved", "denied", "expired", "withdrawn")
 
 
-async def count(store: Store, token: Token, hours: int, now: float) -> dict[str, Any]:
-    """Count the requests that were asked in the last hours, the present one included."""
-    tally = _Tally(start=(now // _HOUR - hours + 1) * _HOUR, hours=hours)
-    before, seen, complete = "", 0, True
-    while piece := await store.recent(_PIECE, before=before):
-        await asyncio.to_thread(tally.add, [each for each in piece if token.is_for(each.project)])
-        before, seen = piece[-1].id, seen + len(piece)
-        if piece[-1].asked_at < tally.start:
-            break
-        if seen >= _MOST:
-            complete = False
-            break
-    return tally.told() | {"complete": complete}
+class Stats:
+    """The numbers of one hub; counted by one at a time, and told to all who ask soon after."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        """Begin with nothing counted."""
+        self._store = store
+        self._clock = clock
+        self._counted: dict[tuple[str, int], tuple[float, dict[str, Any]]] = {}
+        self._counting = asyncio.Lock()
+
+    async def of(self, token: Token, hours: int) -> dict[str, Any]:
+        """Return the numbers of the last hours, the present one included, for the project of a token."""
+        key = (token.project, hours)
+        async with self._counting:
+            now = self._clock.now()
+            self._counted = {each: told for each, told in self._counted.items() if now - told[0] < _FRESH_SECONDS}
+            if key not in self._counted:
+                self._counted[key] = now, await self._count(token, hours, now)
+            return self._counted[key][1]
+
+    async def _count(self, token: Token, hours: int, now: float) -> dict[str, Any]:
+        tally = _Tally(start=(now // _HOUR - hours + 1) * _HOUR, hours=hours)
+        before, seen, complete = "", 0, True
+        while piece := await self._store.recent(_PIECE, before=before):
+            await asyncio.to_thread(tally.add, [each for each in piece if token.is_for(each.project)])
+            before, seen = piece[-1].id, seen + len(piece)
+            if piece[-1].asked_at < tally.start:
+                break
+            if seen >= _MOST:
+                complete = False
+                break
+        return tally.told() | {"complete": complete}
 
 
 class _Tally:
