@@ -43,6 +43,15 @@ TRANSITIONS: Mapping[Status, frozenset[Status]] = {
     "used": frozenset(),
 }
 
+_STEPS: Mapping[Status, Step] = {
+    "open": "voted",
+    "approved": "approved",
+    "denied": "denied",
+    "expired": "expired",
+    "withdrawn": "withdrawn",
+    "used": "claimed",
+}
+
 
 def parse_mode(word: str) -> Mode:
     """Turn any spelling of a mode into the one that sayso uses."""
@@ -73,8 +82,8 @@ def close(request: ApprovalRequest, status: Status, decision: ApprovalDecision |
 
 
 def step_of(request: ApprovalRequest) -> Step:
-    """Return the step that `close` took: a yes that is not enough leaves the request open."""
-    return "voted" if request.status == "open" else request.status
+    """Return the step that a change of a request's status is; a yes that is not enough leaves it open."""
+    return _STEPS[request.status]
 
 
 def claim(request: ApprovalRequest, now: float) -> ApprovalRequest | None:

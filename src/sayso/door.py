@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from sayso.decide import is_overdue
+from sayso.decide import is_overdue, step_of
 from sayso.errors import ApprovalBlocked, NotEntitled, StoreError, UnknownRequest
 from sayso.model import ApprovalDecision
 
@@ -138,7 +138,7 @@ class Door:
             return closed
         self._on_closed(request.id)
         if request.status == "open" and (closed.decision == decision or closed.status == "expired"):
-            self._journal.moved(closed, closed.status)
+            self._journal.moved(closed, step_of(closed))
         return closed
 
     async def _check_edited(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:

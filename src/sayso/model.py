@@ -36,7 +36,10 @@ Remember = Literal["none", "session", "always"]
 ScopeKind = Literal["call", "prefix", "folder", "tool"]
 By = Literal["policy", "mode", "memory", "answer"]
 Result = Literal["returned", "raised"]
-Step = Status | Literal["allowed", "stopped", "asked", "voted", "claimed", "returned", "raised", "revoked"]
+Step = Literal[
+    "asked", "voted", "approved", "denied", "expired", "withdrawn", "claimed",
+    "allowed", "stopped", "returned", "raised", "revoked",
+]  # fmt: skip
 
 
 _SHORT = 80

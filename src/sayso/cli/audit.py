@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _PAGE = 1000
 _HEAD = 16
-_STEPS = tuple(dict.fromkeys(word for part in get_args(Step) for word in (get_args(part) or (part,))))
+_STEPS = get_args(Step)
 _COLUMNS = (
     *("number", "at", "step", "tool", "agent_path", "session", "run", "call_id", "request_id", "args", "final_args"),
     *("digest", "approval", "because", "rule", "by", "cause", "reason", "who", "channel", "note", "remember"),
@@ -232,7 +232,7 @@ def verify(where: str | None, *, as_json: bool, known: tuple[int, str] | None) -
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="A new file; else the output.")
 @_filters
 def export(where: str | None, *, as_json: bool, form: str | None, output: Path | None, **wanted: Any) -> None:  # noqa: ANN401 - options
-    """Write out every entry, oldest first, in memory that does not grow.
+    """Write out every entry, oldest first, however many there are.
 
     In a table, a text that a spreadsheet would take for a formula has a ' before it.
     """

@@ -27,14 +27,14 @@ _TOLD = {"returned": "ran", "raised": "failed", "stopped": "did not run", "denie
 @click.option("--model", help="Use this model instead of the one that the worker names, such as openai:gpt-5.")
 @click.option(
     "--store",
-    type=click.Path(path_type=Path),
+    metavar="FILE",
     envvar="SAYSO_STORE",
-    help="Keep questions, answers and the audit in this file; SAYSO_STORE names it too.",
+    help="Keep questions, answers and the audit there; SAYSO_STORE names it too.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.argument("worker")
 @click.argument("prompt", required=False)
-def run(worker: str, prompt: str | None, *, model: str | None, store: Path | None, as_json: bool) -> None:
+def run(worker: str, prompt: str | None, *, model: str | None, store: str | None, as_json: bool) -> None:
     """Let a worker do something, and be asked about what it wants to do.
 
     WORKER is a worker file, or the name of one in this folder. Without PROMPT, what comes in at the standard input is
@@ -66,7 +66,7 @@ def _prompt(given: str | None) -> str:
     return prompt
 
 
-async def _run(name: str, prompt: str, model: str | None, store: Path | None) -> str:
+async def _run(name: str, prompt: str, model: str | None, store: str | None) -> str:
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # between a question and its answer there is no room for it
     # Nobody who asks for help, or checks a policy, should wait for a framework to load.
     from sayso.channels.terminal import TerminalChannel, nobody  # noqa: PLC0415
@@ -83,7 +83,7 @@ async def _run(name: str, prompt: str, model: str | None, store: Path | None) ->
     policy = policy_of(worker)
     if any(files_here(worker.folder)):
         policy = policy.over(load_policy(also=worker.folder))  # what those block stays blocked
-    async with ApprovalController(policy=policy, store=store, hooks=[_tell], **settings) as controller:
+    async with ApprovalController(policy=policy, store=store or None, hooks=[_tell], **settings) as controller:
         with Workers(controller, model=model) as workers:
             return (await workers.run(worker, prompt)).output
 

@@ -96,7 +96,7 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def who_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--who`, by default the name under which this user is logged in."""
-    return click.option("--who", metavar="NAME", default=_login, help="Who answers; else your login name.")(command)
+    return click.option("--who", metavar="NAME", default=_login, help="Who you are; else your login name.")(command)
 
 
 def _login() -> str:

@@ -160,7 +160,7 @@ class MemoryStore:
                 self._fresh.append(audit.prepare(audit.of_request(after, decide.step_of(after), now)))
                 woken = self._mark_changed(request_id)
             else:
-                woken = self._keep(after, after.status, now) + self._waiters.take([after])
+                woken = self._keep(after, decide.step_of(after), now) + self._waiters.take([after])
                 if remember and after.status == status:
                     self._learn(remember, [])
         deliver(woken)

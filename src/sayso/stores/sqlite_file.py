@@ -112,12 +112,13 @@ def _migrate(connection: sqlite3.Connection, migrations: tuple[str, ...]) -> Non
     # Taking the write lock also proves, before anything is asked, that the file can be written.
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version, _ = _form(connection)  # again: another process may have been faster
+        version, application = _form(connection)  # again: another process may have been faster
         for number, script in enumerate(migrations[version:], version + 1):
             for statement in _statements(script):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")
-        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+        if application != _APPLICATION:
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
