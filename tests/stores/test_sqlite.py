@@ -577,6 +577,7 @@ async def test_an_older_form_is_brought_up_to_date(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as older:
         older.execute("DROP TABLE parked")
         older.execute("DROP TABLE tokens")
+        older.execute("DROP TABLE receipts")
         older.execute("DROP INDEX requests_changed")
         older.execute("ALTER TABLE requests DROP COLUMN change")
         older.execute("ALTER TABLE facts DROP COLUMN request_changes")
