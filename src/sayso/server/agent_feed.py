@@ -93,7 +93,9 @@ class Desk:
             return await self._store.changes(after, limit)
         key = (asyncio.get_running_loop(), after, limit)
         reading = self._pages.get(key)
-        if reading is None or (reading.done() and (reading.cancelled() or reading.exception() or not reading.result()[1])):
+        if reading is None or (
+            reading.done() and (reading.cancelled() or reading.exception() or not reading.result()[1])
+        ):
             reading = self._pages[key] = asyncio.ensure_future(self._store.changes(after, limit))
             if len(self._pages) > _KEPT_PAGES:
                 self._pages.popitem(last=False)

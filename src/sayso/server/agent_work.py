@@ -53,7 +53,9 @@ class AgentWork:
         """Add a request, or return the one that its session and call id already have."""
         asked = self.space.inward(request)
         taken = await self.store.get(asked.id)
-        if taken is not None and (not self.space.owns(taken) or (taken.session, taken.key) != (asked.session, asked.key)):
+        if taken is not None and (
+            not self.space.owns(taken) or (taken.session, taken.key) != (asked.session, asked.key)
+        ):
             raise Problem(HTTPStatus.CONFLICT, "the request is refused: its id names another request")
         return await self.store.open(asked)
 
