@@ -93,9 +93,7 @@ class Desk:
             return await self._store.changes(after, limit)
         key = (asyncio.get_running_loop(), after, limit)
         reading = self._pages.get(key)
-        if reading is None or (
-            reading.done() and (reading.cancelled() or reading.exception() or not reading.result()[1])
-        ):
+        if reading is None or _is_nothing(reading):
             reading = self._pages[key] = asyncio.ensure_future(self._store.changes(after, limit))
             if len(self._pages) > _KEPT_PAGES:
                 self._pages.popitem(last=False)
@@ -108,6 +106,11 @@ class Desk:
         finally:
             for each in waits:
                 each.cancel()
+
+
+def _is_nothing(reading: asyncio.Future[Page]) -> bool:
+    """Whether a page is of no use to the next who asks for it: it failed, or there was nothing yet."""
+    return reading.done() and (reading.cancelled() or reading.exception() is not None or not reading.result()[1])
 
 
 _DESKS: WeakKeyDictionary[Hub, Desk] = WeakKeyDictionary()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 from fastapi import APIRouter, Query
@@ -13,13 +13,13 @@ from starlette.responses import Response
 
 from sayso import plain
 from sayso.canonical import parse_args, thaw
-from sayso.errors import CanonicalError, StoreError, UnknownRequest
+from sayso.errors import CanonicalError
 from sayso.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Result, ToolCall, new_id
 from sayso.people import Approvers
-from sayso.server.agent_work import AgentWork, problem_of
+from sayso.server.agent_work import AgentWork, explained
 from sayso.server.identity import Agent
 from sayso.server.problems import Problem
-from sayso.stores.remote_wire import UNKNOWN_REQUEST, Id
+from sayso.stores.remote_wire import Id
 
 routes = APIRouter(prefix="/requests", tags=["agents"])
 
@@ -30,7 +30,7 @@ Wait = Annotated[float, Query(ge=0, le=60, description="Seconds to wait for it t
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an agent asks: may this tool run with these arguments?
+    """Whether this tool may run with these arguments.
 
     A call id names one call of a session: asked again, the same call finds its question, and another call is refused.
     """
@@ -74,12 +74,13 @@ def _taking(kind: type[msgspec.Struct]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def _inlined(schema: Any, parts: dict[str, Any]) -> Any:  # noqa: ANN401 - a piece of a JSON Schema
+def _inlined(schema: object, parts: dict[str, Any]) -> Any:  # noqa: ANN401 - a piece of a JSON Schema
     """Return the schema with its parts in place: a route can only say what it takes in one piece."""
     if isinstance(schema, dict):
-        name = schema.get("$ref", "").rpartition("/")[2]
-        return _inlined(parts[name], parts) if name else {key: _inlined(each, parts) for key, each in schema.items()}
-    return [_inlined(each, parts) for each in schema] if isinstance(schema, list) else schema
+        pieces = cast("dict[str, Any]", schema)
+        name = str(pieces.get("$ref", "")).rpartition("/")[2]
+        return _inlined(parts[name], parts) if name else {key: _inlined(each, parts) for key, each in pieces.items()}
+    return [_inlined(each, parts) for each in cast("list[Any]", schema)] if isinstance(schema, list) else schema
 
 
 class Plain(AgentWork):
@@ -105,10 +106,8 @@ async def ask(request: Request, agent: Agent) -> Response:
     """Ask whether a tool may run; answers 201 with a new question, or 200 with the one that this call already has."""
     doing = Plain(request, agent)
     asked = _request(await doing.read(Question), doing.hub.clock.now())
-    try:
+    with explained():
         found = await doing.ask(asked)
-    except (StoreError, UnknownRequest) as error:
-        raise problem_of(error, UNKNOWN_REQUEST) from error
     if found.digest != asked.digest:
         sentence = "this call id has another tool or other arguments; give each call an id of its own"
         raise Problem(HTTPStatus.CONFLICT, sentence, request=plain.of_request(doing.space.outward(found)))
@@ -140,12 +139,10 @@ def _request(question: Question, now: float) -> ApprovalRequest:
 async def read(request_id: str, request: Request, agent: Agent, wait: Wait = 0.0) -> Response:
     """Return a question of this agent; with `wait`, when it is closed or the time is up."""
     doing = Plain(request, agent)
-    try:
+    with explained():
         found = await doing.own(request_id)
         if found.status == "open" and wait:
             found = await _closed(doing, found, wait)
-    except (StoreError, UnknownRequest) as error:
-        raise problem_of(error, UNKNOWN_REQUEST) from error
     return doing.told(found)
 
 
@@ -162,14 +159,12 @@ async def _closed(doing: Plain, found: ApprovalRequest, seconds: float) -> Appro
 
 @routes.post("/{request_id}/claim", response_class=Response, openapi_extra=_taking(Use))
 async def claim(request_id: str, request: Request, agent: Agent) -> Response:
-    """Use up an approval: `claimed` is true once, and then the call may run with the `args` of the decision, or its own."""
+    """Use up an approval: where `claimed` is true, the call may run, once, with the decision's `args` or its own."""
     doing = Plain(request, agent)
     use = await doing.read(Use)
-    try:
+    with explained():
         won = await doing.use(request_id, doing.hub.clock.now(), use.attempt)
         return doing.told(await doing.own(request_id), claimed=won)
-    except (StoreError, UnknownRequest) as error:
-        raise problem_of(error, UNKNOWN_REQUEST) from error
 
 
 @routes.post("/{request_id}/withdraw", response_class=Response, openapi_extra=_taking(Withdrawal))
@@ -178,11 +173,9 @@ async def withdraw(request_id: str, request: Request, agent: Agent) -> Response:
     doing = Plain(request, agent)
     note, now = (await doing.read(Withdrawal)).note, doing.hub.clock.now()
     decision = ApprovalDecision(approved=False, note=note, decided_at=now)
-    try:
+    with explained():
         await doing.own(request_id)
         return doing.told(await doing.store.close(request_id, "withdrawn", decision, now=now))
-    except (StoreError, UnknownRequest) as error:
-        raise problem_of(error, UNKNOWN_REQUEST) from error
 
 
 @routes.post("/{request_id}/result", response_class=Response, openapi_extra=_taking(Outcome))
@@ -190,9 +183,7 @@ async def result(request_id: str, request: Request, agent: Agent) -> Response:
     """Tell what came of a call that was claimed; the first report stands."""
     doing = Plain(request, agent)
     outcome = await doing.read(Outcome)
-    try:
+    with explained():
         await doing.own(request_id)
         await doing.store.append([(request_id, outcome.result)])
         return doing.told(await doing.own(request_id))
-    except (StoreError, UnknownRequest) as error:
-        raise problem_of(error, UNKNOWN_REQUEST) from error

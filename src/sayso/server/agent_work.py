@@ -1,7 +1,9 @@
-"""What an agent may have done at a hub, whichever form it speaks: always about its own requests, and never an answer."""
+"""What an agent may do at a hub, in whichever form it speaks: always about its own requests, and never an answer."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Generator
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from sayso.errors import StoreError, UnknownRequest
 from sayso.server.agent_space import Space
 from sayso.server.identity import Principal, hub_of
 from sayso.server.problems import Problem
+from sayso.stores.remote_wire import UNKNOWN_REQUEST
 
 if TYPE_CHECKING:
     from sayso.model import ApprovalRequest
@@ -53,9 +56,7 @@ class AgentWork:
         """Add a request, or return the one that its session and call id already have."""
         asked = self.space.inward(request)
         taken = await self.store.get(asked.id)
-        if taken is not None and (
-            not self.space.owns(taken) or (taken.session, taken.key) != (asked.session, asked.key)
-        ):
+        if taken is not None and (taken.session, taken.key) != (asked.session, asked.key):
             raise Problem(HTTPStatus.CONFLICT, "the request is refused: its id names another request")
         return await self.store.open(asked)
 
@@ -95,8 +96,13 @@ class AgentWork:
             raise Problem(HTTPStatus.FORBIDDEN, "this is about a request that somebody else has asked")
 
 
-def problem_of(error: StoreError | UnknownRequest, kind: str) -> Problem:
-    """Return what to answer when the store says no."""
-    if isinstance(error, UnknownRequest):
-        return Problem(HTTPStatus.NOT_FOUND, "no request of this agent has that id", kind=kind)
-    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"the hub's store failed: {error}")
+@contextlib.contextmanager
+def explained() -> Generator[None]:
+    """Turn what the store raises into what the agent is told."""
+    try:
+        yield
+    except UnknownRequest as error:
+        sentence = "no request of this agent has that id"
+        raise Problem(HTTPStatus.NOT_FOUND, sentence, kind=UNKNOWN_REQUEST) from error
+    except StoreError as error:
+        raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"the hub's store failed: {error}") from error

@@ -15,12 +15,12 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sayso.errors import CanonicalError, StoreError, UnknownRequest
+from sayso.errors import CanonicalError, StoreError
 from sayso.model import ApprovalDecision
 from sayso.people import Seen
 from sayso.server import agent_plain
 from sayso.server.agent_feed import desk_of
-from sayso.server.agent_work import AgentWork, problem_of
+from sayso.server.agent_work import AgentWork, explained
 from sayso.server.identity import Agent
 from sayso.server.problems import Problem
 from sayso.stores import remote_wire as words
@@ -171,10 +171,8 @@ async def operate(operation: str, request: Request, agent: Agent) -> Response:
         message = msgspec.msgpack.decode(body, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"this is no message to {operation!r}: {error}") from error
-    try:
+    with explained():
         answer = await work(doing, message)
-    except (StoreError, UnknownRequest) as error:
-        raise problem_of(error, words.UNKNOWN_REQUEST) from error
     return Response(msgspec.msgpack.encode(answer), media_type=words.MEDIA)
 
 

@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _KEPT_ENDED = 10_000
+_BOOL = msgspec.msgpack.Decoder(bool)
+_BYTES = msgspec.msgpack.Decoder(bytes)
+_MAYBE: msgspec.msgpack.Decoder[bytes | None] = msgspec.msgpack.Decoder(bytes | None)
+_LIST = msgspec.msgpack.Decoder(list[bytes])
+_TOLD = msgspec.msgpack.Decoder(words.Told)
 
 
 class RemoteStore:
@@ -100,17 +105,17 @@ class RemoteStore:
         message = words.Open(request=pack_request(request))
         self._teller.check_process()
         self._open_here[request.id] = request  # before it is sent: nobody can have closed it yet
-        # Not cancelled with its caller, who may want to withdraw it: until it has arrived, there is nothing to withdraw.
+        # Not cancelled with its caller, who may want to withdraw it: that takes that it has arrived.
         opening = self._opening[request.id] = self._start(self._open(request, message))
+        opening.add_done_callback(lambda _: self._opening.pop(request.id, None))
         return await asyncio.shield(asyncio.wrap_future(opening))
 
     async def _open(self, request: ApprovalRequest, message: words.Open) -> ApprovalRequest:
         found: ApprovalRequest | None = None
         try:
-            found = self._request(self._read(await self._way.ask("open", message), bytes))
+            found = self._request(self._read(await self._way.ask("open", message), _BYTES))
             return found
         finally:
-            del self._opening[request.id]
             if found is None or found.id != request.id or found.status != "open":
                 self._open_here.pop(request.id, None)
 
@@ -144,7 +149,7 @@ class RemoteStore:
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
         """Return which of the agent's requests changed after that point, and the point that this reaches."""
         message = words.Changes(after=after, limit=min(limit, words.MOST_ROWS))
-        told = self._read(await self._ask("changes", message), words.Told)
+        told = self._read(await self._ask("changes", message), _TOLD)
         return told.point, [self._request(each) for each in told.rows]
 
     async def changed(self, after: int) -> None:
@@ -197,7 +202,7 @@ class RemoteStore:
         if request_id in self._ended:
             return False
         message = words.Claim(id=request_id, now=now, attempt=attempt or new_id())
-        return self._read(await self._ask("claim", message), bool)
+        return self._read(await self._ask("claim", message), _BOOL)
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
@@ -213,7 +218,7 @@ class RemoteStore:
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Take one use of a counted decision: false when none is left."""
         message = words.Spend(id=remembered_id, attempt=attempt or new_id())
-        return self._read(await self._ask("spend", message), bool)
+        return self._read(await self._ask("spend", message), _BOOL)
 
     async def park(self, name: str, state: bytes) -> None:
         """Keep the state of a run that can go on later, in the place of an earlier one."""
@@ -221,12 +226,12 @@ class RemoteStore:
 
     async def parked(self, name: str) -> bytes | None:
         """Return the state that was parked under this name."""
-        return self._read(await self._ask("parked", words.Parked(name=name)), bytes | None)
+        return self._read(await self._ask("parked", words.Parked(name=name)), _MAYBE)
 
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
         """Forget what was parked under this name, and return it to exactly one caller."""
         message = words.Unpark(name=name, attempt=attempt or new_id())
-        return self._read(await self._ask("unpark", message), bytes | None)
+        return self._read(await self._ask("unpark", message), _MAYBE)
 
     def attach(self, learn: Learn) -> None:
         """Call `learn` with what is remembered for this agent, now and whenever it changes."""
@@ -290,7 +295,7 @@ class RemoteStore:
         for start in range(0, len(ids), words.MOST_ROWS):
             asked = tuple(ids[start : start + words.MOST_ROWS])
             content = await self._way.ask("get", words.Get(ids=asked))
-            found = [self._request(each) for each in self._read(content, list[bytes])]
+            found = [self._request(each) for each in self._read(content, _LIST)]
             self._wake([each for each in found if each.status != "open"])
             unknown = set(asked).difference(each.id for each in found)
             deliver(self._waiters.fail(unknown, UnknownRequest("the hub knows no such request any more")))
@@ -324,20 +329,20 @@ class RemoteStore:
             raise
 
     async def _row(self, operation: str, message: words.Message) -> ApprovalRequest | None:
-        packed = self._read(await self._ask(operation, message), bytes | None)
+        packed = self._read(await self._ask(operation, message), _MAYBE)
         return None if packed is None else self._request(packed)
 
     async def _rows(self, operation: str, message: words.Message) -> list[ApprovalRequest]:
-        return [self._request(each) for each in self._read(await self._ask(operation, message), list[bytes])]
+        return [self._request(each) for each in self._read(await self._ask(operation, message), _LIST)]
 
     def _request(self, packed: bytes) -> ApprovalRequest:
         request = unpack_request(packed)
         result = self._teller.finishing.get(request.id)
         return request if result is None else decide.finish(request, result)
 
-    def _read(self, content: bytes, kind: type[T]) -> T:
+    def _read(self, content: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
         try:
-            return msgspec.msgpack.decode(content, type=kind)
+            return decoder.decode(content)
         except (msgspec.MsgspecError, ValueError) as error:
             raise StoreError(f"the hub {self.url} answers in a way that cannot be read: {error}") from error
 

@@ -185,9 +185,7 @@ def _checked(url: str, *, insecure: bool) -> str:
     if parts.scheme not in {"http", "https"} or not parts.host:
         raise ConfigurationError(f"{url!r} is no address of a hub; use one such as 'https://hub.example.com'")
     if parts.userinfo or parts.query or parts.fragment:
-        raise ConfigurationError(
-            "the address of a hub has no name, password, `?` or `#`; the token goes in SAYSO_TOKEN"
-        )
+        raise ConfigurationError("the address of a hub has no name, password, ? or #; the token goes in SAYSO_TOKEN")
     if parts.scheme == "http" and not insecure and not _is_here(parts.host):
         raise ConfigurationError(
             f"{url!r} would send the token where anybody on the way can read it; use https://, or say that this is "

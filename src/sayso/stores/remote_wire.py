@@ -1,4 +1,4 @@
-"""What an agent and its hub say to each other: one message per operation of a store, with records as `wire` packs them."""
+"""What an agent and its hub say to each other: one message per operation of a store, records as `wire` packs them."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """What an agent asks its hub to do."""
 
 
-class Open(Message):
+class Open(Message, frozen=True):
     """Add a request."""
 
     request: bytes
 
 
-class Find(Message):
+class Find(Message, frozen=True):
     """Look for what was asked about a call."""
 
     session: str
     key: str
 
 
-class Get(Message):
+class Get(Message, frozen=True):
     """Read requests."""
 
     ids: Annotated[tuple[Id, ...], msgspec.Meta(max_length=MOST_ROWS)]
 
 
-class Pending(Message):
+class Pending(Message, frozen=True):
     """Read the open requests."""
 
 
-class Recent(Message):
+class Recent(Message, frozen=True):
     """Read the newest requests."""
 
     limit: Limit
     part: Id
 
 
-class Changes(Message):
+class Changes(Message, frozen=True):
     """Read what has changed after a point; with `wait`, when there is something, or something else is remembered."""
 
     after: Annotated[int, msgspec.Meta(ge=0)] | None
@@ -65,7 +65,7 @@ class Changes(Message):
     known: Text = ""  # what the agent knows of the remembered decisions
 
 
-class See(Message):
+class See(Message, frozen=True):
     """Note who has a request before them."""
 
     id: Id
@@ -74,7 +74,7 @@ class See(Message):
     at: Time
 
 
-class Close(Message):
+class Close(Message, frozen=True):
     """End a request without an answer."""
 
     id: Id
@@ -84,7 +84,7 @@ class Close(Message):
     decided_at: Time | None = None
 
 
-class Claim(Message):
+class Claim(Message, frozen=True):
     """Use up an approval."""
 
     id: Id
@@ -92,41 +92,41 @@ class Claim(Message):
     attempt: Id
 
 
-class Spend(Message):
+class Spend(Message, frozen=True):
     """Take one use of a remembered decision."""
 
     id: Id
     attempt: Id
 
 
-class Park(Message):
+class Park(Message, frozen=True):
     """Keep the state of a run."""
 
     name: Text
     state: bytes
 
 
-class Parked(Message):
+class Parked(Message, frozen=True):
     """Read the state of a run."""
 
     name: Text
 
 
-class Unpark(Message):
+class Unpark(Message, frozen=True):
     """Take the state of a run."""
 
     name: Text
     attempt: Id
 
 
-class Append(Message):
+class Append(Message, frozen=True):
     """Tell what came of requests, and what else happened."""
 
     news: Annotated[list[News], msgspec.Meta(max_length=MOST_NEWS)]
     attempt: Id
 
 
-class Told(Message):
+class Told(Message, frozen=True):
     """The answer to `Changes`: how far it reaches, and what is remembered if that is not what the agent knows."""
 
     point: int
