@@ -340,5 +340,9 @@ class Learner:
         """Wait until this is known, for at most ten seconds."""
         with anyio.fail_after(10):
             while self.known != expected:
-                await self._changed.wait()
-                self._changed.clear()
+                await self.changed()
+
+    async def changed(self) -> None:
+        """Wait until the store has taught something."""
+        await self._changed.wait()
+        self._changed.clear()

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -18,16 +18,14 @@ from sayso.server.app import create_app
 from sayso.server.hub import Hub
 from sayso.stores.remote import RemoteStore
 from sayso.stores.sqlite import SqliteStore
+from sayso.tokens import TokenKind
 
 _SERVE = """
-import socket, sys, uvicorn
+import sys, uvicorn
 from sayso.server.app import create_app
 from sayso.server.hub import Hub
 from sayso.stores.sqlite import SqliteStore
-listening = socket.socket(fileno=int(sys.argv[2]))
-app = create_app(Hub(SqliteStore(sys.argv[1])))
-config = uvicorn.Config(app, log_level="warning", ws="none")
-uvicorn.Server(config).run(sockets=[listening])
+uvicorn.run(create_app(Hub(SqliteStore(sys.argv[1]))), port=int(sys.argv[2]), log_level="warning", ws="none")
 """
 
 
@@ -40,33 +38,32 @@ def listening() -> socket.socket:
     return taken
 
 
-async def new_token(store: SqliteStore, name: str = "builder", project: str = "") -> str:
-    token, text = tokens.make("agent", name, now=0.0, project=project)
-    await store.add_token(token)
-    return text
-
-
 class Served:
     """A hub in a thread of this process."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, certificate: Path | None = None, key: Path | None = None) -> None:
         self.store = SqliteStore(file)
         self.hub = Hub(self.store)
         self._socket = listening()
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        config = uvicorn.Config(create_app(self.hub), log_level="warning", ws="none", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            create_app(self.hub),
+            log_level="warning",
+            ws="none",
+            timeout_graceful_shutdown=1,
+            ssl_certfile=certificate,
+            ssl_keyfile=key,
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]})
         self._thread.start()
 
     def agent(self, name: str = "builder", project: str = "", *, url: str = "", patience: float = 30.0) -> RemoteStore:
-        text = asyncio.run_coroutine_threadsafe  # see `token`
-        del text
         return RemoteStore(url or self.url, token=self.token(name, project), patience=patience)
 
-    def token(self, name: str = "builder", project: str = "") -> str:
-        token, text = tokens.make("agent", name, now=0.0, project=project)
+    def token(self, name: str = "builder", project: str = "", kind: TokenKind = "agent") -> str:
+        token, text = tokens.make(kind, name, now=0.0, project=project)
         in_thread(lambda: asyncio.run(self.store.add_token(token)))
         return text
 
@@ -90,33 +87,29 @@ def in_thread(work: Callable[[], object]) -> None:
 
 
 class HubProcess:
-    """A hub in a process of its own, on a port that outlives it."""
+    """A hub in a process of its own, which can be killed and started again at the same address."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._socket = listening()
-        self.port: int = self._socket.getsockname()[1]
+        with listening() as taken:
+            self.port: int = taken.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        number = self._socket.fileno()
-        command = [sys.executable, "-c", _SERVE, str(self._file), str(number)]
-        self._process = subprocess.Popen(command, pass_fds=[number])
+        self._process = subprocess.Popen([sys.executable, "-c", _SERVE, str(self._file), str(self.port)])
 
     def kill(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
-    @contextlib.contextmanager
-    def running(self) -> Generator[Self]:
+    def __enter__(self) -> Self:
         self.start()
-        try:
-            yield self
-        finally:
-            self.kill()
-            self._socket.close()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
 
 class Line:

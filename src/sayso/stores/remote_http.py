@@ -65,7 +65,7 @@ class Hub:
         """Return what every client of this hub is built with: no redirects, and no proxy that could read the token."""
         return {
             "headers": self._headers,
-            "verify": True if self._tls is None else self._tls,
+            "verify": self._tls or self.url.startswith("https:"),  # plain HTTP has nothing to check
             "follow_redirects": False,
             "trust_env": self.url.startswith("https:"),
             "timeout": httpx2.Timeout(_SECONDS, connect=5.0, pool=None),
