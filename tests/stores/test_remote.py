@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 import socket
 import sqlite3
 import ssl
@@ -20,7 +21,7 @@ import pytest
 from anyio import fail_after
 from msgspec.structs import replace
 from pydantic_ai import Agent
-from tests.adapters.pydantic_ai.scripted import Scripted, Till, returns
+from tests.adapters.pydantic_ai.scripted import Inbox, Scripted, Till, returns
 from tests.server.served import HubProcess, Line, Served, listening
 
 from sayso import (
@@ -55,8 +56,12 @@ def a_call(amount: int) -> ToolCall:
     return ToolCall(tool="pay", args={"amount": amount}, call_id=f"c{amount}")
 
 
-def never(_: dict[str, Any]) -> None:
+async def never(_: dict[str, Any]) -> None:
     raise AssertionError("the call ran")
+
+
+async def amount_of(args: dict[str, Any]) -> int:
+    return args["amount"]
 
 
 async def until_pending(store: Store, count: int) -> list[ApprovalRequest]:
@@ -131,7 +136,7 @@ class TestRemoteStore(StoreContract):
             holder.execute("ROLLBACK")
 
 
-# Lost connections. Where a line is cut, the hub has done what was asked and its answer is lost, or it never heard of it.
+# Lost connections: the hub has done what was asked, and its answer is lost; or it has never heard of it.
 
 
 @pytest.fixture
@@ -263,11 +268,12 @@ async def test_calls_over_a_line_that_is_cut_at_every_step_each_run_once(
         for where in ("before", "answer"):
             line.cut(operation, where, times=3)
     ran: list[int] = []
+
+    async def pay(args: dict[str, Any]) -> None:
+        ran.append(args["amount"])
+
     controller = ApprovalController(store=agent, policy=ASK, session="s1")
-    running = [
-        asyncio.ensure_future(controller.run(a_call(each), lambda args: ran.append(args["amount"])))
-        for each in range(12)
-    ]
+    running = [asyncio.ensure_future(controller.run(a_call(each), pay)) for each in range(12)]
     for request in await until_pending(served.store, 12):
         await served.hub.controller.answer(request.id, YES, who="ann")
     with fail_after(30):
@@ -296,10 +302,10 @@ async def test_an_answer_that_comes_while_the_line_is_down_is_heard_when_it_is_u
 async def test_a_question_whose_time_is_up_while_the_hub_is_away_has_expired_and_stays_so(
     served: Served, line: Line
 ) -> None:
-    agent, clock = served.agent(url=line.url, patience=0.2), FixedClock(1000.0)
-    controller = ApprovalController(store=agent, policy=ASK, timeout=60, clock=clock, session="s1")
+    agent, clock, inbox = served.agent(url=line.url, patience=0.2), FixedClock(1000.0), Inbox()
+    controller = ApprovalController(store=agent, policy=ASK, timeout=60, clock=clock, session="s1", channels=[inbox])
     running = asyncio.ensure_future(controller.run(a_call(5), never))
-    (request,) = await until_pending(served.store, 1)
+    (request,) = await inbox.until(1)
     line.break_down()
     await served.store.close(request.id, "approved", YES, now=1059.0)
     clock.advance(60)
@@ -365,7 +371,7 @@ async def test_a_hub_that_is_killed_with_many_waiting_has_them_all_again_and_eac
     await people.add_token(token)
     ran, first = Counter[int](), asyncio.Event()
 
-    def pay(args: dict[str, Any]) -> None:
+    async def pay(args: dict[str, Any]) -> None:
         ran[args["amount"]] += 1
         first.set()
 
@@ -446,7 +452,7 @@ async def test_a_channel_beside_the_agent_can_show_a_question_and_not_answer_it(
     agent, channel = served.agent(), ScriptedChannel()
     channel.approve()
     controller = ApprovalController(store=agent, channels=[channel], policy=ASK)
-    running = asyncio.ensure_future(controller.run(a_call(5), lambda args: args["amount"]))
+    running = asyncio.ensure_future(controller.run(a_call(5), amount_of))
     (request,) = await until_pending(served.store, 1)
     with pytest.raises(NotEntitled, match="only people at the hub"):
         await controller.answer(request.id, YES)
@@ -470,7 +476,11 @@ def test_synchronous_callers_ask_through_the_hub_too(served: Served, monkeypatch
     controller = ApprovalController(policy=ASK)
     assert isinstance(controller.store, RemoteStore)
     assert served.url in repr(controller.store)
-    guarded = guard(lambda amount: f"paid {amount}", controller, tool="pay")
+
+    def pay(amount: int) -> str:
+        return f"paid {amount}"
+
+    guarded = guard(pay, controller)
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(guarded, amount=5)
 
@@ -503,10 +513,10 @@ asyncio.run(main())
 async def test_a_hub_that_refuses_the_audit_makes_the_next_call_fail(served: Served, line: Line) -> None:
     agent = served.agent(url=line.url, patience=0.0)
     controller = ApprovalController(store=agent, policy=Policy({"pay": "none"}))
-    assert await controller.run(a_call(1), lambda args: args["amount"]) == 1
+    assert await controller.run(a_call(1), amount_of) == 1
     await controller.flush()
     line.break_down()
-    assert await controller.run(a_call(2), lambda args: args["amount"]) == 2, "the first one is queued"
+    assert await controller.run(a_call(2), amount_of) == 2, "the first one is queued"
     with pytest.raises(StoreError, match="cannot be reached"):
         await controller.flush()
     with pytest.raises(StoreError, match="cannot be reached"):
@@ -515,7 +525,7 @@ async def test_a_hub_that_refuses_the_audit_makes_the_next_call_fail(served: Ser
     with fail_after(30):
         while agent.backlog:
             await asyncio.to_thread(lambda: None)
-    assert await controller.run(a_call(4), lambda args: args["amount"]) == 4
+    assert await controller.run(a_call(4), amount_of) == 4
     await agent.aclose()
     assert Counter(await steps(served)) == {"allowed": 3, "returned": 3}
 
@@ -619,11 +629,21 @@ def answer_all(place: socket.socket, said: str) -> None:
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
     certificate, key = tmp_path / "hub.pem", tmp_path / "hub.key"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate],
-        check=True, capture_output=True,
-    )  # fmt: skip
+    made = [
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+    ]
+    named = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([shutil.which("openssl") or "openssl", *made, *named], check=True, capture_output=True)
     with Served(tmp_path / "sayso.db", certificate=certificate, key=key) as served:
         url = f"https://localhost:{served.port}"
         with pytest.raises(StoreError, match=r"cannot be trusted: .*certificate.* SSL_CERT_FILE"):

@@ -79,7 +79,8 @@ class RemoteStore:
         self._learners = Learners()
         self._waiters = Waiters()
         self._feed = Feed()
-        self._open_here: dict[str, ApprovalRequest] = {}
+        self._asked: dict[str, ApprovalRequest] = {}  # opened here, and not known to be closed
+        self._unheard: set[str] = set()  # those of them that no change can have been missed of
         self._opening: dict[str, Future[ApprovalRequest]] = {}
         self._ended: OrderedDict[str, ApprovalRequest] = OrderedDict()
         self._is_leaving = False
@@ -104,7 +105,8 @@ class RemoteStore:
         """Add the request, or return the one that its session and call id already have."""
         message = words.Open(request=pack_request(request))
         self._teller.check_process()
-        self._open_here[request.id] = request  # before it is sent: nobody can have closed it yet
+        self._asked[request.id] = request  # before it is sent: nobody can have closed it yet
+        self._unheard.add(request.id)
         # Not cancelled with its caller, who may want to withdraw it: that takes that it has arrived.
         opening = self._opening[request.id] = self._start(self._open(request, message))
         opening.add_done_callback(lambda _: self._opening.pop(request.id, None))
@@ -117,7 +119,7 @@ class RemoteStore:
             return found
         finally:
             if found is None or found.id != request.id or found.status != "open":
-                self._open_here.pop(request.id, None)
+                self._forget(request.id)
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
         """Return what was asked about this call."""
@@ -132,7 +134,7 @@ class RemoteStore:
         try:
             found = await self._rows("get", words.Get(ids=(request_id,)))
         except Away:
-            opened = self._open_here.get(request_id)
+            opened = self._asked.get(request_id)
             if opened is None:
                 raise
             return opened
@@ -184,7 +186,7 @@ class RemoteStore:
         try:
             return self._known(request_id, await self._row("close", message))
         except Away:
-            opened = self._open_here.get(request_id)
+            opened = self._asked.get(request_id)
             if opened is None or not decide.is_overdue(opened, now):
                 raise
             return self._end(opened)
@@ -192,7 +194,7 @@ class RemoteStore:
     def _end(self, opened: ApprovalRequest) -> ApprovalRequest:
         """Let a request be over for this process whose time is up, whatever the hub will say when it is back."""
         ended = self._ended[opened.id] = replace(opened, status="expired")
-        self._open_here.pop(opened.id, None)
+        self._forget(opened.id)
         if len(self._ended) > _KEPT_ENDED:
             self._ended.popitem(last=False)
         return ended
@@ -208,7 +210,7 @@ class RemoteStore:
         """Wait until the request is no longer open, and return it."""
         future = self._waiters.add(request_id)  # first, so that a close between the look and the wait is heard
         try:
-            if request_id in self._open_here:
+            if request_id in self._unheard:
                 return await future  # opened by this store, and nothing was heard of it since
             request = self._known(request_id, await self.get(request_id))
             return request if request.status != "open" else await future
@@ -290,7 +292,7 @@ class RemoteStore:
 
     async def look(self) -> None:
         """Look at everything that is waited for: something may have been missed."""
-        before, self._open_here = self._open_here, {}  # first: who begins to wait from now on looks for itself
+        self._unheard.clear()  # first: who begins to wait from now on looks for itself
         ids = self._waiters.ids()
         for start in range(0, len(ids), words.MOST_ROWS):
             asked = tuple(ids[start : start + words.MOST_ROWS])
@@ -299,17 +301,20 @@ class RemoteStore:
             self._wake([each for each in found if each.status != "open"])
             unknown = set(asked).difference(each.id for each in found)
             deliver(self._waiters.fail(unknown, UnknownRequest("the hub knows no such request any more")))
-        self._open_here.update({each: before[each] for each in self._waiters.ids() if each in before and each in ids})
 
     def lose(self, error: StoreError) -> None:
         """Tell all who wait that no answer will come."""
-        self._open_here.clear()
+        self._unheard.clear()
         deliver(self._waiters.fail(self._waiters.ids(), error))
 
     def _wake(self, closed: Sequence[ApprovalRequest]) -> None:
         for each in closed:
-            self._open_here.pop(each.id, None)
+            self._forget(each.id)
         deliver(self._waiters.take(closed))
+
+    def _forget(self, request_id: str) -> None:
+        self._unheard.discard(request_id)
+        self._asked.pop(request_id, None)
 
     # The way to the hub and back.
 
