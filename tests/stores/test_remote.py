@@ -38,7 +38,7 @@ from sayso import (
 )
 from sayso.adapters.pydantic_ai import Approvals
 from sayso.contract import Learner
-from sayso.errors import ConfigurationError, NotEntitled, StoreError
+from sayso.errors import ConfigurationError, NotEntitled, StoreError, UnknownRequest
 from sayso.model import AuditEntry, Denied, Remembered, Status
 from sayso.ports import Store
 from sayso.server.agent_space import Space
@@ -327,11 +327,12 @@ async def test_a_hub_that_is_away_lets_nothing_run_that_has_to_be_asked(served: 
     await agent.aclose()
 
 
+@CUTS
 @pytest.mark.proves("H6")
 async def test_a_run_that_is_cancelled_while_it_asks_leaves_no_open_question(
-    served: Served, line: Line, agent: RemoteStore
+    served: Served, line: Line, agent: RemoteStore, where: str
 ) -> None:
-    line.cut("open", "answer")
+    line.cut("open", where)
     controller = ApprovalController(store=agent, policy=ASK)
     running = asyncio.ensure_future(controller.run(a_call(5), never))
     await asyncio.to_thread(line.is_cut.wait, 10)
@@ -398,6 +399,36 @@ async def test_a_hub_that_is_killed_with_many_waiting_has_them_all_again_and_eac
         found = Counter([entry["step"] async for entry in audit.entries(people)])
         assert found == dict.fromkeys(["asked", "approved", "claimed", "returned"], count)
         await audit.verify(people)
+        await agent.aclose()
+    await people.aclose()
+
+
+@pytest.mark.parametrize("since", [0, 5])
+async def test_who_waits_at_a_hub_that_comes_back_with_an_older_store_is_told(tmp_path: Path, since: int) -> None:
+    file, copy = tmp_path / "sayso.db", tmp_path / "copy.db"
+    token, text = tokens.make("agent", "builder", now=0.0)
+    people = SqliteStore(file)
+    await people.add_token(token)
+    await people.aclose()
+    shutil.copy(file, copy)
+    with HubProcess(file) as hub, fail_after(60):
+        agent = await asyncio.to_thread(RemoteStore, hub.url, token=text)
+        waiting = asyncio.ensure_future(agent.closed((await agent.open(a_request())).id))
+        await agent.flush()
+        hub.kill()
+        for each in tmp_path.glob("sayso.db*"):
+            shutil.rmtree(each) if each.is_dir() else each.unlink()
+        shutil.copy(copy, file)
+        people = SqliteStore(file)
+        for _ in range(since):  # so much has happened to it that nothing seems to be missing
+            await people.open(a_request())
+        hub.start()
+        with pytest.raises(UnknownRequest):
+            await waiting
+        request = await agent.open(a_request())
+        again = asyncio.ensure_future(agent.closed(request.id))
+        await people.close(request.id, "approved", YES, now=1.0)
+        assert (await again).status == "approved"
         await agent.aclose()
     await people.aclose()
 
