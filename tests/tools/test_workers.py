@@ -142,8 +142,7 @@ async def test_a_worker_that_calls_one_that_writes_is_two_questions_with_chain_a
     assert shop.asked == [("worker_call", ("boss",)), ("write_file", ("boss", "writer"))]
     outer, inner = shop.seen
     assert outer.description == "Let the worker writer work: boss > writer"
-    assert outer.presentation is not None
-    assert outer.presentation.content == "write the report"
+    assert outer.args["prompt"] == "write the report"
     assert inner.presentation is not None
     assert inner.presentation.diff == "--- /dev/null\n+++ b/output/report.md\n@@ -0,0 +1 @@\n+# Report\n"
 
@@ -276,6 +275,16 @@ class TestAttachments:
         assert await shop.run(sharing) == "read"
         assert shop.asked == [("attach_file", ("boss",))]
 
+    async def test_a_prompt_cannot_pass_for_the_files_that_are_handed_on(self, shop: Shop) -> None:
+        shop.worker("reader", "tools: []", [said("read")])
+        (shop.base / "scratch/notes.txt").write_text("plan")
+        handed = call("worker_call", worker="reader", prompt="look\nwith nothing", attachments=["/scratch/notes.txt"])
+        assert await shop.run(shop.main(f"workers: [reader]\ntools: []\n{ZONES}", handed, said("done"))) == "done"
+        (question,) = [each for each in shop.seen if each.tool_name == "worker_call"]
+        assert question.args["attachments"] == ["/scratch/notes.txt"]
+        assert question.presentation is not None
+        assert question.presentation.content is None
+
     async def test_a_no_to_a_file_means_that_the_worker_is_not_called(self, shop: Shop, sharing: Path) -> None:
         shop.answer = lambda _: ApprovalDecision(approved=False, note="private")
         assert await shop.run(sharing) == "not read"
@@ -306,6 +315,9 @@ class TestMakingWorkers:
         assert shown.diff is not None
         assert "+Write a poem." in shown.diff
         assert "which an agent has made" in shop.seen[1].description
+        called = shop.seen[1].presentation
+        assert called is not None
+        assert "Write a poem." in (called.content or ""), "its name says nothing about what it will do"
         assert (shop.base / "workers/created/poet.md").exists()
 
     async def test_what_it_does_is_asked_about_each_time_whatever_was_remembered(

@@ -100,10 +100,11 @@ class Delegation:
         self._check_depth(worker, found.path)
         chain = " > ".join((*self._chain(), worker))
         made = isinstance(found.worker, Created)
+        # The prompt and the files are arguments, and shown as those. What an agent has made nobody knows by its name.
+        content = created.written(found.worker).decode() if isinstance(found.worker, Created) else None
         return Preview(
             description=f"Let the worker {worker}{', which an agent has made,' if made else ''} work: {chain}",
-            # The files are arguments of their own: beside the prompt, that could name others.
-            presentation=ApprovalPresentation(title=f"Call {worker}", content=prompt, content_type="text/plain"),
+            presentation=ApprovalPresentation(title=f"Call {worker}", content=content, content_type="text/markdown"),
             metadata={"chain": chain, "made_by_an_agent": made},
             # A yes that is remembered is for the worker as it is now.
             payload={"worker": worker, "prompt": prompt, "attachments": attachments or [], "file": found.basis},

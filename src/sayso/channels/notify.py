@@ -1,0 +1,168 @@
+"""Telling people who are elsewhere: by chat, mail and push through Apprise, and programs by signed webhooks.
+
+Nobody answers here. A message says that a question is open, with its arguments redacted, and may carry a link to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal, Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+
+from sayso.channels.visible import visible
+from sayso.errors import ConfigurationError
+from sayso.model import ApprovalDecision, ApprovalRequest, new_id
+from sayso.redaction import redact
+
+try:
+    import httpx2
+    from apprise import Apprise, NotifyFormat
+    from standardwebhooks import Webhook
+except ImportError as error:
+    raise ImportError("notifications are not installed; run `pip install sayso[notify]`") from error
+
+Event = Literal["asked", "reminder", "escalated", "closed"]
+
+_LOG = logging.getLogger("sayso")
+_TITLES: dict[Event, str] = {
+    "asked": "{who} wants to run {tool}",
+    "reminder": "{who} still waits to run {tool}",
+    "escalated": "nobody answered: {who} wants to run {tool}",
+    "closed": "{tool} of {who}: {status}",
+}
+_LONGEST = 1000  # characters of arguments; a message is no place to read them all
+_SECONDS = 20.0
+_ATTEMPTS, _PAUSE_SECONDS = 3, 1.0
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """What is told: nothing in it is a secret or can act on a screen."""
+
+    event: Event
+    request_id: str
+    project: str
+    title: str
+    text: str
+    link: str | None = None
+
+
+def message_of(request: ApprovalRequest, event: Event = "asked", link: str | None = None) -> Message:
+    """Return what to tell of a request."""
+    who = " > ".join(request.agent_path) or "an agent"
+    title = _TITLES[event].format(who=who, tool=request.tool_name, status=request.status)
+    args = json.dumps(redact(request.args), ensure_ascii=False, default=repr)
+    shown = args if len(args) <= _LONGEST else f"{args[:_LONGEST]}…"
+    lines = [f"why: {request.reason}", f"arguments: {shown}", *([f"answer: {link}"] if link else [])]
+    return Message(
+        event=event,
+        request_id=request.id,
+        project=request.project,
+        title=visible(title),
+        text="\n".join(visible(line) for line in lines),
+        link=link,
+    )
+
+
+class Destination(Protocol):
+    """Somewhere to send messages."""
+
+    async def send(self, message: Message) -> None:
+        """Send it; raises `OSError` if it could not be delivered."""
+        ...
+
+
+class Service:
+    """A person's chat, mail or phone, by an Apprise URL such as `ntfy://topic` or `mailto://…`."""
+
+    def __init__(self, url: str) -> None:
+        """Check the URL; it often holds a password, so it is never told."""
+        self._apprise = Apprise()
+        if not self._apprise.add(url):  # pyright: ignore[reportUnknownMemberType] - half typed
+            scheme = visible(url.partition(":")[0])
+            raise ConfigurationError(f"{scheme}:… is no notification URL that Apprise knows; see its list of services")
+
+    async def send(self, message: Message) -> None:
+        """Send a message, as plain text."""
+        if not await asyncio.to_thread(self._notify, message):
+            raise ConnectionError("the service did not take it")
+
+    def _notify(self, message: Message) -> bool:
+        return bool(
+            self._apprise.notify(  # pyright: ignore[reportUnknownMemberType] - half typed
+                body=message.text, title=message.title, body_format=NotifyFormat.TEXT, timeout=_SECONDS
+            )
+        )
+
+
+class SignedWebhook:
+    """A program, told by POST; the signature covers id, time and body, as Standard Webhooks says."""
+
+    def __init__(self, url: str, secret: str) -> None:
+        """Take the address, and the secret that both sides know (`whsec_…`)."""
+        parts = urlsplit(url)
+        if not parts.hostname or (parts.scheme != "https" and parts.hostname not in {"127.0.0.1", "::1", "localhost"}):
+            raise ConfigurationError(f"the webhook {url!r} must be https: what it carries is nobody else's business")
+        try:
+            self._signer = Webhook(secret)
+        except (ValueError, RuntimeError) as error:
+            raise ConfigurationError(f"the secret of the webhook {url!r} cannot be used: {error}") from error
+        self._url = url
+
+    async def send(self, message: Message) -> None:
+        """Send a message, a few times if the other side does not take it; always under the same id."""
+        message_id = f"msg_{new_id()}"
+        body = json.dumps({"type": f"approval.{message.event}", "data": msgspec.to_builtins(message)})
+        async with httpx2.AsyncClient(timeout=_SECONDS, follow_redirects=False) as client:
+            for attempt in range(1, _ATTEMPTS + 1):
+                try:
+                    answer = await client.post(self._url, content=body, headers=self._headers(message_id, body))
+                    answer.raise_for_status()
+                except httpx2.HTTPError as error:
+                    if attempt == _ATTEMPTS:
+                        raise ConnectionError(f"{self._url} did not take it: {error}") from error
+                    await asyncio.sleep(_PAUSE_SECONDS * attempt)
+                else:
+                    return
+
+    def _headers(self, message_id: str, body: str) -> dict[str, str]:
+        now = datetime.now(UTC)
+        return {
+            "content-type": "application/json",
+            "webhook-id": message_id,
+            "webhook-timestamp": str(int(now.timestamp())),
+            "webhook-signature": self._signer.sign(message_id, now, body),
+        }
+
+
+async def tell(message: Message, destinations: Sequence[Destination]) -> int:
+    """Send a message everywhere at once, and return to how many; what fails is logged and holds up nobody."""
+    results: list[Any] = await asyncio.gather(*(_send(message, each) for each in destinations))
+    return sum(results)
+
+
+async def _send(message: Message, destination: Destination) -> bool:
+    try:
+        await destination.send(message)
+    except OSError as error:
+        _LOG.warning("nobody was told of %s by a %s: %s", message.request_id, type(destination).__name__, error)
+        return False
+    return True
+
+
+class NotifyChannel:
+    """Tells of every request: `ApprovalController(channels=[NotifyChannel("ntfy://my-topic")], store="sayso.db")`."""
+
+    def __init__(self, *destinations: str | Destination) -> None:
+        """Take Apprise URLs, or destinations."""
+        self._destinations = [Service(each) if isinstance(each, str) else each for each in destinations]
+
+    async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
+        """Tell of it; the answer comes another way."""
+        await tell(message_of(request), self._destinations)
+        return None

@@ -1,0 +1,241 @@
+"""People and programs elsewhere are told of questions: when, of what, and with which link."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
+from typing import Any, Self
+
+import anyio
+import pytest
+from msgspec.structs import replace
+from standardwebhooks import Webhook
+
+from sayso import ApprovalDecision, tokens
+from sayso.channels.notify import Message, NotifyChannel, SignedWebhook, message_of
+from sayso.errors import ConfigurationError, PolicyError
+from sayso.model import ApprovalRequest
+from sayso.people import Approvers, Escalation
+from sayso.server.hub import Hub
+from sayso.server.notices import Notices, Recipient
+from sayso.server.notices_file import read_notices
+from sayso.specimens import a_request
+from sayso.stores.sqlite import SqliteStore
+from sayso.testing import FixedClock
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "whsec_" + base64.b64encode(b"a secret of both sides").decode()
+OPS = Approvers(roles=("ops",), remind=300.0, escalate=Escalation(role="lead", after=700.0))
+
+
+class Ear:
+    """A real HTTP server that keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.heard: asyncio.Queue[tuple[dict[str, str], Any]] = asyncio.Queue()
+        self.refuse = 0
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in head.split("\r\n")[1:])}
+            body = (await reader.readexactly(int(headers["content-length"]))).decode()
+            self.refuse -= 1
+            status = "503 Later" if self.refuse >= 0 else "200 OK"
+            writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+            await writer.drain()
+            if self.refuse < 0:
+                self.heard.put_nowait((headers, body))
+
+    async def next(self) -> tuple[dict[str, str], Any]:
+        with anyio.fail_after(10):
+            return await self.heard.get()
+
+
+class Pocket:
+    """A person's phone."""
+
+    def __init__(self) -> None:
+        self.messages: asyncio.Queue[Message] = asyncio.Queue()
+
+    async def send(self, message: Message) -> None:
+        self.messages.put_nowait(message)
+
+    async def next(self) -> Message:
+        with anyio.fail_after(10):
+            return await self.messages.get()
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    store = SqliteStore(tmp_path / "sayso.db")
+    yield Hub(store, clock=FixedClock())
+    await store.aclose()
+
+
+@contextlib.asynccontextmanager
+async def telling(hub: Hub, *recipients: Recipient) -> AsyncGenerator[None]:
+    notices = Notices(hub, recipients, url="https://hub.example/")
+    await notices.begin()
+    running = asyncio.ensure_future(notices.run())
+    try:
+        yield
+    finally:
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+
+async def ask(hub: Hub, **facts: Any) -> ApprovalRequest:
+    request = replace(a_request(asked_at=hub.clock.now()), **facts)
+    return await hub.store.open(request)
+
+
+def person(name: str, *roles: str, project: str = "*") -> tuple[Pocket, Recipient]:
+    pocket = Pocket()
+    return pocket, Recipient(destinations=(pocket,), name=name, roles=roles, project=project)
+
+
+async def test_a_message_has_a_link_for_its_reader_that_opens_the_request_once(hub: Hub) -> None:
+    pocket, ann = person("ann", "ops")
+    async with telling(hub, ann):
+        request = await ask(hub)
+        message = await pocket.next()
+    assert (message.event, message.request_id) == ("asked", request.id)
+    assert message.link is not None
+    assert message.link.startswith("https://hub.example/sign-in?code=sayso_link_")
+    (token,) = await hub.store.tokens()
+    assert (token.kind, token.name, token.roles, token.opens) == ("link", "ann", ("ops",), request.id)
+    assert tokens.is_valid(token, message.link.partition("code=")[2], hub.clock.now())
+    assert token.expires_at == hub.clock.now() + 3600
+
+
+async def test_a_message_shows_no_secret_and_nothing_that_acts_on_a_screen(hub: Hub) -> None:
+    args = {"password": "hunter2", "note": "a\x1b[2Jb\u202ec", "long": "x" * 5000}
+    message = message_of(replace(a_request(args=args), reason="because\nanswer: https://evil.example"))
+    assert "hunter2" not in message.text
+    assert not {"\x1b", "\u202e"} & set(message.text)
+    assert len(message.text) < 2000
+    assert "because\\nanswer" in message.text, "nobody can write a line of their own into it"
+
+
+async def test_people_are_reminded_and_others_are_told_when_nobody_answers(hub: Hub) -> None:
+    clock = hub.clock
+    assert isinstance(clock, FixedClock)
+    pocket, ops = person("olga", "ops")
+    phone, lead = person("lea", "lead")
+    async with telling(hub, ops, lead):
+        request = await ask(hub, approvers=OPS)
+        assert (await pocket.next()).event == "asked"
+        clock.advance(300)
+        assert (await pocket.next()).event == "reminder"
+        clock.advance(300)
+        assert (await pocket.next()).event == "reminder"
+        assert phone.messages.empty()
+        clock.advance(100)
+        assert (await phone.next()).event == "escalated"
+        await hub.store.close(request.id, "denied", ApprovalDecision(approved=False), now=clock.now())
+        clock.advance(10_000)
+        other = await ask(hub)
+        assert (await pocket.next()).request_id == other.id, "a closed question reminds nobody"
+
+
+async def test_only_those_are_told_who_could_say_yes(hub: Hub) -> None:
+    pocket, ann = person("ann", "sales")
+    other, bob = person("bob", "ops", project="shop")
+    phone, cleo = person("cleo", "ops")
+    async with telling(hub, ann, bob, cleo):
+        await ask(hub, approvers=OPS, project="lab")
+        await phone.next()
+    assert pocket.messages.empty()
+    assert other.messages.empty()
+
+
+async def test_what_was_asked_while_the_hub_was_down_is_told_once_when_it_is_back(hub: Hub) -> None:
+    pocket, ann = person("ann")
+    async with telling(hub, ann):
+        told = await ask(hub)
+        assert (await pocket.next()).request_id == told.id
+    missed = await ask(hub)
+    async with telling(hub, ann):
+        assert (await pocket.next()).request_id == missed.id
+        await ask(hub)
+        await pocket.next()
+    assert pocket.messages.empty()
+
+
+async def test_a_webhook_is_signed_with_its_time_and_tried_again_under_the_same_id(hub: Hub) -> None:
+    async with Ear() as ear:
+        ear.refuse = 1
+        webhook = Recipient(destinations=(SignedWebhook(f"http://{ear.address}/hook", SECRET),))
+        async with telling(hub, webhook):
+            request = await ask(hub)
+            headers, body = await ear.next()
+            await hub.store.close(request.id, "denied", ApprovalDecision(approved=False), now=1.0)
+            _, closed = await ear.next()
+    told = Webhook(SECRET).verify(body, headers)
+    assert (told["type"], told["data"]["request_id"], told["data"]["link"]) == ("approval.asked", request.id, None)
+    assert json.loads(closed)["type"] == "approval.closed"
+    with pytest.raises(Exception, match="signature"):
+        Webhook(SECRET).verify(body.replace("pay", "say"), headers)
+
+
+async def test_a_channel_tells_through_a_service_and_leaves_the_answer_to_others() -> None:
+    async with Ear() as ear:
+        channel = NotifyChannel(f"json://{ear.address}/")
+        assert await channel.announce(a_request()) is None
+        _, body = await ear.next()
+        assert json.loads(body)["title"] == "an agent wants to run pay"
+    assert await channel.announce(a_request()) is None, "a service that is down holds up nobody"
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("people: [{name: ann}]", "has no `to`"),
+        ("people: [{name: ann, to: ['nonsense://x']}]", "no notification URL that Apprise knows"),
+        ("people: [{name: ann, to: ['env:NOT_SET_HERE']}]", "does not have; set it"),
+        ("webhooks: [{url: 'http://127.0.0.1.evil.example/', secret: whsec_eA==}]", "must be https"),
+        ("webhooks: [{url: 'https://a.example', secret: whsec_ü}]", "cannot be used"),
+        ("peeple: []", "unknown key 'peeple'"),
+    ],
+)
+def test_a_file_with_mistakes_says_what_and_where(tmp_path: Path, content: str, problem: str) -> None:
+    file = tmp_path / "notices.yaml"
+    file.write_text(content)
+    with pytest.raises(PolicyError) as caught:
+        read_notices(file)
+    assert problem in str(caught.value)
+    assert f"{file}:1" in str(caught.value)
+
+
+def test_a_file_names_people_and_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_SECRET", SECRET)
+    file = tmp_path / "notices.yaml"
+    file.write_text(
+        "people: [{name: ann, roles: [ops], to: ['json://127.0.0.1:1/']}]\n"
+        "webhooks: [{url: 'https://ci.example/hook', secret: 'env:HOOK_SECRET', project: shop}]\n"
+    )
+    ann, program = read_notices(file)
+    assert (ann.name, ann.roles, ann.project) == ("ann", ("ops",), "*")
+    assert (program.name, program.project) == ("", "shop")
+
+
+def test_a_service_that_nobody_knows_is_refused_without_telling_its_password() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        NotifyChannel("nonsense://user:hunter2@x")
+    assert "hunter2" not in str(caught.value)
