@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from anyio import fail_after
 from msgspec.structs import replace
-from tests.server.served import Served
+from tests.server.remote_hub import Served
 
 from sayso import (
     ApprovalController,

@@ -22,7 +22,7 @@ from anyio import fail_after
 from msgspec.structs import replace
 from pydantic_ai import Agent
 from tests.adapters.pydantic_ai.scripted import Inbox, Scripted, Till, returns
-from tests.server.served import HubProcess, Line, Served, listening
+from tests.server.remote_hub import HubProcess, Line, Served, listening
 
 from sayso import (
     ApprovalController,
