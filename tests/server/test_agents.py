@@ -166,6 +166,8 @@ def forged(**facts: Any) -> ApprovalRequest:
         pytest.param(forged(id="0" * 31), id="a short id"),
         pytest.param(forged(id="../" + "0" * 29), id="a path as an id"),
         pytest.param(forged(id="A" * 32), id="an id in capitals"),
+        pytest.param(forged(id="0" * 12 + "7" + "0" * 19), id="an id that comes first"),
+        pytest.param(forged(id="f" * 12 + "7" + "0" * 19), id="an id that comes last"),
         pytest.param(forged(approval="none"), id="nothing to ask"),
         pytest.param(forged(tool_name="x" * 201), id="a long tool"),
         pytest.param(forged(session="x" * 1001), id="a long session"),
@@ -226,7 +228,7 @@ def test_what_is_no_message_is_refused_in_one_sentence(
 
 
 def test_another_version_of_the_form_is_told_to_upgrade(served: Served) -> None:
-    message = words.Pending()
+    message = words.Pending(limit=10, after="")
     newer = post(served, "pending", message, **{"content-type": "application/vnd.sayso.v2+msgpack"})
     assert (newer.status_code, "the same version of sayso" in newer.text) == (426, True)
     other = post(served, "pending", message, **{"content-type": "application/json"})
@@ -236,12 +238,12 @@ def test_another_version_of_the_form_is_told_to_upgrade(served: Served) -> None:
 @pytest.mark.proves("H8")
 def test_only_agents_ask_and_an_agent_has_no_other_way_in(served: Served) -> None:
     for kind in ("approver", "session"):
-        answer = post(served, "pending", words.Pending(), token=served.token("ann", kind=kind))
+        answer = post(served, "pending", words.Pending(limit=10, after=""), token=served.token("ann", kind=kind))
         assert answer.status_code == 403
         answer = say(served, "POST", "/requests", json={"tool": "pay"}, token=served.token("ann", kind=kind))
         assert answer.status_code == 403
     for unknown in ("x", tokens.make("agent", "eve", now=0.0)[1]):
-        assert post(served, "pending", words.Pending(), token=unknown).status_code == 401
+        assert post(served, "pending", words.Pending(limit=10, after=""), token=unknown).status_code == 401
         assert say(served, "POST", "/requests", json={"tool": "pay"}, token=unknown).status_code == 401
 
 

@@ -36,12 +36,12 @@ class Desk:
         self._told: dict[Space, tuple[int, str, list[bytes]]] = {}
         self._store.attach(self._learn)
 
-    async def follow(self, space: Space, asked: Changes, gone: Awaitable[None]) -> Told:
+    async def follow(self, space: Space, asked: Changes, gone: Awaitable[None] | None = None) -> Told:
         """Answer when there is something to tell, when the time is up, or when nobody listens any more."""
         ends = asyncio.get_running_loop().time() + asked.wait
         reached, _ = await self._store.changes()
         point = reached if asked.after is None else min(asked.after, reached)
-        leaving = asyncio.ensure_future(gone)
+        leaving = asyncio.ensure_future(_never() if gone is None else gone)
         try:
             while True:
                 version, known, remembered = self.recall(space)
@@ -106,6 +106,10 @@ class Desk:
         finally:
             for each in waits:
                 each.cancel()
+
+
+async def _never() -> None:
+    await asyncio.get_running_loop().create_future()
 
 
 def _is_nothing(reading: asyncio.Future[Page]) -> bool:

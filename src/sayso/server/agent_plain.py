@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from http import HTTPStatus
 from typing import Annotated, Any, cast
 
@@ -16,7 +15,9 @@ from sayso.canonical import parse_args, thaw
 from sayso.errors import CanonicalError
 from sayso.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Result, ToolCall, new_id
 from sayso.people import Approvers
+from sayso.server import shapes
 from sayso.server.agent_work import AgentWork, explained
+from sayso.server.describing import refusals, told
 from sayso.server.identity import Agent
 from sayso.server.problems import Problem
 from sayso.stores.remote_wire import Id
@@ -25,6 +26,7 @@ routes = APIRouter(prefix="/requests", tags=["agents"])
 
 _LARGEST = 1_000_000
 _LONGEST = 365 * 24 * 3600.0
+_REFUSALS = (400, 401, 403, 404, 408, 413, 429, 503)
 
 Wait = Annotated[float, Query(ge=0, le=60, description="Seconds to wait for it to be closed.")]
 
@@ -83,6 +85,12 @@ def _inlined(schema: object, parts: dict[str, Any]) -> Any:  # noqa: ANN401 - a 
     return [_inlined(each, parts) for each in cast("list[Any]", schema)] if isinstance(schema, list) else schema
 
 
+class Claimed(shapes.Request):
+    """A request after a claim."""
+
+    claimed: bool
+
+
 class Plain(AgentWork):
     """An agent that speaks JSON."""
 
@@ -101,7 +109,12 @@ class Plain(AgentWork):
         return Response(plain.to_json(shown), status, media_type="application/json")
 
 
-@routes.post("", status_code=201, response_class=Response, openapi_extra=_taking(Question))
+@routes.post(
+    "",
+    status_code=HTTPStatus.CREATED,
+    responses={201: {"model": shapes.Request}, **told(shapes.Request), **refusals(*_REFUSALS, 409)},
+    openapi_extra=_taking(Question),
+)
 async def ask(request: Request, agent: Agent) -> Response:
     """Ask whether a tool may run; answers 201 with a new question, or 200 with the one that this call already has."""
     doing = Plain(request, agent)
@@ -135,29 +148,19 @@ def _request(question: Question, now: float) -> ApprovalRequest:
     )
 
 
-@routes.get("/{request_id}", response_class=Response)
+@routes.get("/{request_id}", responses=told(shapes.Request) | refusals(*_REFUSALS))
 async def read(request_id: str, request: Request, agent: Agent, wait: Wait = 0.0) -> Response:
     """Return a question of this agent; with `wait`, when it is closed or the time is up."""
     doing = Plain(request, agent)
     with explained():
         found = await doing.own(request_id)
         if found.status == "open" and wait:
-            found = await _closed(doing, found, wait)
+            with doing.hub.connections.admitted(agent.token) as connection:
+                found = await doing.hub.wait(request_id, wait, connection)
     return doing.told(found)
 
 
-async def _closed(doing: Plain, found: ApprovalRequest, seconds: float) -> ApprovalRequest:
-    closed, leaving = asyncio.ensure_future(doing.store.closed(found.id)), asyncio.ensure_future(doing.gone())
-    try:
-        await asyncio.wait([closed, leaving], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        leaving.cancel()
-        if not closed.done():
-            closed.cancel()
-    return await doing.own(found.id)
-
-
-@routes.post("/{request_id}/claim", response_class=Response, openapi_extra=_taking(Use))
+@routes.post("/{request_id}/claim", responses=told(Claimed) | refusals(*_REFUSALS), openapi_extra=_taking(Use))
 async def claim(request_id: str, request: Request, agent: Agent) -> Response:
     """Use up an approval: where `claimed` is true, the call may run, once, with the decision's `args` or its own."""
     doing = Plain(request, agent)
@@ -167,7 +170,9 @@ async def claim(request_id: str, request: Request, agent: Agent) -> Response:
         return doing.told(await doing.own(request_id), claimed=won)
 
 
-@routes.post("/{request_id}/withdraw", response_class=Response, openapi_extra=_taking(Withdrawal))
+@routes.post(
+    "/{request_id}/withdraw", responses=told(shapes.Request) | refusals(*_REFUSALS), openapi_extra=_taking(Withdrawal)
+)
 async def withdraw(request_id: str, request: Request, agent: Agent) -> Response:
     """Take a question back; returns it as it stands, which may be answered."""
     doing = Plain(request, agent)
@@ -178,7 +183,9 @@ async def withdraw(request_id: str, request: Request, agent: Agent) -> Response:
         return doing.told(await doing.store.close(request_id, "withdrawn", decision, now=now))
 
 
-@routes.post("/{request_id}/result", response_class=Response, openapi_extra=_taking(Outcome))
+@routes.post(
+    "/{request_id}/result", responses=told(shapes.Request) | refusals(*_REFUSALS), openapi_extra=_taking(Outcome)
+)
 async def result(request_id: str, request: Request, agent: Agent) -> Response:
     """Tell what came of a call that was claimed; the first report stands."""
     doing = Plain(request, agent)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from sayso.canonical import canonical, freeze
 from sayso.errors import CanonicalError
+from sayso.model import new_id
 from sayso.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from sayso.model import ApprovalRequest, Remembered, Scope
     from sayso.tokens import Token
 
-_ID = re.compile(r"[0-9a-f]{32}")
+_ID = re.compile(r"[0-9a-f]{12}7[0-9a-f]{19}")
+_TIME = 12  # digits of an id that tell the millisecond of its making
+_DAY = 24 * 3600 * 1000
 _SHORT, _MIDDLE, _LONG = 200, 1000, 100_000  # characters
 _MOST = 50  # names of an agent's path, scopes, parts of a scope, roles, people
 _LATEST = 1e11  # seconds since the epoch
@@ -73,6 +76,8 @@ def _check(request: ApprovalRequest) -> None:
     """Refuse a request that says more than a question may, or that people could not be shown."""
     if not _ID.fullmatch(request.id):
         _refuse("its id is not one that sayso makes")
+    if abs(int(request.id[:_TIME], 16) - int(new_id()[:_TIME], 16)) > _DAY:  # people find requests in this order
+        _refuse("its id was made on another day; check the clock of the agent's machine")
     answered = request.decision or request.votes or request.seen or request.used_at is not None or request.result
     if request.status != "open" or answered:
         _refuse("it is not a new question: only people at the hub answer")

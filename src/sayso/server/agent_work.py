@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Generator
 from http import HTTPStatus
@@ -19,8 +20,10 @@ from sayso.stores.remote_wire import UNKNOWN_REQUEST
 
 if TYPE_CHECKING:
     from sayso.model import ApprovalRequest
+    from sayso.server.connections import Connection
 
 _STEPS = frozenset({"allowed", "stopped", "returned", "raised"})  # the others are the hub's own to tell
+_BODY_SECONDS = 60.0
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -32,23 +35,35 @@ class AgentWork:
         self.hub = hub_of(request)
         self.store = self.hub.store
         self.space = Space.of(agent.token)
+        self.token = agent.token
         self._request = request
 
     async def body(self, most: int) -> bytes:
         """Read what was sent, up to that many bytes."""
         received = bytearray()
         try:
-            async for chunk in self._request.stream():
-                received += chunk
-                if len(received) > most:
-                    sentence = f"this is larger than {most} bytes; ask about less at once"
-                    raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
+            async with asyncio.timeout(_BODY_SECONDS):
+                async for chunk in self._request.stream():
+                    received += chunk
+                    if len(received) > most:
+                        sentence = f"this is larger than {most} bytes; ask about less at once"
+                        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
+        except TimeoutError as error:
+            raise Problem(HTTPStatus.REQUEST_TIMEOUT, "the body came too slowly") from error
         except ClientDisconnect as error:
             raise Problem(HTTPStatus.BAD_REQUEST, "the connection ended in the middle of the request") from error
         return bytes(received)
 
-    async def gone(self) -> None:
-        """Wait until nobody listens any more; what was sent has to be read before."""
+    async def gone(self, connection: Connection) -> None:
+        """Wait until nobody listens any more, or the connection has to end; what was sent has to be read before."""
+        ends = [asyncio.ensure_future(self._disconnected()), asyncio.ensure_future(connection.over.wait())]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in ends:
+                each.cancel()
+
+    async def _disconnected(self) -> None:
         while (await self._request.receive())["type"] != "http.disconnect":
             pass
 

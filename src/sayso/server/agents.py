@@ -21,6 +21,7 @@ from sayso.people import Seen
 from sayso.server import agent_plain
 from sayso.server.agent_feed import desk_of
 from sayso.server.agent_work import AgentWork, explained
+from sayso.server.describing import refusals
 from sayso.server.identity import Agent
 from sayso.server.problems import Problem
 from sayso.stores import remote_wire as words
@@ -33,6 +34,7 @@ routes = APIRouter()
 routes.include_router(agent_plain.routes)
 
 _LARGEST = 1_000_000
+_PAGE = 1000
 _LARGEST_OF = {"park": 16_000_000, "append": 8_000_000}  # the history of a run; many lines of the audit
 
 
@@ -57,23 +59,30 @@ class Operations(AgentWork):
         found = [await self.store.get(each) for each in message.ids]
         return self._all(each for each in found if each is not None)
 
-    async def pending(self, _: words.Pending) -> list[bytes]:
-        """See `Store.pending`."""
-        return self._all(await self.store.pending())
+    async def pending(self, message: words.Pending) -> list[bytes]:
+        """Read page after page of all that is open, until enough of it is the agent's own."""
+        mine: list[bytes] = []
+        after = message.after
+        while len(mine) < message.limit and (found := await self.store.pending(_PAGE, after)):
+            mine += self._all(found)
+            after = found[-1].id
+        return mine[: message.limit]
 
     async def recent(self, message: words.Recent) -> list[bytes]:
-        """Read more and more of all requests, until enough of them are the agent's own."""
-        limit = message.limit
-        while True:
-            found = await self.store.recent(limit, message.part)
-            mine = self._all(found)
-            if len(mine) >= message.limit or len(found) < limit:
-                return mine[: message.limit]
-            limit *= 4
+        """Read page after page of all requests, until enough of them are the agent's own."""
+        mine: list[bytes] = []
+        before = message.before
+        while len(mine) < message.limit and (found := await self.store.recent(_PAGE, message.part, before)):
+            mine += self._all(found)
+            before = found[-1].id
+        return mine[: message.limit]
 
     async def changes(self, message: words.Changes) -> words.Told:
         """Answer at once or, if the agent waits, when there is something to tell."""
-        return await desk_of(self.hub).follow(self.space, message, self.gone())
+        if not message.wait:
+            return await desk_of(self.hub).follow(self.space, message)
+        with self.hub.connections.admitted(self.token) as connection:
+            return await desk_of(self.hub).follow(self.space, message, self.gone(connection))
 
     async def see(self, message: words.See) -> bytes:
         """Note it, together with the fact that it is the agent who says so."""
@@ -157,7 +166,10 @@ _BINARY = {words.MEDIA: {"schema": {"type": "string", "format": "binary"}}}
     summary="One operation of a store, for agents in Python",
     response_class=Response,
     openapi_extra={"requestBody": {"required": True, "content": _BINARY}},
-    responses={200: {"description": "What the operation returns.", "content": _BINARY}},
+    responses={
+        200: {"description": "What the operation returns.", "content": _BINARY},
+        **refusals(400, 401, 403, 404, 408, 409, 413, 415, 426, 429, 503),
+    },
 )
 async def operate(operation: str, request: Request, agent: Agent) -> Response:
     """Do what `sayso.stores.remote.RemoteStore` asks for; the form is its own, and changes with its version."""

@@ -140,13 +140,21 @@ class RemoteStore:
             return opened
         return found[0] if found else None
 
-    async def pending(self) -> list[ApprovalRequest]:
-        """Return the agent's open requests, oldest first."""
-        return await self._rows("pending", words.Pending())
+    async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
+        """Return the agent's open requests, oldest first; with `after`, those that come after that id."""
+        found: list[ApprovalRequest] = []
+        while limit is None or len(found) < limit:
+            most = words.MOST_ROWS if limit is None else min(limit - len(found), words.MOST_ROWS)
+            page = await self._rows("pending", words.Pending(limit=most, after=found[-1].id if found else after))
+            found += page
+            if len(page) < most:
+                break
+        return found
 
-    async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
-        """Return the agent's newest requests, open or not, newest first."""
-        return await self._rows("recent", words.Recent(limit=min(limit, words.MOST_ROWS), part=part))
+    async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
+        """Return the agent's newest requests, open or not, newest first; see `Store`."""
+        message = words.Recent(limit=min(limit, words.MOST_ROWS), part=part, before=before)
+        return await self._rows("recent", message)
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
         """Return which of the agent's requests changed after that point, and the point that this reaches."""

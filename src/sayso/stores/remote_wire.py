@@ -48,12 +48,16 @@ class Get(Message, frozen=True):
 class Pending(Message, frozen=True):
     """Read the open requests."""
 
+    limit: Limit
+    after: Id
+
 
 class Recent(Message, frozen=True):
     """Read the newest requests."""
 
     limit: Limit
     part: Id
+    before: Id
 
 
 class Changes(Message, frozen=True):
