@@ -1,5 +1,9 @@
 """What an agent can do at a hub, and what it cannot: everything here is sent by hand, as an attacker would."""
 
+# schemathesis is half typed.
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownParameterType=false, reportMissingTypeArgument=false
+
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Generator
@@ -9,8 +13,17 @@ from typing import Any
 import httpx2
 import msgspec
 import pytest
+import schemathesis
 from anyio import fail_after
+from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
 from tests.server.remote_hub import Served
 
 from sayso import (
@@ -32,6 +45,15 @@ from sayso.stores.remote import RemoteStore
 from sayso.wire import pack_request, unpack_remembered
 
 BIG = "x" * 2_000_000
+SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+PLAIN = [
+    ("/requests", "post"),
+    ("/requests/{request_id}", "get"),
+    ("/requests/{request_id}/claim", "post"),
+    ("/requests/{request_id}/withdraw", "post"),
+    ("/requests/{request_id}/result", "post"),
+]
 
 
 @pytest.fixture
@@ -423,4 +445,24 @@ def test_the_published_description_has_the_plain_form(served: Served) -> None:
     assert {"tool", "args", "description", "session", "call_id", "expires_in", "agent_path"} <= set(taken["properties"])
     assert taken["required"] == ["tool"]
     assert "$ref" not in json.dumps(taken)
-    assert {"/requests/{request_id}/claim", "/agent/{operation}"} <= set(paths)
+    assert {each for each in paths if each.startswith(("/requests", "/agent"))} == {path for path, _ in PLAIN}
+
+
+@pytest.mark.proves("H10")
+@pytest.mark.parametrize("mode", GenerationMode)
+@pytest.mark.parametrize(("path", "method"), PLAIN)
+def test_nothing_that_the_document_says_about_agents_breaks_the_hub(
+    served: Served, path: str, method: str, mode: GenerationMode
+) -> None:
+    described = schemathesis.openapi.from_url(served.url + "/openapi.json")
+    headers = {"Authorization": f"Bearer {served.token('builder', 'shop')}"}
+
+    @settings(max_examples=10, deadline=None, derandomize=True, database=None, suppress_health_check=SLOW)
+    @given(described[path][method].as_strategy(generation_mode=mode))
+    def call(case: Case) -> None:
+        if mode is GenerationMode.POSITIVE and "request_id" in case.path_parameters:
+            asked = httpx2.post(served.url + "/requests", json={"tool": "pay", "expires_in": 0.2}, headers=headers)
+            case.path_parameters["request_id"] = asked.json()["id"]
+        case.call_and_validate(headers=headers, checks=CHECKS)
+
+    call()

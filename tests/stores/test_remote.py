@@ -244,6 +244,17 @@ async def test_what_is_told_over_a_cut_line_is_written_once_and_in_order(
     assert await audit.verify(served.store) == 1203
 
 
+async def test_what_is_too_long_to_be_told_is_told_without_its_values(served: Served, agent: RemoteStore) -> None:
+    call = ToolCall(tool="pay", args={"pages": ["\U0001f600" * 2000] * 400})
+    agent.record(AuditEntry(at=1.0, step="allowed", about=call))
+    await agent.flush()
+    (entry,) = [entry async for entry in audit.entries(served.store)]
+    assert (entry["digest"], entry["tool"], "args" in entry) == (call.digest(), "pay", False)
+    assert "too long to be told" in entry["error"]
+    await agent.park("a long run", b"x" * 8_000_000)
+    assert len(await agent.unpark("a long run") or b"") == 8_000_000
+
+
 @CUTS
 async def test_a_use_and_a_parked_run_are_taken_once_over_a_cut_line(
     served: Served, line: Line, agent: RemoteStore, where: str

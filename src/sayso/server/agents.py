@@ -21,7 +21,6 @@ from sayso.people import Seen
 from sayso.server import agent_plain
 from sayso.server.agent_feed import desk_of
 from sayso.server.agent_work import AgentWork, explained
-from sayso.server.describing import refusals
 from sayso.server.identity import Agent
 from sayso.server.problems import Problem
 from sayso.stores import remote_wire as words
@@ -157,20 +156,9 @@ _OPERATIONS: dict[str, _Operation] = {
     "unpark": (words.Unpark, Operations.unpark),
     "append": (words.Append, Operations.append),
 }
-_BINARY = {words.MEDIA: {"schema": {"type": "string", "format": "binary"}}}
 
 
-@routes.post(
-    "/agent/{operation}",
-    tags=["agents"],
-    summary="One operation of a store, for agents in Python",
-    response_class=Response,
-    openapi_extra={"requestBody": {"required": True, "content": _BINARY}},
-    responses={
-        200: {"description": "What the operation returns.", "content": _BINARY},
-        **refusals(400, 401, 403, 404, 408, 409, 413, 415, 426, 429, 503),
-    },
-)
+@routes.post("/agent/{operation}", include_in_schema=False)  # nobody but `RemoteStore` of the same version speaks it
 async def operate(operation: str, request: Request, agent: Agent) -> Response:
     """Do what `sayso.stores.remote.RemoteStore` asks for; the form is its own, and changes with its version."""
     _check_version(request.headers.get("content-type", ""))
