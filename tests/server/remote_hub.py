@@ -14,6 +14,7 @@ from typing import Self
 import uvicorn
 
 from sayso import tokens
+from sayso.ports import Clock
 from sayso.server.app import create_app
 from sayso.server.hub import Hub
 from sayso.stores.remote import RemoteStore
@@ -41,9 +42,16 @@ def listening() -> socket.socket:
 class Served:
     """A hub in a thread of this process."""
 
-    def __init__(self, file: Path, *, certificate: Path | None = None, key: Path | None = None) -> None:
+    def __init__(
+        self,
+        file: Path,
+        *,
+        clock: Clock | None = None,
+        certificate: Path | None = None,
+        key: Path | None = None,
+    ) -> None:
         self.store = SqliteStore(file)
-        self.hub = Hub(self.store)
+        self.hub = Hub(self.store, clock=clock)
         self._socket = listening()
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"

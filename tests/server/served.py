@@ -134,8 +134,7 @@ class Served:
         headers = {} if text is None else {"Authorization": f"Bearer {text}"}
         headers |= cast("dict[str, str]", settings.pop("headers", {}))
         address = f"ws://127.0.0.1:{self.port}/ws/test"
-        opened = connect(address, additional_headers=headers, open_timeout=PATIENCE, proxy=None, **settings)
-        return cast("ClientConnection", opened)
+        return connect(address, additional_headers=headers, open_timeout=PATIENCE, proxy=None, **settings)  # pyright: ignore - half typed
 
 
 async def _started(hub: Hub) -> None:

@@ -127,6 +127,9 @@ def test_a_body_that_is_nested_deep_is_refused(served: Served) -> None:
 def test_brackets_inside_texts_are_not_deep() -> None:
     assert not is_deep(json.dumps({"text": '[{"\\' * 1000}).encode())
     assert not is_deep(b"[" + b"[],{}," * 1000 + b"1]")
+    assert is_deep(b"[" + b"[]," * 200_000 + b"1]")
+    for depth, deep in ((118, False), (119, True)):
+        assert is_deep(b'{"a\\\\":["\\"[","' + b"[" * 50 + b'",' + b"[" * depth) is deep
     assert is_deep(b'{"a":' * 121 + b"1" + b"}" * 121)
     assert not is_deep(b'{"a":' * 120 + b"1" + b"}" * 120)
 

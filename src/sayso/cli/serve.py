@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sayso.policy.tools import Policy
 
 _STORE = "sayso.db"
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where this machine finds itself then
 
 
 class _Choices(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,7 +171,7 @@ def _name() -> str:
 
 
 def _url(choices: _Choices, taken: socket.socket) -> str:
-    host = choices.host_names[0] if choices.host_names else choices.host
+    host = choices.host_names[0] if choices.host_names else _EVERYWHERE.get(choices.host, choices.host)
     shown = f"[{host}]" if ":" in host else host
     scheme = "https" if choices.tls_cert or choices.behind_proxy else "http"
     port = "" if choices.behind_proxy and choices.host_names else f":{taken.getsockname()[1]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from sayso.clock import SystemClock
@@ -21,7 +22,7 @@ from sayso.server.waiting import Waiting
 if TYPE_CHECKING:
     from sayso.model import ApprovalRequest
     from sayso.policy.tools import Policy
-    from sayso.ports import Clock
+    from sayso.ports import Clock, Hook
     from sayso.server.connections import Connection
 
 
@@ -43,6 +44,7 @@ class Hub:
         clock: Clock | None = None,
         throttle: Throttle | None = None,
         connections: Connections | None = None,
+        hooks: Iterable[Hook] = (),
     ) -> None:
         """Take the store, and what is to differ.
 
@@ -52,10 +54,11 @@ class Hub:
             clock: tells the time; tests pass a fixed one.
             throttle: how often somebody may do something.
             connections: how many connections may stay open.
+            hooks: told of every answer that is given here.
         """
         self.store = store
         self.clock = clock or SystemClock()
-        self.controller = ApprovalController(mode="defer", store=store, policy=policy, clock=self.clock)
+        self.controller = ApprovalController(mode="defer", store=store, policy=policy, clock=self.clock, hooks=hooks)
         self.connections = connections or Connections(store, self.clock)
         self.throttle = throttle or Throttle()
         self.waiting = Waiting(store, self.clock)
