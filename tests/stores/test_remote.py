@@ -11,6 +11,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -313,7 +314,7 @@ async def test_an_answer_that_comes_while_the_line_is_down_is_heard_when_it_is_u
 async def test_a_question_whose_time_is_up_while_the_hub_is_away_has_expired_and_stays_so(
     served: Served, line: Line
 ) -> None:
-    agent, clock, inbox = served.agent(url=line.url, patience=0.2), FixedClock(), Inbox()
+    agent, clock, inbox = served.agent(url=line.url, patience=0.2), FixedClock(time.time()), Inbox()
     controller = ApprovalController(store=agent, policy=ASK, timeout=60, clock=clock, session="s1", channels=[inbox])
     running = asyncio.ensure_future(controller.run(a_call(5), never))
     (request,) = await inbox.until(1)
