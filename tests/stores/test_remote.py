@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from anyio import fail_after
+from click.testing import CliRunner
 from msgspec.structs import replace
 from pydantic_ai import Agent
 from tests.adapters.pydantic_ai.scripted import Inbox, Scripted, Till, returns
@@ -38,6 +39,7 @@ from sayso import (
     tokens,
 )
 from sayso.adapters.pydantic_ai import Approvals
+from sayso.cli.main import commands
 from sayso.contract import Learner
 from sayso.errors import ConfigurationError, NotEntitled, StoreError, UnknownRequest
 from sayso.model import AuditEntry, Denied, Remembered, Status
@@ -375,6 +377,7 @@ async def test_who_waits_with_a_token_that_is_revoked_is_told_and_nothing_runs(s
 # A hub that is killed.
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.proves("R69", "H16")
 @pytest.mark.parametrize("count", [90, pytest.param(1000, marks=pytest.mark.slow)])
 async def test_a_hub_that_is_killed_with_many_waiting_has_them_all_again_and_each_runs_once(
@@ -389,8 +392,8 @@ async def test_a_hub_that_is_killed_with_many_waiting_has_them_all_again_and_eac
         ran[args["amount"]] += 1
         first.set()
 
-    with HubProcess(tmp_path / "sayso.db") as hub, fail_after(100):
-        agent = await asyncio.to_thread(RemoteStore, hub.url, token=text)
+    with HubProcess(tmp_path / "sayso.db") as hub, fail_after(240):
+        agent = await asyncio.to_thread(RemoteStore, hub.url, token=text, patience=120.0)
         controller = ApprovalController(store=agent, policy=ASK, session="s1")
         running = [asyncio.ensure_future(controller.run(a_call(each), pay)) for each in range(count)]
         waiting = await until_pending(people, count)
@@ -694,6 +697,11 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> Non
             RemoteStore(url, token=served.token())
         trusting = RemoteStore(url, token=served.token(), tls=ssl.create_default_context(cafile=str(certificate)))
         asyncio.run(trusting.aclose())
+
+
+def test_the_commands_over_a_store_say_that_a_hub_is_answered_there() -> None:
+    done = CliRunner().invoke(commands, ["pending"], env={"SAYSO_STORE": "https://hub.example.com"})
+    assert (done.exit_code, "is a hub, where people answer on its page" in done.stderr) == (1, True)
 
 
 # A whole agent.
