@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sayso.channels.question import named
 from sayso.model import ApprovalDecision, ApprovalRequest
-from sayso.ports import Store
+
+if TYPE_CHECKING:
+    from sayso.inbox import Inbox
 
 
-class StillOpen(Exception):
-    """An answer was not taken, and the request waits on; says why."""
-
-
-class Given(NamedTuple):
+class Told(NamedTuple):
     """What came of an answer, in a sentence, and which requests it has closed."""
 
     sentence: str
@@ -27,9 +25,8 @@ class Means:
     """What the screen needs from whoever opens it."""
 
     who: str
-    store: Store
-    answer: Callable[[ApprovalRequest, ApprovalDecision], Awaitable[Given]]  # or `StillOpen`
-    expire: Callable[[], Awaitable[object]]  # closes what is overdue
+    inbox: Inbox
+    answer: Callable[[ApprovalRequest, ApprovalDecision], Awaitable[Told]]  # or `StillOpen`
     names: Callable[[Iterable[str]], Mapping[str, str]]  # short names for ids
 
 

@@ -18,7 +18,7 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 
 from sayso.channels.colours import STYLE
 from sayso.channels.frame import Frame
-from sayso.channels.inbox import Means, StillOpen, closed_words
+from sayso.channels.inbox import Means, closed_words
 from sayso.channels.keys import Closed, Interrupted
 from sayso.channels.pane import Pane
 from sayso.channels.prompt import terminal_ends
@@ -26,7 +26,7 @@ from sayso.channels.question import Question
 from sayso.channels.sheet import Sheet
 from sayso.channels.visible import visible
 from sayso.decide import is_overdue
-from sayso.errors import StoreError, UnknownRequest
+from sayso.errors import StillOpen, StoreError, UnknownRequest
 from sayso.model import ApprovalDecision, ApprovalRequest, Seen
 
 _CHANNEL = "watch"
@@ -91,14 +91,13 @@ class Watch:
 
     async def _follow(self) -> None:
         """Take over what is open, and then every change as it comes."""
-        point, _ = await self._means.store.changes()
-        await self._means.expire()
-        self._take(await self._means.store.pending())
+        point, _ = await self._means.inbox.changes()
+        self._take(await self._means.inbox.pending())
         clock = asyncio.ensure_future(self._end_what_is_overdue())
         try:
             while True:
-                await self._means.store.changed(point)
-                point, changed = await self._means.store.changes(point)
+                await self._means.inbox.changed(point)
+                point, changed = await self._means.inbox.changes(point)
                 self._take(changed)
         finally:
             clock.cancel()
@@ -108,7 +107,7 @@ class Watch:
             await asyncio.sleep(1.0)
             if any(is_overdue(each, time.time()) for each in self._requests.values()):
                 with contextlib.suppress(StoreError):  # whoever follows the changes finds out what is wrong
-                    await self._means.expire()
+                    await self._means.inbox.pending()  # which closes them
 
     def _take(self, changed: Iterable[ApprovalRequest]) -> None:
         for each in changed:
@@ -162,7 +161,7 @@ class Watch:
     async def _look_at(self, request_id: str) -> None:
         """Let others know that this person has it before them."""
         with contextlib.suppress(StoreError, UnknownRequest):
-            await self._means.store.see(request_id, Seen(who=self._means.who, channel=_CHANNEL, at=time.time()))
+            await self._means.inbox.see(request_id, Seen(who=self._means.who, channel=_CHANNEL, at=time.time()))
 
     async def _give(self, request: ApprovalRequest, answer: ApprovalDecision) -> None:
         """Hand over the answer, and go on to what comes next in the list."""

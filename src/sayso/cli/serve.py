@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import re
 import ssl
 import time
@@ -28,7 +29,10 @@ from sayso.tokens import EVERY_PROJECT
 if TYPE_CHECKING:
     import socket
 
+    from fastapi import FastAPI
+
     from sayso.policy.tools import Policy
+    from sayso.server.hub import Hub
 
 _STORE = "sayso.db"
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where this machine finds itself then
@@ -47,6 +51,12 @@ class _Choices(msgspec.Struct, frozen=True, kw_only=True):
     policy: str | None
     insecure: bool
     log_json: bool
+    url: str | None
+    notify: str | None
+    oidc_issuer: str | None
+    oidc_client: str | None
+    oidc_domains: tuple[str, ...]
+    oidc_roles: str
 
     @property
     def is_secure(self) -> bool:
@@ -90,6 +100,12 @@ class _Choices(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--policy", type=click.Path(), metavar="FILE", help="Judge edited arguments by this policy, here as well."
 )
+@click.option("--url", metavar="URL", help="The address by which people reach the hub, for links.")
+@click.option("--notify", type=click.Path(), metavar="FILE", help="Who is told of questions, by chat, mail or webhook.")
+@click.option("--oidc-issuer", metavar="URL", help="Let people sign in with their accounts there (OpenID Connect).")
+@click.option("--oidc-client", metavar="ID", help="The hub's id there; SAYSO_OIDC_SECRET has its secret.")
+@click.option("--oidc-domain", "oidc_domains", multiple=True, metavar="NAME", help="Only addresses of this domain.")
+@click.option("--oidc-roles", default="groups", metavar="CLAIM", help="The claim with their roles; else groups.")
 @click.option("--log-json", is_flag=True, help="Write the log as lines of JSON.")
 def serve(**said: object) -> None:
     """Serve a hub: one place where people answer what all agents ask.
@@ -117,6 +133,8 @@ def _check(choices: _Choices) -> None:
 
     if bool(choices.tls_cert) != bool(choices.tls_key):
         raise click.UsageError("--tls-cert and --tls-key go together")
+    if bool(choices.oidc_issuer) != bool(choices.oidc_client):
+        raise click.UsageError("--oidc-issuer and --oidc-client go together")
     if not is_loopback(choices.host) and not choices.is_secure:
         raise click.UsageError(
             f"others can reach {visible(choices.host)}, so tokens would travel in the open: say --tls-cert and "
@@ -146,15 +164,44 @@ async def _serve(choices: _Choices, path: Path, policy: Policy | None, *, is_new
         try:
             hub = Hub(store, policy=policy)
             app = create_app(hub, allowed_hosts=(*choices.host_names, choices.host))
+            url = choices.url or _url(choices, taken)
+            _offer_accounts(app, hub, choices, url)
+            telling = _start_notices(hub, choices, url)
             serving = server(app, hub, certificate=choices.tls_cert, key=choices.tls_key, proxy=choices.behind_proxy)
             _load_certificate(serving.config.load, choices)
             link, text = tokens.make("link", _name(), now=time.time(), seconds=LINK_SECONDS, project=EVERY_PROJECT)
             await store.add_token(link)
-            _greet(_url(choices, taken), path, link.name, text, is_new=is_new)
+            _greet(url, path, link.name, text, is_new=is_new)
             await serving.serve(sockets=[taken])
+            if telling is not None:
+                telling.cancel()
             await hub.aclose()
         finally:
             await store.aclose()
+
+
+def _offer_accounts(app: FastAPI, hub: Hub, choices: _Choices, url: str) -> None:
+    if choices.oidc_issuer is None:
+        return
+    from sayso.server.oidc import Provider, SignIn, routes  # noqa: PLC0415 - only who asks for it needs it
+
+    provider = Provider(
+        issuer=choices.oidc_issuer,
+        client_id=choices.oidc_client or "",
+        client_secret=os.environ.get("SAYSO_OIDC_SECRET", ""),
+        roles_claim=choices.oidc_roles,
+        domains=tuple(domain.lower() for domain in choices.oidc_domains),
+    )
+    app.include_router(routes(SignIn(hub, provider, url=url)))
+
+
+def _start_notices(hub: Hub, choices: _Choices, url: str) -> asyncio.Task[None] | None:
+    if choices.notify is None:
+        return None
+    from sayso.server.notices import Notices  # noqa: PLC0415 - as above
+    from sayso.server.notices_file import read_notices  # noqa: PLC0415
+
+    return asyncio.ensure_future(Notices(hub, read_notices(Path(choices.notify)), url=url).run())
 
 
 def _load_certificate(load: Callable[[], None], choices: _Choices) -> None:

@@ -17,8 +17,11 @@ from sayso.cli.requests import called
 from sayso.cli.screen import cut, short_path, visible, width
 from sayso.config import settings
 from sayso.errors import ConfigurationError, StoreError
+from sayso.inbox import StoreInbox
 
 if TYPE_CHECKING:
+    from sayso.hub_inbox import HubInbox
+    from sayso.inbox import Inbox
     from sayso.model import ApprovalRequest
     from sayso.ports import Store
 
@@ -132,6 +135,31 @@ async def _with_store(path: Path, work: Callable[[Store], Awaitable[T]]) -> T:
         await store.aclose()
 
 
+def with_inbox(where: str | None, work: Callable[[Inbox], Awaitable[T]]) -> T:
+    """Do something with the inbox of a store or, at a web address, of a hub."""
+    if not is_hub(where):
+        return with_store(where, lambda store: work(StoreInbox(store)))
+    from sayso.hub_inbox import HubInbox  # noqa: PLC0415 - only who has a hub needs what it needs
+
+    try:
+        return asyncio.run(_with_hub(HubInbox, str(where), work))
+    except (StoreError, ConfigurationError) as error:
+        raise Failure(str(error)) from None
+
+
+async def _with_hub(kind: type[HubInbox], url: str, work: Callable[[Inbox], Awaitable[T]]) -> T:
+    inbox = kind(url, os.environ.get("SAYSO_TOKEN", ""))
+    try:
+        return await work(inbox)
+    finally:
+        await inbox.aclose()
+
+
+def is_hub(where: str | None) -> bool:
+    """Whether this names a hub."""
+    return where is not None and where.startswith(("https://", "http://"))
+
+
 def existing(where: str | None) -> Path:
     """Return the file of the store that is meant; it has to be there, since a new one would hold no requests."""
     if not where:
@@ -201,11 +229,10 @@ def ambiguous(part: str, found: list[tuple[str, str]]) -> Ambiguous:
     return Ambiguous(f"several ids begin or end with {part!r}; write more of the one that you mean:", *shown, *more)
 
 
-async def find_request(store: Store, part: str) -> ApprovalRequest:
+async def find_request(inbox: Inbox, part: str) -> ApprovalRequest:
     """Return the one request whose id begins or ends so."""
     part = check_part(part)
-    found = [await store.get(part)] if len(part) == _WHOLE else await store.recent(_MOST_CANDIDATES + 1, part)
-    requests = [each for each in found if each is not None]
+    requests = await inbox.recent(_MOST_CANDIDATES + 1, part)
     if not requests:
         raise Unknown(f"no request has the id {part!r}; see the ids with `sayso pending --all`")
     if len(requests) > 1:

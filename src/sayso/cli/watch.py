@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from sayso.cli.requests import answered_by
-from sayso.cli.store import CODES_OF_READING, epilog, shorts, store_option, who_option, with_store
-from sayso.controller import ApprovalController
-from sayso.errors import ApprovalBlocked, StoreError, UnknownRequest
-from sayso.model import ApprovalDecision, ApprovalRequest, AuditEntry
+from sayso.cli.store import CODES_OF_READING, epilog, shorts, store_option, who_option, with_inbox
+from sayso.errors import StillOpen, StoreError, UnknownRequest
+from sayso.model import ApprovalDecision, ApprovalRequest
 from sayso.plain import state
 
 if TYPE_CHECKING:
-    from sayso.channels.inbox import Given
-    from sayso.ports import Store
+    from sayso.channels.inbox import Told
+    from sayso.inbox import Inbox
 
 
 @click.command(epilog=epilog("sayso watch --store sayso.db", CODES_OF_READING))
@@ -34,47 +33,38 @@ def watch(where: str | None, *, who: str) -> None:
     from sayso.channels.keys import Interrupted  # noqa: PLC0415
 
     try:
-        with_store(where, lambda store: _watch(store, who))
+        with_inbox(where, lambda inbox: _watch(inbox, who))
     except (Interrupted, EOFError):
         raise click.Abort from None
 
 
-async def _watch(store: Store, who: str) -> None:
+async def _watch(inbox: Inbox, who: str) -> None:
     from sayso.channels.inbox import Means  # noqa: PLC0415 - as above
     from sayso.channels.watching import Watch  # noqa: PLC0415
 
-    steps: list[AuditEntry] = []
-    controller = ApprovalController(mode="defer", store=store, hooks=[steps.append])
+    async def answer(request: ApprovalRequest, decision: ApprovalDecision) -> Told:
+        return await _give(inbox, request, decision)
 
-    async def answer(request: ApprovalRequest, decision: ApprovalDecision) -> Given:
-        return await _give(controller, request, decision, steps)
-
-    await Watch(Means(who=who, store=store, answer=answer, expire=controller.pending, names=shorts)).run()
+    await Watch(Means(who=who, inbox=inbox, answer=answer, names=shorts)).run()
 
 
-async def _give(
-    controller: ApprovalController, request: ApprovalRequest, decision: ApprovalDecision, steps: list[AuditEntry]
-) -> Given:
+async def _give(inbox: Inbox, request: ApprovalRequest, decision: ApprovalDecision) -> Told:
     """Answer a request, and say what came of it."""
-    from sayso.channels.inbox import Given, StillOpen  # noqa: PLC0415
-    from sayso.channels.question import named  # noqa: PLC0415 - as above
+    from sayso.channels.inbox import Told  # noqa: PLC0415 - as above
+    from sayso.channels.question import named  # noqa: PLC0415
     from sayso.channels.sheet import told  # noqa: PLC0415
 
-    steps.clear()
     try:
-        closed = await controller.answer(request.id, decision)
+        given = await inbox.answer(request, decision)
     except UnknownRequest:
-        return Given("Your answer was not taken: the request is there no more.", ())
-    except ApprovalBlocked as error:
-        raise StillOpen(f"Not answered: {error.reason}.") from None
-    except (ValueError, StoreError) as error:
+        return Told("Your answer was not taken: the request is there no more.", ())
+    except (StillOpen, StoreError) as error:
         raise StillOpen(f"Not answered: {error}.") from None
-    moved = [each.about.id for each in steps if isinstance(each.about, ApprovalRequest) and each.step != "expired"]
-    if closed.id not in moved:
-        return Given(f"Your answer was not taken: {_how_it_stands(closed)}.", ())
-    alike = len(moved) - 1
+    if not given.taken:
+        return Told(f"Your answer was not taken: {_how_it_stands(given.request)}.", ())
+    alike = len(given.alike)
     too = f" The same went to {alike} that {'is' if alike == 1 else 'are'} alike." if alike else ""
-    return Given(f"{told(decision)} ({named(request)}){too}", moved)
+    return Told(f"{told(decision)} ({named(request)}){too}", [request.id, *given.alike])
 
 
 def _how_it_stands(request: ApprovalRequest) -> str:

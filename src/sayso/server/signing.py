@@ -30,22 +30,28 @@ SESSION_SECONDS = 12 * 3600.0
 async def sign_in(request: Request, hub: TheHub, body: SignIn) -> Response:
     """Take a link, exactly once, and keep who it was made for in a cookie."""
     link = await _take(hub, body.code, address_of(request))
-    now = hub.clock.now()
+    answer = json_answer(plain.to_json({"opens": link.opens}))
+    await keep(request, answer, hub, name=link.name, project=link.project, roles=link.roles)
+    return answer
+
+
+async def keep(
+    request: Request, answer: Response, hub: Hub, *, name: str, project: str, roles: tuple[str, ...]
+) -> None:
+    """Let a browser be known from now on, by a cookie that goes with this answer."""
     session, text = tokens.make(
-        "session", link.name, now=now, seconds=SESSION_SECONDS, project=link.project, roles=link.roles
+        "session", name, now=hub.clock.now(), seconds=SESSION_SECONDS, project=project, roles=roles
     )
     await hub.store.add_token(session)
-    answer = json_answer(plain.to_json({"opens": link.opens}))
     answer.set_cookie(
         COOKIE,
         text,
         max_age=int(SESSION_SECONDS),
-        path=_path(request),
+        path=path_of(request),
         secure=request.url.scheme == "https",
         httponly=True,
         samesite="strict",
     )
-    return answer
 
 
 async def _take(hub: Hub, code: str, address: str) -> Token:
@@ -66,10 +72,10 @@ async def sign_out(request: Request, hub: TheHub, person: Person) -> Response:
     """Sign this browser out, wherever else its cookie may have got to."""
     await hub.store.take_token(only(person, "session").token.id)
     answer = Response(status_code=HTTPStatus.NO_CONTENT)
-    answer.delete_cookie(COOKIE, path=_path(request), httponly=True, samesite="strict")
+    answer.delete_cookie(COOKIE, path=path_of(request), httponly=True, samesite="strict")
     return answer
 
 
-def _path(request: Request) -> str:
+def path_of(request: Request) -> str:
     """Return where the hub is mounted: its cookie is nobody else's business."""
     return request.scope.get("root_path") or "/"

@@ -134,8 +134,9 @@ class MemoryStore:
     async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Note that somebody has a request before them, if it is open."""
         with self._lock:
-            after = decide.see(self._get(request_id), seen)
-            if after.status != "open":
+            before = self._get(request_id)
+            after = decide.see(before, seen)
+            if after is before:
                 return after
             self._open[request_id] = after
             woken = self._mark_changed(request_id)
