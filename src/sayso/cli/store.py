@@ -165,6 +165,8 @@ def existing(where: str | None) -> Path:
     if not where:
         raise Failure(f"there is no store to look into; {_HOW}")
     path = settings.store_file(where)
+    if settings.is_hub(where):
+        raise Failure(f"{where!r} is a hub, where people answer on its page; for a store beside you, {_HOW}")
     if path is None:
         raise Failure(f"{where!r} is no store that two programs can share; {_HOW}")
     shown = short_path(str(path))

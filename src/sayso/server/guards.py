@@ -144,7 +144,7 @@ class Bodies:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on with the body, or tell the problem."""
-        if scope["type"] != "http" or scope["method"] in _SAFE_METHODS:
+        if scope["type"] != "http" or scope["method"] in _SAFE_METHODS or _is_packed(scope):
             await self._app(scope, receive, send)
             return
         try:
@@ -181,6 +181,11 @@ class Bodies:
 
     def _too_large(self) -> Problem:
         return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have {self._largest} bytes, and not more")
+
+
+def _is_packed(scope: Scope) -> bool:
+    """Whether this goes to the agents' operations, which are no JSON and have limits of their own."""
+    return scope["path"].removeprefix(scope.get("root_path", "")).startswith("/agent/")
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Status,
     )
     from sayso.people import Seen
+    from sayso.ports import News
     from sayso.tokens import Token
 
 _POLL_SECONDS = 1.0
@@ -81,7 +82,7 @@ class SqliteStore:
             self._open_here.add(request.id)  # before it is written: nobody can have closed it yet
             if not rows.insert(tx, request, packed):
                 self._open_here.discard(request.id)
-                return rows.find(tx, request.session, request.key) or request
+                return rows.asked(tx, request)
             tx.opened = True
             tx.step(request, "asked", request.asked_at)
             return request
@@ -151,7 +152,7 @@ class SqliteStore:
 
         return await self._writer.do(work)
 
-    async def claim(self, request_id: str, *, now: float) -> bool:
+    async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
         """Use up an approval: true for exactly one caller, ever."""
 
         def work(tx: Transaction) -> bool:
@@ -162,7 +163,7 @@ class SqliteStore:
             tx.step(claimed, "claimed", now)
             return True
 
-        return await self._writer.do(work)
+        return await self._writer.do(lambda tx: rows.once(tx, attempt, lambda: work(tx)))
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
@@ -175,9 +176,9 @@ class SqliteStore:
         finally:
             self._waiters.discard(request_id, future)
 
-    async def spend(self, remembered_id: str) -> bool:
+    async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Take one use of a counted decision: false when none is left."""
-        return await self._writer.do(lambda tx: rows.spend(tx, remembered_id))
+        return await self._writer.do(lambda tx: rows.once(tx, attempt, lambda: rows.spend(tx, remembered_id)))
 
     async def park(self, name: str, state: bytes) -> None:
         """Keep the state of a run that can go on later, in the place of an earlier one."""
@@ -187,7 +188,7 @@ class SqliteStore:
         """Return the state that was parked under this name."""
         return await self._writer.do(lambda tx: rows.parked(tx, name))
 
-    async def unpark(self, name: str) -> bytes | None:
+    async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
         """Forget what was parked under this name, and return it to exactly one caller."""
 
         def work(tx: Transaction) -> bytes | None:
@@ -195,7 +196,7 @@ class SqliteStore:
             tx.execute("DELETE FROM parked WHERE name = ?", name)
             return state
 
-        return await self._writer.do(work)
+        return await self._writer.do(lambda tx: rows.once(tx, attempt, lambda: work(tx)))
 
     async def add_token(self, token: Token) -> None:
         """Keep a token."""
@@ -241,6 +242,10 @@ class SqliteStore:
     def record(self, entry: AuditEntry) -> None:
         """Queue an entry of the audit."""
         self._writer.later(audit.prepare(entry))
+
+    async def append(self, news: Sequence[News], *, attempt: str = "") -> None:
+        """Write what another process tells: results, and lines of the audit."""
+        await self._writer.do(lambda tx: rows.once(tx, attempt, lambda: rows.append(tx, news)))
 
     @property
     def backlog(self) -> int:
