@@ -150,7 +150,7 @@ async function* eventsOf(body, heard) {
         if (event.data) yield event;
         event = { event: "message", data: "", id: "" };
       } else if (name === "data") event.data += event.data ? `\n${content}` : content;
-      else if (name in event) event[name] = content;
+      else if (Object.hasOwn(event, name)) event[name] = content;
     }
   }
 }
