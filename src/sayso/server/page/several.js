@@ -1,0 +1,117 @@
+/** Answering several at once: a yes shows all of them in full first, and what differs is left out until it was opened. */
+
+import { say } from "./announce.js";
+import { refused } from "./answering.js";
+import { open } from "./dialogs.js";
+import { button, fill, h, shown } from "./element.js";
+import * as hub from "./hub.js";
+import { Sight } from "./sight.js";
+import { argumentsOf, presented } from "./values.js";
+import { visible } from "./visible.js";
+import * as words from "./words.js";
+
+const MOST = 20; // nobody reads more at once
+
+/** Ask about a yes to all that is selected. */
+export async function allowSeveral(inbox, ids) {
+  const requests = ids.map((id) => inbox.get(id)).filter((each) => each?.status === "open");
+  if (requests.length > MOST) {
+    say(`A yes to more than ${MOST} at once is not offered: nobody reads that many. Select fewer.`, "bad");
+    return;
+  }
+  const chosen = await open(`Allow ${requests.length} requests, once each`, (close) => new Together(inbox, requests, close).element, { wide: true });
+  if (chosen) await answerAll(inbox, chosen, { approved: true }, "allowed");
+}
+
+/** Deny all that is selected, after one more question. */
+export async function denySeveral(inbox, ids) {
+  const count = ids.length;
+  const note = await open(`Deny ${count} ${count === 1 ? "request" : "requests"}?`, (close) => {
+    const field = h("textarea", { id: "note", rows: "3", maxlength: "4000" });
+    return [
+      h("p", {}, "None of them will run."),
+      h("label", { for: "note" }, "A note for the agents (may be empty)"), field,
+      h("div", { class: "buttons" }, button(`Deny all ${count}`, () => close({ text: field.value.trim() }), { class: "no-button" }), button("Back", () => close())),
+    ];
+  });
+  if (note) await answerAll(inbox, ids, note.text ? { approved: false, note: note.text } : { approved: false }, "denied");
+}
+
+async function answerAll(inbox, ids, decision, word) {
+  const problems = [];
+  let done = 0;
+  for (const id of ids) {
+    try {
+      inbox.take(await hub.answer(id, decision));
+      done += 1;
+    } catch (problem) {
+      if (!(problem instanceof hub.Problem)) throw problem;
+      problems.push(refused(problem, inbox));
+      if (problem.status === 0 || problem.status === 401) break;
+    }
+    inbox.mark(id, false);
+  }
+  const rest = problems.length ? ` ${problems.length} not: ${[...new Set(problems)].slice(0, 3).join(" ")}` : "";
+  say(`${done} of ${ids.length} ${word}.${rest}`, problems.length ? "bad" : "good");
+}
+
+/** All of them in full, under each other. */
+class Together {
+  constructor(inbox, requests, close) {
+    this.inbox = inbox;
+    this.first = requests[0];
+    this.close = close;
+    this.sight = new Sight(() => this.#follow());
+    this.included = new Set();
+    this.yes = button("", () => this.#send(), { class: "yes-button" });
+    this.left = h("p", { class: "left" });
+    const items = h("ol", { class: "together" }, requests.map((each) => this.#item(each)));
+    this.element = h("div", {}, items, h("div", { class: "together-foot" }, this.left, h("div", { class: "buttons" }, this.yes, button("Back", () => close()))));
+    this.#follow();
+  }
+
+  #item(request) {
+    const differs = differences(request, this.first);
+    const place = h("li", { data: { id: request.id } });
+    const opened = !differs.length || this.inbox.opened.has(request.id);
+    const head = h("h3", {}, words.asker(request), " wants to run ", h("span", { class: "tool" }, shown(request.tool)));
+    const mark = differs.length ? h("p", { class: "mark odd" }, `differs from the first: ${differs.join(" and ")}`) : null;
+    const openNow = () => {
+      this.included.add(request.id);
+      this.inbox.opened.add(request.id);
+      fill(place, head, mark, this.#content(request));
+      this.#follow();
+    };
+    if (opened) openNow();
+    else fill(place, head, mark, h("p", { class: "quiet" }, "Left out, because it is not like the first and was not opened."), button("Open it, and include it", openNow, { class: "plain-button" }));
+    return place;
+  }
+
+  #content(request) {
+    return [
+      h("p", { class: "quiet" }, shown(request.description), " · ", shown(request.reason)),
+      argumentsOf(request.args, this.sight),
+      presented(request.presentation, this.sight) ?? [],
+    ];
+  }
+
+  #follow() {
+    if (!this.left) return;
+    this.left.textContent = this.sight.isComplete ? "All of it was on your screen." : `A yes is to all of it; not seen yet: ${this.sight.left}.`;
+    this.yes.textContent = `Allow ${this.included.size}`;
+    this.yes.toggleAttribute("disabled", !this.sight.isComplete || !this.included.size);
+  }
+
+  #send() {
+    if (this.sight.isComplete && this.sight.isSettled) this.close([...this.included]);
+  }
+}
+
+/** In what a request is not like another one. */
+function differences(request, first) {
+  const rule = (each) => (each.rule ? `${each.rule.source}\n${each.rule.line}\n${each.rule.key}` : "");
+  return [
+    request.tool !== first.tool && `another tool (${visible(request.tool)})`,
+    rule(request) !== rule(first) && "another rule",
+  ].filter(Boolean);
+}
