@@ -29,7 +29,6 @@ export class Desk {
   }
 
   build(place) {
-    this.heading = h("h1", { tabindex: "-1" }, "Inbox");
     this.count = h("p", { class: "count", role: "status" });
     this.search = h("input", { type: "search", id: "search", autocomplete: "off", placeholder: "tool, agent, argument", on: { input: () => this.#filter() } });
     this.tidy = button("", () => this.inbox.tidy(), { class: "link-button", hidden: true });
@@ -38,7 +37,7 @@ export class Desk {
     const list = h("ul", { class: "list", "aria-label": "Requests that wait, oldest first" });
     this.empty = h("div", { class: "nothing", hidden: true }, h("p", { class: "big" }, "Nothing waits for you."), h("p", {}, "When an agent needs an answer, it appears here by itself."));
     scroll.append(list, this.empty);
-    this.listPane = h("div", { class: "pane list-pane" }, h("div", { class: "list-head" }, h("div", { class: "list-title" }, this.heading, this.count), h("div", { class: "filters" }, h("label", { for: "search" }, "Search"), this.search), this.tidy, this.together), scroll);
+    this.listPane = h("div", { class: "pane list-pane" }, h("div", { class: "list-head" }, h("div", { class: "list-title" }, h("h2", {}, "Inbox"), this.count), h("div", { class: "filters" }, h("label", { for: "search" }, "Search"), this.search)), scroll, h("div", { class: "list-foot" }, this.tidy, this.together));
     this.detailPane = h("div", { class: "pane detail-pane" });
     fill(place, this.listPane, this.detailPane);
     this.list = new List(this.inbox, { scroll, list, onChoose: (id, how) => this.choose(id, how) });
@@ -99,8 +98,8 @@ export class Desk {
   /** Go to a request; the address follows, so that Back works. */
   choose(id, { focus = false } = {}) {
     location.hash = `#/inbox/${id}`;
-    this.inbox.selected = id;
-    this.list.reveal(id, { focus });
+    this.show(id);
+    this.list.reveal(id, { focus: focus || this.list.list.contains(document.activeElement) });
   }
 
   tick() {

@@ -49,8 +49,9 @@ export class Detail {
     this.result = h("div", { class: "result" });
     this.actions = this.act ? h("div", { class: "actions", role: "group", "aria-label": "Answer" }) : null;
     this.heading = h("h2", { tabindex: "-1", id: "detail-title" }, h("span", { class: "who" }, words.asker(request)), " wants to run ", h("span", { class: "tool" }, shown(request.tool)));
-    fill(
-      this.place,
+    this.reading = h("div", { class: "reading" });
+    fill(this.place, this.reading, this.actions);
+    this.reading.append(
       h(
         "article", { "aria-labelledby": "detail-title", data: { id: request.id } },
         h("a", { class: "back", href: this.back }, "‹ Back to the list"),
@@ -60,9 +61,7 @@ export class Detail {
         this.#presentation(request),
         facts(request),
       ),
-      this.actions,
     );
-    this.place.scrollTop = 0;
   }
 
   #why(request) {
@@ -84,11 +83,10 @@ export class Detail {
   tick() {
     if (!this.request) return;
     const { request } = this;
-    const parts = [`asked ${moment(request.asked_at)}`];
-    if (request.status === "open") parts.push(words.waiting(request), words.expiry(request));
-    const text = parts.filter(Boolean).join(" · ");
-    if (this.times.textContent !== text) this.times.textContent = text;
-    this.times.classList.toggle("urgent", request.status === "open" && words.isUrgent(request));
+    const isOpen = request.status === "open";
+    const text = [`asked ${moment(request.asked_at)}`, isOpen && words.waiting(request)].filter(Boolean).join(" · ");
+    const over = isOpen ? words.expiry(request) : null;
+    fill(this.times, text, over && [" · ", h("span", { class: words.isUrgent(request) ? "urgent" : null }, over)]);
   }
 
   #drawPeople(request) {
@@ -145,7 +143,7 @@ export class Detail {
       make("Edit…", "edit", { key: "e", class: "plain-button" }),
       h("span", { class: "gap" }),
       make("Deny", "deny", { key: "d", class: "no-button" }),
-      make("Deny with a note…", "note", { key: "n", class: "plain-button" }),
+      make([h("span", { class: "long" }, "Deny with a "), h("span", { class: "note-word" }, "note…")], "note", { key: "n", class: "plain-button" }),
     ];
   }
 }

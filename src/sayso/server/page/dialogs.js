@@ -4,7 +4,7 @@ import { button, h } from "./element.js";
 
 let count = 0;
 
-/** Open a dialog with a title; `build(close)` returns what is in it. Resolves with what `close` was given. */
+/** Open a dialog with a title; `build(close, foot)` returns what is in it, and may fill the foot, which does not scroll. Resolves with what `close` was given. */
 export function open(title, build, { wide = false } = {}) {
   return new Promise((resolve) => {
     count += 1;
@@ -19,10 +19,10 @@ export function open(title, build, { wide = false } = {}) {
       event.preventDefault();
       close();
     });
-    dialog.append(
-      h("div", { class: "dialog-head" }, heading, button("Close", () => close(), { class: "quiet-button" })),
-      ...[build(close, dialog)].flat(),
-    );
+    const body = h("div", { class: "dialog-body" });
+    const foot = h("div", { class: "dialog-foot" });
+    dialog.append(h("div", { class: "dialog-head" }, heading, button("Close", () => close(), { class: "quiet-button" })), body, foot);
+    body.append(...[build(close, foot)].flat());
     document.body.append(dialog);
     dialog.showModal();
     (dialog.querySelector("[data-first]") ?? dialog.querySelector("input, textarea, select") ?? heading).focus();

@@ -9,7 +9,7 @@ import { argumentsOf } from "./values.js";
 
 /** Ask for other arguments; resolves with all of them, or null. `attempt(args)` sends them and says what is wrong. */
 export function edit(request, attempt) {
-  return open("Edit the arguments", (close, dialog) => new Editor(request, { close, dialog, attempt }).element, { wide: true });
+  return open("Edit the arguments", (close) => new Editor(request, { close, attempt }).element, { wide: true });
 }
 
 class Editor {

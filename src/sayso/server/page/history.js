@@ -25,7 +25,7 @@ export class History {
       h(
         "div", { class: "pane list-pane" },
         h("div", { class: "list-head" },
-          h("h1", {}, "History"),
+          h("h2", {}, "History"),
           h("div", { class: "filters" },
             h("label", { for: "history-search" }, "Search"), this.search,
             h("label", { for: "history-status" }, "State"), this.status),

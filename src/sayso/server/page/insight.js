@@ -11,11 +11,11 @@ const MOST_TOOLS = 12;
 
 export class Insight {
   constructor(place) {
-    this.heading = h("h1", { tabindex: "-1" }, "Overview");
+    this.heading = h("h2", { tabindex: "-1" }, "Overview");
     this.period = h("select", { id: "period", on: { change: () => this.show() } }, PERIODS.map(([hours, text]) => h("option", { value: hours }, text)));
     this.content = h("div", { class: "charts" });
     this.audit = h("div", { class: "audit" });
-    fill(place, h("div", { class: "pane page-pane" }, this.heading, h("div", { class: "filters" }, h("label", { for: "period" }, "Of"), this.period), this.content, h("section", { class: "chart" }, h("h2", {}, "Audit"), this.audit)));
+    fill(place, h("div", { class: "pane page-pane" }, this.heading, h("div", { class: "filters" }, h("label", { for: "period" }, "Of"), this.period), this.content, h("section", { class: "chart" }, h("h3", {}, "Audit"), this.audit)));
   }
 
   async show() {
@@ -53,7 +53,7 @@ function volume(hours, period) {
     "svg", { viewBox: "0 0 720 180", role: "img", "aria-label": `${total} questions in ${bars.length} periods; at most ${most} in one` },
     [0, 0.5, 1].map((part) => svg("g", {}, svg("line", { x1: 0, x2: 720, y1: 150 - part * 135, y2: 150 - part * 135, class: "grid" }))),
     bars.map((each, at) => svg("rect", { x: at * width + width * 0.12, width: width * 0.76, y: 150 - (each.asked / most) * 135, height: (each.asked / most) * 135, rx: Math.min(3, width / 6), class: "bar" })),
-    bars.map((each, at) => (at % Math.ceil(bars.length / 6) ? null : svg("text", { x: at * width + width / 2, y: 172, class: "axis", "text-anchor": at ? "middle" : "start" }, each.label))),
+    bars.map((each, at) => (at % Math.ceil(bars.length / 6) ? null : svg("text", { x: Math.max(28, at * width + width / 2), y: 172, class: "axis", "text-anchor": "middle" }, each.label))),
     svg("text", { x: 716, y: 11, class: "axis", "text-anchor": "end" }, `${most}`),
   );
   const rows = bars.filter((each) => each.asked).map((each) => [each.label, each.asked, ...ANSWERS.map(([name]) => each[name])]);
@@ -77,7 +77,7 @@ function grouped(hours, period) {
 function waiting(facts) {
   const names = [["p50", "half of them at most"], ["p90", "nine of ten at most"], ["max", "the longest"]];
   const told = (value) => (value === null || value === undefined ? "–" : Number(value) < 10 ? `${Number(value).toFixed(1)} s` : span(Number(value)));
-  return h("section", { class: "chart" }, h("h2", {}, "Waiting for an answer"), h("dl", { class: "figures" }, names.map(([key, words]) => h("div", {}, h("dt", {}, words), h("dd", {}, told(facts?.[key]))))));
+  return h("section", { class: "chart" }, h("h3", {}, "Waiting for an answer"), h("dl", { class: "figures" }, names.map(([key, words]) => h("div", {}, h("dt", {}, words), h("dd", {}, told(facts?.[key]))))));
 }
 
 function byTool(tools) {
@@ -104,7 +104,7 @@ function bar(each, most, total) {
 }
 
 function chart(title, words, drawing, alternative) {
-  return h("section", { class: "chart" }, h("h2", {}, title), words ? h("p", { class: "quiet" }, words) : null, drawing, alternative);
+  return h("section", { class: "chart" }, h("h3", {}, title), words ? h("p", { class: "quiet" }, words) : null, drawing, alternative);
 }
 
 function table(caption, heads, rows) {

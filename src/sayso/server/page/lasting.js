@@ -9,7 +9,7 @@ const WIDTHS = { call: "Only this", prefix: "Commands like this", folder: "This 
 
 /** Ask how long a yes to this request is to last; resolves with the decision, or null. */
 export function askHowLong(request) {
-  return open("Allow, and remember it", (close, dialog) => form(request, close, dialog));
+  return open("Allow, and remember it", (close) => form(request, close));
 }
 
 function form(request, close) {

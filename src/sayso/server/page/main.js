@@ -61,9 +61,6 @@ function connection(state) {
   const before = place.dataset.state;
   place.dataset.state = state;
   place.textContent = LINES[state];
-  const banner = find("#banner");
-  banner.hidden = state !== "lost";
-  if (state === "lost") banner.textContent = LINES.lost;
   find("#polite").textContent = state === "lost" ? LINES.lost : before === "lost" ? "Connected again; everything is up to date." : "";
 }
 
@@ -79,7 +76,9 @@ function route(views, byHand) {
   }
   find("main").classList.toggle("has-detail", Boolean(id));
   views[view].show(id ?? null);
-  if (byHand && current !== view) find(`#view-${view} h1`).focus?.();
+  const title = find("#title");
+  title.textContent = TITLES[view];
+  if (byHand && current !== view) title.focus();
   current = view;
   titled.view = TITLES[view];
   document.title = `${TITLES[view]} · sayso`;
@@ -111,7 +110,6 @@ function showMe(me) {
 function showSignIn() {
   find("main").hidden = true;
   find("nav").hidden = true;
-  find("#banner").hidden = true;
   fill(find("#me"));
   find("#connection").textContent = "";
   find("#signed-out").hidden = false;

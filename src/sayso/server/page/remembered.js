@@ -11,7 +11,7 @@ export class Remembered {
   constructor(place) {
     this.rows = h("ul", { class: "cards" });
     this.message = h("p", { class: "quiet", role: "status" });
-    this.heading = h("h1", { tabindex: "-1" }, "Remembered answers");
+    this.heading = h("h2", { tabindex: "-1" }, "Remembered answers");
     fill(place, h("div", { class: "pane page-pane" }, this.heading, h("p", { class: "quiet" }, "Calls that one of these covers run, or are refused, without a question."), this.message, this.rows));
   }
 

@@ -19,7 +19,7 @@ export async function allowSeveral(inbox, ids) {
     say(`A yes to more than ${MOST} at once is not offered: nobody reads that many. Select fewer.`, "bad");
     return;
   }
-  const chosen = await open(`Allow ${requests.length} requests, once each`, (close) => new Together(inbox, requests, close).element, { wide: true });
+  const chosen = await open(`Allow ${requests.length} requests, once each`, (close, foot) => new Together(inbox, requests, { close, foot }).element, { wide: true });
   if (chosen) await answerAll(inbox, chosen, { approved: true }, "allowed");
 }
 
@@ -57,7 +57,7 @@ async function answerAll(inbox, ids, decision, word) {
 
 /** All of them in full, under each other. */
 class Together {
-  constructor(inbox, requests, close) {
+  constructor(inbox, requests, { close, foot }) {
     this.inbox = inbox;
     this.first = requests[0];
     this.close = close;
@@ -65,8 +65,8 @@ class Together {
     this.included = new Set();
     this.yes = button("", () => this.#send(), { class: "yes-button" });
     this.left = h("p", { class: "left" });
-    const items = h("ol", { class: "together" }, requests.map((each) => this.#item(each)));
-    this.element = h("div", {}, items, h("div", { class: "together-foot" }, this.left, h("div", { class: "buttons" }, this.yes, button("Back", () => close()))));
+    this.element = h("ol", { class: "together" }, requests.map((each) => this.#item(each)));
+    foot.append(this.left, h("div", { class: "buttons" }, this.yes, button("Back", () => close())));
     this.#follow();
   }
 

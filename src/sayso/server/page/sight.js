@@ -1,5 +1,6 @@
 /** What somebody has had before their eyes: a yes is offered only to what was unfolded and scrolled into view. */
 
+const ENOUGH = 0.5; // of a line
 const SETTLING = 300; // ms that something must have been on the screen before an answer to it counts
 
 /** Watches the parts of one request. `onChange` is called whenever less is left to see. */
@@ -11,13 +12,16 @@ export class Sight {
 
   constructor(onChange) {
     this.onChange = onChange;
-    this.#watcher = new IntersectionObserver((entries) => this.#look(entries));
+    this.#watcher = new IntersectionObserver((entries) => this.#look(entries), { threshold: [0, 0.25, ENOUGH, 0.75, 1] });
   }
 
-  /** Add an element that has to be seen, and return it. */
+  /** Add an element that has to be seen, from its first line to its last, and return it. */
   part(element) {
-    this.#unseen.add(element);
-    this.#watcher.observe(element);
+    const ends = element.firstElementChild ? [element.firstElementChild, element.lastElementChild] : [element];
+    for (const each of ends) {
+      this.#unseen.add(each);
+      this.#watcher.observe(each);
+    }
     return element;
   }
 
@@ -38,8 +42,9 @@ export class Sight {
 
   #look(entries) {
     let changed = false;
-    for (const { target, isIntersecting } of entries) {
-      if (!isIntersecting || document.hidden) continue;
+    for (const { target, intersectionRatio, intersectionRect } of entries) {
+      const fills = intersectionRect.height >= innerHeight * ENOUGH; // as much of it as there is room for
+      if (document.hidden || (intersectionRatio < ENOUGH && !fills)) continue;
       this.#unseen.delete(target);
       this.#watcher.unobserve(target);
       changed = true;
@@ -62,7 +67,7 @@ export class Sight {
   get left() {
     const parts = [
       this.#folds.size && `${this.#folds.size} folded`,
-      this.#unseen.size && `${this.#unseen.size} out of sight`,
+      this.#unseen.size && "more below or above",
     ].filter(Boolean);
     return parts.join(", ");
   }
@@ -74,16 +79,13 @@ export class Sight {
     const next = open.sort(order)[0];
     const fold = [...this.#folds].find((each) => each.element === next);
     const target = fold ? fold.open() : next;
+    if (!target) return;
     const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    target?.scrollIntoView({ block: fold || tall(target) ? "start" : "nearest", behavior: calm ? "auto" : "smooth" });
+    target.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
   }
 
   /** Look at nothing any more. */
   stop() {
     this.#watcher.disconnect();
   }
-}
-
-function tall(element) {
-  return element.getBoundingClientRect().height > innerHeight / 2;
 }

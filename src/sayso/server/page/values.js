@@ -6,7 +6,7 @@ import { runsBackwards, visible } from "./visible.js";
 
 const MOST_LINES = 24; // longer ones are folded
 const HEAD = 12;
-const CHUNK = 30; // lines that count as one part of what has to be seen
+const CHUNK = 10; // lines that count as one part of what has to be seen
 const LONGEST = 800; // characters of a line; the rest of it stands on lines of its own
 const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/;
 const TYPES = { null: "nothing (null)", boolean: "yes or no", number: "number", text: "text", list: "list", object: "object" };
@@ -128,25 +128,28 @@ function block(lines, sight, { class: name, counted = false }) {
   const rows = [...lines].flatMap((line) => rowsOf(line, counted));
   const frame = h("div", { class: `block ${name}`, dir: "ltr" });
   if (rows.length <= MOST_LINES) {
-    frame.append(sight.part(chunk(rows)));
+    frame.append(...chunks(rows, sight));
     return frame;
   }
   const rest = rows.splice(HEAD);
   const hidden = sight.folded(() => {
     more.remove();
-    const chunks = [];
-    for (let at = 0; at < rest.length; at += CHUNK) chunks.push(sight.part(chunk(rest.slice(at, at + CHUNK))));
-    frame.append(...chunks);
-    return chunks[0];
+    const parts = chunks(rest, sight);
+    frame.append(...parts);
+    return parts[0];
   });
   const label = `Show ${rest.length.toLocaleString("en-US")} more lines`;
   const more = h("button", { type: "button", class: "unfold", on: { click: () => hidden.open() } }, label);
-  frame.append(sight.part(chunk(rows)), more);
+  frame.append(...chunks(rows, sight), more);
   hidden.element = more;
   return frame;
 }
 
-const chunk = (rows) => h("div", { class: "chunk" }, rows);
+function chunks(rows, sight) {
+  const found = [];
+  for (let at = 0; at < rows.length; at += CHUNK) found.push(sight.part(h("div", { class: "chunk" }, rows.slice(at, at + CHUNK))));
+  return found;
+}
 
 /** A line as rows: what is too long goes on in the next one, with a mark. */
 function rowsOf(line, counted) {

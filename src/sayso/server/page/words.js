@@ -28,7 +28,7 @@ export function state(request) {
 
 /** One word for where a request stands, for a mark on the list. */
 export function outcome(request) {
-  if (request.status !== "used") return request.status === "approved" ? "allowed" : request.status;
+  if (request.status !== "used") return { approved: "allowed", open: "waiting" }[request.status] ?? request.status;
   return request.result === "raised" ? "failed" : request.result === "returned" ? "ran" : "begun";
 }
 
@@ -48,8 +48,7 @@ export function votes(request) {
   if (wanted <= 1) return null;
   const yes = request.votes.filter((vote) => vote.approved);
   const names = yes.map((vote) => visible(vote.who ?? "somebody")).join(", ");
-  const have = yes.length === 1 ? "person has" : "people have";
-  return `${yes.length} of ${wanted} ${have} said yes${names ? `: ${names}` : ""}`;
+  return `${yes.length} of ${wanted} people have said yes${names ? `: ${names}` : ""}`;
 }
 
 /** Whom it needs, if not just anybody. */
@@ -89,7 +88,7 @@ export function marks(request) {
   const found = [];
   const { diff, language, title } = request.presentation ?? {};
   if (hasOddText(request)) found.push(["odd", "hidden or misleading characters"]);
-  if (language === "bash") found.push(["plain", "shell"]);
+  if (language === "bash" && !/shell/i.test(request.tool)) found.push(["plain", "shell"]);
   if (diff) {
     const { added, removed } = diffSize(diff);
     found.push(["plain", `+${added} −${removed}`]);
