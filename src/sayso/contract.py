@@ -139,6 +139,16 @@ class StoreContract(FeedContract, KeyringContract):
         assert [each.id for each in await one.recent(part=opened[0].id)] == [opened[0].id]
         assert {each.id for each in await one.recent(part=opened[0].id[:4])} == set(newest)
         assert await one.recent(part="%") == []
+        assert [each.id for each in await one.recent(limit=1, before=newest[0])] == [newest[1]]
+        assert await two.recent(before=newest[-1]) == []
+
+    async def test_what_is_open_can_be_read_in_pieces(self, stores: tuple[Store, Store]) -> None:
+        opened = [(await stores[0].open(a_request())).id for _ in range(5)]
+        await stores[0].close(opened[2], "denied", NO, now=1.0)
+        read: list[str] = []
+        while piece := await stores[1].pending(limit=2, after=read[-1] if read else ""):
+            read += [each.id for each in piece]
+        assert read == sorted(opened[:2] + opened[3:])
 
     async def test_an_answer_against_a_withdrawal_leaves_one_of_them_and_both_see_it(
         self, stores: tuple[Store, Store], tmp_path: Path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,11 +35,13 @@ def to_json(value: object, *, indent: int | None = None) -> str:
 
 
 def _plain(value: object) -> object:
-    """Return the same with every number as one that Python writes: a very long one is a text."""
+    """Return the same with every number as one that JSON has: a very long one, and what is none, is a text."""
     if isinstance(value, Mapping):
         return {str(name): _plain(each) for name, each in cast("Mapping[object, object]", value).items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(each) for each in cast("Iterable[object]", value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
     return hex(value) if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER else value
 
 

@@ -120,12 +120,15 @@ class Store(Protocol):
         """Return one request."""
         ...
 
-    async def pending(self) -> list[ApprovalRequest]:
-        """Return the open requests, oldest first."""
+    async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
+        """Return the open requests, oldest first, as ids sort; with `after`, those that come after that id."""
         ...
 
-    async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
-        """Return the newest requests, open or not, newest first; with `part`, those whose id starts or ends so."""
+    async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
+        """Return the newest requests, open or not, newest first.
+
+        With `part`, those whose id starts or ends so; with `before`, those that come before that id.
+        """
         ...
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:

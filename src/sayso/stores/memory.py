@@ -78,16 +78,18 @@ class MemoryStore:
         with self._lock:
             return self._open.get(request_id) or self._closed.get(request_id)
 
-    async def pending(self) -> list[ApprovalRequest]:
-        """Return the open requests, oldest first."""
+    async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
+        """Return the open requests, oldest first; with `after`, those that come after that id."""
         with self._lock:
-            return list(self._open.values())
+            known = self._open.copy()
+        return [known[each] for each in sorted(each for each in known if each > after)[:limit]]
 
-    async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
-        """Return the newest requests, open or not, newest first; with `part`, those whose id starts or ends so."""
+    async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
+        """Return the newest requests, open or not, newest first; see `Store`."""
         with self._lock:
             known = {**self._open, **self._closed}
         found = [each for each in known if each.startswith(part) or each.endswith(part)]
+        found = [each for each in found if not before or each < before]
         return [known[each] for each in sorted(found, reverse=True)[:limit]]
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:

@@ -96,18 +96,13 @@ class SqliteStore:
         """Return one request."""
         return await self._writer.do(lambda tx: rows.get(tx, request_id))
 
-    async def pending(self) -> list[ApprovalRequest]:
-        """Return the open requests, oldest first."""
-        query = "SELECT packed FROM requests WHERE status = 'open' ORDER BY asked_at"
-        return await self._writer.do(lambda tx: rows.readable(tx.execute(query).fetchall()))
+    async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
+        """Return the open requests, oldest first; with `after`, those that come after that id."""
+        return await self._writer.do(lambda tx: rows.pending(tx, limit, after))
 
-    async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
-        """Return the newest requests, open or not, newest first; with `part`, those whose id starts or ends so."""
-        query = (
-            "SELECT packed FROM requests WHERE substr(id, 1, length(?1)) = ?1 OR substr(id, -length(?1)) = ?1 "
-            "ORDER BY id DESC LIMIT ?2"  # an id sorts by the time of its making
-        )
-        return await self._writer.do(lambda tx: rows.readable(tx.execute(query, part, limit).fetchall()))
+    async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
+        """Return the newest requests, open or not, newest first; see `Store`."""
+        return await self._writer.do(lambda tx: rows.recent(tx, limit, part, before))
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
         """Return what changed after that point, and the point that this reaches."""

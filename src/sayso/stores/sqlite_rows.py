@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("sayso")
 GET = "SELECT packed FROM requests WHERE id = ?"
+_ALL = -1  # as SQLite says it
+_AFTER_ALL = "\U0010ffff"  # ids sort by the time of their making; this one comes after all of them
 
 
 def readable(packed_rows: list[tuple[bytes]]) -> list[ApprovalRequest]:
@@ -49,6 +51,21 @@ def find(tx: Transaction, session: str, key: str) -> ApprovalRequest | None:
     """Return what was asked about a call."""
     row = tx.execute("SELECT packed FROM requests WHERE session = ? AND call_id = ?", session, key).fetchone()
     return None if row is None else unpack_request(row[0])
+
+
+def pending(tx: Transaction, limit: int | None, after: str) -> list[ApprovalRequest]:
+    """Return the open requests that come after that id, oldest first."""
+    query = "SELECT packed FROM requests WHERE status = 'open' AND id > ? ORDER BY id LIMIT ?"
+    return readable(tx.execute(query, after, _ALL if limit is None else limit).fetchall())
+
+
+def recent(tx: Transaction, limit: int, part: str, before: str) -> list[ApprovalRequest]:
+    """Return the requests that come before that id, newest first; with `part`, those whose id starts or ends so."""
+    query = (
+        "SELECT packed FROM requests WHERE id < ?3 AND (substr(id, 1, length(?1)) = ?1 OR substr(id, -length(?1)) = ?1)"
+        " ORDER BY id DESC LIMIT ?2"
+    )
+    return readable(tx.execute(query, part, limit, before or _AFTER_ALL).fetchall())
 
 
 def insert(tx: Transaction, request: ApprovalRequest, packed: bytes) -> bool:
