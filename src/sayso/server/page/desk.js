@@ -200,7 +200,7 @@ export class Desk {
     }
     if (sight.isComplete) return true;
     sight.showNext();
-    say(`A yes is to all of it; not seen yet: ${sight.left}.`, "plain");
+    say(`To allow it, see all of it first: ${sight.left}.`, "plain");
     return false;
   }
 

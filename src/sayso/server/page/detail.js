@@ -132,7 +132,7 @@ export class Detail {
   #hint(request, mine) {
     if (mine) return h("p", { class: "left", id: "left" }, "You have said yes; somebody else has to say yes as well.");
     if (this.sight.isComplete) return h("p", { class: "left done", id: "left" }, "All of it was on your screen.");
-    return h("p", { class: "left", id: "left" }, `A yes is to all of it; not seen yet: ${this.sight.left}. `, button("Show the next part", () => this.sight.showNext(), { class: "link-button", data: { act: "more" } }));
+    return h("p", { class: "left", id: "left" }, `To allow it, see all of it first: ${this.sight.left}. `, button("Show more", () => this.sight.showNext(), { class: "link-button", data: { act: "more" } }));
   }
 
   #buttons(request, make, mine) {
@@ -143,7 +143,7 @@ export class Detail {
       make("Edit…", "edit", { key: "e", class: "plain-button" }),
       h("span", { class: "gap" }),
       make("Deny", "deny", { key: "d", class: "no-button" }),
-      make([h("span", { class: "long" }, "Deny with a "), h("span", { class: "note-word" }, "note…")], "note", { key: "n", class: "plain-button" }),
+      make(h("span", {}, h("span", { class: "long" }, "Deny with a "), h("span", { class: "note-word" }, "note…")), "note", { key: "n", class: "plain-button" }),
     ];
   }
 }

@@ -74,7 +74,7 @@ class Editor {
     if (problem === null) return this.close(args);
     this.#back();
     this.problem.textContent = problem;
-    const place = /^([^:.]+)[.:]/.exec(problem)?.[1];
+    const place = /(?:^|the tool: )([^:. ]+)[.:]/.exec(problem)?.[1];
     const field = this.fields?.find((each) => each.name === place);
     field?.complain(problem);
     field?.control.element.focus();

@@ -41,18 +41,30 @@ async function answerAll(inbox, ids, decision, word) {
   const problems = [];
   let done = 0;
   for (const id of ids) {
-    try {
-      inbox.take(await hub.answer(id, decision));
-      done += 1;
-    } catch (problem) {
-      if (!(problem instanceof hub.Problem)) throw problem;
-      problems.push(refused(problem, inbox));
-      if (problem.status === 0 || problem.status === 401) break;
-    }
+    const problem = await patiently(() => hub.answer(id, decision).then((request) => inbox.take(request)), `${done} of ${ids.length} ${word}`);
     inbox.mark(id, false);
+    if (!problem) done += 1;
+    else problems.push(refused(problem, inbox));
+    if (problem?.status === 0 || problem?.status === 401) break;
   }
   const rest = problems.length ? ` ${problems.length} not: ${[...new Set(problems)].slice(0, 3).join(" ")}` : "";
   say(`${done} of ${ids.length} ${word}.${rest}`, problems.length ? "bad" : "good");
+}
+
+/** Do something, again after a while if the hub asks for that; returns what was wrong, if it was. */
+async function patiently(work, sofar) {
+  for (;;) {
+    try {
+      await work();
+      return null;
+    } catch (problem) {
+      if (!(problem instanceof hub.Problem)) throw problem;
+      if (problem.status !== 429) return problem;
+      const seconds = Number(problem.facts.retry_after ?? 5);
+      say(`${sofar} so far. The hub takes more in ${seconds} s; keep this page open.`, "plain");
+      await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+    }
+  }
 }
 
 /** All of them in full, under each other. */
@@ -97,7 +109,7 @@ class Together {
 
   #follow() {
     if (!this.left) return;
-    this.left.textContent = this.sight.isComplete ? "All of it was on your screen." : `A yes is to all of it; not seen yet: ${this.sight.left}.`;
+    this.left.textContent = this.sight.isComplete ? "All of it was on your screen." : `To allow them, see all of it first: ${this.sight.left}.`;
     this.yes.textContent = `Allow ${this.included.size}`;
     this.yes.toggleAttribute("disabled", !this.sight.isComplete || !this.included.size);
   }

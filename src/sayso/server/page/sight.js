@@ -67,9 +67,9 @@ export class Sight {
   get left() {
     const parts = [
       this.#folds.size && `${this.#folds.size} folded`,
-      this.#unseen.size && "more below or above",
+      this.#unseen.size && "more to scroll to",
     ].filter(Boolean);
-    return parts.join(", ");
+    return parts.join(" and ");
   }
 
   /** Bring the next thing that was not seen into view. */

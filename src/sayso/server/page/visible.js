@@ -16,7 +16,7 @@ const HIDDEN = /[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\
 const UNSEEN = /(?![ -~])[\p{Cf}\p{Zl}\p{Zp}\p{Zs}\p{Co}\p{Cn}]/u;
 // Of the Latin script by Unicode, but not by name: signs and raised letters.
 const LATIN = /\p{Script=Latin}/u;
-const NOT_CALLED_LATIN = /[ªºʰ-ʸˠ-ˤᴬ-ᵄᵆ-ᵛᵝ-ᵥᵸᶛ-ᶾKÅꝰꟲ-ꟴꟸꟹꭜ-ꭟꭩ]/u;
+const NOT_CALLED_LATIN = /[\u00aa\u00ba\u02b0-\u02b8\u02e0-\u02e4\u1d2c-\u1d5c\u1d5d-\u1d65\u1d78\u1d9b-\u1dbe\u212a\u212b\u2132\u214e\u2183\ua770\ua7f2-\ua7f4\ua7f8\ua7f9\uab5c-\uab5f\uab69\u{10780}-\u{107ba}]/u;
 // Letters of other scripts that look like Latin ones; a word of nothing else is meant to be taken for a Latin word.
 const TWINS = new Set("асеорхуіјѕԁһӏԛԝАВЕЅІЈКМНОРСТХУҮαοενικρτυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧ");
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
@@ -86,6 +86,7 @@ function escaped(each) {
 function combines(each) {
   if (!MARK.test(each)) return false;
   const alone = each.normalize("NFD");
+  if ([...alone].length > 1) return each === "\u0344"; // of those that fall into several, the only one
   return `${each}\u0334`.normalize("NFD") !== `${alone}\u0334` || `\u0345${each}`.normalize("NFD") !== `\u0345${alone}`;
 }
 
