@@ -118,6 +118,7 @@ export class Detail {
     if (!this.actions || !this.request) return;
     const { request, sight } = this;
     const { id } = request;
+    this.actions.dataset.settled = sight.isSettled;
     const mine = request.votes.some((vote) => vote.who === this.me.name && vote.approved);
     const key = `${id} ${request.status} ${sight.isComplete} ${sight.left} ${mine}`;
     if (this.actions.dataset.key === key) return;

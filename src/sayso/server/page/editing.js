@@ -48,7 +48,7 @@ class Editor {
     const left = h("p", { class: "left" });
     const sight = new Sight(() => follow());
     const follow = () => {
-      yes.toggleAttribute("disabled", !sight.isComplete);
+      yes.disabled = !sight.isComplete || !sight.isSettled;
       left.textContent = sight.isComplete ? "" : "Scroll to the end first: a yes is to all of it.";
     };
     const heading = h("h3", { tabindex: "-1" }, changed.length ? "This will run" : "Nothing was changed");

@@ -75,7 +75,7 @@ class Together {
     this.close = close;
     this.sight = new Sight(() => this.#follow());
     this.included = new Set();
-    this.yes = button("", () => this.#send(), { class: "yes-button" });
+    this.yes = button("", () => this.close([...this.included]), { class: "yes-button" });
     this.left = h("p", { class: "left" });
     this.element = h("ol", { class: "together" }, requests.map((each) => this.#item(each)));
     foot.append(this.left, h("div", { class: "buttons" }, this.yes, button("Back", () => close())));
@@ -111,12 +111,9 @@ class Together {
     if (!this.left) return;
     this.left.textContent = this.sight.isComplete ? "All of it was on your screen." : `To allow them, see all of it first: ${this.sight.left}.`;
     this.yes.textContent = `Allow ${this.included.size}`;
-    this.yes.toggleAttribute("disabled", !this.sight.isComplete || !this.included.size);
+    this.yes.disabled = !this.sight.isComplete || !this.sight.isSettled || !this.included.size;
   }
 
-  #send() {
-    if (this.sight.isComplete && this.sight.isSettled) this.close([...this.included]);
-  }
 }
 
 /** In what a request is not like another one. */

@@ -3,15 +3,16 @@
 const ENOUGH = 0.5; // of a line
 const SETTLING = 300; // ms that something must have been on the screen before an answer to it counts
 
-/** Watches the parts of one request. `onChange` is called whenever less is left to see. */
+/** Watches the parts of one request. `onChange` is called whenever less is left to see, and when an answer counts. */
 export class Sight {
   #unseen = new Set();
   #folds = new Set();
   #watcher;
-  #since = performance.now();
+  #since;
 
   constructor(onChange) {
     this.onChange = onChange;
+    this.#begin();
     this.#watcher = new IntersectionObserver((entries) => this.#look(entries), { threshold: [0, 0.25, ENOUGH, 0.75, 1] });
   }
 
@@ -50,8 +51,13 @@ export class Sight {
       changed = true;
     }
     if (!changed) return;
-    if (this.isComplete) this.#since = performance.now();
+    if (this.isComplete) this.#begin();
     this.onChange();
+  }
+
+  #begin() {
+    this.#since = performance.now();
+    setTimeout(() => this.onChange(), SETTLING + 1);
   }
 
   get isComplete() {
