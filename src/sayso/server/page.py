@@ -16,7 +16,7 @@ from sayso.server.problems import Problem
 
 routes = APIRouter(include_in_schema=False)
 
-_FOLDER = Path(__file__).with_name("page")
+FOLDER = Path(__file__).with_name("page")
 _TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -57,7 +57,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True):
 def _files() -> dict[str, _File]:
     """Read all files once: what is no file of the page has no name here, whatever a path says."""
     found: dict[str, _File] = {}
-    for each in sorted(_FOLDER.iterdir()):
+    for each in sorted(FOLDER.iterdir()):
         if each.suffix in _TYPES:
             content = each.read_bytes()
             tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
