@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,6 +48,10 @@ class Person:
     def _note(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"} and not message.text.startswith(REFUSAL):
             self.troubles.append(message.text)
+
+    def together(self, name: str) -> Locator:
+        """Return a button that answers all that are selected."""
+        return self.page.get_by_role("group", name="Answer those that are selected").get_by_role("button", name=name)
 
     def button(self, name: str) -> Locator:
         return self.page.get_by_role("button", name=name, exact=True)
@@ -115,7 +119,8 @@ class Stage:
 
     async def person(self, name: str = "ann", *, roles: Iterable[str] = (), opens: str = "", **how: Any) -> Person:
         """Sign somebody in at a browser of their own."""
-        context = await self.browser.new_context(**{"viewport": {"width": 1280, "height": 820}, **how})
+        settings: dict[str, Any] = {"viewport": {"width": 1280, "height": 820}, **how}
+        context = await self.browser.new_context(**settings)
         context.set_default_timeout(WAIT * 1000)
         person = Person(name, await context.new_page())
         self.people.append(person)
@@ -131,9 +136,11 @@ class Stage:
         self._agents.append(agent)
         return agent
 
-    def asks(self, function: Callable[..., Awaitable[T]], *args: Any, **settings: Any) -> asyncio.Task[T]:
+    def asks(
+        self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, agent: ApprovalController | None = None
+    ) -> asyncio.Task[T]:
         """Let an agent call a guarded function, which waits for its answer."""
-        call: Callable[..., Coroutine[Any, Any, T]] = guard(function, settings.pop("agent", None) or self.agent(), **settings)
+        call = guard(function, agent or self.agent())
         task = asyncio.create_task(call(*args))
         self._tasks.append(task)
         return task
@@ -155,5 +162,6 @@ class Stage:
 
 def request(tool: str = "send_mail", /, **facts: Any) -> ApprovalRequest:
     """Return a request that nobody waits for."""
-    given = {"description": f"Run {tool}", "reason": "the rule says so", "session": "s", "asked_at": time.time(), **facts}
+    given: dict[str, Any] = {"description": f"Run {tool}", "reason": "the rule says so", "session": "s", **facts}
+    given.setdefault("asked_at", time.time())
     return ApprovalRequest(id=new_id(), tool_call_id=new_id(), tool_name=tool, **given)

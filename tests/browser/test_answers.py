@@ -6,7 +6,7 @@ from typing import Literal
 
 import anyio
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 from tests.browser.stage import WAIT, Stage, request
 
 from sayso import ApprovalDenied, ApprovalTimeout, Policy
@@ -81,7 +81,9 @@ async def test_edited_arguments_are_shown_once_more_and_are_what_runs(stage: Sta
 
 
 async def test_an_edit_that_the_hub_refuses_is_told_beside_the_field(stage: Stage) -> None:
-    schema = '{"type": "object", "properties": {"code": {"type": "string", "pattern": "^[a-z]+$"}}, "required": ["code"]}'
+    schema = (
+        '{"type": "object", "properties": {"code": {"type": "string", "pattern": "^[a-z]+$"}}, "required": ["code"]}'
+    )
     await stage.opened(request("run", args={"code": "abc"}, parameters=schema))
     ann = await stage.person()
     await ann.opens("run")
@@ -149,9 +151,9 @@ async def test_of_two_people_the_second_is_told_who_was_faster(stage: Stage) -> 
     await bob.page.get_by_label("A note; the agent is told it").fill("no")
     held = anyio.Event()
 
-    async def hold(route: object) -> None:
+    async def hold(route: Route) -> None:
         await held.wait()
-        await route.continue_()  # type: ignore[attr-defined] # pyright: ignore
+        await route.continue_()
 
     await bob.page.route("**/approvals/*", hold)
     await bob.button("Deny with this note").click()
@@ -203,9 +205,11 @@ async def test_a_yes_to_several_leaves_out_what_differs_until_it_was_opened(stag
     await expect(ann.rows).to_have_count(3)
     for at in range(3):
         await ann.rows.nth(at).get_by_role("checkbox").check()
-    await ann.page.get_by_role("group", name="Answer those that are selected").get_by_role("button", name="Allow…").click()
+    await ann.together("Allow…").click()
     dialog = ann.page.get_by_role("dialog")
-    await expect(dialog.get_by_text("differs from the first: another tool (wipe_disk) and another rule")).to_be_visible()
+    await expect(
+        dialog.get_by_text("differs from the first: another tool (wipe_disk) and another rule")
+    ).to_be_visible()
     await expect(dialog.get_by_text("sda")).to_have_count(0)
     await ann.shot("several")
     await dialog.get_by_role("button", name="Allow 2").click()
@@ -218,8 +222,10 @@ async def test_several_are_denied_together_with_one_note(stage: Stage) -> None:
     ann = await stage.person()
     await ann.rows.first.get_by_role("checkbox").check()
     await ann.page.get_by_role("button", name="Select all on the list").click()
-    await ann.page.get_by_role("group", name="Answer those that are selected").get_by_role("button", name="Deny…").click()
+    await ann.together("Deny…").click()
     await ann.page.get_by_label("A note for the agents").fill("not today")
     await ann.button("Deny all 5").click()
     await expect(ann.notice).to_have_text("5 of 5 denied.")
-    assert {(row.status, row.decision and row.decision.note) for row in await stage.store.recent()} == {("denied", "not today")}
+    assert {(row.status, row.decision and row.decision.note) for row in await stage.store.recent()} == {
+        ("denied", "not today")
+    }

@@ -49,12 +49,15 @@ async def test_an_answer_while_the_hub_is_away_is_told_as_not_given(stage: Stage
 
 
 async def test_whoever_is_signed_out_elsewhere_is_told_and_sees_nothing_more(stage: Stage) -> None:
+    await stage.opened(request("secret"))
     ann = await stage.person()
+    await ann.opens("secret")
     for token in await stage.store.tokens():
         await stage.store.take_token(token.id)
     await stage.opened(request("send_mail"))
     await expect(ann.page.get_by_role("heading", name="You are not signed in")).to_be_focused()
-    await expect(ann.page.locator("main")).to_be_hidden()
+    await expect(ann.page.locator("#app")).to_be_hidden()
+    await expect(ann.page.locator("#app")).to_be_empty()
 
 
 async def test_a_link_signs_in_once_and_opens_its_request(stage: Stage) -> None:
@@ -111,7 +114,7 @@ async def test_an_answer_key_does_nothing_to_what_has_only_just_appeared(stage: 
 async def test_new_requests_are_told_politely_and_results_at_once(stage: Stage) -> None:
     ann = await stage.person()
     await stage.opened(request("send_mail", agent_path=("planner", "mailer")))
-    await expect(ann.page.locator("#polite")).to_have_text("New request: planner › mailer wants to run send_mail.")
+    await expect(ann.page.locator("#polite")).to_have_text("New request: planner › mailer wants to run send_mail.")  # noqa: RUF001 - as people read paths
     await expect(ann.page).to_have_title("(1) Inbox · sayso")
     await ann.opens("send_mail")
     await ann.page.locator("[data-act=deny]").click()

@@ -23,18 +23,11 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_POLICY = "; ".join((
-    "default-src 'none'",
-    "script-src 'self'",
-    "style-src 'self'",
-    "img-src 'self'",
-    "connect-src 'self'",
-    "base-uri 'none'",
-    "form-action 'none'",
-    "frame-ancestors 'none'",
-    "require-trusted-types-for 'script'",  # a text of an agent that becomes markup is an error, not a risk
-    "trusted-types 'none'",
-))  # fmt: skip
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"  # a text that becomes markup is an error, not a risk
+)
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "Cache-Control": "no-cache",  # a hub that was updated is seen at once; what is the same is not sent again

@@ -47,29 +47,28 @@ export class Desk {
 
   /** Load all that waits, page by page; `listen` is called with the point from which changes are to be heard. */
   async load(listen) {
-    this.inbox.loading = true;
     let after = null;
-    do {
+    for (;;) {
       try {
         const page = await hub.requests({ status: "pending", limit: PAGE, after });
         if (after === null) listen(page.point);
         this.inbox.takeAll(page.items);
         after = page.next;
+        if (after === null) break;
       } catch (problem) {
         if (problem.status === 401) return dispatchEvent(new CustomEvent("signed-out"));
         await new Promise((resolve) => setTimeout(resolve, 1000));
-        after ??= null;
-        continue;
       }
-    } while (after !== null);
-    this.inbox.loading = false;
-    this.#changed({ kind: "loaded", request: null });
+    }
+    this.inbox.loaded();
   }
 
   /** Show a request, or none. */
   async show(id) {
+    const before = this.inbox.selected;
     this.inbox.selected = id;
     this.list.draw();
+    if (before && before !== id && !this.inbox.isOpen(before)) this.#tidyLater();
     if (!id) return this.detail.clear(h("p", {}, "Choose a request to see all of it."));
     const known = this.inbox.get(id);
     if (known) this.#open(known);
@@ -91,7 +90,7 @@ export class Desk {
     this.detail.show(request);
     this.inbox.opened.add(request.id);
     if (!isNew) return;
-    if (!this.listPane.contains(document.activeElement) || getComputedStyle(this.listPane).display === "none") this.detail.heading.focus({ preventScroll: true });
+    if (!this.listPane.contains(document.activeElement) || getComputedStyle(this.listPane).display === "none") this.detail.heading.focus();
     if (request.status === "open") hub.seen(request.id).catch(() => null);
   }
 
@@ -113,11 +112,19 @@ export class Desk {
   }
 
   #changed({ kind, request }) {
-    this.list.draw();
-    this.#head();
+    this.#drawSoon();
     if (request && request.id === this.detail.id) this.detail.show(request);
     if (kind === "arrived") arrived(words.arrival(request));
     if (kind === "changed" && request.status !== "open") this.#tidyLater();
+  }
+
+  /** Draw before the next frame, however many changes come at once. */
+  #drawSoon() {
+    this.list.draw();
+    this.drawing ??= requestAnimationFrame(() => {
+      this.drawing = null;
+      this.#head();
+    });
   }
 
   #head() {
@@ -127,6 +134,7 @@ export class Desk {
     const text = `${found}${waiting.toLocaleString("en-US")} waiting${inbox.loading ? ", loading…" : ""}`;
     if (this.count.textContent !== text) this.count.textContent = text;
     this.empty.hidden = inbox.loading || inbox.ids.length > 0 || Boolean(inbox.filter);
+    this.detailPane.classList.toggle("idle", !this.empty.hidden);
     const settled = inbox.settled;
     this.tidy.hidden = !settled;
     this.tidy.textContent = settled === 1 ? "Take 1 answered request off the list" : `Take ${settled} answered requests off the list`;

@@ -91,7 +91,7 @@ export class Detail {
 
   #drawPeople(request) {
     const isOpen = request.status === "open";
-    const said = [words.votes(request), isOpen && words.needs(request), isOpen && words.lookers(request, this.me.name)];
+    const said = [words.votes(request), isOpen && words.needs(request), isOpen && words.lasts(request), isOpen && words.lookers(request, this.me.name)];
     const text = said.filter(Boolean).join("\n");
     if (this.people.dataset.text === text) return;
     this.people.dataset.text = text;

@@ -3,7 +3,7 @@
 import { open } from "./dialogs.js";
 import { button, fill, h, shown } from "./element.js";
 import { read, write } from "./exact.js";
-import { Field } from "./fields.js";
+import { Field, unhidden } from "./fields.js";
 import { Sight } from "./sight.js";
 import { argumentsOf } from "./values.js";
 
@@ -124,7 +124,7 @@ function readAll(fields) {
 function wholeField(request) {
   const area = h("textarea", { id: "whole", class: "code", rows: "14", spellcheck: "false", "aria-describedby": "whole-problem" });
   const problem = h("p", { class: "field-problem", id: "whole-problem" });
-  area.value = write(request.args, 2);
+  area.value = unhidden(write(request.args, 2));
   const element = h("div", { class: "field" }, h("label", { for: "whole" }, "All arguments, as JSON"), area, problem);
   const complain = (message) => {
     problem.textContent = message;

@@ -123,7 +123,7 @@ function text(value, id) {
 }
 
 function json(value, id) {
-  const start = value === undefined ? "" : write(value, 2);
+  const start = value === undefined ? "" : unhidden(write(value, 2));
   const element = h("textarea", { id, class: "code", rows: Math.min(16, Math.max(2, start.split("\n").length)), spellcheck: "false" });
   element.value = start;
   const parse = () => {
@@ -135,6 +135,12 @@ function json(value, id) {
     }
   };
   return { element, hint: "JSON", touched: () => element.value !== start, read: parse };
+}
+
+/** The same JSON, with what cannot be seen as its code. */
+export function unhidden(written) {
+  const code = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return written.replace(/[^\n -~]/gu, (each) => (visible(each) === each ? each : each.split("").map(code).join("")));
 }
 
 function tryRead(written) {

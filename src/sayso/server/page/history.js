@@ -26,7 +26,7 @@ export class History {
         "div", { class: "pane list-pane" },
         h("div", { class: "list-head" },
           h("h2", {}, "History"),
-          h("div", { class: "filters" },
+          h("div", { class: "filters two" },
             h("label", { for: "history-search" }, "Search"), this.search,
             h("label", { for: "history-status" }, "State"), this.status),
           this.message),
@@ -44,7 +44,7 @@ export class History {
     if (!id) return this.detail.clear(h("p", {}, "Choose a request to see all of it."));
     try {
       this.detail.show(await hub.request(id));
-      this.detail.heading.focus({ preventScroll: true });
+      this.detail.heading.focus();
     } catch (problem) {
       this.detail.clear(h("p", {}, visible(problem.message)));
     }
@@ -91,14 +91,14 @@ export class History {
 }
 
 function entry(request) {
-  const by = request.decision?.who ? `by ${visible(request.decision.who)}` : "";
+  const by = request.decision?.who ? ` · by ${visible(request.decision.who)}` : "";
   return h(
     "li", { class: "entry", data: { id: request.id } },
     h(
       "a", { href: `#/history/${request.id}`, class: "row-link" },
       h("span", { class: "row-head" }, h("span", { class: "tool" }, visible(request.tool)), h("span", { class: "time" }, moment(request.asked_at))),
       h("span", { class: "row-brief" }, brief(request.args) || visible(request.description)),
-      h("span", { class: "row-foot" }, h("span", { class: `mark outcome ${words.outcome(request)}` }, words.outcome(request)), h("span", { class: "who" }, `${words.asker(request)} ${by}`)),
+      h("span", { class: "row-foot" }, h("span", { class: `mark outcome ${words.outcome(request)}` }, words.outcome(request)), h("span", { class: "who" }, `${words.asker(request)}${by}`)),
     ),
   );
 }

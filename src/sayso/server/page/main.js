@@ -65,6 +65,7 @@ function connection(state) {
 }
 
 function route(views, byHand) {
+  if (find("#app").hidden) return;
   const [, name, id] = /^#\/([a-z]+)(?:\/([A-Za-z0-9_-]+))?$/.exec(location.hash) ?? [null, "inbox", null];
   const view = views[name] ? name : "inbox";
   if (current !== view) views[current]?.leave?.();
@@ -74,7 +75,7 @@ function route(views, byHand) {
     if (each === view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  find("main").classList.toggle("has-detail", Boolean(id));
+  find("#app").classList.toggle("has-detail", Boolean(id));
   views[view].show(id ?? null);
   const title = find("#title");
   title.textContent = TITLES[view];
@@ -108,7 +109,8 @@ function showMe(me) {
 }
 
 function showSignIn() {
-  find("main").hidden = true;
+  find("#app").hidden = true;
+  fill(find("#app")); // nobody who comes later sees what was here
   find("nav").hidden = true;
   fill(find("#me"));
   find("#connection").textContent = "";

@@ -7,17 +7,22 @@ export class Inbox extends EventTarget {
   #texts = new Map();
   #filter = "";
   #shown = null;
+  #open = 0;
+  #gone = new Set(); // closed before the page that has them came
 
   selected = null; // an id
   marked = new Set();
   opened = new Set(); // whatever was open in full
-  loading = false;
+  loading = true;
 
   /** Take a request as it stands now. What is closed stays where it is until it is tidied away. */
   take(request) {
     const before = this.#requests.get(request.id);
-    if (!before && request.status !== "open") return;
-    this.#requests.set(request.id, request);
+    if (!before && request.status !== "open") {
+      if (this.loading) this.#gone.add(request.id);
+      return;
+    }
+    this.#put(request);
     if (request.status !== "open") this.marked.delete(request.id);
     if (!before) this.#shown = null;
     this.#changed(before ? "changed" : "arrived", request);
@@ -25,9 +30,24 @@ export class Inbox extends EventTarget {
 
   /** Take many at once, at the start. */
   takeAll(requests) {
-    for (const each of requests) if (!this.#requests.has(each.id)) this.#requests.set(each.id, each);
+    for (const each of requests) if (!this.#requests.has(each.id) && !this.#gone.has(each.id)) this.#put(each);
     this.#shown = null;
     this.#changed("loaded", null);
+  }
+
+  /** All that waited is here: put what came meanwhile behind what was there before. */
+  loaded() {
+    const rows = [...this.#requests].sort(([, a], [, b]) => a.asked_at - b.asked_at || (a.id < b.id ? -1 : 1));
+    this.#requests = new Map(rows);
+    this.#gone.clear();
+    this.loading = false;
+    this.#shown = null;
+    this.#changed("loaded", null);
+  }
+
+  #put(request) {
+    this.#open += (request.status === "open") - this.isOpen(request.id);
+    this.#requests.set(request.id, request);
   }
 
   get(id) {
@@ -41,9 +61,7 @@ export class Inbox extends EventTarget {
   }
 
   get waiting() {
-    let count = 0;
-    for (const each of this.#requests.values()) count += each.status === "open";
-    return count;
+    return this.#open;
   }
 
   get settled() {

@@ -5,7 +5,7 @@
 
 const MOST_BLANKS = 40; // in a row; more push what follows out of sight
 const MOST_MARKS = 4; // accents on one letter; more run over the lines around
-const PLAIN = /^[ -~]{0,40}$/;
+const PLAIN = /^[ -~]*$/;
 const BLANKS = new RegExp(` {${MOST_BLANKS + 1},}`, "gu");
 const WORD = /[\p{L}\p{N}_]+/gu;
 const ASCII = /^[\0-\x7f]*$/;
@@ -33,7 +33,7 @@ export function runsBackwards(text) {
 
 /** Return the text in pieces `{text, odd}`; odd ones are codes that stand for something. */
 export function pieces(text) {
-  if (PLAIN.test(text)) return text ? [{ text, odd: false }] : [];
+  if (PLAIN.test(text)) return text ? withoutLongBlanks({ text, odd: false }) : [];
   const found = [];
   const add = (piece, odd) => {
     const last = found.at(-1);

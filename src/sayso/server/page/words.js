@@ -60,6 +60,11 @@ export function needs(request) {
   return `A yes needs the role ${roles.map(visible).join(" and ")}${also}`;
 }
 
+/** What a yes means beyond this call. */
+export function lasts(request) {
+  return request.approval === "once_per_session" ? "A yes holds for the rest of the agent's session: it is asked once" : null;
+}
+
 /** Who else has it before them. */
 export function lookers(request, me) {
   const others = [...new Set(request.seen.map((each) => each.who).filter((who) => who !== me))];
