@@ -96,10 +96,11 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def who_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--who`, by default the name under which this user is logged in."""
-    return click.option("--who", metavar="NAME", default=_login, help="Who answers; else your login name.")(command)
+    return click.option("--who", metavar="NAME", default=login, help="Who answers; else your login name.")(command)
 
 
-def _login() -> str:
+def login() -> str:
+    """Return the name under which this user is logged in."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a user of a container that has no entry

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 
@@ -25,11 +24,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     request: ApprovalRequest
     remembered: list[Remembered]
-
-    def told(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        remembered = [plain.of_remembered(each) for each in self.remembered]
-        return {**plain.of_request(self.request), "remembered": remembered}
 
 
 async def give(hub: Hub, person: Principal, request_id: str, answer: Answer, *, channel: str) -> Outcome:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import Any
 
 from starlette.responses import Response
 
+from sayso import plain
+from sayso.canonical import FrozenDict
+from sayso.model import ApprovalRequest
 from sayso.server import shapes
 from sayso.server.problems import KIND
 
@@ -24,6 +28,17 @@ def refusals(*statuses: int) -> Responses:
     """Describe what can be wrong; every route can be sent something that does not fit it."""
     known = sorted({*statuses, HTTPStatus.UNPROCESSABLE_ENTITY.value})
     return {each: {"description": HTTPStatus(each).phrase, "content": {KIND: _PROBLEM}} for each in known}
+
+
+async def request_answer(request: ApprovalRequest, **more: object) -> Response:
+    """Return a request, and what else there is to tell of it; a long one is written in another thread."""
+
+    def write() -> str:
+        return plain.to_json({**plain.of_request(request), **more})
+
+    args = request.args
+    is_short = isinstance(args, FrozenDict) and args.light and request.presentation is None
+    return json_answer(write() if is_short else await asyncio.to_thread(write))
 
 
 def json_answer(text: str) -> Response:

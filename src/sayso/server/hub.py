@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from sayso.clock import SystemClock
@@ -21,7 +22,7 @@ from sayso.server.waiting import Waiting
 if TYPE_CHECKING:
     from sayso.model import ApprovalRequest
     from sayso.policy.tools import Policy
-    from sayso.ports import Clock
+    from sayso.ports import Clock, Hook
     from sayso.server.connections import Connection
 
 
@@ -43,6 +44,7 @@ class Hub:
         clock: Clock | None = None,
         throttle: Throttle | None = None,
         connections: Connections | None = None,
+        hooks: Iterable[Hook] = (),
     ) -> None:
         """Take the store, and what is to differ.
 
@@ -52,36 +54,44 @@ class Hub:
             clock: tells the time; tests pass a fixed one.
             throttle: how often somebody may do something.
             connections: how many connections may stay open.
+            hooks: told of every answer that is given here.
         """
         self.store = store
         self.clock = clock or SystemClock()
-        self.controller = ApprovalController(mode="defer", store=store, policy=policy, clock=self.clock)
+        self.controller = ApprovalController(mode="defer", store=store, policy=policy, clock=self.clock, hooks=hooks)
         self.connections = connections or Connections(store, self.clock)
         self.throttle = throttle or Throttle()
         self.waiting = Waiting(store, self.clock)
         self.meters = Meters(self.waiting, self.connections)
         self.events = Events(store, self.meters.note, self.waiting.note)
         self.chain = Chain(store, self.clock)
+        self.following = asyncio.Event()  # it hears of what happens to requests from now on
         self._beside: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
         """Start what runs beside the routes, if it does not run yet: nobody has to run a lifespan for it."""
-        if not self.is_awake and not self.connections.resting:
+        if (self._beside is None or self._beside.done()) and not self.connections.resting:
             self._beside = asyncio.get_running_loop().create_task(self._run_beside(), name="sayso-hub")
             self._beside.add_done_callback(_tell)
 
-    @property
-    def is_awake(self) -> bool:
-        """Whether what runs beside the routes runs."""
-        return self._beside is not None and not self._beside.done()
-
     async def _run_beside(self) -> None:
+        await self._tidy()
         await self.events.start()  # first, so that nothing is missed between this and what is open now
         await self.waiting.load()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.events.follow())
-            tasks.create_task(self.waiting.close_overdue())
-            tasks.create_task(self.connections.watch())
+        self.following.set()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.events.follow())
+                tasks.create_task(self.waiting.close_overdue())
+                tasks.create_task(self.connections.watch())
+        finally:
+            self.following.clear()
+
+    async def _tidy(self) -> None:
+        now = self.clock.now()
+        for each in await self.store.tokens():
+            if each.is_over(now):
+                await self.store.take_token(each.id)
 
     async def wait(self, request_id: str, seconds: float, connection: Connection) -> ApprovalRequest:
         """Wait until a request is closed, that many seconds are over, or the connection has to end.

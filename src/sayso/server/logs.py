@@ -11,6 +11,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _LOG = logging.getLogger("sayso.access")
+_LONGEST = 200
 
 
 class AccessLog:
@@ -25,7 +26,11 @@ class AccessLog:
         if scope["type"] == "lifespan" or not _LOG.isEnabledFor(logging.INFO):
             await self._app(scope, receive, send)
             return
-        facts: dict[str, Any] = {"method": scope.get("method", "WS"), "path": _path(scope), "status": None}
+        facts: dict[str, Any] = {
+            "method": scope.get("method", "WS"),
+            "path": str(scope["path"])[:_LONGEST],
+            "status": None,
+        }
         began = time.perf_counter()
 
         async def watched(message: Message) -> None:
@@ -41,12 +46,6 @@ class AccessLog:
             if "sayso.who" in scope:
                 facts["who"] = scope["sayso.who"]
             _LOG.info("%(method)s %(path)s %(status)s %(ms)s ms", facts, extra={"facts": facts})
-
-
-def _path(scope: Scope) -> str:
-    route = scope.get("route")
-    path = getattr(route, "path", None)
-    return path if isinstance(path, str) else str(scope["path"])[:200]
 
 
 class JsonLines(logging.Formatter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -11,11 +12,13 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from sayso import plain
+from sayso.canonical import thaw
 from sayso.decide import is_overdue
+from sayso.model import ApprovalRequest
 from sayso.people import Seen
 from sayso.server import listing, shapes, stats
 from sayso.server.answering import give, message_of
-from sayso.server.describing import json_answer, refusals, told
+from sayso.server.describing import json_answer, refusals, request_answer, told
 from sayso.server.identity import Person, TheHub
 from sayso.server.problems import Problem
 from sayso.server.reading import StrictRoute
@@ -61,12 +64,12 @@ async def pending(hub: TheHub, person: Person) -> Response:
     """List what waits for an answer, by id, as the seeds do: the oldest thousand."""
     chosen = listing.Filter(token=person.token, now=hub.clock.now(), status="pending")
     found, _ = await listing.page(hub.store, chosen, _MOST, "")
-    waiting = {
-        each.id: {"tool": row["tool"], "args": row["args"], "message": message_of(each)}
-        for each in found
-        for row in [plain.of_request(each)]
-    }
-    return json_answer(plain.to_json(waiting))
+    return json_answer(await asyncio.to_thread(_as_mapping, found))
+
+
+def _as_mapping(found: list[ApprovalRequest]) -> str:
+    waiting = {each.id: {"tool": each.tool, "args": thaw(each.args), "message": message_of(each)} for each in found}
+    return plain.to_json(waiting)
 
 
 @routes.get("/approvals/{request_id}", responses=told(shapes.Request) | refusals(404))
@@ -83,7 +86,7 @@ async def request(
             found = await hub.wait(request_id, wait, connection)
     elif is_overdue(found, hub.clock.now()):
         found = await hub.store.close(request_id, "expired", None, now=hub.clock.now())
-    return json_answer(plain.to_json(plain.of_request(found)))
+    return await request_answer(found)
 
 
 @routes.post("/approvals/{request_id}", responses=told(shapes.Answered) | refusals(404, 409, 413))
@@ -99,8 +102,8 @@ async def answer(
         sentence = "say the answer in the body, or the outcome in the address"
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
     channel = "page" if person.token.kind == "session" else "rest"
-    outcome_of = await give(hub, person, request_id, body or Answer(outcome=outcome), channel=channel)
-    return json_answer(plain.to_json(outcome_of.told()))
+    given = await give(hub, person, request_id, body or Answer(outcome=outcome), channel=channel)
+    return await request_answer(given.request, remembered=[plain.of_remembered(each) for each in given.remembered])
 
 
 @routes.post("/approvals/{request_id}/seen", status_code=HTTPStatus.NO_CONTENT, responses=refusals(404))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 routes = APIRouter()
 
 _PAGE = 100
+_FAREWELL_SECONDS = 2.0
 _OVER = 4401  # the token does not stand any more, or the hub stops
 _TRY_AGAIN = 1013
 
@@ -64,8 +65,10 @@ class _Talk:
             tasks.start_soon(end_when_over, connection, tasks.cancel_scope)
             await self._listen()
             tasks.cancel_scope.cancel()
-        with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # it may be closed already
-            await self._socket.close(_OVER if connection.over.is_set() else _TRY_AGAIN)
+        # It may be closed already, or take nothing, not even a farewell.
+        with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
+            async with asyncio.timeout(_FAREWELL_SECONDS):
+                await self._socket.close(_OVER if connection.over.is_set() else _TRY_AGAIN)
 
     async def _tell(self, scope: anyio.CancelScope) -> None:
         """Send what is open, and then what happens; a front end that is too slow has to connect again."""
