@@ -217,12 +217,12 @@ async def test_arguments_are_edited_by_keyboard_alone(stage: Stage) -> None:
     call = stage.asks(send_mail, "bob")
     await expect(ann.rows).to_have_count(1)
     keys = ann.page.keyboard
-    await keys.press("/")
-    await expect(ann.page.locator("#search")).to_be_focused()
-    await keys.type("send")
-    await keys.press("Escape")
     await keys.press("j")
     await ann.settles()
+    await keys.press("/")
+    await expect(ann.page.locator("#search")).to_be_focused()
+    await keys.type("d")  # outside of a field it would deny
+    await keys.press("Escape")
     await keys.press("e")
     await keys.press("Control+A")
     await keys.type("eve")
