@@ -109,7 +109,7 @@ export class Detail {
       h("p", {}, words.answeredBy(request) ?? sentence(words.state(request))),
       decision ? h("p", { class: "quiet" }, sentence(words.state(request))) : null,
       decision?.note ? h("blockquote", {}, shown(decision.note)) : null,
-      decision && decision.remember !== "none" ? h("p", {}, `Remembered (${decision.remember})`) : null,
+      words.remembered(decision) ? h("p", {}, words.remembered(decision)) : null,
       edited,
     );
   }

@@ -27,7 +27,7 @@ export class Field {
   }
 
   #build(schema) {
-    const hint = [this.control.hint, schema.description && String(schema.description)].filter(Boolean).join(" · ");
+    const hint = [this.control.hint, rangeOf(this.schema), schema.description && String(schema.description)].filter(Boolean).join(" · ");
     const label = h("label", { for: this.id }, h("span", { class: "name" }, shown(this.name)));
     const about = hint ? h("span", { class: "type", id: `${this.id}-hint` }, shown(hint)) : null;
     this.control.element.setAttribute("aria-describedby", `${about ? `${this.id}-hint ` : ""}${this.id}-problem`);
@@ -58,6 +58,12 @@ export class Field {
     if (message) this.control.element.setAttribute("aria-invalid", "true");
     else this.control.element.removeAttribute("aria-invalid");
   }
+}
+
+function rangeOf({ minimum, maximum }) {
+  if (minimum !== undefined && maximum !== undefined) return `from ${minimum} to ${maximum}`;
+  if (minimum !== undefined) return `at least ${minimum}`;
+  return maximum === undefined ? null : `at most ${maximum}`;
 }
 
 /** Where an argument may be nothing or be left out, the choice of that. */

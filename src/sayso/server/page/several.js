@@ -110,6 +110,7 @@ class Together {
   #follow() {
     if (!this.left) return;
     this.left.textContent = this.sight.isComplete ? "All of it was on your screen." : `To allow them, see all of it first: ${this.sight.left}.`;
+    this.left.classList.toggle("done", this.sight.isComplete);
     this.yes.textContent = `Allow ${this.included.size}`;
     this.yes.disabled = !this.sight.isComplete || !this.sight.isSettled || !this.included.size;
   }

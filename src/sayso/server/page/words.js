@@ -42,6 +42,15 @@ export function answeredBy(request) {
   return `${how}${who}${over}${decision.decided_at ? ` at ${moment(decision.decided_at)}` : ""}`;
 }
 
+/** How an answer is remembered; null if it is not. */
+export function remembered(decision) {
+  if (!decision || decision.remember === "none") return null;
+  const where = decision.remember === "always" ? "in every session" : "in the session that asked";
+  const what = { call: "for this exact call", prefix: "for commands like it", folder: "for its folder", tool: "for the whole tool" };
+  const often = decision.uses === null ? "" : `, ${decision.uses} more times`;
+  return `Remembered ${what[decision.scope] ?? ""} ${where}${often}${decision.until ? `, until ${moment(decision.until)}` : ""}`;
+}
+
 /** How many people have to say yes, and how many have. */
 export function votes(request) {
   const wanted = request.approvers?.count ?? 1;
