@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import anyio
 import uvicorn
+from fastapi import FastAPI
 from playwright.async_api import Browser, ConsoleMessage, Locator, Page, expect
 
 from sayso import ApprovalController, ApprovalRequest, Policy, guard, tokens
@@ -88,12 +89,13 @@ class Stage:
         self.path = folder / "sayso.db"
         self.people: list[Person] = []
         self.port = 0
+        self.mounted_at = ""
         self._agents: list[ApprovalController] = []
         self._tasks: list[asyncio.Task[Any]] = []
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/"
+        return f"http://127.0.0.1:{self.port}{self.mounted_at}/"
 
     async def start(self) -> None:
         """Start the hub; connections wait in the socket until it is there."""
@@ -101,7 +103,12 @@ class Stage:
         self.port = listening.getsockname()[1]
         self.store = SqliteStore(self.path, synchronous="NORMAL")
         self.hub = Hub(self.store)
-        self.server = _Server(uvicorn.Config(create_app(self.hub), log_config=None))
+        app = create_app(self.hub)
+        if self.mounted_at:
+            outer = FastAPI()
+            outer.mount(self.mounted_at, app)
+            app = outer
+        self.server = _Server(uvicorn.Config(app, log_config=None))
         self.serving = asyncio.create_task(self.server.serve(sockets=[listening]))
 
     async def stop(self) -> None:
@@ -109,6 +116,7 @@ class Stage:
         self.server.should_exit = True
         with anyio.fail_after(WAIT):
             await self.serving
+            await self.hub.aclose()
         await self.store.aclose()
 
     async def link(self, name: str, *, roles: Iterable[str] = (), opens: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import anyio
@@ -12,7 +13,7 @@ from tests.browser.stage import WAIT, Stage, request
 from sayso import ApprovalDenied, ApprovalTimeout, Policy
 from sayso.model import Rule
 
-SENT: list[object] = []
+SENT: list[tuple[object, ...]] = []
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +79,29 @@ async def test_edited_arguments_are_shown_once_more_and_are_what_runs(stage: Sta
         await call
     assert SENT == [("bob@example.org", 4, "final", True)]
     await expect(ann.page.locator(".result")).to_contain_text("with edited arguments")
+
+
+async def save(name: str, text: str, number: int, weight: float) -> None:
+    SENT.append((name, text, number, weight))
+
+
+async def test_what_is_not_edited_stays_exactly_what_it_was(stage: Stage) -> None:
+    odd = "a\r\nb\u200bc\t\u202e" + " " * 50
+    ann = await stage.person()
+    call = stage.asks(save, "old", odd, 12345678901234567890, 1.0)
+    await ann.opens("save")
+    await ann.page.locator("[data-act=edit]").click()
+    await expect(ann.page.get_by_label("text", exact=True)).to_have_value(
+        re.compile(r"^\"a\\r\\nb\\u200bc\\t\\u202e +\"$")
+    )
+    await ann.page.get_by_label("name", exact=True).fill("new")
+    await ann.button("Look at it once more").click()
+    await expect(ann.page.get_by_role("dialog").locator(".argument.edited")).to_have_count(1)
+    await ann.button("Allow with these arguments").click()
+    with anyio.fail_after(WAIT):
+        await call
+    assert [("new", odd, 12345678901234567890, 1.0)] == SENT
+    assert type(SENT[0][3]) is float
 
 
 async def test_an_edit_that_the_hub_refuses_is_told_beside_the_field(stage: Stage) -> None:

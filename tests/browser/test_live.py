@@ -143,3 +143,20 @@ async def test_of_ten_thousand_requests_only_those_in_view_are_in_the_document(s
     await ann.page.locator("#search").fill("")
     await expect(ann.page.locator(".count").first).to_have_text("9,999 waiting")
     assert await ann.rows.count() < 30
+
+
+async def test_the_page_works_where_the_hub_is_mounted_in_another_application(stage: Stage) -> None:
+    SENT.clear()
+    await stage.stop()
+    stage.mounted_at = "/tools/hub"
+    await stage.start()
+    ann = await stage.person()
+    call = stage.asks(send_mail, "bob")
+    await ann.opens("send_mail")
+    await ann.page.locator("[data-act=allow]").click()
+    with anyio.fail_after(WAIT):
+        await call
+    assert SENT == ["bob"]
+    await ann.button("Sign out").click()
+    await ann.page.get_by_role("link", name="I have a code").click()
+    await expect(ann.page.get_by_label("The code from your link")).to_be_visible()
