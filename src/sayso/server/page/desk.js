@@ -30,14 +30,41 @@ export class Desk {
 
   build(place) {
     this.count = h("p", { class: "count", role: "status" });
-    this.search = h("input", { type: "search", id: "search", autocomplete: "off", placeholder: "tool, agent, argument", on: { input: () => this.#filter() } });
+    this.search = h("input", {
+      type: "search",
+      id: "search",
+      autocomplete: "off",
+      placeholder: "tool, agent, argument",
+      on: { input: () => this.#filter() },
+    });
     this.tidy = button("", () => this.inbox.tidy(), { class: "link-button", hidden: true });
-    this.together = h("div", { class: "together-bar", role: "group", "aria-label": "Answer those that are selected", hidden: true });
+    this.together = h("div", {
+      class: "together-bar",
+      role: "group",
+      "aria-label": "Answer those that are selected",
+      hidden: true,
+    });
     const scroll = h("div", { class: "scroll" });
     const list = h("ul", { class: "list", "aria-label": "Requests that wait, oldest first" });
-    this.empty = h("div", { class: "nothing", hidden: true }, h("p", { class: "big" }, "Nothing waits for you."), h("p", {}, "When an agent needs an answer, it appears here by itself."));
+    this.empty = h(
+      "div",
+      { class: "nothing", hidden: true },
+      h("p", { class: "big" }, "Nothing waits for you."),
+      h("p", {}, "When an agent needs an answer, it appears here by itself."),
+    );
     scroll.append(list, this.empty);
-    this.listPane = h("div", { class: "pane list-pane" }, h("div", { class: "list-head" }, h("div", { class: "list-title" }, h("h2", {}, "Inbox"), this.count), h("div", { class: "filters" }, h("label", { for: "search" }, "Search"), this.search)), scroll, h("div", { class: "list-foot" }, this.tidy, this.together));
+    this.listPane = h(
+      "div",
+      { class: "pane list-pane" },
+      h(
+        "div",
+        { class: "list-head" },
+        h("div", { class: "list-title" }, h("h2", {}, "Inbox"), this.count),
+        h("div", { class: "filters" }, h("label", { for: "search" }, "Search"), this.search),
+      ),
+      scroll,
+      h("div", { class: "list-foot" }, this.tidy, this.together),
+    );
     this.detailPane = h("div", { class: "pane detail-pane" });
     fill(place, this.listPane, this.detailPane);
     this.list = new List(this.inbox, { scroll, list, onChoose: (id, how) => this.choose(id, how) });
@@ -90,7 +117,8 @@ export class Desk {
     this.detail.show(request);
     this.inbox.opened.add(request.id);
     if (!isNew) return;
-    if (!this.listPane.contains(document.activeElement) || getComputedStyle(this.listPane).display === "none") this.detail.heading.focus();
+    if (!this.listPane.contains(document.activeElement) || getComputedStyle(this.listPane).display === "none")
+      this.detail.heading.focus();
     if (request.status === "open") hub.seen(request.id).catch(() => null);
   }
 
@@ -137,7 +165,8 @@ export class Desk {
     this.detailPane.classList.toggle("idle", !this.empty.hidden);
     const settled = inbox.settled;
     this.tidy.hidden = !settled;
-    this.tidy.textContent = settled === 1 ? "Take 1 answered request off the list" : `Take ${settled} answered requests off the list`;
+    this.tidy.textContent =
+      settled === 1 ? "Take 1 answered request off the list" : `Take ${settled} answered requests off the list`;
     this.#drawTogether();
   }
 
@@ -169,11 +198,11 @@ export class Desk {
 
   /** Do what a key stands for; tell whether it stands for anything. */
   pressed(key) {
-    if (key === "/") return this.search.focus(), true;
-    if (key === "j" || key === "k") return this.#step(key === "j" ? 1 : -1), true;
+    if (key === "/") return (this.search.focus(), true);
+    if (key === "j" || key === "k") return (this.#step(key === "j" ? 1 : -1), true);
     if (!this.detail.id) return false;
-    if (key === "x") return this.inbox.mark(this.detail.id, !this.inbox.marked.has(this.detail.id)), true;
-    if (key === "v") return this.detail.sight?.showNext(), true;
+    if (key === "x") return (this.inbox.mark(this.detail.id, !this.inbox.marked.has(this.detail.id)), true);
+    if (key === "v") return (this.detail.sight?.showNext(), true);
     if (!KEYS[key]) return false;
     this.act(KEYS[key], this.detail.id);
     return true;
@@ -198,7 +227,8 @@ export class Desk {
     } finally {
       this.#busy = false;
     }
-    if (this.inbox.get(id)?.status !== "open" && this.detail.id === id) this.detail.actions.querySelector("button")?.focus();
+    if (this.inbox.get(id)?.status !== "open" && this.detail.id === id)
+      this.detail.actions.querySelector("button")?.focus();
   }
 
   #maySayYes(request, sight) {
@@ -221,7 +251,10 @@ export class Desk {
   }
 
   async _note(id, request) {
-    const text = await note(`Deny ${visible(request.tool)}`, { label: "A note; the agent is told it", send: "Deny with this note" });
+    const text = await note(`Deny ${visible(request.tool)}`, {
+      label: "A note; the agent is told it",
+      send: "Deny with this note",
+    });
     if (text !== null) await send(this.inbox, id, text ? { outcome: "cancel", note: text } : { outcome: "cancel" });
   }
 

@@ -48,14 +48,24 @@ export class Detail {
     this.people = h("div", { class: "people" });
     this.result = h("div", { class: "result" });
     this.actions = this.act ? h("div", { class: "actions", role: "group", "aria-label": "Answer" }) : null;
-    this.heading = h("h2", { tabindex: "-1", id: "detail-title" }, h("span", { class: "who" }, words.asker(request)), " wants to run ", h("span", { class: "tool" }, shown(request.tool)));
+    this.heading = h(
+      "h2",
+      { tabindex: "-1", id: "detail-title" },
+      h("span", { class: "who" }, words.asker(request)),
+      " wants to run ",
+      h("span", { class: "tool" }, shown(request.tool)),
+    );
     this.reading = h("div", { class: "reading" });
     fill(this.place, this.reading, this.actions);
     this.reading.append(
       h(
-        "article", { "aria-labelledby": "detail-title", data: { id: request.id } },
+        "article",
+        { "aria-labelledby": "detail-title", data: { id: request.id } },
         h("a", { class: "back", href: this.back }, "‹ Back to the list"),
-        this.heading, this.times, this.result, this.people,
+        this.heading,
+        this.times,
+        this.result,
+        this.people,
         this.#why(request),
         section("Arguments", argumentsOf(request.args, this.sight)),
         this.#presentation(request),
@@ -67,7 +77,8 @@ export class Detail {
   #why(request) {
     const rule = words.rule(request);
     return h(
-      "dl", { class: "why" },
+      "dl",
+      { class: "why" },
       fact("The tool says", shown(request.description)),
       fact("Because", shown(request.reason)),
       rule ? fact("Rule", h("code", {}, rule)) : null,
@@ -91,7 +102,12 @@ export class Detail {
 
   #drawPeople(request) {
     const isOpen = request.status === "open";
-    const said = [words.votes(request), isOpen && words.needs(request), isOpen && words.lasts(request), isOpen && words.lookers(request, this.me.name)];
+    const said = [
+      words.votes(request),
+      isOpen && words.needs(request),
+      isOpen && words.lasts(request),
+      isOpen && words.lookers(request, this.me.name),
+    ];
     const text = said.filter(Boolean).join("\n");
     if (this.people.dataset.text === text) return;
     this.people.dataset.text = text;
@@ -102,7 +118,12 @@ export class Detail {
     this.result.hidden = request.status === "open";
     if (request.status === "open") return;
     const decision = request.decision;
-    const edited = decision?.args ? [h("p", {}, "with edited arguments:"), argumentsOf(decision.args, { part: (each) => each, folded: (open) => ({ open }) })] : null;
+    const edited = decision?.args
+      ? [
+          h("p", {}, "with edited arguments:"),
+          argumentsOf(decision.args, { part: (each) => each, folded: (open) => ({ open }) }),
+        ]
+      : null;
     fill(
       this.result,
       h("p", { class: `mark outcome ${words.outcome(request)}` }, words.outcome(request)),
@@ -125,15 +146,27 @@ export class Detail {
     const focused = this.actions.contains(document.activeElement) ? document.activeElement.dataset.act : null;
     this.actions.dataset.key = key;
     const make = (label, act, given = {}) => button(label, () => this.act(act, id), { ...given, data: { act, id } });
-    if (request.status !== "open") fill(this.actions, make("Next request", "next", { key: "j", class: "plain-button" }));
-    else fill(this.actions, this.#hint(request, mine), h("div", { class: "action-row" }, this.#buttons(request, make, mine)));
-    if (focused !== null) (this.actions.querySelector(`[data-act="${focused}"]`) ?? this.actions.querySelector("button"))?.focus();
+    if (request.status !== "open")
+      fill(this.actions, make("Next request", "next", { key: "j", class: "plain-button" }));
+    else
+      fill(
+        this.actions,
+        this.#hint(request, mine),
+        h("div", { class: "action-row" }, this.#buttons(request, make, mine)),
+      );
+    if (focused !== null)
+      (this.actions.querySelector(`[data-act="${focused}"]`) ?? this.actions.querySelector("button"))?.focus();
   }
 
   #hint(request, mine) {
     if (mine) return h("p", { class: "left", id: "left" }, "You have said yes; somebody else has to say yes as well.");
     if (this.sight.isComplete) return h("p", { class: "left done", id: "left" }, "All of it was on your screen.");
-    return h("p", { class: "left", id: "left" }, `To allow it, see all of it first: ${this.sight.left}. `, button("Show more", () => this.sight.showNext(), { class: "link-button", data: { act: "more" } }));
+    return h(
+      "p",
+      { class: "left", id: "left" },
+      `To allow it, see all of it first: ${this.sight.left}. `,
+      button("Show more", () => this.sight.showNext(), { class: "link-button", data: { act: "more" } }),
+    );
   }
 
   #buttons(request, make, mine) {
@@ -144,7 +177,11 @@ export class Detail {
       make("Edit…", "edit", { key: "e", class: "plain-button" }),
       h("span", { class: "gap" }),
       make("Deny", "deny", { key: "d", class: "no-button" }),
-      make(h("span", {}, h("span", { class: "long" }, "Deny with a "), h("span", { class: "note-word" }, "note…")), "note", { key: "n", class: "plain-button" }),
+      make(
+        h("span", {}, h("span", { class: "long" }, "Deny with a "), h("span", { class: "note-word" }, "note…")),
+        "note",
+        { key: "n", class: "plain-button" },
+      ),
     ];
   }
 }
@@ -160,10 +197,22 @@ function fact(name, ...content) {
 }
 
 function facts(request) {
-  const rows = [["Request", request.id], ["Call", request.call_id], ["Session", request.session], ["Run", request.run], ["Asked by", request.asked_by], ["Project", request.project]];
+  const rows = [
+    ["Request", request.id],
+    ["Call", request.call_id],
+    ["Session", request.session],
+    ["Run", request.run],
+    ["Asked by", request.asked_by],
+    ["Project", request.project],
+  ];
   return h(
-    "details", { class: "facts" },
+    "details",
+    { class: "facts" },
     h("summary", {}, "Ids"),
-    h("dl", { class: "why" }, rows.filter(([, value]) => value).map(([name, value]) => fact(name, h("code", {}, shown(value))))),
+    h(
+      "dl",
+      { class: "why" },
+      rows.filter(([, value]) => value).map(([name, value]) => fact(name, h("code", {}, shown(value)))),
+    ),
   );
 }

@@ -4,7 +4,10 @@ import { button, h } from "./element.js";
 
 let count = 0;
 
-/** Open a dialog with a title; `build(close, foot)` returns what is in it, and may fill the foot, which does not scroll. Resolves with what `close` was given. */
+/** Open a dialog with a title, and resolve with what `close` was given.
+ *
+ * `build(close, foot)` returns what is in it, and may fill the foot, which does not scroll.
+ */
 export function open(title, build, { wide = false } = {}) {
   return new Promise((resolve) => {
     count += 1;
@@ -21,7 +24,16 @@ export function open(title, build, { wide = false } = {}) {
     });
     const body = h("div", { class: "dialog-body" });
     const foot = h("div", { class: "dialog-foot" });
-    dialog.append(h("div", { class: "dialog-head" }, heading, button("Close", () => close(), { class: "quiet-button" })), body, foot);
+    dialog.append(
+      h(
+        "div",
+        { class: "dialog-head" },
+        heading,
+        button("Close", () => close(), { class: "quiet-button" }),
+      ),
+      body,
+      foot,
+    );
     body.append(...[build(close, foot)].flat());
     document.body.append(dialog);
     dialog.showModal();
@@ -34,7 +46,8 @@ export function confirm(title, sentences, yes) {
   return open(title, (close) => [
     ...sentences.map((each) => h("p", {}, each)),
     h(
-      "div", { class: "buttons" },
+      "div",
+      { class: "buttons" },
       button(yes, () => close(true), { class: "no-button" }),
       button("Keep it", () => close(false), { data: { first: "" } }),
     ),
@@ -52,7 +65,12 @@ export function note(title, { label, send }) {
     return [
       h("label", { for: "note" }, label),
       field,
-      h("div", { class: "buttons" }, button(send, submit, { class: "no-button" }), button("Back", () => close())),
+      h(
+        "div",
+        { class: "buttons" },
+        button(send, submit, { class: "no-button" }),
+        button("Back", () => close()),
+      ),
     ];
   });
 }

@@ -22,10 +22,19 @@ class Editor {
     this.problem = h("p", { class: "form-problem", role: "alert" });
     this.form = h("form", { novalidate: true, on: { submit: (event) => this.#review(event) } });
     this.form.append(
-      h("p", { class: "quiet" }, "The agent asked with these. What you send is what runs, if the rules and the tool take it."),
+      h(
+        "p",
+        { class: "quiet" },
+        "The agent asked with these. What you send is what runs, if the rules and the tool take it.",
+      ),
       this.problem,
       ...(this.fields ?? [this.whole]).map((field) => field.element),
-      h("div", { class: "buttons" }, h("button", { class: "plain-button strong" }, "Look at it once more"), button("Back", () => close())),
+      h(
+        "div",
+        { class: "buttons" },
+        h("button", { class: "plain-button strong" }, "Look at it once more"),
+        button("Back", () => close()),
+      ),
     );
     this.element = h("div", { class: "editor" }, this.form);
   }
@@ -56,9 +65,24 @@ class Editor {
     for (const name of changed) tag(shownArgs, name, this.request.args, args);
     const gone = changed.filter((name) => !(name in args));
     fill(
-      this.element, heading, shownArgs,
-      gone.length ? h("p", { class: "gone" }, "Left out: ", gone.map((name, at) => [at ? ", " : "", h("code", {}, shown(name))])) : null,
-      left, h("div", { class: "buttons" }, yes, button("Back to the form", () => this.#back())),
+      this.element,
+      heading,
+      shownArgs,
+      gone.length
+        ? h(
+            "p",
+            { class: "gone" },
+            "Left out: ",
+            gone.map((name, at) => [at ? ", " : "", h("code", {}, shown(name))]),
+          )
+        : null,
+      left,
+      h(
+        "div",
+        { class: "buttons" },
+        yes,
+        button("Back to the form", () => this.#back()),
+      ),
     );
     follow();
     heading.focus();
@@ -95,7 +119,9 @@ const short = (value) => {
 
 function changes(before, after) {
   const names = new Set([...Object.keys(before), ...Object.keys(after)]);
-  return [...names].filter((name) => !(name in before) || !(name in after) || write(before[name]) !== write(after[name]));
+  return [...names].filter(
+    (name) => !(name in before) || !(name in after) || write(before[name]) !== write(after[name]),
+  );
 }
 
 function fieldsOf(request) {
@@ -105,7 +131,13 @@ function fieldsOf(request) {
   return names.map((name) => {
     const given = name in request.args;
     const required = (schema.required ?? []).includes(name);
-    return new Field(name, { schema: schema.properties[name] ?? {}, root: schema, given, value: request.args[name], required });
+    return new Field(name, {
+      schema: schema.properties[name] ?? {},
+      root: schema,
+      given,
+      value: request.args[name],
+      required,
+    });
   });
 }
 
@@ -122,7 +154,13 @@ function readAll(fields) {
 
 /** Without a schema, all arguments are one field. */
 function wholeField(request) {
-  const area = h("textarea", { id: "whole", class: "code", rows: "14", spellcheck: "false", "aria-describedby": "whole-problem" });
+  const area = h("textarea", {
+    id: "whole",
+    class: "code",
+    rows: "14",
+    spellcheck: "false",
+    "aria-describedby": "whole-problem",
+  });
   const problem = h("p", { class: "field-problem", id: "whole-problem" });
   area.value = unhidden(write(request.args, 2));
   const element = h("div", { class: "field" }, h("label", { for: "whole" }, "All arguments, as JSON"), area, problem);

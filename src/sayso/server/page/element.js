@@ -16,7 +16,8 @@ export function svg(tag, given = {}, ...children) {
 
 function filled(element, { on = {}, data = {}, ...attributes }, children) {
   for (const [name, value] of Object.entries(attributes)) {
-    if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
+    if (value !== null && value !== undefined && value !== false)
+      element.setAttribute(name, value === true ? "" : value);
   }
   for (const [name, value] of Object.entries(data)) element.dataset[name] = value;
   for (const [name, listener] of Object.entries(on)) element.addEventListener(name, listener);
@@ -31,7 +32,9 @@ export function shown(text) {
 
 /** Replace what is in an element. */
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false));
+  element.replaceChildren(
+    ...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false),
+  );
 }
 
 /** A button with its key, if it has one. */

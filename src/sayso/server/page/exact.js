@@ -17,7 +17,11 @@ export class Numeral {
 
 const BLANKS = /[ \t\n\r]*/y;
 const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
-const WORDS = [["true", true], ["false", false], ["null", null]];
+const WORDS = [
+  ["true", true],
+  ["false", false],
+  ["null", null],
+];
 
 /** Read a JSON text; throws a SyntaxError that says what is wrong, and where. */
 export function read(text) {
@@ -133,7 +137,9 @@ export function write(value, indent = 0, depth = 0) {
   const isList = Array.isArray(value);
   const items = isList
     ? value.map((each) => write(each, indent, depth + 1))
-    : Object.keys(value).map((name) => `${JSON.stringify(name)}:${indent ? " " : ""}${write(value[name], indent, depth + 1)}`);
+    : Object.keys(value).map(
+        (name) => `${JSON.stringify(name)}:${indent ? " " : ""}${write(value[name], indent, depth + 1)}`,
+      );
   const [open, close] = isList ? "[]" : "{}";
   if (!items.length || !indent) return open + items.join(",") + close;
   const margin = " ".repeat(indent * (depth + 1));

@@ -27,7 +27,9 @@ export class Field {
   }
 
   #build(schema) {
-    const hint = [this.control.hint, rangeOf(this.schema), schema.description && String(schema.description)].filter(Boolean).join(" · ");
+    const hint = [this.control.hint, rangeOf(this.schema), schema.description && String(schema.description)]
+      .filter(Boolean)
+      .join(" · ");
     const label = h("label", { for: this.id }, h("span", { class: "name" }, shown(this.name)));
     const about = hint ? h("span", { class: "type", id: `${this.id}-hint` }, shown(hint)) : null;
     this.control.element.setAttribute("aria-describedby", `${about ? `${this.id}-hint ` : ""}${this.id}-problem`);
@@ -68,10 +70,18 @@ function rangeOf({ minimum, maximum }) {
 
 /** Where an argument may be nothing or be left out, the choice of that. */
 function stateChoice(field, { required, isNull }) {
-  const options = [["value", "this value"], ...(field.nullable ? [["null", "nothing (null)"]] : []), ...(required ? [] : [["out", "left out"]])];
+  const options = [
+    ["value", "this value"],
+    ...(field.nullable ? [["null", "nothing (null)"]] : []),
+    ...(required ? [] : [["out", "left out"]]),
+  ];
   if (options.length === 1) return null;
   const now = !field.given ? "out" : isNull ? "null" : "value";
-  const select = h("select", { "aria-label": `${visible(field.name)} is` }, options.map(([value, text]) => h("option", { value, selected: value === now }, text)));
+  const select = h(
+    "select",
+    { "aria-label": `${visible(field.name)} is` },
+    options.map(([value, text]) => h("option", { value, selected: value === now }, text)),
+  );
   const follow = () => (field.control.element.hidden = select.value !== "value");
   select.addEventListener("change", follow);
   follow();
@@ -83,8 +93,10 @@ function controlFor(schema, value, id) {
   if (options) return chosen(options, value, id);
   const kind = value === undefined ? undefined : kindOf(value);
   const type = schema.type ?? NAMES[kind] ?? (kind === "number" ? "number" : undefined);
-  if (type === "boolean" && (kind === undefined || kind === "boolean")) return chosen([true, false], value, id, "yes or no");
-  if ((type === "integer" || type === "number") && (kind === undefined || kind === "number")) return number(type, value, id);
+  if (type === "boolean" && (kind === undefined || kind === "boolean"))
+    return chosen([true, false], value, id, "yes or no");
+  if ((type === "integer" || type === "number") && (kind === undefined || kind === "number"))
+    return number(type, value, id);
   if (type === "string" && (kind === undefined || (kind === "text" && isPlain(value)))) return text(value, id);
   return json(value, id);
 }
@@ -97,8 +109,24 @@ function isPlain(value) {
 function chosen(options, value, id, hint = "one of these") {
   const written = options.map((each) => write(each));
   const before = value === undefined ? -1 : written.indexOf(write(value));
-  const none = before < 0 ? [h("option", { value: "" }, value === undefined ? "choose" : `${visible(write(value))}, which is none of these`)] : [];
-  const element = h("select", { id }, none, options.map((each, at) => h("option", { value: at, selected: at === before }, typeof each === "string" ? visible(each) : written[at])));
+  const none =
+    before < 0
+      ? [
+          h(
+            "option",
+            { value: "" },
+            value === undefined ? "choose" : `${visible(write(value))}, which is none of these`,
+          ),
+        ]
+      : [];
+  const element = h(
+    "select",
+    { id },
+    none,
+    options.map((each, at) =>
+      h("option", { value: at, selected: at === before }, typeof each === "string" ? visible(each) : written[at]),
+    ),
+  );
   const start = element.value;
   return {
     element,
@@ -123,14 +151,23 @@ function number(type, value, id) {
 function text(value, id) {
   const start = value ?? "";
   const lines = start.split("\n").length;
-  const element = h("textarea", { id, rows: Math.min(14, Math.max(lines, Math.ceil(start.length / 70), 1)), spellcheck: "false" });
+  const element = h("textarea", {
+    id,
+    rows: Math.min(14, Math.max(lines, Math.ceil(start.length / 70), 1)),
+    spellcheck: "false",
+  });
   element.value = start;
   return { element, hint: "text", touched: () => element.value !== start, read: () => element.value };
 }
 
 function json(value, id) {
   const start = value === undefined ? "" : unhidden(write(value, 2));
-  const element = h("textarea", { id, class: "code", rows: Math.min(16, Math.max(2, start.split("\n").length)), spellcheck: "false" });
+  const element = h("textarea", {
+    id,
+    class: "code",
+    rows: Math.min(16, Math.max(2, start.split("\n").length)),
+    spellcheck: "false",
+  });
   element.value = start;
   const parse = () => {
     if (!element.value.trim()) return fail("This must be JSON: a text stands in quotes.");
@@ -179,11 +216,20 @@ function alternatives(schema, root) {
 function misfit(value, schema) {
   const kind = kindOf(value);
   const types = schema.type ? [schema.type].flat() : null;
-  const fits = (type) => (type === "integer" ? kind === "number" && /^-?[0-9]+$/.test(String(value)) : type === "number" ? kind === "number" : type === NAMES[kind]);
+  const fits = (type) =>
+    type === "integer"
+      ? kind === "number" && /^-?[0-9]+$/.test(String(value))
+      : type === "number"
+        ? kind === "number"
+        : type === NAMES[kind];
   if (types && !types.some(fits)) return `This must be of the type ${types.join(" or ")}.`;
-  if (kind === "number" && schema.minimum !== undefined && value < schema.minimum) return `This must not be less than ${schema.minimum}.`;
-  if (kind === "number" && schema.maximum !== undefined && value > schema.maximum) return `This must not be more than ${schema.maximum}.`;
-  if (kind === "text" && schema.minLength > [...value].length) return `This must have at least ${schema.minLength} characters.`;
-  if (kind === "text" && schema.maxLength < [...value].length) return `This must have at most ${schema.maxLength} characters.`;
+  if (kind === "number" && schema.minimum !== undefined && value < schema.minimum)
+    return `This must not be less than ${schema.minimum}.`;
+  if (kind === "number" && schema.maximum !== undefined && value > schema.maximum)
+    return `This must not be more than ${schema.maximum}.`;
+  if (kind === "text" && schema.minLength > [...value].length)
+    return `This must have at least ${schema.minLength} characters.`;
+  if (kind === "text" && schema.maxLength < [...value].length)
+    return `This must have at most ${schema.maxLength} characters.`;
   return null;
 }

@@ -8,7 +8,15 @@ import { brief } from "./values.js";
 import { visible } from "./visible.js";
 import * as words from "./words.js";
 
-const STATES = [["all", "all"], ["open", "waiting"], ["approved", "allowed, not run yet"], ["used", "allowed and run"], ["denied", "denied"], ["expired", "expired"], ["withdrawn", "withdrawn"]];
+const STATES = [
+  ["all", "all"],
+  ["open", "waiting"],
+  ["approved", "allowed, not run yet"],
+  ["used", "allowed and run"],
+  ["denied", "denied"],
+  ["expired", "expired"],
+  ["withdrawn", "withdrawn"],
+];
 const PAUSE = 250; // ms after the last key
 
 export class History {
@@ -16,20 +24,38 @@ export class History {
     this.rows = h("ul", { class: "entries" });
     this.more = button("Show older ones", () => this.#load(true), { class: "plain-button", hidden: true });
     this.message = h("p", { class: "quiet", role: "status" });
-    this.search = h("input", { type: "search", id: "history-search", autocomplete: "off", on: { input: () => this.#later() } });
-    this.status = h("select", { id: "history-status", on: { change: () => this.#load() } }, STATES.map(([value, text]) => h("option", { value }, text)));
+    this.search = h("input", {
+      type: "search",
+      id: "history-search",
+      autocomplete: "off",
+      on: { input: () => this.#later() },
+    });
+    this.status = h(
+      "select",
+      { id: "history-status", on: { change: () => this.#load() } },
+      STATES.map(([value, text]) => h("option", { value }, text)),
+    );
     this.pane = h("div", { class: "pane detail-pane" });
     this.detail = new Detail(this.pane, { me, back: "#/history" });
     fill(
       place,
       h(
-        "div", { class: "pane list-pane" },
-        h("div", { class: "list-head" },
+        "div",
+        { class: "pane list-pane" },
+        h(
+          "div",
+          { class: "list-head" },
           h("h2", {}, "History"),
-          h("div", { class: "filters two" },
-            h("label", { for: "history-search" }, "Search"), this.search,
-            h("label", { for: "history-status" }, "State"), this.status),
-          this.message),
+          h(
+            "div",
+            { class: "filters two" },
+            h("label", { for: "history-search" }, "Search"),
+            this.search,
+            h("label", { for: "history-status" }, "State"),
+            this.status,
+          ),
+          this.message,
+        ),
         h("div", { class: "entries-scroll" }, this.rows, this.more),
       ),
       this.pane,
@@ -62,7 +88,12 @@ export class History {
 
   async #load(older = false) {
     const turn = (this.turn = (this.turn ?? 0) + 1);
-    const query = { status: this.status.value, q: this.search.value.trim(), limit: 50, before: older ? this.next : null };
+    const query = {
+      status: this.status.value,
+      q: this.search.value.trim(),
+      limit: 50,
+      before: older ? this.next : null,
+    };
     try {
       const found = await hub.requests(query);
       if (turn !== this.turn) return; // a later question was asked meanwhile
@@ -93,12 +124,24 @@ export class History {
 function entry(request) {
   const by = request.decision?.who ? ` · by ${visible(request.decision.who)}` : "";
   return h(
-    "li", { class: "entry", data: { id: request.id } },
+    "li",
+    { class: "entry", data: { id: request.id } },
     h(
-      "a", { href: `#/history/${request.id}`, class: "row-link" },
-      h("span", { class: "row-head" }, h("span", { class: "tool" }, visible(request.tool)), h("span", { class: "time" }, moment(request.asked_at))),
+      "a",
+      { href: `#/history/${request.id}`, class: "row-link" },
+      h(
+        "span",
+        { class: "row-head" },
+        h("span", { class: "tool" }, visible(request.tool)),
+        h("span", { class: "time" }, moment(request.asked_at)),
+      ),
       h("span", { class: "row-brief" }, brief(request.args) || visible(request.description)),
-      h("span", { class: "row-foot" }, h("span", { class: `mark outcome ${words.outcome(request)}` }, words.outcome(request)), h("span", { class: "who" }, `${words.asker(request)}${by}`)),
+      h(
+        "span",
+        { class: "row-foot" },
+        h("span", { class: `mark outcome ${words.outcome(request)}` }, words.outcome(request)),
+        h("span", { class: "who" }, `${words.asker(request)}${by}`),
+      ),
     ),
   );
 }

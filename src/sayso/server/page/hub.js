@@ -115,7 +115,11 @@ export class Feed {
     heard();
     try {
       const url = address("events", { after: String(this.point) });
-      const stream = await fetch(url, { credentials: "same-origin", headers: { Accept: "text/event-stream" }, signal: stop.signal });
+      const stream = await fetch(url, {
+        credentials: "same-origin",
+        headers: { Accept: "text/event-stream" },
+        signal: stop.signal,
+      });
       if (!stream.ok) throw problemOf(stream.status, await stream.text());
       learn(stream.headers.get("date"));
       this.failures = 0;

@@ -42,9 +42,12 @@ export function listen(act) {
   setOn(areOn());
   addEventListener("keydown", (event) => {
     if (event.repeat || event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
-    const typing = event.target.closest?.("input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable]");
+    const typing = event.target.closest?.(
+      "input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable]",
+    );
     if (event.key === "Escape" && typing && !typing.closest("dialog")) return typing.blur();
-    if (typing || document.querySelector("dialog[open]") || document.documentElement.classList.contains("no-letters")) return;
+    if (typing || document.querySelector("dialog[open]") || document.documentElement.classList.contains("no-letters"))
+      return;
     if (act(event.key)) event.preventDefault();
   });
 }
@@ -52,9 +55,18 @@ export function listen(act) {
 /** Show all keys, and the switch for them. */
 export function help() {
   return open("Keys", () => {
-    const box = h("input", { type: "checkbox", id: "letters", checked: areOn(), on: { change: () => setOn(box.checked) } });
+    const box = h("input", {
+      type: "checkbox",
+      id: "letters",
+      checked: areOn(),
+      on: { change: () => setOn(box.checked) },
+    });
     return [
-      h("dl", { class: "keys" }, HELP.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)))),
+      h(
+        "dl",
+        { class: "keys" },
+        HELP.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what))),
+      ),
       h("p", { class: "quiet" }, "In the list, the arrow keys, Home and End work as well."),
       h("label", { class: "choice" }, box, h("span", {}, "Single letters act (not while you type)")),
     ];

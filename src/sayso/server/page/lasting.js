@@ -14,12 +14,28 @@ export function askHowLong(request) {
 
 function form(request, close) {
   const scopes = request.scopes.map((scope, at) => scopeChoice(scope, at));
-  const sessions = [choice("remember", "session", "In this session of the agent", true), choice("remember", "always", "In every session of this project", false)];
+  const sessions = [
+    choice("remember", "session", "In this session of the agent", true),
+    choice("remember", "always", "In every session of this project", false),
+  ];
   const most = request.remember_max === null ? Infinity : Number(request.remember_max);
   const spans = SPANS.filter((seconds) => seconds <= most);
-  const last = most === Infinity ? h("option", { value: "" }, "no end") : h("option", { value: String(most) }, `${span(most)}, the longest that the policy allows`);
-  const duration = h("select", { id: "lasting-span" }, spans.map((each) => h("option", { value: each, selected: each === 3600 }, span(each))), spans.includes(most) ? null : last);
-  const uses = h("input", { id: "lasting-uses", inputmode: "numeric", autocomplete: "off", "aria-describedby": "lasting-uses-problem" });
+  const last =
+    most === Infinity
+      ? h("option", { value: "" }, "no end")
+      : h("option", { value: String(most) }, `${span(most)}, the longest that the policy allows`);
+  const duration = h(
+    "select",
+    { id: "lasting-span" },
+    spans.map((each) => h("option", { value: each, selected: each === 3600 }, span(each))),
+    spans.includes(most) ? null : last,
+  );
+  const uses = h("input", {
+    id: "lasting-uses",
+    inputmode: "numeric",
+    autocomplete: "off",
+    "aria-describedby": "lasting-uses-problem",
+  });
   const problem = h("p", { class: "field-problem", id: "lasting-uses-problem" });
   const element = h("form", { class: "lasting", novalidate: true });
   element.addEventListener("submit", (event) => {
@@ -37,9 +53,20 @@ function form(request, close) {
     h("fieldset", {}, h("legend", {}, "For which calls"), scopes),
     h("fieldset", {}, h("legend", {}, "Where"), sessions),
     h("div", { class: "field" }, h("label", { for: "lasting-span" }, "For how long"), duration),
-    h("div", { class: "field" }, h("label", { for: "lasting-uses" }, "How many calls after this one (empty: any number)"), uses, problem),
+    h(
+      "div",
+      { class: "field" },
+      h("label", { for: "lasting-uses" }, "How many calls after this one (empty: any number)"),
+      uses,
+      problem,
+    ),
     h("p", { class: "quiet" }, "It can be revoked at any time under Remembered."),
-    h("div", { class: "buttons" }, h("button", { class: "yes-button" }, "Allow and remember"), button("Back", () => close())),
+    h(
+      "div",
+      { class: "buttons" },
+      h("button", { class: "yes-button" }, "Allow and remember"),
+      button("Back", () => close()),
+    ),
   );
   return element;
 }
@@ -52,9 +79,19 @@ function decision(chosen, { seconds, uses }) {
 }
 
 function scopeChoice(scope, at) {
-  return choice("scope", scope.kind, [h("strong", {}, WIDTHS[scope.kind] ?? scope.kind), h("span", { class: "also" }, shown(scope.label))], at === 0);
+  return choice(
+    "scope",
+    scope.kind,
+    [h("strong", {}, WIDTHS[scope.kind] ?? scope.kind), h("span", { class: "also" }, shown(scope.label))],
+    at === 0,
+  );
 }
 
 function choice(name, value, content, checked) {
-  return h("label", { class: "choice" }, h("input", { type: "radio", name, value, checked, required: true }), h("span", {}, content));
+  return h(
+    "label",
+    { class: "choice" },
+    h("input", { type: "radio", name, value, checked, required: true }),
+    h("span", {}, content),
+  );
 }

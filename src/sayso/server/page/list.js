@@ -58,7 +58,10 @@ export class List {
 
   /** The height of a row in pixels, which follows the size of the text. */
   get rowHeight() {
-    if (!this.#height) this.#height = parseFloat(getComputedStyle(this.list).getPropertyValue("--row")) * parseFloat(getComputedStyle(document.documentElement).fontSize);
+    if (!this.#height)
+      this.#height =
+        parseFloat(getComputedStyle(this.list).getPropertyValue("--row")) *
+        parseFloat(getComputedStyle(document.documentElement).fontSize);
     return this.#height;
   }
 
@@ -139,7 +142,8 @@ export class List {
     const top = at * this.rowHeight;
     const bottom = top + this.rowHeight;
     if (top < this.scroll.scrollTop) this.scroll.scrollTop = top;
-    else if (bottom > this.scroll.scrollTop + this.scroll.clientHeight) this.scroll.scrollTop = bottom - this.scroll.clientHeight;
+    else if (bottom > this.scroll.scrollTop + this.scroll.clientHeight)
+      this.scroll.scrollTop = bottom - this.scroll.clientHeight;
     this.#drawNow();
     if (focus) this.#rows.get(id)?.link.focus({ preventScroll: true });
   }

@@ -61,7 +61,8 @@ function connection(state) {
   const before = place.dataset.state;
   place.dataset.state = state;
   place.textContent = LINES[state];
-  find("#polite").textContent = state === "lost" ? LINES.lost : before === "lost" ? "Connected again; everything is up to date." : "";
+  find("#polite").textContent =
+    state === "lost" ? LINES.lost : before === "lost" ? "Connected again; everything is up to date." : "";
 }
 
 function route(views, byHand) {
@@ -91,9 +92,9 @@ function titled(inbox) {
 }
 
 function pressed(key, views) {
-  if (key === "?") return keys.help(), true;
+  if (key === "?") return (keys.help(), true);
   if (current === "inbox") return views.inbox.pressed(key);
-  if (current === "history" && key === "/") return views.history.search.focus(), true;
+  if (current === "history" && key === "/") return (views.history.search.focus(), true);
   return false;
 }
 
@@ -104,7 +105,12 @@ function showMe(me) {
     await hub.signOut().catch(() => null);
     location.reload();
   };
-  fill(find("#me"), h("span", { class: "me-name", title: `You are ${visible(me.name)}${roles}${project}` }, visible(me.name)), h("span", { class: "me-more" }, roles + project), button("Sign out", leave, { class: "quiet-button" }));
+  fill(
+    find("#me"),
+    h("span", { class: "me-name", title: `You are ${visible(me.name)}${roles}${project}` }, visible(me.name)),
+    h("span", { class: "me-more" }, roles + project),
+    button("Sign out", leave, { class: "quiet-button" }),
+  );
   find("#version").textContent = me.hub?.version ? `sayso ${visible(me.hub.version)}` : "";
 }
 

@@ -1,4 +1,4 @@
-/** Answering several at once: a yes shows all of them in full first, and what differs is left out until it was opened. */
+/** Answering several at once: a yes shows all of them in full, and what differs is left out until it was opened. */
 
 import { say } from "./announce.js";
 import { refused } from "./answering.js";
@@ -19,7 +19,11 @@ export async function allowSeveral(inbox, ids) {
     say(`A yes to more than ${MOST} at once is not offered: nobody reads that many. Select fewer.`, "bad");
     return;
   }
-  const chosen = await open(`Allow ${requests.length} requests, once each`, (close, foot) => new Together(inbox, requests, { close, foot }).element, { wide: true });
+  const chosen = await open(
+    `Allow ${requests.length} requests, once each`,
+    (close, foot) => new Together(inbox, requests, { close, foot }).element,
+    { wide: true },
+  );
   if (chosen) await answerAll(inbox, chosen, { approved: true }, "allowed");
 }
 
@@ -30,18 +34,28 @@ export async function denySeveral(inbox, ids) {
     const field = h("textarea", { id: "note", rows: "3", maxlength: "4000" });
     return [
       h("p", {}, "None of them will run."),
-      h("label", { for: "note" }, "A note for the agents (may be empty)"), field,
-      h("div", { class: "buttons" }, button(`Deny all ${count}`, () => close({ text: field.value.trim() }), { class: "no-button" }), button("Back", () => close())),
+      h("label", { for: "note" }, "A note for the agents (may be empty)"),
+      field,
+      h(
+        "div",
+        { class: "buttons" },
+        button(`Deny all ${count}`, () => close({ text: field.value.trim() }), { class: "no-button" }),
+        button("Back", () => close()),
+      ),
     ];
   });
-  if (note) await answerAll(inbox, ids, note.text ? { approved: false, note: note.text } : { approved: false }, "denied");
+  if (note)
+    await answerAll(inbox, ids, note.text ? { approved: false, note: note.text } : { approved: false }, "denied");
 }
 
 async function answerAll(inbox, ids, decision, word) {
   const problems = [];
   let done = 0;
   for (const id of ids) {
-    const problem = await patiently(() => hub.answer(id, decision).then((request) => inbox.take(request)), `${done} of ${ids.length} ${word}`);
+    const problem = await patiently(
+      () => hub.answer(id, decision).then((request) => inbox.take(request)),
+      `${done} of ${ids.length} ${word}`,
+    );
     inbox.mark(id, false);
     if (!problem) done += 1;
     else problems.push(refused(problem, inbox));
@@ -77,8 +91,20 @@ class Together {
     this.included = new Set();
     this.yes = button("", () => this.close([...this.included]), { class: "yes-button" });
     this.left = h("p", { class: "left" });
-    this.element = h("ol", { class: "together" }, requests.map((each) => this.#item(each)));
-    foot.append(this.left, h("div", { class: "buttons" }, this.yes, button("Back", () => close())));
+    this.element = h(
+      "ol",
+      { class: "together" },
+      requests.map((each) => this.#item(each)),
+    );
+    foot.append(
+      this.left,
+      h(
+        "div",
+        { class: "buttons" },
+        this.yes,
+        button("Back", () => close()),
+      ),
+    );
     this.#follow();
   }
 
@@ -87,7 +113,9 @@ class Together {
     const place = h("li", { data: { id: request.id } });
     const opened = !differs.length || this.inbox.opened.has(request.id);
     const head = h("h3", {}, words.asker(request), " wants to run ", h("span", { class: "tool" }, shown(request.tool)));
-    const mark = differs.length ? h("p", { class: "mark odd" }, `differs from the first: ${differs.join(" and ")}`) : null;
+    const mark = differs.length
+      ? h("p", { class: "mark odd" }, `differs from the first: ${differs.join(" and ")}`)
+      : null;
     const openNow = () => {
       this.included.add(request.id);
       this.inbox.opened.add(request.id);
@@ -95,7 +123,14 @@ class Together {
       this.#follow();
     };
     if (opened) openNow();
-    else fill(place, head, mark, h("p", { class: "quiet" }, "Left out, because it is not like the first and was not opened."), button("Open it, and include it", openNow, { class: "plain-button" }));
+    else
+      fill(
+        place,
+        head,
+        mark,
+        h("p", { class: "quiet" }, "Left out, because it is not like the first and was not opened."),
+        button("Open it, and include it", openNow, { class: "plain-button" }),
+      );
     return place;
   }
 
@@ -109,12 +144,13 @@ class Together {
 
   #follow() {
     if (!this.left) return;
-    this.left.textContent = this.sight.isComplete ? "All of it was on your screen." : `To allow them, see all of it first: ${this.sight.left}.`;
+    this.left.textContent = this.sight.isComplete
+      ? "All of it was on your screen."
+      : `To allow them, see all of it first: ${this.sight.left}.`;
     this.left.classList.toggle("done", this.sight.isComplete);
     this.yes.textContent = `Allow ${this.included.size}`;
     this.yes.disabled = !this.sight.isComplete || !this.sight.isSettled || !this.included.size;
   }
-
 }
 
 /** In what a request is not like another one. */

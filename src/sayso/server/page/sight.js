@@ -13,7 +13,9 @@ export class Sight {
   constructor(onChange) {
     this.onChange = onChange;
     this.#begin();
-    this.#watcher = new IntersectionObserver((entries) => this.#look(entries), { threshold: [0, 0.25, ENOUGH, 0.75, 1] });
+    this.#watcher = new IntersectionObserver((entries) => this.#look(entries), {
+      threshold: [0, 0.25, ENOUGH, 0.75, 1],
+    });
   }
 
   /** Add an element that has to be seen, from its first line to its last, and return it. */
@@ -71,10 +73,9 @@ export class Sight {
 
   /** Say what is left to see, for people. */
   get left() {
-    const parts = [
-      this.#folds.size && `${this.#folds.size} folded`,
-      this.#unseen.size && "more to scroll to",
-    ].filter(Boolean);
+    const parts = [this.#folds.size && `${this.#folds.size} folded`, this.#unseen.size && "more to scroll to"].filter(
+      Boolean,
+    );
     return parts.join(" and ");
   }
 

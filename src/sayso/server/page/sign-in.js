@@ -4,7 +4,8 @@ import { find } from "./element.js";
 import { home, signIn } from "./hub.js";
 import { visible } from "./visible.js";
 
-const given = new URLSearchParams(location.search).get("code") ?? new URLSearchParams(location.hash.slice(1)).get("code");
+const given =
+  new URLSearchParams(location.search).get("code") ?? new URLSearchParams(location.hash.slice(1)).get("code");
 
 history.replaceState(null, "", location.pathname); // a code must not stay in the address
 if (!given) askForCode("Paste the code from the link that you were sent.");

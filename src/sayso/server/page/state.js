@@ -126,6 +126,12 @@ export class Inbox extends EventTarget {
 }
 
 function searchText(request) {
-  const facts = [request.tool, request.agent_path.join(" > "), request.description, request.reason, write(request.args)];
+  const facts = [
+    request.tool,
+    request.agent_path.join(" > "),
+    request.description,
+    request.reason,
+    write(request.args),
+  ];
   return facts.join("\n").toLowerCase();
 }

@@ -1,6 +1,10 @@
 /** Spans and moments, as people read them. */
 
-const UNITS = [[86400, "d"], [3600, "h"], [60, "min"]];
+const UNITS = [
+  [86400, "d"],
+  [3600, "h"],
+  [60, "min"],
+];
 
 let ahead = 0; // how many seconds the hub's clock is before ours
 
@@ -41,5 +45,7 @@ export function moment(at) {
   const date = new Date(Number(at) * 1000);
   const time = date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
   const today = new Date().toDateString() === date.toDateString();
-  return today ? time : `${date.toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" })}, ${time}`;
+  return today
+    ? time
+    : `${date.toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" })}, ${time}`;
 }

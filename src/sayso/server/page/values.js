@@ -1,4 +1,4 @@
-/** What an agent wants to do, exactly: arguments with their types, diffs with line numbers, the parts of a shell line. */
+/** What an agent wants to do, exactly: arguments with their types, diffs with their lines, the parts of a shell line. */
 
 import { h, shown } from "./element.js";
 import { kindOf, write } from "./exact.js";
@@ -9,14 +9,25 @@ const HEAD = 12;
 const CHUNK = 10; // lines that count as one part of what has to be seen
 const LONGEST = 800; // characters of a line; the rest of it stands on lines of its own
 const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/;
-const TYPES = { null: "nothing (null)", boolean: "yes or no", number: "number", text: "text", list: "list", object: "object" };
-const SAID = { "ask": ["asks", "asks"], "no ": ["blocked", "blocked"], "   ": ["runs", "may run"] };
+const TYPES = {
+  null: "nothing (null)",
+  boolean: "yes or no",
+  number: "number",
+  text: "text",
+  list: "list",
+  object: "object",
+};
+const SAID = { ask: ["asks", "asks"], "no ": ["blocked", "blocked"], "   ": ["runs", "may run"] };
 
 /** The arguments, one block to each. `sight` is told of every part that has to be seen. */
 export function argumentsOf(args, sight) {
   const names = Object.keys(args);
   if (!names.length) return sight.part(h("p", { class: "quiet" }, "It has no arguments."));
-  return h("dl", { class: "arguments" }, names.map((name) => argument(name, args[name], sight)));
+  return h(
+    "dl",
+    { class: "arguments" },
+    names.map((name) => argument(name, args[name], sight)),
+  );
 }
 
 function argument(name, value, sight) {
@@ -25,10 +36,12 @@ function argument(name, value, sight) {
   const lines = kind === "text" ? textLines(value) : tokenLines(value);
   const notes = [
     text.length > 80 && ` · ${text.length.toLocaleString("en-US")} characters`,
-    runsBackwards(text) && " · has right-to-left letters: on the screen, parts may stand in another order than they have",
+    runsBackwards(text) &&
+      " · has right-to-left letters: on the screen, parts may stand in another order than they have",
   ];
   return h(
-    "div", { class: "argument", data: { name } },
+    "div",
+    { class: "argument", data: { name } },
     h("dt", {}, h("span", { class: "name" }, shown(name)), h("span", { class: "type" }, TYPES[kind], notes)),
     h("dd", {}, block(lines, sight, { class: `value ${kind}` })),
   );
@@ -60,7 +73,8 @@ function put(value, depth, lines) {
     return;
   }
   const [open, close] = kind === "list" ? "[]" : "{}";
-  const items = kind === "list" ? value.map((each) => [null, each]) : Object.keys(value).map((name) => [name, value[name]]);
+  const items =
+    kind === "list" ? value.map((each) => [null, each]) : Object.keys(value).map((name) => [name, value[name]]);
   add(open);
   items.forEach(([name, each], at) => {
     lines.push(["  ".repeat(depth + 1)]);
@@ -88,7 +102,10 @@ export function presented(presentation, sight) {
 /** How many lines a diff adds and removes. */
 export function diffSize(diff) {
   const body = diff.split("\n").filter((line) => !/^(\+\+\+|---)( |$)/.test(line));
-  return { added: body.filter((line) => line.startsWith("+")).length, removed: body.filter((line) => line.startsWith("-")).length };
+  return {
+    added: body.filter((line) => line.startsWith("+")).length,
+    removed: body.filter((line) => line.startsWith("-")).length,
+  };
 }
 
 const plainLine = (line) => [shown(line)];
@@ -111,7 +128,11 @@ function* diffLines(lines) {
     }
     const mark = line[0] ?? " ";
     const word = { "+": "added", "-": "removed", "\\": "note" }[mark] ?? "same";
-    yield { class: word, nodes: diffText(line, mark), numbers: [mark === "+" || mark === "\\" ? "" : old, mark === "-" || mark === "\\" ? "" : fresh] };
+    yield {
+      class: word,
+      nodes: diffText(line, mark),
+      numbers: [mark === "+" || mark === "\\" ? "" : old, mark === "-" || mark === "\\" ? "" : fresh],
+    };
     if (mark !== "+" && mark !== "\\") old += 1;
     if (mark !== "-" && mark !== "\\") fresh += 1;
   }
@@ -147,7 +168,8 @@ function block(lines, sight, { class: name, counted = false }) {
 
 function chunks(rows, sight) {
   const found = [];
-  for (let at = 0; at < rows.length; at += CHUNK) found.push(sight.part(h("div", { class: "chunk" }, rows.slice(at, at + CHUNK))));
+  for (let at = 0; at < rows.length; at += CHUNK)
+    found.push(sight.part(h("div", { class: "chunk" }, rows.slice(at, at + CHUNK))));
   return found;
 }
 
@@ -175,14 +197,17 @@ function numbered(line, nodes, at) {
 
 /** The same nodes, with long texts in pieces; a pair of surrogates stays together. */
 function cut(nodes) {
-  return nodes.flatMap((each) => (typeof each === "string" && each.length > LONGEST ? each.match(/[^]{1,800}/gu) : [each]));
+  return nodes.flatMap((each) =>
+    typeof each === "string" && each.length > LONGEST ? each.match(/[^]{1,800}/gu) : [each],
+  );
 }
 
 /** All arguments in one short line, for a list. */
 export function brief(args, most = 160) {
   const names = Object.keys(args);
-  const text = names.length === 1 && typeof args[names[0]] === "string"
-    ? args[names[0]]
-    : names.map((name) => `${name}: ${typeof args[name] === "string" ? args[name] : write(args[name])}`).join(" · ");
+  const text =
+    names.length === 1 && typeof args[names[0]] === "string"
+      ? args[names[0]]
+      : names.map((name) => `${name}: ${typeof args[name] === "string" ? args[name] : write(args[name])}`).join(" · ");
   return text.length > most ? `${visible(text.slice(0, most))}…` : visible(text);
 }

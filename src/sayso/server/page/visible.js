@@ -16,14 +16,20 @@ const HIDDEN = /[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\
 const UNSEEN = /(?![ -~])[\p{Cf}\p{Zl}\p{Zp}\p{Zs}\p{Co}\p{Cn}]/u;
 // Of the Latin script by Unicode, but not by name: signs and raised letters.
 const LATIN = /\p{Script=Latin}/u;
-const NOT_CALLED_LATIN = /[\u00aa\u00ba\u02b0-\u02b8\u02e0-\u02e4\u1d2c-\u1d5c\u1d5d-\u1d65\u1d78\u1d9b-\u1dbe\u212a\u212b\u2132\u214e\u2183\ua770\ua7f2-\ua7f4\ua7f8\ua7f9\uab5c-\uab5f\uab69\u{10780}-\u{107ba}]/u;
+const NOT_CALLED_LATIN = new RegExp(
+  "[\\u00aa\\u00ba\\u02b0-\\u02b8\\u02e0-\\u02e4\\u1d2c-\\u1d5c\\u1d5d-\\u1d65\\u1d78\\u1d9b-\\u1dbe\\u212a\\u212b\\u2132" +
+    "\\u214e\\u2183\\ua770\\ua7f2-\\ua7f4\\ua7f8\\ua7f9\\uab5c-\\uab5f\\uab69\\u{10780}-\\u{107ba}]",
+  "u",
+);
 // Letters of other scripts that look like Latin ones; a word of nothing else is meant to be taken for a Latin word.
 const TWINS = new Set("асеорхуіјѕԁһӏԛԝАВЕЅІЈКМНОРСТХУҮαοενικρτυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧ");
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
 
 /** Return a text with every character that people cannot see, or would take for another one, as its code. */
 export function visible(text) {
-  return pieces(text).map((each) => each.text).join("");
+  return pieces(text)
+    .map((each) => each.text)
+    .join("");
 }
 
 /** Whether a text has right-to-left letters, beside which the order on the screen is not the order in the text. */

@@ -18,7 +18,9 @@ const RESULTS = { returned: "allowed; it ran and returned", raised: "allowed; it
 
 /** Who asks: the path of agents. */
 export function asker(request) {
-  return request.agent_path.length ? request.agent_path.map(visible).join(" › ") : visible(request.asked_by || "An agent");
+  return request.agent_path.length
+    ? request.agent_path.map(visible).join(" › ")
+    : visible(request.asked_by || "An agent");
 }
 
 /** Where a request stands. */
@@ -46,7 +48,12 @@ export function answeredBy(request) {
 export function remembered(decision) {
   if (!decision || decision.remember === "none") return null;
   const where = decision.remember === "always" ? "in every session" : "in the session that asked";
-  const what = { call: "for this exact call", prefix: "for commands like it", folder: "for its folder", tool: "for the whole tool" };
+  const what = {
+    call: "for this exact call",
+    prefix: "for commands like it",
+    folder: "for its folder",
+    tool: "for the whole tool",
+  };
   const often = decision.uses === null ? "" : `, ${decision.uses} more times`;
   return `Remembered ${what[decision.scope] ?? ""} ${where}${often}${decision.until ? `, until ${moment(decision.until)}` : ""}`;
 }
@@ -71,7 +78,9 @@ export function needs(request) {
 
 /** What a yes means beyond this call. */
 export function lasts(request) {
-  return request.approval === "once_per_session" ? "A yes holds for the rest of the agent's session: it is asked once" : null;
+  return request.approval === "once_per_session"
+    ? "A yes holds for the rest of the agent's session: it is asked once"
+    : null;
 }
 
 /** Who else has it before them. */
@@ -108,7 +117,8 @@ export function marks(request) {
     found.push(["plain", `+${added} −${removed}`]);
   }
   if (/^Delete /.test(title ?? "")) found.push(["odd", "deletes"]);
-  if ((request.approvers?.count ?? 1) > 1) found.push(["plain", `${request.votes.length} of ${request.approvers.count} yes`]);
+  if ((request.approvers?.count ?? 1) > 1)
+    found.push(["plain", `${request.votes.length} of ${request.approvers.count} yes`]);
   return found;
 }
 
