@@ -31,8 +31,9 @@ PATIENCE = 20.0
 class Served:
     """The hub of a test, in a thread of its own."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, *, proxy: str | None = None, **settings: Any) -> None:
         self.file = folder / "hub.db"
+        self._proxy = proxy
         self._settings = settings
         self._running = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
@@ -53,7 +54,7 @@ class Served:
         taken = bind("127.0.0.1", 0)
         self.port = taken.getsockname()[1]
         self.hub = Hub(self.store, **self._settings)
-        self._server: HubServer = server(create_app(self.hub), self.hub)
+        self._server: HubServer = server(create_app(self.hub), self.hub, proxy=self._proxy)
         self._running.set()
         await self._server.serve(sockets=[taken])
         await self.store.aclose()

@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -134,6 +135,25 @@ def test_signing_out_ends_the_session_everywhere(served: Served) -> None:
         assert copy.get("/me").status_code == 401
     with served.person() as ann:
         assert ann.post("/sign-out").status_code == 403  # a token is revoked, not signed out
+
+
+@pytest.mark.parametrize(("proxy", "secure"), [("127.0.0.1", True), ("10.9.9.9", False), (None, False)])
+def test_what_a_proxy_says_is_believed_of_the_one_that_was_named(
+    tmp_path: Path, proxy: str | None, secure: bool
+) -> None:
+    served = Served(tmp_path, proxy=proxy)
+    served.start()
+    try:
+        request = served.ask()
+        headers = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.7"}
+        with served.client(**headers) as browser:
+            cookie = browser.post("/sign-in", json={"code": served.token("link")}).headers["set-cookie"]
+        assert ("Secure" in cookie) == secure
+        with served.client(served.token(), **headers) as ann:
+            told = ann.post(f"/approvals/{request.id}", json={"approved": True}).json()
+    finally:
+        served.stop()
+    assert told["decision"]["channel"] == f"rest from {'192.0.2.7' if secure else '127.0.0.1'}"
 
 
 # --- Connections that stay open ----------------------------------------------------------------------

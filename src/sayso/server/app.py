@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from sayso.server import agents, health, page, people, problems, records, shapes, signing, sockets
+from sayso.server import agents, describing, health, page, people, problems, records, signing, sockets
 from sayso.server.guards import LARGEST_BODY, Awake, Bodies, Hosts, Origins, SafeHeaders
 from sayso.server.hub import Hub
 from sayso.server.logs import AccessLog
@@ -52,14 +52,10 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = (), largest_body: i
 
 
 class _Application(FastAPI):
-    """Publishes the shape of problems too, to which all routes point."""
+    """Publishes what routes share: the shape of problems, and the tokens."""
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""
         if self.openapi_schema is None:
-            described = super().openapi()
-            known = described.setdefault("components", {}).setdefault("schemas", {})
-            known[shapes.Problem.__name__] = shapes.Problem.model_json_schema()
-            for unused in ("HTTPValidationError", "ValidationError"):
-                known.pop(unused, None)
+            describing.complete(super().openapi())
         return super().openapi()

@@ -12,9 +12,15 @@ from sayso import plain
 from sayso.canonical import FrozenDict
 from sayso.model import ApprovalRequest
 from sayso.server import shapes
+from sayso.server.identity import COOKIE
 from sayso.server.problems import KIND
 
 _PROBLEM = {"schema": {"$ref": f"#/components/schemas/{shapes.Problem.__name__}"}}
+
+_TOKENS = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "A token from `sayso token create`."},
+    "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "Set by `POST /sign-in`."},
+}
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -28,6 +34,19 @@ def refusals(*statuses: int) -> Responses:
     """Describe what can be wrong; every route can be sent something that does not fit it."""
     known = sorted({*statuses, HTTPStatus.UNPROCESSABLE_ENTITY.value})
     return {each: {"description": HTTPStatus(each).phrase, "content": {KIND: _PROBLEM}} for each in known}
+
+
+def complete(document: dict[str, Any]) -> None:
+    """Add what routes share; as dependencies of each, FastAPI would look at it again with every request."""
+    shared = document.setdefault("components", {})
+    shared["securitySchemes"] = _TOKENS
+    shared["schemas"][shapes.Problem.__name__] = shapes.Problem.model_json_schema()
+    for unused in ("HTTPValidationError", "ValidationError"):
+        shared["schemas"].pop(unused, None)
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            if str(HTTPStatus.UNAUTHORIZED.value) in operation["responses"]:
+                operation["security"] = [{name: []} for name in _TOKENS]
 
 
 async def request_answer(request: ApprovalRequest, **more: object) -> Response:

@@ -7,7 +7,6 @@ from typing import Annotated, cast
 
 import msgspec
 from fastapi import Depends
-from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.requests import HTTPConnection
 
 from sayso import tokens
@@ -18,10 +17,6 @@ from sayso.server.problems import Problem
 from sayso.tokens import Token, TokenKind
 
 COOKIE = "sayso_session"
-
-# For the published description only: `identify` reads the token.
-_BEARER = Depends(HTTPBearer(auto_error=False, description="A token from `sayso token create`."))
-_COOKIE = Depends(APIKeyCookie(name=COOKIE, auto_error=False, description="Set by `POST /sign-in`."))
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,21 +73,20 @@ def only(principal: Principal, *kinds: TokenKind) -> Principal:
     return principal
 
 
+async def agent(connection: HTTPConnection) -> Principal:
+    """Return the agent at the other end."""
+    return only(await identify(connection), "agent")
+
+
 async def person(connection: HTTPConnection) -> Principal:
     """Return the person at the other end."""
     return only(await identify(connection), "approver", "session")
 
 
-async def _agent(connection: HTTPConnection, _: Annotated[object, _BEARER]) -> Principal:
-    return only(await identify(connection), "agent")
+async def _hub(connection: HTTPConnection) -> Hub:  # async, so that FastAPI does not use a thread for it
+    return hub_of(connection)
 
 
-async def _person(
-    connection: HTTPConnection, _: Annotated[object, _BEARER], __: Annotated[object, _COOKIE]
-) -> Principal:
-    return await person(connection)
-
-
-Agent = Annotated[Principal, Depends(_agent)]
-Person = Annotated[Principal, Depends(_person)]
-TheHub = Annotated[Hub, Depends(hub_of)]
+Agent = Annotated[Principal, Depends(agent)]
+Person = Annotated[Principal, Depends(person)]
+TheHub = Annotated[Hub, Depends(_hub)]
