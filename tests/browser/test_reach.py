@@ -239,6 +239,23 @@ async def test_arguments_are_edited_by_keyboard_alone(stage: Stage) -> None:
     assert SENT == ["eve"]
 
 
+async def test_whoever_holds_enter_to_see_more_does_not_come_to_say_yes(stage: Stage) -> None:
+    await stage.opened(request("send_mail", args={"body": "line\n" * 60}))
+    ann = await stage.person(reduced_motion="reduce")
+    await ann.opens("send_mail")
+    await ann.page.locator("[data-act=more]").focus()
+    for _ in range(20):
+        if await ann.page.locator("[data-act=more]").count() == 0:
+            break
+        await ann.page.keyboard.press("Enter")
+        await ann.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    await expect(ann.page.locator("#left")).to_have_text("All of it was on your screen.")
+    await ann.settles()
+    await ann.page.keyboard.press("Enter")
+    await expect(ann.page.locator(".actions")).to_be_focused()
+    assert [row.status for row in await stage.store.pending()] == ["open"]
+
+
 async def test_arrow_keys_walk_the_list_and_the_focus_is_never_lost(stage: Stage) -> None:
     await stage.opened(*(request(f"tool_{at:03}") for at in range(200)))
     ann = await stage.person()

@@ -17,6 +17,12 @@ export function arrived(sentence) {
   }, GATHERING);
 }
 
+/** Tell how many a search has found, when the typing has stopped. */
+export function found(count) {
+  clearTimeout(found.timer);
+  found.timer = setTimeout(() => (find("#polite").textContent = `${count} found.`), GATHERING / 2);
+}
+
 /** Tell what came of something that the person did; it is also shown. */
 export function say(sentence, kind = "good") {
   const place = find("#notice");

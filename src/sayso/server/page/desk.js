@@ -1,6 +1,6 @@
 /** The inbox on the screen: the list, the request before you, and the answers to it. */
 
-import { arrived, say } from "./announce.js";
+import { arrived, found, say } from "./announce.js";
 import { refused, send } from "./answering.js";
 import { Detail } from "./detail.js";
 import { note } from "./dialogs.js";
@@ -29,7 +29,7 @@ export class Desk {
   }
 
   build(place) {
-    this.count = h("p", { class: "count", role: "status" });
+    this.count = h("p", { class: "count" });
     this.search = h("input", {
       type: "search",
       id: "search",
@@ -137,6 +137,7 @@ export class Desk {
   #filter() {
     this.list.scroll.scrollTop = 0;
     this.inbox.filter = this.search.value;
+    found(this.inbox.ids.length);
   }
 
   #changed({ kind, request }) {

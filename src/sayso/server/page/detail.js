@@ -47,7 +47,9 @@ export class Detail {
     this.times = h("p", { class: "times" });
     this.people = h("div", { class: "people" });
     this.result = h("div", { class: "result" });
-    this.actions = this.act ? h("div", { class: "actions", role: "group", "aria-label": "Answer" }) : null;
+    this.actions = this.act
+      ? h("div", { class: "actions", role: "group", "aria-label": "Answer", tabindex: "-1" })
+      : null;
     this.heading = h(
       "h2",
       { tabindex: "-1", id: "detail-title" },
@@ -154,8 +156,8 @@ export class Detail {
         this.#hint(request, mine),
         h("div", { class: "action-row" }, this.#buttons(request, make, mine)),
       );
-    if (focused !== null)
-      (this.actions.querySelector(`[data-act="${focused}"]`) ?? this.actions.querySelector("button"))?.focus();
+    // Never on to an answer: whoever still presses Enter on what was here means that, and not a yes.
+    if (focused) (this.actions.querySelector(`[data-act="${focused}"]`) ?? this.actions).focus();
   }
 
   #hint(request, mine) {

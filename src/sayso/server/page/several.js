@@ -112,7 +112,13 @@ class Together {
     const differs = differences(request, this.first);
     const place = h("li", { data: { id: request.id } });
     const opened = !differs.length || this.inbox.opened.has(request.id);
-    const head = h("h3", {}, words.asker(request), " wants to run ", h("span", { class: "tool" }, shown(request.tool)));
+    const head = h(
+      "h3",
+      { tabindex: "-1" },
+      words.asker(request),
+      " wants to run ",
+      h("span", { class: "tool" }, shown(request.tool)),
+    );
     const mark = differs.length
       ? h("p", { class: "mark odd" }, `differs from the first: ${differs.join(" and ")}`)
       : null;
@@ -122,6 +128,10 @@ class Together {
       fill(place, head, mark, this.#content(request));
       this.#follow();
     };
+    const openByHand = () => {
+      openNow();
+      head.focus();
+    };
     if (opened) openNow();
     else
       fill(
@@ -129,7 +139,7 @@ class Together {
         head,
         mark,
         h("p", { class: "quiet" }, "Left out, because it is not like the first and was not opened."),
-        button("Open it, and include it", openNow, { class: "plain-button" }),
+        button("Open it, and include it", openByHand, { class: "plain-button" }),
       );
     return place;
   }

@@ -159,8 +159,13 @@ function block(lines, sight, { class: name, counted = false }) {
     frame.append(...parts);
     return parts[0];
   });
+  const unfold = () => {
+    const first = hidden.open();
+    first.tabIndex = -1;
+    first.focus({ preventScroll: true }); // the button that had the focus is gone
+  };
   const label = `Show ${rest.length.toLocaleString("en-US")} more lines`;
-  const more = h("button", { type: "button", class: "unfold", on: { click: () => hidden.open() } }, label);
+  const more = h("button", { type: "button", class: "unfold", on: { click: unfold } }, label);
   frame.append(...chunks(rows, sight), more);
   hidden.element = more;
   return frame;
