@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from sayso.server import agents, describing, health, people, problems, records, signing, sockets
+from sayso.server import agents, describing, health, page, people, problems, records, signing, sockets
 from sayso.server.guards import LARGEST_BODY, Awake, Bodies, Hosts, Origins, SafeHeaders
 from sayso.server.hub import Hub
 from sayso.server.logs import AccessLog
@@ -39,7 +39,7 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = (), largest_body: i
     )
     app.state.hub = hub
     problems.install(app)
-    for part in (people, records, signing, sockets, agents, health):
+    for part in (people, records, signing, sockets, agents, health, page):
         app.include_router(part.routes)
     # The last one added comes first.
     app.add_middleware(Bodies, largest=largest_body)
