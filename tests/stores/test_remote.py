@@ -20,7 +20,6 @@ from typing import Any
 
 import pytest
 from anyio import fail_after
-from click.testing import CliRunner
 from msgspec.structs import replace
 from pydantic_ai import Agent
 from tests.adapters.pydantic_ai.scripted import Inbox, Scripted, Till, returns
@@ -39,7 +38,6 @@ from sayso import (
     tokens,
 )
 from sayso.adapters.pydantic_ai import Approvals
-from sayso.cli.main import commands
 from sayso.contract import Learner
 from sayso.errors import ConfigurationError, NotEntitled, StoreError, UnknownRequest
 from sayso.model import AuditEntry, Denied, Remembered, Status
@@ -697,11 +695,6 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> Non
             RemoteStore(url, token=served.token())
         trusting = RemoteStore(url, token=served.token(), tls=ssl.create_default_context(cafile=str(certificate)))
         asyncio.run(trusting.aclose())
-
-
-def test_the_commands_over_a_store_say_that_a_hub_is_answered_there() -> None:
-    done = CliRunner().invoke(commands, ["pending"], env={"SAYSO_STORE": "https://hub.example.com"})
-    assert (done.exit_code, "is a hub, where people answer on its page" in done.stderr) == (1, True)
 
 
 # A whole agent.
