@@ -1,5 +1,6 @@
 """Answers over REST: every word for them, who may give them, and what comes of two at once."""
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -116,6 +117,24 @@ def test_edited_arguments_have_to_fit_the_tool(served: Served) -> None:
         assert (told.status_code, served.get(request).status) == (422, "open")
         assert "amount: 'much' is not of type 'integer'" in told.json()["detail"]
         assert answer(ann, request, outcome="modify", args={"amount": 7}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"properties": {"text": {"pattern": "^(a+)+$"}}},
+        {"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False},
+        {"patternProperties": {"^(a+)+$": {}}, "unevaluatedProperties": False},
+        {"propertyNames": {"pattern": "^(a+)+$"}},
+    ],
+)
+def test_a_schema_cannot_hold_up_the_hub_with_a_pattern(served: Served, part: dict[str, Any]) -> None:
+    """A regular expression that takes years would stop everybody; where the call runs, it is tried all the same."""
+    request = served.ask(parameters=json.dumps({"type": "object", "required": ["text"], **part}))
+    long = "a" * 60 + "!"
+    with served.person() as ann:
+        assert answer(ann, request, outcome="modify", args={long: 1}).status_code == 422
+        assert answer(ann, request, outcome="modify", args={"text": long, long: 1}).status_code == 200
 
 
 async def test_edited_arguments_that_the_hubs_policy_blocks_are_not_taken(served: Served) -> None:

@@ -98,7 +98,7 @@ def _terms(answer: Answer, request: ApprovalRequest) -> tuple[Remember, ScopeKin
 async def _check_edited(request: ApprovalRequest, decision: ApprovalDecision) -> None:
     if decision.override_args is None:
         return
-    problem = await asyncio.to_thread(misfit, decision.override_args, request.parameters)
+    problem = await asyncio.to_thread(misfit, decision.override_args, request.parameters, patterns=False)
     if problem is not None:
         _refuse(f"these arguments do not fit the tool: {problem}")
 
