@@ -612,6 +612,7 @@ async def test_a_store_that_is_closed_or_comes_from_before_a_fork_says_so(served
         ("https://hub.example.com", TOKEN[:-4], "copy it whole"),
         ("https://hub.example.com", TOKEN.replace("agent", "approver"), "must not carry one that can answer"),
     ],
+    ids=lambda value: "a token" if value.startswith("sayso_") else None,  # which differs from run to run
 )
 def test_an_address_or_a_token_that_must_not_be_used_is_refused_before_anything_is_sent(
     url: str, token: str, sentence: str
