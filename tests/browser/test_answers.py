@@ -152,7 +152,7 @@ async def test_an_answer_can_be_remembered_and_revoked(stage: Stage) -> None:
 
 async def test_a_request_whose_time_is_up_is_shown_as_expired_and_did_not_run(stage: Stage) -> None:
     ann = await stage.person()
-    call = stage.asks(send_mail, "bob@example.org", agent=stage.agent(timeout=1.5))
+    call = stage.asks(send_mail, "bob@example.org", agent=stage.agent(timeout=3))
     await ann.page.locator(".row-link", has_text="send_mail").click()
     await expect(ann.page.locator(".times .urgent")).to_contain_text("expires in")
     with anyio.fail_after(WAIT), pytest.raises(ApprovalTimeout):
