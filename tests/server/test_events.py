@@ -1,15 +1,21 @@
 """Events: what is told, from which point on, to whom, and that nobody can hold up the others."""
 
+import asyncio
 import json
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
+import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 from tests.server.served import PATIENCE, Served, following, heard
 
 from sayso import ApprovalDecision, plain
+from sayso.server.events import Events
+from sayso.specimens import a_request
+from sayso.stores.memory import MemoryStore
 
 NO = ApprovalDecision(approved=False, who="bob")
 
@@ -135,6 +141,17 @@ def test_hundreds_of_idle_listeners_are_all_told_and_cost_nobody_the_hub(served:
             assert bob.get("/me").status_code == 200
         assert len(silent) == 150
     served.until(lambda: len(served.hub.connections) == 0)
+
+
+async def test_a_listener_that_comes_before_the_hub_is_awake_misses_nothing() -> None:
+    store = MemoryStore()
+    request = await store.open(a_request())
+    events = Events(store)
+    listening = asyncio.ensure_future(events.beyond(0))
+    await checkpoint()
+    await events.start()
+    with anyio.fail_after(PATIENCE):
+        assert [each.request.id for each in (await listening).events] == [request.id]
 
 
 # --- Long polls --------------------------------------------------------------------------------------

@@ -73,10 +73,15 @@ class Events:
                 _LOG.warning("the feed of the store could not be read, trying again: %s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    async def start(self) -> int:
-        """Return the point that is reached now; what is told later comes after it."""
-        self._point, _ = await self._store.changes()
-        return self._point
+    async def start(self) -> None:
+        """Begin at the point that is reached now; who listens from an earlier one is told what came in between."""
+        point, _ = await self._store.changes()
+        self._reach(point)
+
+    def _reach(self, point: int) -> None:
+        self._point = point
+        self._news.set()
+        self._news = asyncio.Event()
 
     async def _go_on(self) -> None:
         await self._store.changed(self._point)
@@ -88,9 +93,7 @@ class Events:
             self._keep(await _batch(self._point, point, found))
         else:
             self._forget()
-        self._point = point
-        self._news.set()
-        self._news = asyncio.Event()
+        self._reach(point)
 
     def _keep(self, batch: Batch) -> None:
         self._batches.append(batch)
