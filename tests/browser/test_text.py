@@ -189,7 +189,7 @@ async def test_a_yes_is_taken_only_when_all_of_it_was_unfolded_and_in_view(stage
     await expect(ann.page.locator("#left")).to_contain_text("To allow it, see all of it first: 1 folded")
     await ann.page.keyboard.press("a")
     await expect(ann.notice).to_contain_text("see all of it first")
-    for _ in range(40):
+    for _ in range(400):  # what is in view is noticed a moment later
         if await allow.get_attribute("aria-disabled") is None:
             break
         await ann.page.keyboard.press("v")

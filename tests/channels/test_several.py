@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.channels.asking import ALLOW, ask, elsewhere
+from tests.channels.asking import ALLOW, a_second_later, ask, elsewhere
 from tests.terminal import Terminal
 
 TOGETHER = "[l] leave all"
@@ -57,6 +57,7 @@ def test_where_nothing_can_be_shown_whole_no_yes_is_offered() -> None:
     screen = others(terminal, 2)
     assert "alike once" not in screen
     terminal.write("y")
+    a_second_later(terminal)  # a key that comes right behind another one does not count
     terminal.press("b", at=TOGETHER)
     terminal.press("n")
     terminal.wait_for("2 of 2")
@@ -100,3 +101,17 @@ def test_alone_there_are_no_others() -> None:
     assert "[o]" not in terminal.wait_for("[y] allow once")
     terminal.press("n")
     terminal.end()
+
+
+def test_what_a_program_prints_meanwhile_goes_above_each_question_and_leaves_it_whole() -> None:
+    words = [f"working on part {number}" for number in range(60)]
+    terminal = ask(args=[{"item": name, "price": 1} for name in ("tea", "milk", "rice")], say=words)
+    for number in (1, 2, 3):
+        terminal.wait_for(f"Run set_price? · {number} of 3 · waiting")
+        screen = terminal.wait_for(words[-1])
+        assert screen.count("Run set_price?") == 1
+        terminal.press("n")
+    screen, _ = terminal.end()
+    assert [line for line in screen.split("\n") if line in words] == words
+    assert screen.count("refused by ann") == 3
+    assert "Run set_price?" not in screen

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Generator, Iterable
 from typing import TypeVar
 
+from prompt_toolkit.application import create_app_session
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.shortcuts import PromptSession, print_formatted_text
 
+from sayso.channels.above import printed_above
 from sayso.channels.colours import STYLE
 from sayso.channels.keys import Choice, Closed, Interrupted, Touch, pressed
 from sayso.channels.question import Question
@@ -107,9 +108,12 @@ def shared_terminal() -> Generator[tuple[Input, Output]]:
     """Hold the terminal's two ends; what others print meanwhile goes above the question."""
     # What is written to a file or a pipe is nobody's business here.
     shared = sys.stdout.isatty() and sys.stderr.isatty()
-    ends = terminal_ends()
-    with patch_stdout(raw=True) if shared else contextlib.nullcontext():
-        yield ends
+    keyboard, screen = terminal_ends()
+    with (
+        create_app_session(input=keyboard, output=screen),
+        printed_above(screen) if shared else contextlib.nullcontext(),
+    ):
+        yield keyboard, screen
 
 
 def terminal_ends() -> tuple[Input, Output]:

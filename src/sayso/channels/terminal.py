@@ -22,7 +22,6 @@ from sayso.model import ApprovalDecision, ApprovalRequest, Seen
 from sayso.ports import Hearing
 
 try:
-    from prompt_toolkit.application import create_app_session
     from prompt_toolkit.input import Input
     from prompt_toolkit.output import Output
 
@@ -170,7 +169,7 @@ class _Desk:
             await asyncio.wait({self._working})
 
     async def _work(self) -> None:
-        with shared_terminal() as (keyboard, screen), create_app_session(input=keyboard, output=screen):
+        with shared_terminal() as (keyboard, screen):
             while self._questions:
                 question = self._questions[0]
                 if not question.answer.done():
