@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import time
 from collections.abc import Generator, Iterator
 from functools import cache
 from importlib import resources
@@ -14,6 +15,7 @@ from sayso.errors import StoreError
 
 _APPLICATION = 0x5A150  # marks the file as ours
 _BUSY_MS = 10_000
+_PAUSE_SECONDS = 0.02
 _SMALLEST = 512  # bytes: one page of the smallest kind
 
 
@@ -25,7 +27,7 @@ def connect(path: Path, *, synchronous: str) -> sqlite3.Connection:
         _check_size(path)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
-            _prepare(connection, path, synchronous)
+            _prepare_patiently(connection, path, synchronous)
         except BaseException:
             connection.close()
             raise
@@ -69,6 +71,22 @@ def _sentence(path: Path, error: sqlite3.Error) -> str:
             "sayso left it untouched: move it away or restore a copy"
         )
     return f"the store {path} failed: {text}"
+
+
+def _prepare_patiently(connection: sqlite3.Connection, path: Path, synchronous: str) -> None:
+    """Bring the file to its form, again if others are just making it: SQLite does not wait for all that they hold."""
+    deadline = time.monotonic() + _BUSY_MS / 1000
+    while True:
+        try:
+            _prepare(connection, path, synchronous)
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= deadline:
+                raise
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return
 
 
 def _prepare(connection: sqlite3.Connection, path: Path, synchronous: str) -> None:
