@@ -1,0 +1,189 @@
+"""A runner that loses nothing: notes, reasons and edited arguments reach the model, and what came of it the audit."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import inspect
+from collections.abc import AsyncGenerator, Generator
+from typing import Any, cast
+
+from adalflow.components.agent.runner import Runner
+from adalflow.core.types import (
+    Function,
+    FunctionOutput,
+    RunItemStreamEvent,
+    RunnerStreamingResult,
+    ToolCallActivityRunItem,
+    ToolCallRunItem,
+    ToolOutput,
+)
+
+from sayso.adapters.adalflow.permission import PermissionManager, permission_event, refused
+from sayso.adapters.adalflow.tools import Asked
+from sayso.model import ApprovalRequest, Approved, Denied
+
+
+class _ToolFailed(Exception):
+    """A tool raised, which AdalFlow keeps as a text."""
+
+
+class Approving:
+    """Mix it in before AdalFlow's `Runner`, or a runner of your own: `class MyRunner(Approving, Runner)`.
+
+    It does something only where the runner's permission manager is one of sayso's.
+    """
+
+    permission_manager: Any
+    agent: Any
+
+    async def impl_astream(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - AdalFlow's own
+        """Stream a run, and tell of a question when it is asked, not before."""
+        above = cast("Any", super())
+        if not isinstance(self.permission_manager, PermissionManager):
+            await above.impl_astream(*args, **kwargs)
+            return
+        with self.permission_manager.telling_itself():
+            await above.impl_astream(*args, **kwargs)
+
+    def _tool_execute_sync(self, func: Function) -> Any:  # noqa: ANN401 - AdalFlow's own types
+        manager = self.permission_manager
+        if not isinstance(manager, PermissionManager):
+            return cast("Any", super())._tool_execute_sync(func)  # noqa: SLF001 - the method that this stands in for
+        asked = self._asked(manager, func)
+        outcome = _same_tool(asked, manager.settle_sync(asked), self.agent)
+        if isinstance(outcome, Denied):
+            return FunctionOutput(name=func.name, input=func, output=refused(outcome))
+        result = None
+        try:
+            with manager.running(asked, outcome) as running:
+                result = cast("Any", self.agent.tool_manager.execute_func(func=asked.function(outcome)))
+                result.output = running.result = _collected(result.output)
+                _check(result)
+        except _ToolFailed:
+            pass
+        return told(result, asked, outcome)
+
+    async def _tool_execute_async(self, func: Function, streaming_result: RunnerStreamingResult | None = None) -> Any:  # noqa: ANN401 - AdalFlow's own types
+        manager = self.permission_manager
+        if not isinstance(manager, PermissionManager):
+            return await cast("Any", super())._tool_execute_async(func, streaming_result)  # noqa: SLF001 - as above
+        asked = self._asked(manager, func)
+
+        def tell(request: ApprovalRequest) -> None:
+            if streaming_result is not None:
+                details = (request.metadata or {}).get("confirmation_details")
+                _emit(streaming_result, "agent.tool_permission_request", permission_event(asked, details))
+
+        outcome = _same_tool(asked, await manager.settle(asked, tell), self.agent)
+        if isinstance(outcome, Denied):
+            return FunctionOutput(name=func.name, input=func, output=refused(outcome))
+        runs = asked.function(outcome)
+        if streaming_result is not None:
+            _emit(streaming_result, "agent.tool_call_start", ToolCallRunItem(data=runs, id=runs.id))
+        result = None
+        try:
+            with manager.running(asked, outcome) as running:
+                result = await self.agent.tool_manager.execute_func_async(func=runs)
+                result.output = running.result = await _drained(result.output, streaming_result, runs.id)
+                _check(result)
+        except _ToolFailed:
+            pass
+        return told(result, asked, outcome)
+
+    def _asked(self, manager: PermissionManager, func: Function) -> Asked:
+        return manager.ask(func, agent=getattr(self.agent, "name", "") or "", tool_manager=self.agent.tool_manager)
+
+
+class ApprovalRunner(Approving, Runner):
+    """AdalFlow's runner, with everything that a permission manager of sayso has to say."""
+
+
+def _same_tool(asked: Asked, outcome: Approved | Denied, agent: Any) -> Approved | Denied:  # noqa: ANN401 - any agent
+    """Refuse a call whose name has come to mean another tool while it was decided about."""
+    here = agent.tool_manager.context.get(asked.call.tool)
+    if isinstance(outcome, Denied) or (asked.tool is not None and asked.tool.source is here):
+        return outcome
+    reason = "another tool has taken its name while it was decided about"
+    return Denied(cause="changed", reason=reason, request_id=outcome.request_id)
+
+
+def _check(result: object) -> None:
+    if not isinstance(result, FunctionOutput):
+        raise TypeError(f"the tool manager returned {result!r} instead of a FunctionOutput")
+    if result.error is not None:
+        raise _ToolFailed(result.error)
+
+
+def _emit(stream: RunnerStreamingResult, name: str, item: Any) -> None:  # noqa: ANN401 - any item of AdalFlow
+    stream.put_nowait(RunItemStreamEvent(name=name, item=item))
+
+
+def _collected(output: Any) -> Any:  # noqa: ANN401 - the tool's own
+    """Run a tool that has only begun to its end, as AdalFlow does for `call`: inside the time that is recorded."""
+    if inspect.iscoroutine(output) or inspect.isasyncgen(output):
+        return asyncio.run(_drained(output, None, None))
+    return _items(cast("Generator[Any]", output)) if inspect.isgenerator(output) else output
+
+
+def _items(output: Generator[Any]) -> list[Any]:
+    return [item for item in output if not isinstance(item, ToolCallActivityRunItem)]
+
+
+async def _drained(output: Any, stream: RunnerStreamingResult | None, call_id: str | None) -> Any:  # noqa: ANN401 - the tool's own
+    """Run a tool that has only begun to its end, as AdalFlow does: all it yields or, for a stream, the last of it."""
+    if inspect.iscoroutine(output):
+        return await output
+    if not inspect.isasyncgen(output) and not inspect.isgenerator(output):
+        return output
+    found: list[Any] = []
+    async for item in _each(cast("Any", output)):
+        if not isinstance(item, ToolCallActivityRunItem):
+            found.append(item)
+        elif stream is not None:
+            item.id = cast("str", call_id)
+            _emit(stream, "agent.tool_call_activity", item)
+    if stream is None:
+        return found
+    return found[-1] if found else None
+
+
+async def _each(output: Any) -> AsyncGenerator[Any]:  # noqa: ANN401 - the tool's own
+    if inspect.isasyncgen(output):
+        async for item in output:
+            yield item
+    else:
+        for item in output:
+            yield item
+
+
+def told(result: Any, asked: Asked, outcome: Approved) -> Any:  # noqa: ANN401 - AdalFlow's own types
+    """Return a result with what AdalFlow would not tell the model: that it failed, what was edited, and the note."""
+    output: Any = result.output
+    seen: Any = output.observation if isinstance(output, ToolOutput) else output
+    failed = result.error is not None and output is None
+    if failed:
+        seen = result.error
+    words = _words(asked, outcome) if outcome.by == "answer" else ""
+    if not words and not failed:
+        return result
+    seen = f"{words} Result: {seen}" if words else seen
+    if isinstance(output, ToolOutput):
+        result.output = dataclasses.replace(output, observation=seen)
+    else:
+        result.output = ToolOutput(output=output, observation=seen, status="error" if failed else "success")
+    return result
+
+
+def _words(asked: Asked, outcome: Approved) -> str:
+    decision = outcome.decision
+    if decision is None:
+        return ""
+    words: list[str] = []
+    if decision.override_args is not None:
+        ran = asked.function(outcome)
+        facts = [*map(repr, ran.args or ()), *(f"{name}={value!r}" for name, value in (ran.kwargs or {}).items())]
+        words.append(f"A person changed the arguments: it ran as {ran.name}({', '.join(facts)}).")
+    if decision.note:
+        words.append(f"Their note: {decision.note}")
+    return " ".join(words)
