@@ -13,6 +13,10 @@ from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
 
 from sayso import load_policy
 
+VOCABULARY = "llama-index-core-*/llama_index/core/_static/tiktoken_cache"
+for folder in Path(__file__).parent.joinpath(".tools").glob(VOCABULARY):
+    os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(folder))  # else AdalFlow downloads it; `dev.py test` puts it there
+
 FOLDER = "__folder__"
 HOME = "__home__"
 

@@ -27,6 +27,10 @@ from sayso.model import ApprovalRequest, Approved, Denied
 class _ToolFailed(Exception):
     """A tool raised, which AdalFlow keeps as a text."""
 
+    def __init__(self, result: FunctionOutput) -> None:
+        super().__init__(result.error)
+        self.result = result
+
 
 class Approving:
     """Mix it in before AdalFlow's `Runner`, or a runner of your own: `class MyRunner(Approving, Runner)`.
@@ -54,14 +58,13 @@ class Approving:
         outcome = _same_tool(asked, manager.settle_sync(asked), self.agent)
         if isinstance(outcome, Denied):
             return FunctionOutput(name=func.name, input=func, output=refused(outcome))
-        result = None
         try:
             with manager.running(asked, outcome) as running:
-                result = cast("Any", self.agent.tool_manager.execute_func(func=asked.function(outcome)))
+                result = _output(self.agent.tool_manager.execute_func(func=asked.function(outcome)))
                 result.output = running.result = _collected(result.output)
                 _check(result)
-        except _ToolFailed:
-            pass
+        except _ToolFailed as failed:
+            result = failed.result
         return told(result, asked, outcome)
 
     async def _tool_execute_async(self, func: Function, streaming_result: RunnerStreamingResult | None = None) -> Any:  # noqa: ANN401 - AdalFlow's own types
@@ -81,14 +84,13 @@ class Approving:
         runs = asked.function(outcome)
         if streaming_result is not None:
             _emit(streaming_result, "agent.tool_call_start", ToolCallRunItem(data=runs, id=runs.id))
-        result = None
         try:
             with manager.running(asked, outcome) as running:
-                result = await self.agent.tool_manager.execute_func_async(func=runs)
+                result = _output(await self.agent.tool_manager.execute_func_async(func=runs))
                 result.output = running.result = await _drained(result.output, streaming_result, runs.id)
                 _check(result)
-        except _ToolFailed:
-            pass
+        except _ToolFailed as failed:
+            result = failed.result
         return told(result, asked, outcome)
 
     def _asked(self, manager: PermissionManager, func: Function) -> Asked:
@@ -108,11 +110,16 @@ def _same_tool(asked: Asked, outcome: Approved | Denied, agent: Any) -> Approved
     return Denied(cause="changed", reason=reason, request_id=outcome.request_id)
 
 
-def _check(result: object) -> None:
+def _output(result: object) -> FunctionOutput:
     if not isinstance(result, FunctionOutput):
         raise TypeError(f"the tool manager returned {result!r} instead of a FunctionOutput")
+    return result
+
+
+def _check(result: FunctionOutput) -> None:
+    """Raise for a tool that raised, so that the audit says so."""
     if result.error is not None:
-        raise _ToolFailed(result.error)
+        raise _ToolFailed(result)
 
 
 def _emit(stream: RunnerStreamingResult, name: str, item: Any) -> None:  # noqa: ANN401 - any item of AdalFlow
@@ -157,17 +164,18 @@ async def _each(output: Any) -> AsyncGenerator[Any]:  # noqa: ANN401 - the tool'
             yield item
 
 
-def told(result: Any, asked: Asked, outcome: Approved) -> Any:  # noqa: ANN401 - AdalFlow's own types
+def told(result: FunctionOutput, asked: Asked, outcome: Approved) -> FunctionOutput:
     """Return a result with what AdalFlow would not tell the model: that it failed, what was edited, and the note."""
     output: Any = result.output
-    seen: Any = output.observation if isinstance(output, ToolOutput) else output
     failed = result.error is not None and output is None
-    if failed:
-        seen = result.error
-    words = _words(asked, outcome) if outcome.by == "answer" else ""
-    if not words and not failed:
+    seen: Any = output.observation if isinstance(output, ToolOutput) else result.error if failed else output
+    decision = outcome.decision if outcome.by == "answer" else None
+    if decision is not None and decision.override_args is not None:
+        seen = f"A person changed the arguments: it ran as {_written(asked.function(outcome))}. Result: {seen}"
+    if decision is not None and decision.note:
+        seen = f"{seen}\nNote of the person who allowed it: {decision.note}"
+    elif not failed and (decision is None or decision.override_args is None):
         return result
-    seen = f"{words} Result: {seen}" if words else seen
     if isinstance(output, ToolOutput):
         result.output = dataclasses.replace(output, observation=seen)
     else:
@@ -175,15 +183,6 @@ def told(result: Any, asked: Asked, outcome: Approved) -> Any:  # noqa: ANN401 -
     return result
 
 
-def _words(asked: Asked, outcome: Approved) -> str:
-    decision = outcome.decision
-    if decision is None:
-        return ""
-    words: list[str] = []
-    if decision.override_args is not None:
-        ran = asked.function(outcome)
-        facts = [*map(repr, ran.args or ()), *(f"{name}={value!r}" for name, value in (ran.kwargs or {}).items())]
-        words.append(f"A person changed the arguments: it ran as {ran.name}({', '.join(facts)}).")
-    if decision.note:
-        words.append(f"Their note: {decision.note}")
-    return " ".join(words)
+def _written(func: Function) -> str:
+    named = (f"{name}={value!r}" for name, value in (func.kwargs or {}).items())
+    return f"{func.name}({', '.join([*map(repr, func.args or ()), *named])})"

@@ -95,7 +95,8 @@ class GuardedTool:
         if len(args) > len(parameters) or any(each.kind is each.VAR_POSITIONAL for each in parameters[: len(args)]):
             return args, kwargs
         while len(args) > positional and parameters[len(args) - 1].kind is not inspect.Parameter.POSITIONAL_ONLY:
-            kwargs[parameters[len(args) - 1].name] = args.pop()
+            value = args.pop()
+            kwargs[parameters[len(args)].name] = value
         return args, {name: kwargs[name] for name in (*self.signature.parameters, *kwargs) if name in kwargs}
 
     def misfit(self, args: Mapping[str, Any]) -> str | None:
