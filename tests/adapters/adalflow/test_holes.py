@@ -135,7 +135,7 @@ def test_a_callback_that_is_no_coroutine_is_heard(till: Till) -> None:
     assert settle(till, manager(plain)) == PAID
 
 
-@pytest.mark.proves("R64", "Q8")
+@pytest.mark.proves("R64")
 def test_modify_is_an_answer(till: Till) -> None:
     async def modify(_: Any) -> ApprovalResponse:
         return ApprovalResponse(ApprovalOutcome.MODIFY, kwargs={"amount": 1})
