@@ -153,7 +153,17 @@ def need_vocabulary() -> None:
     if not folder.exists():
         say(f"· fetching the vocabulary in {VOCABULARY}")
         uv(
-            *["pip", "install", "--quiet", "--no-deps", "--python", sys.executable, "--target", str(folder), VOCABULARY],
+            *[
+                "pip",
+                "install",
+                "--quiet",
+                "--no-deps",
+                "--python",
+                sys.executable,
+                "--target",
+                str(folder),
+                VOCABULARY,
+            ],
             otherwise=f"{VOCABULARY} could not be fetched: is a package index reachable?",
         )
 

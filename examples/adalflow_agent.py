@@ -1,5 +1,8 @@
 """An AdalFlow agent whose payments need your say-so; runs offline, with a planner that is a script."""
 
+# AdalFlow has no types of its own.
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
+
 from typing import Any
 
 from adalflow.components.agent.agent import Agent
@@ -32,17 +35,19 @@ class Script:
     """Stands for a planner: pays, and then says what it was told."""
 
     def call(self, prompt_kwargs: dict[str, Any], **_: Any) -> GeneratorOutput[Any]:  # noqa: ANN401 - AdalFlow's own
+        """Return the next step."""
         steps = prompt_kwargs["step_history"]
         if steps:
             return GeneratorOutput(data=Function(_is_answer_final=True, _answer=steps[-1].observation))
         return GeneratorOutput(data=Function(name="pay", kwargs={"to": "Ann", "amount": 5}))
 
     def get_prompt(self, **_: Any) -> str:  # noqa: ANN401 - AdalFlow's own
+        """Return what a model would be shown."""
         return ""
 
 
-agent = Agent(name="clerk", tools=[FunctionTool(pay, require_approval=True)], planner=Script())  # pyright: ignore[reportArgumentType]
-runner = ApprovalRunner(agent, permission_manager=PermissionManager(ask))  # pyright: ignore[reportArgumentType]
+agent = Agent(name="clerk", tools=[FunctionTool(pay, require_approval=True)], planner=Script())
+runner = ApprovalRunner(agent, permission_manager=PermissionManager(ask))
 
 if __name__ == "__main__":
     print(runner.call({"input_str": "Pay Ann what I owe her."}).answer)

@@ -25,7 +25,7 @@ def till() -> Till:
 def _tidy_loop() -> Iterator[None]:
     """Close the loop that AdalFlow leaves behind: it makes `asyncio.run` keep one for the thread, open."""
     yield
-    policy = asyncio.get_event_loop_policy()
+    policy = asyncio.get_event_loop_policy()  # pyright: ignore[reportDeprecated] - what AdalFlow uses
     left = getattr(getattr(policy, "_local", None), "_loop", None)
     if left is not None and not left.is_running() and not left.is_closed():
         left.close()

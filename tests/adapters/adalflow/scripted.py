@@ -1,5 +1,8 @@
 """What the tests of the AdalFlow adapter share: a model that is a script, a till, and agents made of both."""
 
+# AdalFlow has no types of its own.
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false, reportIncompatibleMethodOverride=false, reportReturnType=false
+
 import asyncio
 import json
 from collections.abc import Callable, Sequence
@@ -90,11 +93,11 @@ def observations(runner: Runner) -> list[Any]:
 
 async def streamed(runner: Runner) -> list[tuple[str, Any]]:
     """Run to the end, and return the events of the stream."""
-    found: list[tuple[str, Any]] = []
-    async for event in runner.astream({"input_str": "go"}).stream_events():
-        if isinstance(event, RunItemStreamEvent):
-            found.append((event.name, cast("Any", event.item)))
-    return found
+    return [
+        (event.name, cast("Any", event.item))
+        async for event in runner.astream({"input_str": "go"}).stream_events()
+        if isinstance(event, RunItemStreamEvent)
+    ]
 
 
 def run(runner: Runner, way: str) -> list[tuple[str, Any]]:

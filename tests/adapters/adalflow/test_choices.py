@@ -1,5 +1,8 @@
 """The ways to ask that a configuration can choose, all over one controller."""
 
+# AdalFlow has no types of its own.
+# pyright: basic
+
 import asyncio
 import subprocess
 import sys

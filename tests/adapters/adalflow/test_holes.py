@@ -1,5 +1,8 @@
 """Holes of AdalFlow's own permission manager, each shown on it first, and then refused by sayso's."""
 
+# AdalFlow has no types of its own.
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
+
 import asyncio
 from typing import Any
 
@@ -13,6 +16,7 @@ from adalflow.core.func_tool import FunctionTool
 from adalflow.core.types import Function
 from tests.adapters.adalflow.scripted import Till, agent_of, manager, run
 
+from sayso import ApprovalDecision
 from sayso.adapters.adalflow import (
     ApprovalOutcome,
     ApprovalResponse,
@@ -162,11 +166,8 @@ def test_the_note_of_a_refusal_reaches_the_model(till: Till) -> None:
 async def test_a_no_is_recorded_as_a_no(till: Till, tmp_path: Any) -> None:
     theirs = FastAPIPermissionHandler()
     theirs.register_tool("pay")
-    approve: Any = next(
-        getattr(route, "endpoint")
-        for route in theirs.app.routes
-        if str(getattr(route, "path")).endswith("/approve")  # noqa: B009 - untyped
-    )
+    routes: list[Any] = list(theirs.app.routes)
+    approve = next(route.endpoint for route in routes if route.path.endswith("/approve"))
     running = asyncio.create_task(theirs.check_permission(Function(id="1", name="pay", kwargs={"amount": 5})))
     while not theirs.approval_queue.pending_requests:
         await asyncio.wait({running}, timeout=0.01)
@@ -182,19 +183,13 @@ async def test_a_no_is_recorded_as_a_no(till: Till, tmp_path: Any) -> None:
         asked = asyncio.create_task(ApprovalRunner(agent, permission_manager=ours).acall({"input_str": "go"}))
         await store.changed((await store.changes())[0])
         (request,) = await store.pending()
-        await ours.controller.answer(request.id, request_no())
+        await ours.controller.answer(request.id, ApprovalDecision(approved=False, who="ann"))
         await asked
         found = await store.get(request.id)
         assert found is not None
         assert (found.status, till.ran) == ("denied", [])
     finally:
         await ours.controller.aclose()
-
-
-def request_no() -> Any:
-    from sayso import ApprovalDecision
-
-    return ApprovalDecision(approved=False, who="ann")
 
 
 def test_the_shipped_one_lets_a_model_call_what_is_no_tool(till: Till) -> None:

@@ -1,5 +1,8 @@
 """The runner that loses nothing: what the model is told, and what the audit knows."""
 
+# AdalFlow has no types of its own.
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
+
 from collections.abc import AsyncGenerator, Generator
 from typing import Any
 
@@ -51,7 +54,7 @@ def test_the_model_reads_which_arguments_it_ran_with_and_the_note(way: str, till
     ran = "A person changed the arguments: it ran as pay(amount=1, to='ann'). Result: paid 1 to ann"
     assert observed == f"{ran}\nNote of the person who allowed it: that is enough"
     assert ran in script.last
-    assert runner.step_history[0].function.kwargs == {"amount": 5}, "what the model wanted stays"  # pyright: ignore
+    assert runner.step_history[0].function.kwargs == {"amount": 5}, "what the model wanted stays"
 
 
 @EVERY_WAY
@@ -156,7 +159,7 @@ def test_a_tool_that_takes_another_s_name_while_it_is_decided_about_does_not_run
     agent, script = agent_of(till.tools(), PAY)
 
     def ask(_: object) -> ApprovalOutcome:
-        agent.tool_manager.context["pay"] = FunctionTool(lambda amount: till.ran.append(("other", amount)))  # pyright: ignore
+        agent.tool_manager.context["pay"] = FunctionTool(lambda amount: till.ran.append(("other", amount)))
         return ONCE
 
     run(ApprovalRunner(agent, permission_manager=manager(ask)), way)

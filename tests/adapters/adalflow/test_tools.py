@@ -1,5 +1,8 @@
 """Arguments by position and by name: shown, judged and edited by their names, and passed on as they were."""
 
+# AdalFlow has no types of its own.
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportOptionalSubscript=false
+
 from typing import Any
 
 import pytest
@@ -48,18 +51,34 @@ def managed(channel: ScriptedChannel, policy: dict[str, Any] | None = None) -> t
     ("func", "shown", "came_to"),
     [
         (Function(name="pay", args=[5]), {"amount": 5, "to": "ann", "force": False}, "5 ann False"),
-        (Function(name="pay", args=[5], kwargs={"to": "bob"}), {"amount": 5, "to": "bob", "force": False}, "5 bob False"),
-        (Function(name="pay", kwargs={"to": "bob", "amount": 5}), {"amount": 5, "to": "bob", "force": False}, "5 bob False"),
+        (
+            Function(name="pay", args=[5], kwargs={"to": "bob"}),
+            {"amount": 5, "to": "bob", "force": False},
+            "5 bob False",
+        ),
+        (
+            Function(name="pay", kwargs={"to": "bob", "amount": 5}),
+            {"amount": 5, "to": "bob", "force": False},
+            "5 bob False",
+        ),
         (Function(name="only", args=[5], kwargs={"to": "bob"}), {"amount": 5, "to": "bob"}, "5 bob"),
         (Function(name="only", args=[5, "bob"]), {"amount": 5, "to": "bob"}, "5 bob"),
-        (Function(name="many", args=["a", 1, 2], kwargs={"x": "y"}), {"first": "a", "others": (1, 2), "options": {"x": "y"}}, "a (1, 2) {'x': 'y'}"),
+        (
+            Function(name="many", args=["a", 1, 2], kwargs={"x": "y"}),
+            {"first": "a", "others": (1, 2), "options": {"x": "y"}},
+            "a (1, 2) {'x': 'y'}",
+        ),
         (Function(name="many", kwargs={"first": "a"}), {"first": "a"}, "a () {}"),
         (Function(name="held", args=[5]), {"amount": 5}, "5"),
         (Function(name="sum_of", args=[1]), {"fn": 1, "self_": 0}, "1"),
         (Function(name="Bank_pay", kwargs={"amount": 5}), {"amount": 5}, "5"),
-        (Function(name="pay", args=None, kwargs={"amount": 5}), {"amount": 5, "to": "ann", "force": False}, "5 ann False"),
+        (
+            Function(name="pay", args=None, kwargs={"amount": 5}),
+            {"amount": 5, "to": "ann", "force": False},
+            "5 ann False",
+        ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.proves("R61")
 async def test_every_argument_is_shown_by_its_name_and_runs_as_it_was(
     func: Function, shown: dict[str, Any], came_to: str
@@ -71,7 +90,7 @@ async def test_every_argument_is_shown_by_its_name_and_runs_as_it_was(
     assert runs is not None
     assert runs is not func
     assert len(runs.args or ()) <= max(len(func.args or ()), 1)
-    assert tools.execute_func(runs).output == came_to  # pyright: ignore
+    assert tools.execute_func(runs).output == came_to
 
 
 @pytest.mark.proves("R64")
@@ -87,7 +106,7 @@ async def test_edited_arguments_run_by_their_names(edit: dict[str, Any], came_to
     mine, tools = managed(ScriptedChannel(ApprovalDecision(approved=True, override_args=edit)))
     _, runs, _ = await mine.check_permission(Function(name="pay", args=[5, "bob"]))
     assert runs is not None
-    assert tools.execute_func(runs).output == came_to  # pyright: ignore
+    assert tools.execute_func(runs).output == came_to
 
 
 @pytest.mark.proves("R64")
@@ -127,11 +146,11 @@ async def test_a_seed_s_answer_edits_positions_and_leaves_the_rest() -> None:
         (Function(name="pay"), "missing a required argument: 'amount'"),
         (Function(name="pay", kwargs={"amount": 5, "cc": 1}), "unexpected keyword argument 'cc'"),
         (Function(name="pay", args=[5], kwargs={"amount": 6}), "multiple values for argument 'amount'"),
-        (Function(name="pay", args="5"), "`args` has to be a list"),  # pyright: ignore
-        (Function(name="pay", kwargs={3: 5}), "name has to be a text"),  # pyright: ignore
+        (Function(name="pay", args="5"), "`args` has to be a list"),
+        (Function(name="pay", kwargs={3: 5}), "name has to be a text"),
         (Function(name="rm"), "there is no tool 'rm'"),
         (Function(name="context_variables"), "there is no tool"),
-        (Function(name=None), "there is no tool"),  # pyright: ignore
+        (Function(name=None), "there is no tool"),
     ],
 )
 async def test_a_call_that_cannot_be_made_asks_nobody_and_says_why(func: Function, why: str) -> None:
@@ -164,12 +183,12 @@ async def test_what_was_shown_runs_even_if_the_function_was_changed_meanwhile() 
 
     class Meddler:
         async def announce(self, request: object) -> ApprovalDecision:
-            func.args[1] = 9000  # pyright: ignore
-            func.kwargs.clear()  # pyright: ignore
+            func.args[1] = 9000
+            func.kwargs.clear()
             return ApprovalDecision(approved=True)
 
     tools = ToolManager([FunctionTool(many)])
     mine = PermissionManager(channels=[Meddler()], tool_manager=tools, policy=Policy({"many": "required"}))
     _, runs, _ = await mine.check_permission(func)
     assert runs is not None
-    assert tools.execute_func(runs).output == "a (1,) {'x': 'y'}"  # pyright: ignore
+    assert tools.execute_func(runs).output == "a (1,) {'x': 'y'}"

@@ -1,7 +1,7 @@
 """AdalFlow behind a controller: a permission manager for its runner, and a runner that loses nothing on the way."""
 
 try:
-    import adalflow as _adalflow
+    import sayso.adapters.adalflow.library as _library
 except ImportError as error:
     raise ImportError("AdalFlow is not installed; run `pip install sayso[adalflow]`") from error
 except OSError as error:
@@ -20,7 +20,7 @@ from sayso.adapters.adalflow.choices import (
 from sayso.adapters.adalflow.permission import PermissionManager
 from sayso.adapters.adalflow.runner import ApprovalRunner, Approving
 
-del _adalflow
+del _library
 
 __all__ = [
     "ApprovalOutcome",

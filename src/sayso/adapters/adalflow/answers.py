@@ -7,9 +7,9 @@ from enum import Enum
 from typing import Any, cast
 
 import msgspec
-from adalflow.core.types import Function
 from msgspec.structs import force_setattr
 
+from sayso.adapters.adalflow.library import Function
 from sayso.adapters.adalflow.tools import Asked
 from sayso.canonical import freeze, thaw
 from sayso.model import ApprovalDecision, ApprovalRequest, ScopeKind, new_id

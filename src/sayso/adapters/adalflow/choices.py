@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import Any, Unpack, cast
 
 from sayso.adapters.adalflow.permission import PermissionManager, Settings
 from sayso.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from sayso.config.settings import StoreLike
 
 
 class CLIPermissionManager(PermissionManager):
@@ -26,9 +23,11 @@ class CLIPermissionManager(PermissionManager):
 class RESTPermissionManager(PermissionManager):
     """Asks whoever a hub on the same store shows the question to, and waits for their answer."""
 
-    def __init__(self, *, store: StoreLike, timeout: float | None = 30.0, **settings: Unpack[Settings]) -> None:
-        """Take the store that the hub serves, and after how many seconds a question expires, which is a no."""
-        super().__init__(**cast("Any", {**settings, "store": store, "timeout": timeout}))
+    def __init__(self, **settings: Unpack[Settings]) -> None:
+        """Take at least `store`, which the hub serves; a question expires after `timeout` seconds, 30 if left out."""
+        if "store" not in settings:
+            raise ConfigurationError("there is no store that others share: pass store=…, a file or the URL of a hub")
+        super().__init__(**cast("Any", {"timeout": 30.0, **settings}))
 
 
 class WebSocketPermissionManager(RESTPermissionManager):

@@ -10,12 +10,18 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 import msgspec
-from adalflow.core.func_tool import FunctionTool
-from adalflow.core.tool_manager import ToolManager
-from adalflow.core.types import Function, FunctionRequest, ToolCallPermissionRequest, ToolOutput
 
 from sayso import blocking, context
 from sayso.adapters.adalflow.answers import Callback, PermissionRequest, decision_of, request_of
+from sayso.adapters.adalflow.library import (
+    Function,
+    FunctionRequest,
+    FunctionTool,
+    Shipped,
+    ToolCallPermissionRequest,
+    ToolManager,
+    ToolOutput,
+)
 from sayso.adapters.adalflow.tools import Asked, GuardedTool, asked_about
 from sayso.controller import ApprovalController
 from sayso.errors import ConfigurationError, ToolError
@@ -48,7 +54,7 @@ class Settings(TypedDict, total=False):
     audit: Literal["queued", "strict"]
 
 
-class PermissionManager:
+class PermissionManager(Shipped):
     """Nothing that an AdalFlow agent calls runs without your say-so: `Runner(agent, permission_manager=…)`.
 
     It has the methods that AdalFlow looks for and inherits nothing from AdalFlow's own, which allows where this
@@ -198,11 +204,11 @@ class PermissionManager:
     # The names of the seed, and of AdalFlow's own manager.
 
     @property
-    def pending_approvals(self) -> dict[str, PermissionRequest]:
+    def pending_approvals(self) -> dict[str, PermissionRequest]:  # pyright: ignore[reportIncompatibleVariableOverride] - only to be read
         """What waits for an answer here, by the id of its call."""
         return self.get_pending_approvals()
 
-    def get_pending_approvals(self) -> dict[str, PermissionRequest]:
+    def get_pending_approvals(self) -> dict[str, PermissionRequest]:  # pyright: ignore[reportIncompatibleMethodOverride] - has the same fields
         """Return what waits for an answer here, by the id of its call; `controller.pending` tells of all."""
         found = dict(self._asking)
         return {
@@ -217,7 +223,7 @@ class PermissionManager:
         }
 
     @property
-    def always_allowed_tools(self) -> frozenset[str]:
+    def always_allowed_tools(self) -> frozenset[str]:  # pyright: ignore[reportIncompatibleVariableOverride] - only to be read
         """The tools of which every call runs, because somebody had that remembered; the policy has the last word."""
         found = self.controller.memory.list()
         return frozenset(each.tool for each in found if each.scope.kind == "tool" and each.decision.approved)

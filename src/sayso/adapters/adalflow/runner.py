@@ -6,22 +6,23 @@ import asyncio
 import dataclasses
 import inspect
 from collections.abc import AsyncGenerator, Generator
-from typing import Any, cast
+from typing import Any, Literal, cast
 
-from adalflow.components.agent.runner import Runner
-from adalflow.core.types import (
+from sayso.adapters.adalflow.library import (
     Function,
     FunctionOutput,
     RunItemStreamEvent,
+    Runner,
     RunnerStreamingResult,
     ToolCallActivityRunItem,
     ToolCallRunItem,
     ToolOutput,
 )
-
 from sayso.adapters.adalflow.permission import PermissionManager, permission_event, refused
 from sayso.adapters.adalflow.tools import Asked
 from sayso.model import ApprovalRequest, Approved, Denied
+
+Told = Literal["agent.tool_permission_request", "agent.tool_call_start", "agent.tool_call_activity"]
 
 
 class _ToolFailed(Exception):
@@ -83,11 +84,11 @@ class Approving:
             return FunctionOutput(name=func.name, input=func, output=refused(outcome))
         runs = asked.function(outcome)
         if streaming_result is not None:
-            _emit(streaming_result, "agent.tool_call_start", ToolCallRunItem(data=runs, id=runs.id))
+            _emit(streaming_result, "agent.tool_call_start", ToolCallRunItem(data=runs, id=asked.call.call_id))
         try:
             with manager.running(asked, outcome) as running:
                 result = _output(await self.agent.tool_manager.execute_func_async(func=runs))
-                result.output = running.result = await _drained(result.output, streaming_result, runs.id)
+                result.output = running.result = await _drained(result.output, streaming_result, asked.call.call_id)
                 _check(result)
         except _ToolFailed as failed:
             result = failed.result
@@ -122,14 +123,14 @@ def _check(result: FunctionOutput) -> None:
         raise _ToolFailed(result)
 
 
-def _emit(stream: RunnerStreamingResult, name: str, item: Any) -> None:  # noqa: ANN401 - any item of AdalFlow
+def _emit(stream: RunnerStreamingResult, name: Told, item: Any) -> None:  # noqa: ANN401 - any item of AdalFlow
     stream.put_nowait(RunItemStreamEvent(name=name, item=item))
 
 
 def _collected(output: Any) -> Any:  # noqa: ANN401 - the tool's own
     """Run a tool that has only begun to its end, as AdalFlow does for `call`: inside the time that is recorded."""
     if inspect.iscoroutine(output) or inspect.isasyncgen(output):
-        return asyncio.run(_drained(output, None, None))
+        return asyncio.run(_drained(output, None, ""))
     return _items(cast("Generator[Any]", output)) if inspect.isgenerator(output) else output
 
 
@@ -137,7 +138,7 @@ def _items(output: Generator[Any]) -> list[Any]:
     return [item for item in output if not isinstance(item, ToolCallActivityRunItem)]
 
 
-async def _drained(output: Any, stream: RunnerStreamingResult | None, call_id: str | None) -> Any:  # noqa: ANN401 - the tool's own
+async def _drained(output: Any, stream: RunnerStreamingResult | None, call_id: str) -> Any:  # noqa: ANN401 - the tool's own
     """Run a tool that has only begun to its end, as AdalFlow does: all it yields or, for a stream, the last of it."""
     if inspect.iscoroutine(output):
         return await output
@@ -148,7 +149,7 @@ async def _drained(output: Any, stream: RunnerStreamingResult | None, call_id: s
         if not isinstance(item, ToolCallActivityRunItem):
             found.append(item)
         elif stream is not None:
-            item.id = cast("str", call_id)
+            item.id = call_id
             _emit(stream, "agent.tool_call_activity", item)
     if stream is None:
         return found

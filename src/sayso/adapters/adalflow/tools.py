@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any, cast, get_type_hints
 
 import msgspec
-from adalflow.core.func_tool import FunctionTool
-from adalflow.core.types import Function
 
 from sayso.adapters import function
+from sayso.adapters.adalflow.library import Function, FunctionTool
 from sayso.adapters.previewing import previewed
 from sayso.blocking import is_async
 from sayso.canonical import canonical, freeze, thaw
@@ -59,7 +58,8 @@ class GuardedTool:
     def __init__(self, name: str, source: FunctionTool, *, mark: str) -> None:
         """Take the tool, and why somebody has to be asked about it; an empty `mark` leaves that to the policy."""
         self.source = source
-        target = cast("Callable[..., Any]", source.fn)
+        self._target = target = cast("Callable[..., Any]", cast("Any", source).fn)
+        self._callback = cast("Callable[..., Any] | None", cast("Any", source).pre_execute_callback)
         self._own = getattr(target, "__sayso__", None)
         self._mark = mark
         tool = function.Tool(_begun(target), None, {"name": name}, mark=bool(mark), on_denied="raise")
@@ -121,7 +121,7 @@ class GuardedTool:
     @functools.cached_property
     def _hints(self) -> dict[str, Any]:
         try:
-            return get_type_hints(inspect.unwrap(cast("Callable[..., Any]", self.source.fn)))
+            return get_type_hints(inspect.unwrap(self._target))
         except (NameError, TypeError, AttributeError):  # annotations that name what is not there
             return {}
 
@@ -130,24 +130,23 @@ class GuardedTool:
         if isinstance(self._own, function.Tool):
             verdict = await self._own.details(call)
         else:
-            doc = inspect.getdoc(self.source.fn) or ""
+            doc = inspect.getdoc(self._target) or ""
             rule = Rule(source="AdalFlow", key=self.name)
             words = doc.strip().partition("\n")[0] or None
             verdict = Verdict(approval="required", reason=self._mark, rule=rule, description=words)
-        return verdict if self.source.pre_execute_callback is None else await previewed(self._preview, call, verdict)
+        return verdict if self._callback is None else await previewed(self._preview, call, verdict)
 
     def shown(self, func: Function) -> Any:  # noqa: ANN401 - the host's own
         """Return what a synchronous `pre_execute_callback` has to show; raises `ToolError` if the call would fail."""
-        callback: Any = self.source.pre_execute_callback
-        if callback is None or is_async(callback):
+        if self._callback is None or is_async(self._callback):
             return None
-        shown = callback(*(func.args or ()), **(func.kwargs or {}))
+        shown = self._callback(*(func.args or ()), **(func.kwargs or {}))
         read_preview(shown)
         return shown
 
     async def _preview(self, **named: object) -> Preview:
         args, kwargs = self.shaped(named, positional=0)
-        shown: Any = cast("Any", self.source).pre_execute_callback(*args, **kwargs)
+        shown = self._callback(*args, **kwargs) if self._callback is not None else None
         return read_preview(await shown if inspect.isawaitable(shown) else shown)
 
 
@@ -157,8 +156,7 @@ def asked_about(func: Function, tool: GuardedTool | None, *, agent_path: tuple[s
     facts: dict[str, Any] = {"tool": name, "call_id": func.id or new_id(), "agent_path": agent_path}
     try:
         args, kwargs = _checked(func.args, func.kwargs)
-        if tool is None:
-            raise TypeError(f"there is no tool {name!r}")
+        tool = _known(tool, name)
         call = ToolCall(args=tool.named(args, kwargs), schema_hash=tool.schema_hash, **facts)
         # A copy: whoever is asked may hold on to the model's function, and change it.
         kept = replace(func, **thaw(freeze({"args": args, "kwargs": kwargs})))
@@ -168,6 +166,12 @@ def asked_about(func: Function, tool: GuardedTool | None, *, agent_path: tuple[s
         refused = Verdict(approval="blocked", reason=problem, rule=Rule(source="AdalFlow", key=name), fails=True)
         return Asked(func=func, call=call, rules=ToolRules(judge=lambda _: refused), tool=None, problem=problem)
     return Asked(func=kept, call=call, rules=tool.rules, tool=tool)
+
+
+def _known(tool: GuardedTool | None, name: str) -> GuardedTool:
+    if tool is None:
+        raise TypeError(f"there is no tool {name!r}")
+    return tool
 
 
 def read_preview(shown: object) -> Preview:
@@ -183,7 +187,8 @@ def read_preview(shown: object) -> Preview:
 
 def _checked(args: object, kwargs: object) -> tuple[list[Any], dict[str, Any]]:
     """Read what a model has put together, which may be anything."""
-    given, named = [] if args is None else args, {} if kwargs is None else kwargs
+    given: object = [] if args is None else args
+    named: object = {} if kwargs is None else kwargs
     if not isinstance(given, list | tuple) or not isinstance(named, Mapping):
         raise TypeError("`args` has to be a list, and `kwargs` a mapping")
     names = cast("Mapping[Any, Any]", named)
