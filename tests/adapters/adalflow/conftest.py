@@ -1,8 +1,6 @@
 """What the tests of the AdalFlow adapter share."""
 
-import asyncio
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,14 +17,3 @@ from tests.adapters.adalflow.scripted import Till
 @pytest.fixture
 def till() -> Till:
     return Till()
-
-
-@pytest.fixture(autouse=True)
-def _tidy_loop() -> Iterator[None]:
-    """Close the loop that AdalFlow leaves behind: it makes `asyncio.run` keep one for the thread, open."""
-    yield
-    policy = asyncio.get_event_loop_policy()  # pyright: ignore[reportDeprecated] - what AdalFlow uses
-    left = getattr(getattr(policy, "_local", None), "_loop", None)
-    if left is not None and not left.is_running() and not left.is_closed():
-        left.close()
-        policy.set_event_loop(None)

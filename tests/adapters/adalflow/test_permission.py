@@ -455,6 +455,16 @@ def test_what_a_tool_shows_beforehand_reaches_the_person_in_every_way(till: Till
     assert person.asked[0].confirmation_details == {"left": 4, "of": "ann"}
 
 
+@pytest.mark.proves("H5")
+def test_a_tool_that_asks_goes_on_asking_whoever_registers_it_again(till: Till) -> None:
+    agent, _ = agent_of(till.tools(), PAY)
+    mine = manager(Person(CANCEL))
+    runner = Runner(agent, permission_manager=mine)
+    mine.register_tool("pay", require_approval=False)  # as another runner does that has a tool of this name
+    run(runner, "call")
+    assert till.ran == []
+
+
 def test_nothing_is_inherited_from_the_library_s_own_manager() -> None:
     assert PermissionManager.__mro__ == (PermissionManager, object)
     assert PermissionManager(mode="auto_deny"), "the runner asks it only if it is true"
