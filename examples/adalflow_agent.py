@@ -5,10 +5,6 @@
 
 from typing import Any
 
-from adalflow.components.agent.agent import Agent
-from adalflow.core.func_tool import FunctionTool
-from adalflow.core.types import Function, GeneratorOutput
-
 from sayso.adapters.adalflow import (
     ApprovalOutcome,
     ApprovalResponse,
@@ -16,6 +12,12 @@ from sayso.adapters.adalflow import (
     PermissionManager,
     PermissionRequest,
 )
+
+# isort: split
+# After sayso: where AdalFlow cannot be imported, sayso says why in one sentence.
+from adalflow.components.agent.agent import Agent
+from adalflow.core.func_tool import FunctionTool
+from adalflow.core.types import Function, GeneratorOutput
 
 
 def pay(to: str, amount: int) -> str:
