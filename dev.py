@@ -29,6 +29,8 @@ UV_VERSION = "0.13.7"
 VOCABULARY = "llama-index-core==0.14.25"  # carries the tokenizer's vocabulary that AdalFlow would download
 SEVERAL_AT_ONCE = ("-n", "auto", "--dist", "worksteal")  # as many tests as there are processors
 
+CHROMIUM = ("chromium", "google-chrome")  # the programs that the tests look for, as `SAYSO_CHROMIUM` says another
+
 SETTINGS = {
     "UV_SYSTEM_CERTS": "1",  # else uv fails behind a private certificate authority
     "UV_PYTHON_DOWNLOADS": "never",  # the Python that runs this file is the one to use
@@ -134,14 +136,31 @@ class Environment:
         )
 
 
+# --- Programs that no package index has --------------------------------------------------------------
+
+
 def need_bubblewrap() -> None:
-    """Install the one program that the tests need and no package index has: shell lines are confined with it."""
-    if sys.platform != "linux" or shutil.which("bwrap"):
-        return
-    how = "apt-get install bubblewrap"
+    """Install what shell lines are confined with, if it is not there."""
+    if sys.platform == "linux" and not shutil.which("bwrap"):
+        install_package("bubblewrap", "The tests need bubblewrap, which confines shell lines: install it")
+
+
+def need_chromium() -> None:
+    """Install the browser in which the page is tested, if there is none."""
+    given = SETTINGS.get("SAYSO_CHROMIUM")
+    if given and not shutil.which(given):
+        raise TaskError(f"SAYSO_CHROMIUM is {given!r}, and there is no such program.")
+    if not given and not any(shutil.which(name) for name in CHROMIUM):
+        sentence = "The tests need a browser: set SAYSO_CHROMIUM to the program of a Chromium or Chrome, or install one"
+        install_package("chromium", sentence)
+
+
+def install_package(name: str, otherwise: str) -> None:
+    """Install a package of Debian as root; whoever is not root is told to, by the sentence `otherwise`."""
+    how = f"apt-get install {name}"
     if os.geteuid() != 0 or not shutil.which("apt-get"):
-        raise TaskError(f"The tests need bubblewrap, which confines shell lines: install it, on Debian by `{how}`.")
-    say("· installing bubblewrap")
+        raise TaskError(f"{otherwise}, on Debian by `{how}`.")
+    say(f"· installing {name}")
     quietly = {**SETTINGS, "DEBIAN_FRONTEND": "noninteractive"}
     run(["apt-get", "-qq", "update"], otherwise="apt-get could not look up packages: see above.", settings=quietly)
     run([*how.split(), "-qq", "-y"], otherwise=f"`{how}` failed: see above.", settings=quietly)
@@ -206,6 +225,7 @@ def test(arguments: list[str]) -> None:
     """Run all checks and all tests, as CI does; `test -k store` runs just pytest, with these arguments."""
     need_bubblewrap()
     need_vocabulary()
+    need_chromium()
     environment = DEVELOPMENT.prepare()
     if arguments:
         environment.become("pytest", *arguments)

@@ -16,6 +16,7 @@ from sayso import ApprovalDecision, ApprovalPresentation, ApprovalRequest
 from sayso.canonical import FrozenDict, FrozenList
 from sayso.errors import CanonicalError, StoreError
 from sayso.model import Remembered, Rule, Scope
+from sayso.people import Approvers, Escalation, Seen
 from sayso.wire import pack_remembered, pack_request, unpack_remembered, unpack_request
 
 ARGS: dict[str, Any] = {
@@ -59,15 +60,21 @@ FULL = ApprovalRequest(
     run="r1",
     agent_path=("main", "sub"),
     schema_hash="h",
+    parameters="{}",
     digest="d",
     reason="asks",
     rule=Rule(source="sayso.yaml", key="tools.pay", line=12),
     approval="once_per_session",
     scopes=SCOPES,
     remember_max=60.0,
+    approvers=Approvers(count=2, roles=("ops",), remind=5.0, escalate=Escalation(role="lead", after=9.0)),
+    project="shop",
+    asked_by="builder",
     asked_at=1.5,
     expires_at=2.5,
     status="used",
+    seen=(Seen(who="ann", channel="page", at=1.75),),
+    votes=(DECISION,),
     decision=DECISION,
     used_at=2.25,
     result="raised",
@@ -83,6 +90,7 @@ KEPT = Remembered(
     uses_left=3,
     schema_hash="h",
     request_id="r1",
+    project="shop",
 )
 
 
@@ -105,6 +113,8 @@ def test_a_request_comes_back_as_it_was_down_to_the_types_of_its_arguments(reque
     assert found.call().digest() == request_.call().digest()
     assert (found.payload, found.metadata) == (request_.payload, request_.metadata)
     assert types(found.args) == types(request_.args)
+    for vote, same in zip(found.votes, request_.votes, strict=True):
+        assert types(vote.override_args) == types(same.override_args)
     if request_.decision is not None:
         assert found.decision is not None
         assert types(found.decision.override_args) == types(request_.decision.override_args)

@@ -22,12 +22,14 @@ _PAGE = 1000
 _ENCODER = msgspec.json.Encoder()
 
 
-class _Line(msgspec.Struct, kw_only=True, omit_defaults=True):
+class Line(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What is written of an entry: JSON, without what is not known."""
 
     at: float
     step: str
-    tool: str
+    tool: str = ""
+    project: str = ""
+    asked_by: str = ""
     call_id: str = ""
     session: str = ""
     run: str = ""
@@ -51,6 +53,7 @@ class _Line(msgspec.Struct, kw_only=True, omit_defaults=True):
     scope: str | None = None
     result: Any = None
     seconds: float | None = None
+    error: str | None = None  # why there is nothing else
 
 
 def of_request(request: ApprovalRequest, step: Step, at: float) -> AuditEntry:
@@ -79,7 +82,7 @@ def body(entry: AuditEntry) -> bytes:
 
 def _body(entry: AuditEntry) -> bytes:
     about = entry.about
-    line = _Line(
+    line = Line(
         at=entry.at,
         step=entry.step,
         tool=text(about.tool),
@@ -97,7 +100,7 @@ def _body(entry: AuditEntry) -> bytes:
     return _ENCODER.encode(line)
 
 
-def _describe(line: _Line, entry: AuditEntry) -> None:
+def _describe(line: Line, entry: AuditEntry) -> None:
     about = entry.about
     if entry.verdict is not None:
         _tell_why(line, entry.verdict)
@@ -106,6 +109,7 @@ def _describe(line: _Line, entry: AuditEntry) -> None:
     if isinstance(about, ToolCall):
         line.args, line.digest = redact(about.args), _digest(about)
         return
+    line.project, line.asked_by = text(about.project), text(about.asked_by)
     _tell_why(line, about)
     _tell_answer(line, about.votes[-1] if entry.step == "voted" else about.decision)
     line.request_id, line.digest = about.id, about.digest
@@ -113,12 +117,12 @@ def _describe(line: _Line, entry: AuditEntry) -> None:
         line.args = redact(about.args)  # once, or beside what they were changed to; else the digest stands for them
 
 
-def _tell_why(line: _Line, source: Verdict | ApprovalRequest) -> None:
+def _tell_why(line: Line, source: Verdict | ApprovalRequest) -> None:
     line.approval, line.because = source.approval, text(source.reason)
     line.rule = text(str(source.rule)) if source.rule else ""
 
 
-def _tell_what(line: _Line, outcome: Approved | Denied) -> None:
+def _tell_what(line: Line, outcome: Approved | Denied) -> None:
     line.reason = text(outcome.reason)
     if isinstance(outcome, Denied):
         line.cause, line.note = outcome.cause, _maybe(outcome.note)
@@ -129,7 +133,7 @@ def _tell_what(line: _Line, outcome: Approved | Denied) -> None:
         line.remembered_id, line.scope = outcome.remembered.id, outcome.remembered.scope.kind
 
 
-def _tell_answer(line: _Line, decision: ApprovalDecision | None) -> None:
+def _tell_answer(line: Line, decision: ApprovalDecision | None) -> None:
     if decision is None:
         return
     line.who, line.channel, line.note = _maybe(decision.who), _maybe(decision.channel), _maybe(decision.note)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
+from msgspec.structs import replace
 
 try:
     import pytest
@@ -18,9 +19,10 @@ except ImportError as error:
     raise ImportError("sayso.contract needs pytest: install `sayso[testing]`") from error
 
 from sayso import audit
+from sayso.contract_attempts import AttemptsContract
 from sayso.contract_feed import FeedContract
 from sayso.contract_keyring import KeyringContract
-from sayso.errors import UnknownRequest
+from sayso.errors import StoreError, UnknownRequest
 from sayso.model import (
     AuditEntry,
     Remembered,
@@ -34,7 +36,7 @@ T = TypeVar("T")
 ROUNDS = 10
 
 
-class StoreContract(FeedContract, KeyringContract):
+class StoreContract(AttemptsContract, FeedContract, KeyringContract):
     """The contract. `stores` are two ways to the same data: two handles if the store is shared, else one twice."""
 
     pytestmark = pytest.mark.anyio
@@ -90,6 +92,20 @@ class StoreContract(FeedContract, KeyringContract):
         assert (found.run, found.tool_call_id, found.call().key) == ("other", "c1", found.key)
         assert await one.get(again.id) is None
 
+    async def test_a_request_that_is_opened_again_stays_as_it_is(self, stores: tuple[Store, Store]) -> None:
+        one, two = stores
+        request = await one.open(a_request())
+        await one.close(request.id, "denied", NO, now=1.0)
+        assert (await two.open(request)).status == "denied"
+        assert [each.status for each in await one.recent()] == ["denied"]
+
+    async def test_an_id_never_names_two_requests(self, stores: tuple[Store, Store]) -> None:
+        one, two = stores
+        request = await one.open(a_request())
+        with pytest.raises(StoreError, match="names another request"):
+            await two.open(replace(a_request(session="another"), id=request.id))
+        assert await two.pending() == [request]
+
     async def test_two_reviews_that_open_one_request_at_once_get_the_same_row(
         self, stores: tuple[Store, Store], tmp_path: Path
     ) -> None:
@@ -139,6 +155,16 @@ class StoreContract(FeedContract, KeyringContract):
         assert [each.id for each in await one.recent(part=opened[0].id)] == [opened[0].id]
         assert {each.id for each in await one.recent(part=opened[0].id[:4])} == set(newest)
         assert await one.recent(part="%") == []
+        assert [each.id for each in await one.recent(limit=1, before=newest[0])] == [newest[1]]
+        assert await two.recent(before=newest[-1]) == []
+
+    async def test_what_is_open_can_be_read_in_pieces(self, stores: tuple[Store, Store]) -> None:
+        opened = [(await stores[0].open(a_request())).id for _ in range(5)]
+        await stores[0].close(opened[2], "denied", NO, now=1.0)
+        read: list[str] = []
+        while piece := await stores[1].pending(limit=2, after=read[-1] if read else ""):
+            read += [each.id for each in piece]
+        assert read == sorted(opened[:2] + opened[3:])
 
     async def test_an_answer_against_a_withdrawal_leaves_one_of_them_and_both_see_it(
         self, stores: tuple[Store, Store], tmp_path: Path
@@ -324,5 +350,9 @@ class Learner:
         """Wait until this is known, for at most ten seconds."""
         with anyio.fail_after(10):
             while self.known != expected:
-                await self._changed.wait()
-                self._changed.clear()
+                await self.changed()
+
+    async def changed(self) -> None:
+        """Wait until the store has taught something."""
+        await self._changed.wait()
+        self._changed.clear()

@@ -89,11 +89,14 @@ class FeedContract:
     ) -> None:
         one, two = stores
         request = await one.open(a_request())
-        for who, at in (("ann", 1.0), ("bob", 2.0), ("ann", 3.0)):
+        for who, at in (("ann", 1.0), ("bob", 2.0), ("ann", 60.0)):
             await two.see(request.id, Seen(who=who, channel="page", at=at))
         found = await one.get(request.id)
         assert found is not None
-        assert [(each.who, each.at) for each in found.seen] == [("bob", 2.0), ("ann", 3.0)]
+        assert [(each.who, each.at) for each in found.seen] == [("bob", 2.0), ("ann", 60.0)]
+        point, _ = await one.changes()
+        await two.see(request.id, Seen(who="ann", channel="page", at=61.0))
+        assert (await one.changes(point))[1] == [], "who only goes on looking is no news"
         await one.close(request.id, "denied", NO, now=4.0)
         late = await two.see(request.id, Seen(who="eve", channel="page", at=5.0))
         assert (late.status, len(late.seen)) == ("denied", 2)

@@ -33,6 +33,7 @@ _MODES: Mapping[str, Mode] = {
 }
 
 _MOST_SEEN = 20
+_SEEN_SECONDS = 30.0  # sooner, it is not worth a change of which everybody is told
 
 TRANSITIONS: Mapping[Status, frozenset[Status]] = {
     "open": frozenset({"approved", "denied", "expired", "withdrawn"}),
@@ -101,8 +102,9 @@ def finish(request: ApprovalRequest, result: Result) -> ApprovalRequest:
 
 
 def see(request: ApprovalRequest, seen: Seen) -> ApprovalRequest:
-    """Return an open request with one more who has it before them; each counts once, by the latest time."""
-    if request.status != "open":
+    """Return an open request with one more who has it before them; each counts once, by about the latest time."""
+    known = next((each for each in request.seen if (each.who, each.channel) == (seen.who, seen.channel)), None)
+    if request.status != "open" or (known is not None and seen.at - known.at < _SEEN_SECONDS):
         return request
     others = [each for each in request.seen if (each.who, each.channel) != (seen.who, seen.channel)]
     return replace(request, seen=(*others[-_MOST_SEEN + 1 :], seen))

@@ -12,6 +12,7 @@ CanonicalError(ValueError)          arguments that no approval can be bound to
 StoreError(RuntimeError)            the store cannot be read or written
 └── AuditError                      the chain of the audit is broken
 NotEntitled(PermissionError)        somebody who may not give this answer
+StillOpen(ValueError)               an answer that was not taken; the request waits on
 UnknownRequest(LookupError)         no request has this id
 PathEscape(PermissionError)         a path leads out of the folder that it has to stay in
 ToolError(RuntimeError)             a tool that was allowed to run could not do it; the model is told why
@@ -123,6 +124,10 @@ class AuditError(StoreError):
 
 class NotEntitled(PermissionError):
     """Somebody gave an answer that they may not give; the request is still open."""
+
+
+class StillOpen(ValueError):
+    """An answer was not taken, and the request waits on; says why."""
 
 
 class UnknownRequest(LookupError):

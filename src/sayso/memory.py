@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from sayso import decide
 from sayso.clock import SystemClock
-from sayso.errors import CanonicalError
+from sayso.errors import CanonicalError, NotEntitled
 from sayso.model import (
     ApprovalDecision,
     ApprovalRequest,
@@ -208,7 +208,14 @@ class ApprovalMemory:
                     self._refusals.pop(each, None)
         if self._store is None:
             return bool(gone)
-        there = self._store.remember([], ids)  # also what this process has not heard of yet
+        try:
+            there = self._store.remember([], ids)  # also what this process has not heard of yet
+        except NotEntitled:
+            with self._lock:  # what was hidden may be a no, which stands
+                self._dropped.difference_update(ids)
+                for each in gone:
+                    self._put(each)
+            raise
         for each in gone:
             self._store.record(_revocation(each, reason, self._clock.now()))
         if not there and not gone:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from sayso.canonical import thaw
-
-if TYPE_CHECKING:
-    from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, Rule
+from sayso.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Remembered, Rule, Scope
+from sayso.people import Approvers, Escalation, Seen
 
 _LONGEST_NUMBER = 10_000  # bits
 _STATES = {
@@ -34,11 +34,13 @@ def to_json(value: object, *, indent: int | None = None) -> str:
 
 
 def _plain(value: object) -> object:
-    """Return the same with every number as one that Python writes: a very long one is a text."""
+    """Return the same with every number as one that JSON has: a very long one, and what is none, is a text."""
     if isinstance(value, Mapping):
         return {str(name): _plain(each) for name, each in cast("Mapping[object, object]", value).items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(each) for each in cast("Iterable[object]", value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
     return hex(value) if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER else value
 
 
@@ -133,3 +135,53 @@ def of_remembered(each: Remembered) -> dict[str, Any]:
         "request_id": each.request_id,
         "decision": of_decision(each.decision),
     }
+
+
+def read_request(facts: Mapping[str, Any]) -> ApprovalRequest:
+    """Read a request from plain data: good to be shown, while what was no plain data stays as it was written."""
+    given = {name: facts[name] for name in _AS_THEY_ARE if facts.get(name) is not None}
+    rule, shown, wanted = facts.get("rule"), facts.get("presentation"), facts.get("approvers")
+    decision, parameters = facts.get("decision"), facts.get("parameters")
+    return ApprovalRequest(
+        **given,
+        tool_name=facts["tool"],
+        tool_call_id=facts["call_id"],
+        agent_path=tuple(facts["agent_path"]),
+        rule=None if rule is None else Rule(**rule),
+        presentation=None if shown is None else ApprovalPresentation(**shown),
+        parameters="" if parameters is None else json.dumps(parameters),
+        scopes=tuple(Scope(key="", **each) for each in facts["scopes"]),
+        approvers=None if wanted is None else _read_approvers(wanted),
+        votes=tuple(_read_decision(each) for each in facts["votes"]),
+        seen=tuple(Seen(**each) for each in facts["seen"]),
+        decision=None if decision is None else _read_decision(decision),
+    )
+
+
+_AS_THEY_ARE = (
+    *("id", "status", "asked_at", "expires_at", "project", "asked_by", "session", "run", "args", "payload"),
+    *("description", "summary", "reason", "approval", "remember_max", "used_at", "result"),
+)
+
+
+def _read_approvers(facts: Mapping[str, Any]) -> Approvers:
+    escalate = facts["escalate"]
+    return Approvers(
+        count=facts["count"],
+        roles=tuple(facts["roles"]),
+        remind=facts["remind"],
+        escalate=None if escalate is None else Escalation(**escalate),
+    )
+
+
+def _read_decision(facts: Mapping[str, Any]) -> ApprovalDecision:
+    return ApprovalDecision(override_args=facts["args"], **{name: facts[name] for name in facts if name != "args"})
+
+
+def read_remembered(facts: Mapping[str, Any]) -> Remembered:
+    """Read a remembered decision from plain data."""
+    changed: dict[str, Any] = {
+        "scope": Scope(key="", **facts["scope"]),
+        "decision": _read_decision(facts["decision"]),
+    }
+    return Remembered(**{**facts, **changed})

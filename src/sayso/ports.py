@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from sayso.model import AuditEntry
+from sayso.model import AuditEntry, Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from sayso.decide import Mode
-    from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, Result, Status
+    from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, Status
     from sayso.people import Seen
     from sayso.tokens import Token
 
 Hook = Callable[[AuditEntry], None]  # told of every step of every call, after it was decided
+News = tuple[str, Result] | bytes  # what came of a used request, or a line of the audit that is written out
 
 
 class Clock(Protocol):
@@ -104,6 +105,9 @@ class Store(Protocol):
 
     Async methods return when the change is durable. The others queue their change: it holds at once in this
     process, is written in order, and `flush` waits for it. No method raises because another was faster.
+
+    An `attempt` is a name that nothing else has, from a caller that may have to try again because it never heard the
+    answer, as over a network: tried again under the same name, it gets the first answer, and nothing happens twice.
     """
 
     shared: bool  # other processes may answer what is opened here
@@ -120,12 +124,15 @@ class Store(Protocol):
         """Return one request."""
         ...
 
-    async def pending(self) -> list[ApprovalRequest]:
-        """Return the open requests, oldest first."""
+    async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
+        """Return the open requests, oldest first, as ids sort; with `after`, those that come after that id."""
         ...
 
-    async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
-        """Return the newest requests, open or not, newest first; with `part`, those whose id starts or ends so."""
+    async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
+        """Return the newest requests, open or not, newest first.
+
+        With `part`, those whose id starts or ends so; with `before`, those that come before that id.
+        """
         ...
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
@@ -155,7 +162,7 @@ class Store(Protocol):
         """Close the request unless it is closed, and return it as it stands; `remember` is kept only with it."""
         ...
 
-    async def claim(self, request_id: str, *, now: float) -> bool:
+    async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
         """Use up an approval: true for exactly one caller, ever."""
         ...
 
@@ -163,7 +170,7 @@ class Store(Protocol):
         """Wait until the request is no longer open, and return it."""
         ...
 
-    async def spend(self, remembered_id: str) -> bool:
+    async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Take one use of a counted decision: false when none is left."""
         ...
 
@@ -175,7 +182,7 @@ class Store(Protocol):
         """Return the state that was parked under this name."""
         ...
 
-    async def unpark(self, name: str) -> bytes | None:
+    async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
         """Forget what was parked under this name, and return it to exactly one caller."""
         ...
 
@@ -193,6 +200,10 @@ class Store(Protocol):
 
     def record(self, entry: AuditEntry) -> None:
         """Queue an entry of the audit."""
+        ...
+
+    async def append(self, news: Sequence[News], *, attempt: str = "") -> None:
+        """Do what `finish` and `record` do, for another process, and return when all of it is durable."""
         ...
 
     @property

@@ -110,7 +110,7 @@ class Approver(ScriptedChannel):
     def __init__(self, policy: Policy | None = None) -> None:
         """Build the controller, in memory, with this policy."""
         super().__init__()
-        self.controller = ApprovalController(channels=[self], policy=policy)
+        self.controller = ApprovalController(channels=[self], policy=policy, store="memory:")
 
 
 @pytest.fixture

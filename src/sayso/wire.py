@@ -26,7 +26,8 @@ def pack_request(request: ApprovalRequest) -> bytes:
     """Write a request, exactly: its arguments come back with the types that they had."""
     args, decision = storable(request.args), request.decision
     edited = decision is not None and decision.override_args is not None
-    if args is request.args and not edited and request.payload is None and request.metadata is None:
+    plain = request.payload is None and request.metadata is None and not request.votes
+    if args is request.args and not edited and plain:
         return _pack(request)  # nearly always: there is nothing to convert
     return _pack(
         replace(
@@ -34,6 +35,7 @@ def pack_request(request: ApprovalRequest) -> bytes:
             args=args,
             payload=_maybe(request.payload),
             metadata=_maybe(request.metadata),
+            votes=tuple(_decision(vote) for vote in request.votes),
             decision=None if decision is None else _decision(decision),
         )
     )

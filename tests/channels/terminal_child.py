@@ -1,6 +1,7 @@
-"""The program that test_terminal.py runs in a terminal: asks about calls, and says what came of each.
+"""The program that the tests run in a terminal: asks about calls, and says what came of each.
 
-Usage: terminal_child.py HOW [FACTS]; FACTS is JSON: store, timeout, args (of one call each), say (printed meanwhile).
+Usage: terminal_child.py HOW [FACTS]; FACTS is JSON: store, timeout, args (of one call each), tools (their names),
+say (printed meanwhile), policy (a dict or the path of a file), diff.
 """
 
 import asyncio
@@ -9,18 +10,24 @@ import sys
 import threading
 from typing import Any
 
-from sayso import ApprovalController, ApprovalError, ApprovalPresentation, Policy, Preview, guard
+from sayso import ApprovalController, ApprovalError, ApprovalPresentation, Policy, Preview, guard, load_policy
 from sayso.channels.terminal import TerminalChannel
 
 how = sys.argv[1]
 facts: dict[str, Any] = json.loads(sys.argv[2]) if len(sys.argv) > 2 else {}
 calls: list[dict[str, Any]] = facts.get("args", [{"item": "tea", "price": 4}])
+tools: list[str] = facts.get("tools", ["set_price"] * len(calls))
+
+
+def policy() -> Policy:
+    given = facts.get("policy", {"default": "none", "tools": {"set_price": "required", "set_date": "required"}})
+    return load_policy(given) if isinstance(given, str) else Policy.from_dict(given)
 
 
 def preview(item: str, price: object) -> Preview:
     shown = facts.get("diff")
     return Preview(
-        description=f"Change the price of {item}"[:60],
+        description=f"Change the price of {item} to {price}"[:60],
         presentation=None if shown is None else ApprovalPresentation(title="prices", diff=shown),
     )
 
@@ -34,7 +41,7 @@ def set_price_now(item: str, price: object) -> str:
 
 
 controller = ApprovalController(
-    policy=Policy({"set_price": "required"}),
+    policy=policy(),
     channels=[TerminalChannel(who="ann")],
     store=facts.get("store"),
     timeout=facts.get("timeout"),
@@ -42,9 +49,9 @@ controller = ApprovalController(
 )
 
 
-async def one(args: dict[str, Any]) -> None:
+async def one(tool: str, args: dict[str, Any]) -> None:
     try:
-        print("RAN:", await guard(set_price, controller, preview=preview)(**args), flush=True)
+        print("RAN:", await guard(set_price, controller, name=tool, preview=preview)(**args), flush=True)
     except ApprovalError as error:
         print("NOT:", error, flush=True)
 
@@ -52,12 +59,14 @@ async def one(args: dict[str, Any]) -> None:
 async def work() -> None:
     async with controller:
         async with asyncio.TaskGroup() as group:
-            for args in calls:
-                group.create_task(one(args))
+            for tool, args in zip(tools, calls, strict=True):
+                group.create_task(one(tool, args))
             for line in facts.get("say", []):
                 await asyncio.to_thread(sys.stdin.fileno)
                 print(line, flush=True)
-        print("remembered:", [each.scope.kind for each in controller.memory.list()], flush=True)
+        for each in controller.memory.list():
+            seconds = None if each.expires_at is None else round(each.expires_at - each.remembered_at)
+            print("remembered:", each.scope.kind, each.session, seconds, each.uses_left, flush=True)
 
 
 if how == "async":

@@ -1,26 +1,17 @@
 """The prompt in a real terminal: every key, what people see, and what cannot fool them."""
 
-import json
-import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.terminal import KEYS, Terminal
+from tests.channels.asking import ALLOW, CHILD, a_second_later, ask, elsewhere
+from tests.terminal import KEYS
 
-CHILD = str(Path(__file__).with_name("terminal_child.py"))
-
-
-def ask(how: str = "async", *, columns: int = 80, rows: int = 200, **facts: Any) -> Terminal:
-    return Terminal([sys.executable, CHILD, how, json.dumps(facts)], columns=columns, rows=rows)
-
-
-SCREEN_80 = """\
+SCREEN = """\
 
 An agent wants to run set_price
-  tool says Change the price of tea
+  tool says Change the price of tea to 4
   because   tools.set_price is 'required'
   rule      policy tools.set_price
 
@@ -37,46 +28,30 @@ what the tool shows: prices
   │        10 +tea 4
   │   11   11  cake
 Run set_price? · 1 of 1 · waiting 0:00
-[y] allow once  [a] allow for…  [e] edit  [n] deny  [m] deny, with a note  [v]
-view all  [l] leave it  [q] quit"""
-SCREEN_40 = """\
-
-An agent wants to run set_price
-  tool says Change the price of tea
-  because   tools.set_price is 'required
-↪ '
-  rule      policy tools.set_price
-
-arguments, as the agent wrote them
-  │ item: tea
-  │ price: 4
-
-what the tool shows: prices
-  │ --- a/prices
-  │ +++ b/prices
-  │ @@ -9,3 +9,3 @@
-  │    9    9  milk
-  │   10      -tea 3
-  │        10 +tea 4
-  │   11   11  cake
-Run set_price? · 1 of 1 · waiting 0:00
-[y] allow once  [a] allow for…  [e]
-edit  [n] deny  [m] deny, with a note
-[v] view all  [l] leave it  [q] quit"""
-SCREEN_120 = SCREEN_80.rpartition("\n[y]")[0] + (
-    "\n[y] allow once  [a] allow for…  [e] edit  [n] deny  [m] deny, with a note  [v] view all  [l] leave it  [q] quit"
-)
+"""
+KEYS_40 = """\
+[y] allow once  [a] allow for…
+[e] edit  [n] deny
+[m] deny, with a note  [v] view all
+[r] the rule  [l] leave it  [q] quit"""
+KEYS_80 = """\
+[y] allow once  [a] allow for…  [e] edit  [n] deny  [m] deny, with a note
+[v] view all  [r] the rule  [l] leave it  [q] quit"""
+KEYS_120 = """\
+[y] allow once  [a] allow for…  [e] edit  [n] deny  [m] deny, with a note  [v] view all  [r] the rule  [l] leave it
+[q] quit"""
+SCREEN_40 = SCREEN.replace("is 'required'", "is\n            'required'") + KEYS_40
 DIFF = "--- a/prices\n+++ b/prices\n@@ -9,3 +9,3 @@\n milk\n-tea 3\n+tea 4\n cake\n"
 
 
 @pytest.mark.proves("R71")
-@pytest.mark.parametrize(("columns", "screen"), [(40, SCREEN_40), (80, SCREEN_80), (120, SCREEN_120)])
+@pytest.mark.parametrize(("columns", "screen"), [(40, SCREEN_40), (80, SCREEN + KEYS_80), (120, SCREEN + KEYS_120)])
 def test_a_question_at_every_width(columns: int, screen: str) -> None:
     terminal = ask(columns=columns, diff=DIFF)
     shown = terminal.wait_for(KEYS)
     terminal.press("n")
     terminal.end()
-    assert shown.replace("waiting 0:01", "waiting 0:00") == screen.strip("\n").join(("\n", ""))
+    assert shown.replace("waiting 0:01", "waiting 0:00") == screen
 
 
 @pytest.mark.parametrize(
@@ -105,52 +80,14 @@ def test_a_no_can_have_a_note() -> None:
     assert "refused by ann (note: too cheap)" in terminal.end()[0]
 
 
-def test_an_answer_can_be_remembered_for_what_the_request_offers() -> None:
-    terminal = ask(args=[{"item": "tea", "price": 4}])
-    terminal.press("a")
-    screen = terminal.wait_for("[1-")
-    assert "[1] " in screen
-    terminal.press("t", at="for this session")
-    terminal.press("1", at="for an hour")
-    screen, _ = terminal.end()
-    assert "RAN: tea costs 4" in screen
-    assert "remembered: ['call']" in screen
-
-
-def test_arguments_can_be_edited_in_the_persons_own_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    editor = tmp_path / "editor"
-    editor.write_text("#!/bin/sh\nsed -i 's/4/5/' \"$1\"\n")
-    editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("EDITOR", str(editor))
-    monkeypatch.delenv("VISUAL", raising=False)
-    terminal = ask()
-    terminal.press("e")
-    screen = terminal.wait_for("with these arguments")
-    assert "price: 5" in screen
-    terminal.press("y", at="with these arguments")
-    assert "RAN: tea costs 5" in terminal.end()[0]
-
-
-@pytest.mark.parametrize("script", ["exit 1", "echo '{' > \"$1\"", 'echo \'{"a": 1, "a": 2}\' > "$1"'])
-def test_an_edit_that_went_wrong_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    editor = tmp_path / "editor"
-    editor.write_text(f"#!/bin/sh\n{script}\n")
-    editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("EDITOR", str(editor))
-    terminal = ask()
-    terminal.press("e")
-    terminal.wait_for("Nothing was changed")
-    terminal.press("n")
-    assert "NOT:" in terminal.end()[0]
-
-
-def test_what_is_long_is_folded_and_nobody_says_yes_to_what_they_have_not_seen() -> None:
+def test_what_is_long_is_folded_and_nobody_says_yes_to_what_they_have_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAGER", "cat")
     terminal = ask(args=[{"item": "\n".join(f"line {number}" for number in range(100)), "price": 4}])
     screen = terminal.wait_for(KEYS)
     assert "more lines; press v to see them" in screen
     assert "line 50\n" not in screen
     terminal.press("y")
-    terminal.wait_for("Press v to see all of it first")
+    terminal.wait_for("press v to see all of it first")
     terminal.press("v")
     assert "line 50\n" in terminal.wait_for(KEYS)
     terminal.press("y")
@@ -170,11 +107,13 @@ def test_keys_that_were_typed_before_the_question_was_there_do_not_count() -> No
     assert "NOT:" in terminal.end()[0]
 
 
-@pytest.mark.parametrize("paste", ["yes\ny\ny\n", "\x1b[200~y\ny\n\x1b[201~", "y" * 500])
+@pytest.mark.parametrize("paste", ["yes\ny\ny\n", "\x1b[200~y\ny\n\x1b[201~", "y" * 500, "xy", "yx"])
 def test_what_is_pasted_is_no_answer(paste: str) -> None:
     terminal = ask()
     terminal.wait_for(KEYS)
     terminal.write(paste)
+    a_second_later(terminal)
+    assert KEYS in terminal.screen  # it still waits
     terminal.press("n")
     screen, _ = terminal.end()
     assert "NOT:" in screen
@@ -206,19 +145,43 @@ def test_a_question_that_is_answered_elsewhere_goes_away_and_says_so(tmp_path: P
     store = tmp_path / "state.db"
     terminal = ask(store=str(store))
     terminal.wait_for(KEYS)
-    script = (
-        "import asyncio, sys\nfrom sayso import ApprovalController, ApprovalDecision\n"
-        "async def main():\n"
-        "    async with ApprovalController(store=sys.argv[1], mode='defer') as controller:\n"
-        "        (request,) = await controller.pending()\n"
-        "        await controller.answer(request.id, ApprovalDecision(approved=True, who='bob'))\n"
-        "asyncio.run(main())\n"
-    )
-    subprocess.run([sys.executable, "-c", script, str(store)], check=True, timeout=60)
+    elsewhere(store, ALLOW)
     terminal.wait_for("answered elsewhere, has expired or was withdrawn")
     screen, code = terminal.end()
     assert "RAN: tea costs 4" in screen
     assert code == 0
+
+
+@pytest.mark.parametrize("rest", ["y", "n", "l"])
+def test_the_rest_of_a_note_is_no_answer_to_the_next_question(tmp_path: Path, rest: str) -> None:
+    """The first question is answered elsewhere while its note is being typed; the second must not get the letters."""
+    store = tmp_path / "state.db"
+    terminal = ask(store=str(store), args=[{"item": "tea", "price": 1}, {"item": "milk", "price": 2}])
+    terminal.wait_for("1 of 2")
+    terminal.press("m")
+    terminal.wait_for("Why not?")
+    terminal.write("too chea")
+    terminal.wait_for("too chea")
+    elsewhere(store, f"if request.args['item'] == 'tea': {ALLOW}")
+    terminal.wait_for("It is closed; press Enter")
+    for each in f"p {rest} ":
+        terminal.write(each)
+        terminal.wait_for("press Enter. too chea" + f"p {rest} "[: f"p {rest} ".index(each) + 1].rstrip())
+    terminal.press("\r", at="It is closed")
+    terminal.wait_for("2 of 2")
+    terminal.press("y")
+    screen, _ = terminal.end()
+    assert "RAN: tea costs 1" in screen
+    assert "RAN: milk costs 2" in screen
+
+
+def test_control_c_while_a_note_is_typed_ends_the_run() -> None:
+    terminal = ask()
+    terminal.press("m")
+    terminal.press("\x03", at="Why not?")
+    screen, code = terminal.end()
+    assert code != 0
+    assert "RAN" not in screen
 
 
 def test_a_question_whose_time_is_up_goes_away_and_says_so() -> None:
@@ -251,7 +214,7 @@ def test_another_size_of_the_window_is_followed() -> None:
     terminal.wait_for(KEYS)
     terminal.resize(40, 60)
     terminal.signal(28)  # SIGWINCH
-    terminal.wait_for("[y] allow once  [a] allow for…  [e]\n")
+    terminal.wait_for("[y] allow once  [a] allow for…\n[e] edit")
     terminal.press("y")
     assert "RAN: tea costs 4" in terminal.end()[0]
 
@@ -272,7 +235,10 @@ FAKE = "x" + "\n" * 40 + "An agent wants to run read_file\n  because all is well
         (FAKE, "  │   An agent wants to run read_file"),
     ],
 )
-def test_nothing_that_an_agent_writes_can_play_with_the_screen(item: str, shown: str) -> None:
+def test_nothing_that_an_agent_writes_can_play_with_the_screen(
+    item: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGER", "cat")
     terminal = ask(args=[{"item": item, "price": 4}])
     terminal.wait_for(KEYS)
     if "more lines" in terminal.screen:

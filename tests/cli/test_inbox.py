@@ -310,10 +310,10 @@ def test_an_end_of_one_id_that_is_the_start_of_another_names_neither() -> None:
 
 
 def test_what_is_listed_as_an_id_always_names_that_one_request() -> None:
-    ids = ["a" * 24 + "12345678", "b" * 24 + "02345678", "345678" + "c" * 26, "d" * 26 + "345670", "e" * 26 + "cccccc"]
+    ids = ["345678" + "c" * 26, "a" * 24 + "12345678", "b" * 24 + "02345678", "d" * 26 + "345670", "e" * 26 + "cccccc"]
     open_as(*ids)
     shown = [line.split()[0] for line in sayso("pending").stdout.splitlines()[::2]]
-    assert shown == ["12345678", "02345678", "ccccccc", "345670", "ecccccc"]
+    assert shown == ["ccccccc", "12345678", "02345678", "345670", "ecccccc"]
     assert [facts("show", end)["id"] for end in shown] == ids
     candidates = sayso("show", "345678").stderr.splitlines()[1:]
     assert sorted(each.split()[0] for each in candidates) == sorted(ids[:3])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import sys
 import termios
-import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from prompt_toolkit.application import Application, get_app
 from prompt_toolkit.formatted_text import FormattedText
@@ -17,35 +18,101 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import HSplit, Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.output import Output
-from prompt_toolkit.styles import Style
 
-STYLE = Style.from_dict(
-    {
-        "who": "bold", "tool": "bold underline", "name": "", "heading": "italic", "status": "bold", "keys": "",
-        "folded": "italic", "number": "", "added": "ansigreen", "removed": "ansired", "hunk": "ansicyan",
-        "asks": "ansiyellow", "blocked": "ansired", "gutter": "",
-    }
-)  # fmt: skip
+from sayso.channels.colours import STYLE
+from sayso.channels.showing import filled
+
 _ARMING_SECONDS = 0.3  # a key that was meant for something else comes sooner
-_ALONE_SECONDS = 0.05  # after a key; what comes faster was pasted, not typed
-_CLOSED = ""
-_NARROWEST = 20
+_STARTLED_SECONDS = 1.0  # where another question was until just now
+_ALONE_SECONDS = 0.05  # before and after a key; what comes faster was pasted, not typed
+ENTER = "\r"
+NOT_YET = "…"  # in place of the keys, until they count
 
 
-async def pressed(
-    keys: str,
-    words: str,
-    status: Callable[[], str],
-    *,
-    closed: asyncio.Event,
-    keyboard: Input,
-    screen: Output,
-) -> str:
-    """Wait for one of the keys and return it: "enter" for that key, and "" if the question was closed meanwhile."""
-    wait = _Wait(keys)  # the keys are shown when they count
+class Closed(Exception):
+    """The question was closed while somebody was at it."""
+
+
+class Interrupted(Exception):
+    """The person pressed Ctrl-C."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What can be pressed: keys that are an answer, and keys that only turn something in the words."""
+
+    keys: str
+    words: Callable[[], str]
+    turns: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
+    at_rest: bool = False  # nothing is under way, so that one may as well go elsewhere
+
+
+class Touch:
+    """Tells a key that was typed from others: before it is armed none counts, and then only one that comes alone."""
+
+    def __init__(self, *, startled: bool = False) -> None:
+        """Begin unarmed; longer so if the person had something else before them and may be about to answer that."""
+        self.armed = False
+        self._delay = _STARTLED_SECONDS if startled else _ARMING_SECONDS
+        self._last = -math.inf  # when a key came
+        self._timers: list[asyncio.TimerHandle] = []
+
+    @property
+    def begun(self) -> bool:
+        """Whether it is armed, or about to be."""
+        return self.armed or bool(self._timers)
+
+    def arm(self, then: Callable[[], None]) -> None:
+        """Begin to count in a moment: the question has just come to the screen."""
+
+        def arm() -> None:
+            self.armed = True
+            then()
+
+        self._timers.append(asyncio.get_running_loop().call_later(self._delay, arm))
+
+    def disarm(self) -> None:
+        """Count nothing any more."""
+        self.armed = False
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+
+    def pass_by(self) -> None:
+        """Note a key that means nothing here, but shows that others beside it were not typed at the question."""
+        self._last = asyncio.get_running_loop().time()
+
+    def take(self, act: Callable[[], None]) -> None:
+        """Act on a key, if it counts, and no other came just before it or comes just after it."""
+        before = self._last
+        self.pass_by()
+        mine = self._last
+        if not self.armed or mine - before < _ALONE_SECONDS:
+            return
+
+        def settle() -> None:
+            if self._last == mine:
+                act()
+
+        self._timers.append(asyncio.get_running_loop().call_later(_ALONE_SECONDS, settle))
+
+
+async def pressed(choice: Choice, status: Callable[[], str], touch: Touch, *, keyboard: Input, screen: Output) -> str:
+    """Wait for one of the keys and return it.
+
+    Raises:
+        Interrupted: it was Ctrl-C.
+    """
     app: Application[str] = Application(
-        layout=Layout(HSplit([_row("class:status", status), _row("class:keys", lambda: words if wait.armed else "…")])),
-        key_bindings=wait.bindings,
+        layout=Layout(
+            HSplit(
+                [
+                    _row("class:status", status),
+                    _row("class:keys", lambda: choice.words() if touch.armed else NOT_YET),
+                ]
+            )
+        ),
+        key_bindings=_bindings(choice, touch),
         style=STYLE,
         input=keyboard,
         output=screen,
@@ -54,73 +121,58 @@ async def pressed(
         terminal_size_polling_interval=0.5,
     )
     _forget_what_was_typed()
-    running = asyncio.ensure_future(app.run_async(pre_run=wait.arm, handle_sigint=False))
-    closing = asyncio.ensure_future(closed.wait())
     try:
-        await asyncio.wait({running, closing}, return_when=asyncio.FIRST_COMPLETED)
-        if not running.done():
-            app.exit(result=_CLOSED)
-        return await running
+        return await app.run_async(pre_run=lambda: touch.arm(app.invalidate), handle_sigint=False)
     finally:
-        closing.cancel()
-        wait.disarm()
+        touch.disarm()
 
 
 def _row(style: str, text: Callable[[], str]) -> Window:
     """Return a text that is as high as it has to be, broken between words."""
 
     def broken() -> FormattedText:
-        width = max(get_app().output.get_size().columns - 1, _NARROWEST)
-        return FormattedText([(style, textwrap.fill(text(), width, break_on_hyphens=False))])
+        return FormattedText([(style, "\n".join(filled(text(), get_app().output.get_size().columns - 1)))])
 
-    return Window(FormattedTextControl(broken), dont_extend_height=True)
+    return Window(FormattedTextControl(broken), dont_extend_height=True, wrap_lines=True)
 
 
-class _Wait:
-    """Counts keys: before it is armed none, and then only one that comes alone."""
+def _bindings(choice: Choice, touch: Touch) -> KeyBindings:
+    found = KeyBindings()
+    for key in choice.keys:
+        found.add(Keys.Enter if key == ENTER else key)(_ending(key, touch))
+    for key, turn in choice.turns.items():
+        found.add(key)(_turning(turn, touch))
 
-    def __init__(self, keys: str) -> None:
-        self.bindings = KeyBindings()
-        self.armed = False
-        self._burst = 0
-        self._timers: list[asyncio.TimerHandle] = []
-        for key in keys:
-            self.bindings.add(key)(self._take)
-        self.bindings.add(Keys.Enter)(self._take)
-        self.bindings.add(Keys.Any)(self._ignore)
-        self.bindings.add(Keys.BracketedPaste)(self._ignore)
-        self.bindings.add(Keys.ControlC)(self._take)
+    @found.add(Keys.Any)
+    @found.add(Keys.BracketedPaste)
+    def _(_: KeyPressEvent) -> None:
+        touch.pass_by()
 
-    def arm(self) -> None:
-        """Begin to count a moment after the question is on the screen."""
-        loop = asyncio.get_running_loop()
-        self._timers.append(loop.call_later(_ARMING_SECONDS, self._set, get_app()))
+    @found.add(Keys.ControlC)
+    def _(event: KeyPressEvent) -> None:
+        touch.take(lambda: _end(event, exception=Interrupted()))
 
-    def disarm(self) -> None:
-        """Stop all timers."""
-        for timer in self._timers:
-            timer.cancel()
+    return found
 
-    def _set(self, app: Application[object]) -> None:
-        self.armed = True
-        app.invalidate()
 
-    def _ignore(self, _: KeyPressEvent) -> None:
-        self._burst += 1
+def _ending(key: str, touch: Touch) -> Callable[[KeyPressEvent], None]:
+    return lambda event: touch.take(lambda: _end(event, result=key))
 
-    def _take(self, event: KeyPressEvent) -> None:
-        self._burst += 1
-        if not self.armed:
-            return
-        pressed = event.key_sequence[0].key
-        name = {Keys.ControlM: "enter", Keys.Enter: "enter", Keys.ControlC: "q"}.get(pressed, str(pressed))  # type: ignore[call-overload]
-        burst = self._burst
 
-        def settle() -> None:
-            if self._burst == burst and event.app.is_running:
-                event.app.exit(result=name)
+def _turning(turn: Callable[[], None], touch: Touch) -> Callable[[KeyPressEvent], None]:
+    def act(event: KeyPressEvent) -> None:
+        turn()
+        event.app.invalidate()
 
-        self._timers.append(asyncio.get_running_loop().call_later(_ALONE_SECONDS, settle))
+    return lambda event: touch.take(lambda: act(event))
+
+
+def _end(event: KeyPressEvent, *, result: str = "", exception: Exception | None = None) -> None:
+    if event.app.is_running and not event.app.is_done:
+        if exception is None:
+            event.app.exit(result=result)
+        else:
+            event.app.exit(exception=exception)
 
 
 def _forget_what_was_typed() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 import unicodedata
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from sayso.canonical import thaw
 from sayso.channels.visible import visible
@@ -20,9 +21,13 @@ Line = list[Fragment]
 _MOST_LINES = 24  # of a value or a diff, unless everything is wanted
 _HEAD = 15
 _TAIL = 6
-_INDENT = 2
-_GUTTER: Fragment = ("class:gutter", "  │ ")  # before every row of what somebody else wrote
-_NARROWEST = 20
+_FACT = 12  # columns for the name of a fact
+_SHORT = 60  # what is no longer stands on one line
+GUTTER: Fragment = ("class:gutter", "  │ ")  # before every row of what somebody else wrote
+NARROWEST = 20  # columns; a screen with fewer is too small to show anything well
+_LONGEST_NUMBER = 10_000  # bits; Python refuses to write much longer ones
+_BLOCK = "a text of "
+_WORDS = frozenset(("", "true", "false", "null", "none"))
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _COLOURS = {"+": "class:added", "-": "class:removed"}
 _SAID = {"ask": "class:asks", "no ": "class:blocked"}  # how a shell line's parts begin
@@ -37,8 +42,8 @@ class Shown(NamedTuple):
 
 def shown(request: ApprovalRequest, width: int, *, whole: bool = False) -> Shown:
     """Return a request for a screen of this width; long values are folded, unless everything is wanted."""
-    fold = _Fold(max(width, _NARROWEST), whole=whole)
-    lines = [piece for line in _parts(request, fold) for piece in _wrapped(line, fold.width)]
+    fold = _Fold(max(width, NARROWEST), whole=whole)
+    lines = [piece for line in _parts(request, fold) for piece in wrapped(line, fold.width)]
     return Shown(lines, whole=not fold.happened)
 
 
@@ -51,7 +56,7 @@ class _Fold:
         self.happened = False
 
     def __call__(self, given: Iterable[Line]) -> Iterator[Line]:
-        lines = [piece for line in given for piece in _wrapped(line, self.width)]
+        lines = [piece for line in given for piece in wrapped(line, self.width)]
         if self._whole or len(lines) <= _MOST_LINES:
             yield from lines
             return
@@ -65,10 +70,13 @@ class _Fold:
 def _parts(request: ApprovalRequest, fold: _Fold) -> Iterator[Line]:
     who = " > ".join(request.agent_path) or "An agent"
     yield [("class:who", visible(who)), ("", " wants to run "), ("class:tool", visible(request.tool_name))]
-    yield _fact("tool says", visible(request.description))
-    yield _fact("because", visible(request.reason))
+    yield from fact("tool says", request.description, fold.width)
+    yield from fact("because", request.reason, fold.width)
+    if request.approvers is not None and request.approvers.must_be_known:
+        told = f"{request.approvers}; only a hub knows who they are, so from here only a no counts"
+        yield from fact("needs", told, fold.width)
     if request.rule is not None:
-        yield _fact("rule", visible(str(request.rule)))
+        yield from fact("rule", str(request.rule), fold.width)
     yield []
     yield [("class:heading", "arguments, as the agent wrote them" if request.args else "no arguments")]
     for name, value in thaw(request.args).items():
@@ -77,17 +85,65 @@ def _parts(request: ApprovalRequest, fold: _Fold) -> Iterator[Line]:
         yield from _presented(request.presentation, fold)
 
 
-def _fact(name: str, text: str) -> Line:
-    return [("class:name", f"{' ' * _INDENT}{name:<10}"), ("", text)]
+def fact(name: str, text: str, width: int) -> Iterator[Line]:
+    """Yield a name and what somebody says about it."""
+    return hanging(("class:name", f"  {name}".ljust(_FACT)), text, width)
+
+
+def hanging(head: Fragment, text: str, width: int) -> Iterator[Line]:
+    """Yield a text behind its head, broken between words; nothing of it ever stands at the start of a row."""
+    indent = len(head[1])
+    rows = textwrap.wrap(visible(text), max(width - indent, NARROWEST // 2), break_on_hyphens=False) or [""]
+    yield [head, ("", rows[0])]
+    yield from ([("", " " * indent + row)] for row in rows[1:])
 
 
 def _argument(name: str, value: object) -> list[Line]:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr, indent=2)
-    first, *rest = text.split("\n")
-    head = ("class:name", f"{visible(name)}: ")
-    if not rest:
-        return [[_GUTTER, head, ("class:value", visible(first))]]
-    return [[_GUTTER, head], *([_GUTTER, ("class:value", f"  {visible(line)}")] for line in (first, *rest))]
+    first, *rest = written(value)
+    head = [GUTTER, ("class:name", f"{visible(name)}: "), ("class:value", visible(first))]
+    return [head, *([GUTTER, ("class:value", visible(line))] for line in rest)]
+
+
+def written(value: object) -> list[str]:
+    """Return how a value is written, in lines: a text as it is, and quoted where it would read as something else."""
+    if not isinstance(value, str):
+        plain = _writable(value)
+        short = json.dumps(plain, ensure_ascii=False, default=repr)
+        if len(short) <= _SHORT:
+            return [short]
+        return json.dumps(plain, ensure_ascii=False, default=repr, indent=2).split("\n")
+    lines = value.split("\n")
+    if len(lines) > 1:
+        return [f"{_BLOCK}{len(lines):,} lines:", *(f"  {line}" for line in lines)]
+    return [json.dumps(value, ensure_ascii=False) if _seems_another(value) else value]
+
+
+def _seems_another(text: str) -> bool:
+    return (
+        text.lower() in _WORDS
+        or text != text.strip()
+        or text.startswith(("{", "[", '"', "'", _BLOCK))
+        or _is_number(text)
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _writable(value: object) -> object:
+    """Return the same with every number that Python refuses to write in another notation."""
+    if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER:
+        return f"the number {value:#x}"
+    if isinstance(value, Mapping):
+        return {name: _writable(each) for name, each in cast("Mapping[str, object]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_writable(each) for each in cast("Iterable[object]", value)]
+    return value
 
 
 def _presented(presentation: ApprovalPresentation, fold: _Fold) -> Iterator[Line]:
@@ -101,7 +157,7 @@ def _presented(presentation: ApprovalPresentation, fold: _Fold) -> Iterator[Line
 
 
 def _said(line: str) -> Line:
-    return [_GUTTER, (_SAID.get(line[:3], ""), visible(line))]
+    return [GUTTER, (_SAID.get(line[:3], ""), visible(line))]
 
 
 def _numbered(diff: Iterable[str]) -> Iterator[Line]:
@@ -111,19 +167,19 @@ def _numbered(diff: Iterable[str]) -> Iterator[Line]:
         hunk = _HUNK.match(line)
         if hunk:
             old, new = int(hunk[1]), int(hunk[2])
-            yield [_GUTTER, ("class:hunk", visible(line))]
+            yield [GUTTER, ("class:hunk", visible(line))]
         elif not old and not new:
-            yield [_GUTTER, ("class:hunk", visible(line))]  # the names of the files
+            yield [GUTTER, ("class:hunk", visible(line))]  # the names of the files
         else:
             mark = line[:1]
             left, right = (f"{old}" if mark != "+" else "", f"{new}" if mark != "-" else "")
             old, new = old + (mark in {" ", "-", ""}), new + (mark in {" ", "+", ""})
-            yield [_GUTTER, ("class:number", f"{left:>4}{right:>5} "), (_COLOURS.get(mark, ""), visible(line))]
+            yield [GUTTER, ("class:number", f"{left:>4}{right:>5} "), (_COLOURS.get(mark, ""), visible(line))]
 
 
-def _wrapped(line: Line, width: int) -> Iterator[Line]:
+def wrapped(line: Line, width: int) -> Iterator[Line]:
     """Yield a line in as many pieces as the width takes, those after the first with a mark."""
-    start = [*line[:1], ("class:folded", "↪ ")] if line[:1] == [_GUTTER] else [("class:folded", "↪ ")]
+    start = [*line[:1], ("class:folded", "↪ ")] if line[:1] == [GUTTER] else [("class:folded", "↪ ")]
     room, piece = width, Line()
     for style, text in line:
         rest = text
@@ -147,3 +203,30 @@ def _head(text: str, room: int) -> int:
 
 def _cells(text: str) -> int:
     return len(text) if text.isascii() else sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text)
+
+
+def cut(text: str, room: int) -> str:
+    """Return a text on one line of that many columns."""
+    return text if _cells(text) <= room else text[: _head(text, max(room - 1, 1))] + "…"
+
+
+def filled(text: str, width: int) -> list[str]:
+    """Return words of our own in lines, broken between items that two blanks part, or else between words."""
+    room = max(width, NARROWEST)
+    return [piece for line in text.split("\n") for piece in _packed(line, room)] or [""]
+
+
+def _packed(line: str, room: int) -> list[str]:
+    indent = " " * (len(line) - len(line.lstrip()))
+    rows = [""]
+    for item in line.strip().split("  "):
+        longer = f"{rows[-1]}  {item}" if rows[-1] else indent + item
+        if _cells(longer) > room and rows[-1]:
+            rows.append(indent + item)
+        else:
+            rows[-1] = longer
+    return [
+        piece
+        for row in rows
+        for piece in textwrap.wrap(row, room, subsequent_indent=indent, break_on_hyphens=False) or [""]
+    ]

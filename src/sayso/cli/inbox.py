@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, cast, get_args
 
 import click
-import msgspec
 
 from sayso import plain
 from sayso.cli.completion import open_requests
@@ -30,15 +29,15 @@ from sayso.cli.store import (
     shorts,
     store_option,
     who_option,
-    with_store,
+    with_inbox,
 )
 from sayso.cli.times import read_span
-from sayso.controller import ApprovalController
-from sayso.errors import ApprovalBlocked, UnknownRequest
-from sayso.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remember, Remembered, ScopeKind
+from sayso.errors import StillOpen, UnknownRequest
+from sayso.inbox import Given
+from sayso.model import ApprovalDecision, ApprovalRequest, Remember, ScopeKind
 
 if TYPE_CHECKING:
-    from sayso.ports import Store
+    from sayso.inbox import Inbox
 
 _CHANNEL = "command line"
 _KINDS = get_args(ScopeKind)
@@ -68,11 +67,11 @@ def pending(where: str | None, *, as_json: bool, everything: bool, limit: int) -
     Each has the end of its id, which is enough to name it: ids begin with the time, so their starts look alike.
     """
 
-    async def work(store: Store) -> list[ApprovalRequest]:
-        found = await _controller(store).pending()
-        return (await store.recent(limit))[::-1] if everything else found
+    async def work(inbox: Inbox) -> list[ApprovalRequest]:
+        found = await inbox.pending()
+        return (await inbox.recent(limit))[::-1] if everything else found
 
-    found = with_store(where, work)
+    found = with_inbox(where, work)
     if as_json:
         say(plain.to_json([plain.of_request(each) for each in found], indent=2))
         return
@@ -94,7 +93,7 @@ def show(part: str, where: str | None, *, as_json: bool) -> None:
     ID is the start or the end of its id, 4 characters or more. Characters that nobody can see, or that a terminal acts
     on, are shown as their codes.
     """
-    request = with_store(where, lambda store: find_request(store, part))
+    request = with_inbox(where, lambda inbox: find_request(inbox, part))
     if as_json:
         say(plain.to_json(plain.of_request(request), indent=2))
         return
@@ -103,15 +102,6 @@ def show(part: str, where: str | None, *, as_json: bool) -> None:
 
 
 # --- approve and deny --------------------------------------------------------------------------------
-
-
-class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What an answer has led to."""
-
-    request: ApprovalRequest
-    taken: bool
-    remembered: list[Remembered] = []
-    alike: list[str] = []
 
 
 def _answering(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -208,7 +198,7 @@ def _decision(
 
 
 def _answer(part: str, where: str | None, decision: ApprovalDecision, *, as_json: bool) -> None:
-    outcome = with_store(where, lambda store: _give(store, part, decision))
+    outcome = with_inbox(where, lambda inbox: _give(inbox, part, decision))
     if as_json:
         say(plain.to_json(_outcome_facts(outcome), indent=2))
     if not outcome.taken:
@@ -218,35 +208,27 @@ def _answer(part: str, where: str | None, decision: ApprovalDecision, *, as_json
             say(line)
 
 
-async def _give(store: Store, part: str, decision: ApprovalDecision) -> _Outcome:
-    request = await find_request(store, part)
-    if request.status != "open":
-        return _Outcome(request=request, taken=False)
-    if decision.remember != "none" and not request.scopes:
-        raise Failure("this answer cannot be remembered: the rule that asks does not allow it; answer without that")
-    if sys.stderr.isatty():
+async def _give(inbox: Inbox, part: str, decision: ApprovalDecision) -> Given:
+    request = await find_request(inbox, part)
+    if request.status == "open" and sys.stderr.isatty():
         say(one_line(request, width()), err=True)
-    steps: list[AuditEntry] = []
-    controller = _controller(store, steps)
+    _check_edited(request, decision)
     try:
-        closed = await controller.answer(request.id, decision)
+        return await inbox.answer(request, decision)
     except UnknownRequest as error:  # pruned a moment ago
         raise Unknown(str(error)) from None
-    except ApprovalBlocked as error:
-        raise Failure(error.reason) from None
-    except ValueError as error:
+    except StillOpen as error:
         raise Failure(f"{error}; the request is still open") from None
-    moved = [each.about.id for each in steps if isinstance(each.about, ApprovalRequest) and each.step != "expired"]
-    return _Outcome(
-        request=closed,
-        taken=closed.id in moved,
-        remembered=[each for each in controller.memory.list() if each.request_id == closed.id],
-        alike=[each for each in moved if each != closed.id],
-    )
 
 
-def _controller(store: Store, steps: list[AuditEntry] | None = None) -> ApprovalController:
-    return ApprovalController(mode="defer", store=store, hooks=[] if steps is None else [steps.append])
+def _check_edited(request: ApprovalRequest, decision: ApprovalDecision) -> None:
+    if decision.override_args is None or not request.parameters:
+        return
+    from sayso.channels.fitting import misfit  # noqa: PLC0415 - only who edits needs it
+
+    problem = misfit(decision.override_args, request.parameters)
+    if problem is not None:
+        raise Failure(f"these arguments do not fit the tool: {problem}; the request is still open")
 
 
 def _say_who_was_faster(request: ApprovalRequest) -> NoReturn:
@@ -259,7 +241,7 @@ def _say_who_was_faster(request: ApprovalRequest) -> NoReturn:
     raise Answered(told)
 
 
-def _told(outcome: _Outcome, decision: ApprovalDecision) -> Iterator[str]:
+def _told(outcome: Given, decision: ApprovalDecision) -> Iterator[str]:
     request = outcome.request
     call = f"{request.tool_name} of {' > '.join(request.agent_path) or 'an agent'}"
     if not decision.approved:
@@ -277,7 +259,7 @@ def _told(outcome: _Outcome, decision: ApprovalDecision) -> Iterator[str]:
         yield from wrapped(f"The same answer was given to what is open and alike: {visible(names)}")
 
 
-def _outcome_facts(outcome: _Outcome) -> dict[str, Any]:
+def _outcome_facts(outcome: Given) -> dict[str, Any]:
     return {
         "taken": outcome.taken,
         "request": plain.of_request(outcome.request),

@@ -32,8 +32,11 @@ _COMMANDS = {
     "show": ("inbox", "Show everything about one request."),
     "approve": ("inbox", "Say yes to a request: the call runs once, with exactly the arguments that it shows."),
     "deny": ("inbox", "Say no to a request: the call does not run, and the agent is told your note."),
+    "watch": ("watch", "Watch what waits for an answer, live and on the whole screen, and answer it with single keys."),
     "remembered": ("remembered", "See decisions that stand for later calls, and take them back."),
     "audit": ("audit", "See what was decided and done, and check that nobody has changed the record of it."),
+    "serve": ("serve", "Serve a hub: one place where people answer what all agents ask."),
+    "token": ("token", "Make, list and revoke the tokens by which a hub knows agents and people."),
     "doctor": ("doctor", "Say what is set up here, and what of it does not work."),
     "completion": ("completion", "Print what makes a shell complete commands, options and ids."),
 }

@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from sayso.canonical import thaw
+from sayso.channels.showing import written
 from sayso.cli.screen import bold, cut, exact, place, width, wrapped
 from sayso.cli.times import moment, span
 from sayso.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest
-from sayso.plain import state, to_json
+from sayso.plain import state
 
 _HEAD = 13
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -91,6 +92,8 @@ def _facts(request: ApprovalRequest, now: float) -> Iterator[str]:
         ("summary", request.summary if request.summary != request.description else None),
         ("because", request.reason),
         ("by", None if request.rule is None else place(request.rule)),
+        ("needs", None if request.approvers is None else needed(request)),
+        ("seen by", ", ".join(f"{each.who} ({each.channel})" for each in request.seen)),
         ("run at", None if request.used_at is None else moment(request.used_at)),
     ]
     yield from _rows(rows)
@@ -100,6 +103,12 @@ def _rows(rows: list[tuple[str, str | None]]) -> Iterator[str]:
     for name, text in rows:
         if text:
             yield from wrapped(text, head=f"  {name}", indent=_HEAD)
+
+
+def needed(request: ApprovalRequest) -> str:
+    """Say how many people have to say yes, and who has."""
+    votes = ", ".join(f"{vote.who}" for vote in request.votes)
+    return f"{request.approvers}; {votes} said yes" if votes else str(request.approvers)
 
 
 def _expiry(request: ApprovalRequest, now: float) -> str:
@@ -115,7 +124,8 @@ def arguments(title: str, args: Mapping[str, Any]) -> Iterator[str]:
     yield from _title(title if args else f"{title}: none")
     for name, value in thaw(args).items():
         yield from wrapped(f"{name}:", head=" ", indent=2)
-        yield from exact(value if isinstance(value, str) else to_json(value), indent=2)
+        for line in written(value):
+            yield from exact(line, indent=2)
 
 
 def _presented(shown: ApprovalPresentation) -> Iterator[str]:

@@ -17,8 +17,11 @@ from sayso.cli.requests import called
 from sayso.cli.screen import cut, short_path, visible, width
 from sayso.config import settings
 from sayso.errors import ConfigurationError, StoreError
+from sayso.inbox import StoreInbox
 
 if TYPE_CHECKING:
+    from sayso.hub_inbox import HubInbox
+    from sayso.inbox import Inbox
     from sayso.model import ApprovalRequest
     from sayso.ports import Store
 
@@ -96,10 +99,11 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def who_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--who`, by default the name under which this user is logged in."""
-    return click.option("--who", metavar="NAME", default=_login, help="Who you are; else your login name.")(command)
+    return click.option("--who", metavar="NAME", default=login, help="Who you are; else your login name.")(command)
 
 
-def _login() -> str:
+def login() -> str:
+    """Return the name under which this user is logged in."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a user of a container that has no entry
@@ -131,11 +135,38 @@ async def _with_store(path: Path, work: Callable[[Store], Awaitable[T]]) -> T:
         await store.aclose()
 
 
+def with_inbox(where: str | None, work: Callable[[Inbox], Awaitable[T]]) -> T:
+    """Do something with the inbox of a store or, at a web address, of a hub."""
+    if not is_hub(where):
+        return with_store(where, lambda store: work(StoreInbox(store)))
+    from sayso.hub_inbox import HubInbox  # noqa: PLC0415 - only who has a hub needs what it needs
+
+    try:
+        return asyncio.run(_with_hub(HubInbox, str(where), work))
+    except (StoreError, ConfigurationError) as error:
+        raise Failure(str(error)) from None
+
+
+async def _with_hub(kind: type[HubInbox], url: str, work: Callable[[Inbox], Awaitable[T]]) -> T:
+    inbox = kind(url, os.environ.get("SAYSO_TOKEN", ""))
+    try:
+        return await work(inbox)
+    finally:
+        await inbox.aclose()
+
+
+def is_hub(where: str | None) -> bool:
+    """Whether this names a hub."""
+    return where is not None and where.startswith(("https://", "http://"))
+
+
 def existing(where: str | None) -> Path:
     """Return the file of the store that is meant; it has to be there, since a new one would hold no requests."""
     if not where:
         raise Failure(f"there is no store to look into; {_HOW}")
     path = settings.store_file(where)
+    if settings.is_hub(where):
+        raise Failure(f"{where!r} is a hub, where people answer on its page; for a store beside you, {_HOW}")
     if path is None:
         raise Failure(f"{where!r} is no store that two programs can share; {_HOW}")
     shown = short_path(str(path))
@@ -198,11 +229,10 @@ def ambiguous(part: str, found: list[tuple[str, str]]) -> Ambiguous:
     return Ambiguous(f"several ids begin or end with {part!r}; write more of the one that you mean:", *shown, *more)
 
 
-async def find_request(store: Store, part: str) -> ApprovalRequest:
+async def find_request(inbox: Inbox, part: str) -> ApprovalRequest:
     """Return the one request whose id begins or ends so."""
     part = check_part(part)
-    found = [await store.get(part)] if len(part) == _WHOLE else await store.recent(_MOST_CANDIDATES + 1, part)
-    requests = [each for each in found if each is not None]
+    requests = await inbox.recent(_MOST_CANDIDATES + 1, part)
     if not requests:
         raise Unknown(f"no request has the id {part!r}; see the ids with `sayso pending --all`")
     if len(requests) > 1:

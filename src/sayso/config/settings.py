@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast
 
 from sayso.errors import ConfigurationError
 from sayso.ports import Channel, Hook, Store
@@ -15,13 +15,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FORMS = "'memory:', a file such as 'sayso.db', or 'sqlite:///sayso.db'"
+_FORMS = "'memory:', a file such as 'sayso.db', 'sqlite:///sayso.db', or the address of a hub, 'https://…'"
 
 
 def open_store(where: StoreLike | None) -> Store:
-    """Open the store that is meant: an object, a URL, a file, or nothing for one in memory."""
+    """Open the store that is meant: an object, a URL, a file, or nothing.
+
+    Nothing means the hub that the environment names in SAYSO_STORE, else a store in memory.
+    """
     if isinstance(where, Store):
         return where
+    if where is None and is_hub(named := os.environ.get("SAYSO_STORE")):
+        where = named
+    if is_hub(where):
+        return _at_hub(where)
     if where is None or where == "memory:":
         from sayso.stores.memory import MemoryStore  # noqa: PLC0415 - each store loads its own libraries
 
@@ -32,6 +39,20 @@ def open_store(where: StoreLike | None) -> Store:
     from sayso.stores.sqlite import SqliteStore  # noqa: PLC0415 - each store loads its own libraries
 
     return SqliteStore(path)
+
+
+def is_hub(where: object) -> TypeGuard[str]:
+    """Whether this is the address of a hub."""
+    return isinstance(where, str) and where.lower().startswith(("https://", "http://"))
+
+
+def _at_hub(url: str) -> Store:
+    from sayso.stores.remote import RemoteStore  # noqa: PLC0415 - each store loads its own libraries
+
+    insecure = os.environ.get("SAYSO_INSECURE", "")
+    if insecure not in {"", "0", "1"}:
+        raise ConfigurationError(f"SAYSO_INSECURE is {insecure!r}; use 1, or leave it out")
+    return RemoteStore(url, token=os.environ.get("SAYSO_TOKEN", "").strip(), insecure=insecure == "1")
 
 
 def store_file(where: object) -> Path | None:

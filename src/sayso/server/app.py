@@ -2,17 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Collection
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
 from fastapi import FastAPI
 
-from sayso.server import agents, people, problems
+from sayso.server import agents, describing, health, page, people, problems, records, signing, sockets
+from sayso.server.guards import LARGEST_BODY, Awake, Bodies, Hosts, Origins, SafeHeaders
 from sayso.server.hub import Hub
+from sayso.server.logs import AccessLog
 
 
-def create_app(hub: Hub) -> FastAPI:
-    """Return the application of a hub."""
-    app = FastAPI(title="sayso hub", docs_url=None, redoc_url=None)  # both would load scripts from elsewhere
+def create_app(hub: Hub, *, allowed_hosts: Collection[str] = (), largest_body: int = LARGEST_BODY) -> FastAPI:
+    """Return the application of a hub.
+
+    Args:
+        hub: what it stands on.
+        allowed_hosts: the names by which browsers and agents call it, beside those of this machine itself.
+        largest_body: how many bytes a body may have.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        hub.wake()
+        yield
+        await hub.aclose()
+
+    app = _Application(
+        title="sayso hub",
+        version=version("sayso"),
+        docs_url=None,  # these two would load scripts from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+    )
     app.state.hub = hub
-    app.add_exception_handler(problems.Problem, problems.answer)
-    app.include_router(people.routes)
-    app.include_router(agents.routes)
+    problems.install(app)
+    for part in (people, records, signing, sockets, agents, health, page):
+        app.include_router(part.routes)
+    # The last one added comes first.
+    app.add_middleware(Bodies, largest=largest_body)
+    app.add_middleware(Origins)
+    app.add_middleware(Hosts, names=allowed_hosts)
+    app.add_middleware(AccessLog)
+    app.add_middleware(SafeHeaders)
+    app.add_middleware(Awake, hub=hub)
     return app
+
+
+class _Application(FastAPI):
+    """Publishes what routes share: the shape of problems, and the tokens."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document."""
+        if self.openapi_schema is None:
+            describing.complete(super().openapi())
+        return super().openapi()

@@ -10,6 +10,8 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from sayso import tokens
+from sayso.model import ApprovalRequest
+from sayso.server import problems
 from sayso.server.hub import Hub
 from sayso.server.problems import Problem
 from sayso.tokens import Token, TokenKind
@@ -21,16 +23,29 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody whom the hub knows."""
 
     token: Token
+    address: str = ""
 
     @property
     def name(self) -> str:
         """Who it is: what is written down as `who`, or as `asked_by`."""
         return self.token.name
 
+    async def request(self, hub: Hub, request_id: str) -> ApprovalRequest:
+        """Return a request of a project that this one has to do with; any other does not exist for them."""
+        request = await hub.get(request_id)
+        if not self.token.is_for(request.project):
+            raise problems.unknown()
+        return request
+
 
 def hub_of(connection: HTTPConnection) -> Hub:
     """Return the hub that this connection has reached."""
     return cast("Hub", connection.app.state.hub)
+
+
+def address_of(connection: HTTPConnection) -> str:
+    """Return the address that a connection comes from."""
+    return connection.client.host if connection.client else "unknown"
 
 
 async def identify(connection: HTTPConnection) -> Principal:
@@ -41,25 +56,37 @@ async def identify(connection: HTTPConnection) -> Principal:
         text = connection.cookies.get(COOKIE, "")
     token_id = tokens.id_of(text)
     token = None if token_id is None else await hub.store.token(token_id)
+    address = address_of(connection)
     if token is None or not tokens.is_valid(token, text, hub.clock.now()):
+        if text:
+            hub.throttle.fail(address)
         raise Problem(HTTPStatus.UNAUTHORIZED, "this needs a valid token; make one with `sayso token create`")
-    return Principal(token=token)
+    connection.scope["sayso.who"] = token.name  # for the log
+    return Principal(token=token, address=address)
 
 
-def _only(principal: Principal, *kinds: TokenKind) -> Principal:
+def only(principal: Principal, *kinds: TokenKind) -> Principal:
+    """Return somebody who has a token of one of these kinds."""
     if principal.token.kind not in kinds:
         sentence = f"a token of the kind {principal.token.kind} cannot do this; it takes one of: {', '.join(kinds)}"
         raise Problem(HTTPStatus.FORBIDDEN, sentence)
     return principal
 
 
-async def _agent(connection: HTTPConnection) -> Principal:
-    return _only(await identify(connection), "agent")
+async def agent(connection: HTTPConnection) -> Principal:
+    """Return the agent at the other end."""
+    return only(await identify(connection), "agent")
 
 
-async def _person(connection: HTTPConnection) -> Principal:
-    return _only(await identify(connection), "approver", "session")
+async def person(connection: HTTPConnection) -> Principal:
+    """Return the person at the other end."""
+    return only(await identify(connection), "approver", "session")
 
 
-Agent = Annotated[Principal, Depends(_agent)]
-Person = Annotated[Principal, Depends(_person)]
+async def _hub(connection: HTTPConnection) -> Hub:  # async, so that FastAPI does not use a thread for it
+    return hub_of(connection)
+
+
+Agent = Annotated[Principal, Depends(agent)]
+Person = Annotated[Principal, Depends(person)]
+TheHub = Annotated[Hub, Depends(_hub)]

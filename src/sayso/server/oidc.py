@@ -9,10 +9,16 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 import msgspec
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 
 from sayso.errors import ConfigurationError
 from sayso.server.hub import Hub
+from sayso.server.identity import TheHub
 from sayso.server.problems import Problem
+from sayso.server.signing import keep, path_of
+from sayso.tokens import EVERY_PROJECT
 
 try:
     import httpx2
@@ -28,6 +34,7 @@ _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "E
 _STATE_SECONDS = 600.0
 _LEEWAY_SECONDS = 60
 _SECONDS = 15.0
+_COOKIE = "sayso_oidc"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
@@ -40,6 +47,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     client_secret: str = ""
     roles_claim: str = "groups"
     domains: tuple[str, ...] = ()  # of their addresses; none stands for all that the issuer knows
+    project: str = EVERY_PROJECT
 
     def __post_init__(self) -> None:
         """Refuse an issuer to which secrets would go in the clear."""
@@ -71,6 +79,7 @@ class SignIn:
         self._hub = hub
         self._provider = provider
         self._back = f"{url.rstrip('/')}/oidc/callback"
+        self.project = provider.project
 
     async def begin(self) -> tuple[str, str]:
         """Return where to send a browser, and the state that it must bring back; it is kept for one use."""
@@ -159,6 +168,38 @@ async def _get(address: str) -> dict[str, Any]:
     if not isinstance(facts, dict):
         raise _refused("its answer was not valid")
     return cast("dict[str, Any]", facts)
+
+
+def routes(sign_in: SignIn) -> APIRouter:
+    """Return the two addresses through which browsers go."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/oidc/start")
+    async def start(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction] - it is a route
+        address, state = await sign_in.begin()
+        answer = RedirectResponse(address, HTTPStatus.SEE_OTHER)
+        # Who comes back must be who went: or somebody could be signed in, unawares, as somebody else.
+        answer.set_cookie(
+            _COOKIE,
+            state,
+            max_age=int(_STATE_SECONDS),
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="lax",
+        )
+        return answer
+
+    @router.get("/oidc/callback")
+    async def callback(request: Request, hub: TheHub, state: str = "", code: str = "") -> Response:  # pyright: ignore[reportUnusedFunction] - as above
+        if not state or not code or request.cookies.get(_COOKIE) != state:
+            raise Problem(HTTPStatus.BAD_REQUEST, "this browser did not begin to sign in here; begin again")
+        person = await sign_in.finish(state, code)
+        answer = RedirectResponse(path_of(request), HTTPStatus.SEE_OTHER)
+        answer.delete_cookie(_COOKIE)
+        await keep(request, answer, hub, name=person.name, project=sign_in.project, roles=person.roles)
+        return answer
+
+    return router
 
 
 def _refused(why: str) -> Problem:

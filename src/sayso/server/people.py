@@ -2,6 +2,148 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import asyncio
+from http import HTTPStatus
+from typing import Annotated, Literal
 
-routes = APIRouter()
+from fastapi import APIRouter, Body, Header, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+
+from sayso import plain
+from sayso.canonical import thaw
+from sayso.decide import is_overdue
+from sayso.model import ApprovalRequest
+from sayso.people import Seen
+from sayso.server import listing, shapes
+from sayso.server.answering import give, message_of
+from sayso.server.describing import json_answer, refusals, request_answer, told
+from sayso.server.identity import Person, TheHub
+from sayso.server.problems import Problem
+from sayso.server.reading import StrictRoute
+from sayso.server.shapes import Answer
+from sayso.server.streams import EventStream
+
+routes = APIRouter(route_class=StrictRoute, responses=refusals(401, 403, 429, 503))
+
+RequestId = Annotated[str, Path(max_length=100, description="The id of a request.")]
+_LONGEST_WAIT = 60
+_MOST = 1000
+_LARGEST_POINT = 2**62
+
+
+class Listing(BaseModel):
+    """Which requests to list."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    status: listing.Wanted = Field(default="pending", description="`pending` is what is open, oldest first.")
+    tool: str = Field(default="", max_length=500)
+    q: str = Field(default="", max_length=500, description="Part of the tool, agent, description, reason or arguments.")
+    limit: int = Field(default=100, ge=1, le=_MOST)
+    before: str = Field(default="", max_length=100, description="Those that came before this id.")
+    after: str = Field(default="", max_length=100, description="With status=pending: those that came after this id.")
+
+
+@routes.get("/approvals", responses=told(shapes.Page))
+async def requests(hub: TheHub, person: Person, wanted: Annotated[Listing, Query()]) -> Response:
+    """List requests, in pages."""
+    wrong = wanted.before if wanted.status == "pending" else wanted.after
+    if wrong:
+        sentence = "`after` goes with status=pending, which is oldest first; `before` with all others"
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
+    point = await hub.events.reached()  # first: what changes from now on is told by the events after it
+    chosen = listing.Filter(token=person.token, now=hub.clock.now(), status=wanted.status, tool=wanted.tool, q=wanted.q)
+    found, following = await listing.page(hub.store, chosen, wanted.limit, wanted.before or wanted.after)
+    return json_answer(await listing.written(found, next=following, point=point))
+
+
+@routes.get("/approvals/pending", responses=told(dict[str, shapes.Waiting]))
+async def pending(hub: TheHub, person: Person) -> Response:
+    """List what waits for an answer, by id, as the seeds do: the oldest thousand."""
+    chosen = listing.Filter(token=person.token, now=hub.clock.now(), status="pending")
+    found, _ = await listing.page(hub.store, chosen, _MOST, "")
+    return json_answer(await asyncio.to_thread(_as_mapping, found))
+
+
+def _as_mapping(found: list[ApprovalRequest]) -> str:
+    waiting = {each.id: {"tool": each.tool, "args": thaw(each.args), "message": message_of(each)} for each in found}
+    return plain.to_json(waiting)
+
+
+@routes.get("/approvals/{request_id}", responses=told(shapes.Request) | refusals(404))
+async def request(
+    hub: TheHub,
+    person: Person,
+    request_id: RequestId,
+    wait: Annotated[float, Query(ge=0, le=_LONGEST_WAIT, description="Seconds to wait for an answer.")] = 0,
+) -> Response:
+    """Return a request as it stands; with `wait`, when it is closed or the time is up."""
+    found = await person.request(hub, request_id)
+    if wait and found.status == "open":
+        with hub.connections.admitted(person.token) as connection:
+            found = await hub.wait(request_id, wait, connection)
+    elif is_overdue(found, hub.clock.now()):
+        found = await hub.store.close(request_id, "expired", None, now=hub.clock.now())
+    return await request_answer(found)
+
+
+@routes.post("/approvals/{request_id}", responses=told(shapes.Answered) | refusals(404, 409, 413))
+async def answer(
+    hub: TheHub,
+    person: Person,
+    request_id: RequestId,
+    body: Annotated[Answer | None, Body()] = None,
+    outcome: Annotated[Literal["proceed_once", "proceed_always", "cancel"] | None, Query()] = None,
+) -> Response:
+    """Answer a request; the first answer stands, and the same answer again changes nothing."""
+    if (body is None) == (outcome is None):
+        sentence = "say the answer in the body, or the outcome in the address"
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
+    channel = "page" if person.token.kind == "session" else "rest"
+    given = await give(hub, person, request_id, body or Answer(outcome=outcome), channel=channel)
+    return await request_answer(given.request, remembered=[plain.of_remembered(each) for each in given.remembered])
+
+
+@routes.post("/approvals/{request_id}/seen", status_code=HTTPStatus.NO_CONTENT, responses=refusals(404))
+async def seen(hub: TheHub, person: Person, request_id: RequestId) -> Response:
+    """Note that this person has a request before them."""
+    await person.request(hub, request_id)
+    await hub.store.see(request_id, Seen(who=person.name, channel="page", at=hub.clock.now()))
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+@routes.get(
+    "/events",
+    responses={
+        200: {
+            "description": "Events: `hello` once, and `request` for each change, with the request as data.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        }
+    },
+    response_class=EventStream,
+    status_code=HTTPStatus.OK,
+)
+async def events(
+    hub: TheHub,
+    person: Person,
+    after: Annotated[int | None, Query(ge=0, le=_LARGEST_POINT, description="From which point on.")] = None,
+    last_event_id: Annotated[int | None, Header(ge=0, le=_LARGEST_POINT)] = None,
+) -> Response:
+    """Follow the changes of requests, as server-sent events."""
+    return EventStream(hub, person, after if last_event_id is None else last_event_id)
+
+
+@routes.get("/stats", responses=told(shapes.Stats))
+async def numbers(hub: TheHub, person: Person, hours: Annotated[int, Query(ge=1, le=24 * 31)] = 24) -> Response:
+    """Count the requests that were asked in the last hours."""
+    return json_answer(plain.to_json(await hub.stats.of(person.token, hours)))
+
+
+@routes.get("/me", responses=told(shapes.Me))
+async def me(connection: HTTPConnection, person: Person) -> Response:
+    """Say who the token stands for."""
+    token = person.token
+    facts = {"name": token.name, "kind": token.kind, "project": token.project, "roles": list(token.roles)}
+    return json_answer(plain.to_json({**facts, "hub": {"version": connection.app.version}}))

@@ -2,33 +2,108 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 from sayso import plain
+from sayso.errors import CanonicalError, StoreError, UnknownRequest
+from sayso.server.headers import SAFE
 
 try:
+    from fastapi import FastAPI
+    from fastapi.exceptions import RequestValidationError
+    from pydantic import ValidationError
+    from starlette.exceptions import HTTPException
     from starlette.requests import Request
     from starlette.responses import Response
 except ImportError as error:
     raise ImportError("the hub is not installed; run `pip install sayso[server]`") from error
+
+KIND = "application/problem+json"
+_MOST_MISTAKES = 10
+_WORDS = {
+    HTTPStatus.NOT_FOUND: "there is nothing at this address",
+    HTTPStatus.METHOD_NOT_ALLOWED: "this address does not take that method",
+}
 
 
 class Problem(Exception):
     """A request to the hub that cannot be done; `facts` go into the answer beside the sentence."""
 
     def __init__(self, status: HTTPStatus, detail: str, **facts: Any) -> None:  # noqa: ANN401 - whatever helps
-        """Take the status, the sentence, and what else helps."""
+        """Take the status, the sentence, and what else helps; `retry_after` is told as a header too."""
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.facts = facts
 
+    def told(self) -> dict[str, Any]:
+        """Return the problem as plain data."""
+        return {"title": self.status.phrase, "status": self.status.value, "detail": self.detail, **self.facts}
 
-async def answer(_: Request, problem: Exception) -> Response:
+
+def response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
     """Return the answer for a problem."""
-    if not isinstance(problem, Problem):
-        raise problem
-    facts = {"title": problem.status.phrase, "status": problem.status.value, "detail": problem.detail, **problem.facts}
-    headers = {"WWW-Authenticate": "Bearer"} if problem.status == HTTPStatus.UNAUTHORIZED else {}
-    return Response(plain.to_json(facts), problem.status, headers, "application/problem+json")
+    told = dict(headers or {})
+    if problem.status == HTTPStatus.UNAUTHORIZED:
+        told["WWW-Authenticate"] = "Bearer"
+    if "retry_after" in problem.facts:
+        told["Retry-After"] = str(problem.facts["retry_after"])
+    return Response(plain.to_json(problem.told()), problem.status, told, KIND)
+
+
+def install(app: FastAPI) -> None:
+    """Let every error of an application be told so."""
+    for kind in (Problem, RequestValidationError, CanonicalError, UnknownRequest, HTTPException, StoreError):
+        app.add_exception_handler(kind, answer)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+async def answer(_: Request, error: Exception) -> Response:
+    """Return the answer for an error that is somebody's mistake, or the store's."""
+    headers = error.headers if isinstance(error, HTTPException) else None
+    return response(of(error), headers)
+
+
+def of(error: Exception) -> Problem:
+    """Return the problem that an error is."""
+    match error:
+        case Problem():
+            return error
+        case RequestValidationError() | ValidationError():
+            return _misshapen(error.errors())
+        case UnknownRequest():
+            return unknown()
+        case HTTPException():
+            status = HTTPStatus(error.status_code)
+            return Problem(status, _WORDS.get(status, str(error.detail)))
+        case CanonicalError():
+            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
+        case StoreError():
+            sentence = "the hub cannot read or write its store now; try again, and see its log"
+            return Problem(HTTPStatus.SERVICE_UNAVAILABLE, sentence, retry_after=1)
+        case _:
+            raise error
+
+
+def unknown() -> Problem:
+    """Return the problem for an id that no request has, or none that this person may know of."""
+    return Problem(HTTPStatus.NOT_FOUND, "no request has this id")
+
+
+def _misshapen(mistakes: Iterable[Any]) -> Problem:
+    """Name what does not fit, but not what was sent: it may be long, or a secret."""
+    told = [
+        {"place": ".".join(str(part) for part in each["loc"]), "message": str(each["msg"])}
+        for each in itertools.islice(mistakes, _MOST_MISTAKES)
+    ]
+    sentence = "; ".join(f"{each['place']}: {each['message']}" for each in told)
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, errors=told)
+
+
+async def _unexpected(_: Request, __: Exception) -> Response:
+    # This one is answered outside of all guards, so it brings their headers itself.
+    sentence = "the hub failed at this; see its log"
+    return response(Problem(HTTPStatus.INTERNAL_SERVER_ERROR, sentence), SAFE)

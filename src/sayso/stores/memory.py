@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from sayso import audit, decide
-from sayso.errors import UnknownRequest
+from sayso.errors import StoreError, UnknownRequest
 from sayso.stores.learners import Learn, Learners
 from sayso.stores.waiting import Feed, Settled, Waiters, deliver
 
@@ -24,11 +24,33 @@ if TYPE_CHECKING:
         Step,
     )
     from sayso.people import Seen
+    from sayso.ports import News
     from sayso.tokens import Token
 
 _KEPT_CLOSED = 10_000
 _KEPT_LINES = 100_000
+_KEPT_RECEIPTS = 100_000
 _MOST_UNSEALED, _SEALED_AT_ONCE = 20_000, 100
+
+T = TypeVar("T")
+
+
+class Receipts:
+    """The answers to attempts that may be made again."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._answers: OrderedDict[str, object] = OrderedDict()
+
+    def once(self, attempt: str, work: Callable[[], T]) -> T:
+        """Do this, unless this attempt has its answer."""
+        if not attempt:
+            return work()
+        if attempt not in self._answers:
+            self._answers[attempt] = work()
+            if len(self._answers) > _KEPT_RECEIPTS:
+                self._answers.popitem(last=False)
+        return cast("T", self._answers[attempt])
 
 
 class MemoryStore:
@@ -46,6 +68,7 @@ class MemoryStore:
         self._remembered: dict[str, Remembered] = {}
         self._parked: dict[str, bytes] = {}
         self._tokens: dict[str, Token] = {}
+        self._receipts = Receipts()
         self._learners = Learners()
         self._waiters = Waiters()
         self._feed = Feed()
@@ -58,9 +81,12 @@ class MemoryStore:
     async def open(self, request: ApprovalRequest) -> ApprovalRequest:
         """Add the request, or return the one that its session and call id already have."""
         with self._lock:
-            known = self._by_call.setdefault((request.session, request.key), request.id)
-            if known != request.id:
+            known = self._by_call.get((request.session, request.key))
+            if known is not None:
                 return self._get(known)
+            if request.id in self._open or request.id in self._closed:
+                raise StoreError(f"the id {request.id} names another request")
+            self._by_call[request.session, request.key] = request.id
             self._open[request.id] = request
             self._fresh.append(audit.prepare(audit.of_request(request, "asked", request.asked_at)))
             woken = self._mark_changed(request.id)
@@ -78,16 +104,18 @@ class MemoryStore:
         with self._lock:
             return self._open.get(request_id) or self._closed.get(request_id)
 
-    async def pending(self) -> list[ApprovalRequest]:
-        """Return the open requests, oldest first."""
+    async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
+        """Return the open requests, oldest first; with `after`, those that come after that id."""
         with self._lock:
-            return list(self._open.values())
+            known = self._open.copy()
+        return [known[each] for each in sorted(each for each in known if each > after)[:limit]]
 
-    async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
-        """Return the newest requests, open or not, newest first; with `part`, those whose id starts or ends so."""
+    async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
+        """Return the newest requests, open or not, newest first; see `Store`."""
         with self._lock:
             known = {**self._open, **self._closed}
         found = [each for each in known if each.startswith(part) or each.endswith(part)]
+        found = [each for each in found if not before or each < before]
         return [known[each] for each in sorted(found, reverse=True)[:limit]]
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
@@ -106,8 +134,9 @@ class MemoryStore:
     async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Note that somebody has a request before them, if it is open."""
         with self._lock:
-            after = decide.see(self._get(request_id), seen)
-            if after.status != "open":
+            before = self._get(request_id)
+            after = decide.see(before, seen)
+            if after is before:
                 return after
             self._open[request_id] = after
             woken = self._mark_changed(request_id)
@@ -140,15 +169,20 @@ class MemoryStore:
         deliver(woken)
         return after
 
-    async def claim(self, request_id: str, *, now: float) -> bool:
+    async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
         """Use up an approval: true for exactly one caller, ever."""
-        with self._lock:
+        woken: Settled = []
+
+        def work() -> bool:
             claimed = decide.claim(self._get(request_id), now)
-            if claimed is None:
-                return False
-            woken = self._keep(claimed, "claimed", now)
+            if claimed is not None:
+                woken.extend(self._keep(claimed, "claimed", now))
+            return claimed is not None
+
+        with self._lock:
+            won = self._receipts.once(attempt, work)
         deliver(woken)
-        return True
+        return won
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
@@ -162,14 +196,17 @@ class MemoryStore:
         finally:
             self._waiters.discard(request_id, future)
 
-    async def spend(self, remembered_id: str) -> bool:
+    async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Take one use of a counted decision: false when none is left."""
-        with self._lock:
+
+        def work() -> bool:
             left = decide.spend(self._remembered.get(remembered_id))
-            if left is None:
-                return False
-            self._learn([left] if left.uses_left else [], [] if left.uses_left else [left.id])
-            return True
+            if left is not None:
+                self._learn([left] if left.uses_left else [], [] if left.uses_left else [left.id])
+            return left is not None
+
+        with self._lock:
+            return self._receipts.once(attempt, work)
 
     async def park(self, name: str, state: bytes) -> None:
         """Keep the state of a run that can go on later, in the place of an earlier one."""
@@ -179,9 +216,10 @@ class MemoryStore:
         """Return the state that was parked under this name."""
         return self._parked.get(name)
 
-    async def unpark(self, name: str) -> bytes | None:
+    async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
         """Forget what was parked under this name, and return it to exactly one caller."""
-        return self._parked.pop(name, None)
+        with self._lock:
+            return self._receipts.once(attempt, lambda: self._parked.pop(name, None))
 
     async def add_token(self, token: Token) -> None:
         """Keep a token."""
@@ -213,10 +251,22 @@ class MemoryStore:
     def finish(self, request_id: str, result: Result) -> None:
         """Keep what came of a used request."""
         with self._lock:
-            if request_id not in self._closed:
-                return  # it was so long ago that it is no longer kept
-            self._closed[request_id] = decide.finish(self._closed[request_id], result)
-            woken = self._mark_changed(request_id)
+            woken = self._finish(request_id, result)
+        deliver(woken)
+
+    async def append(self, news: Sequence[News], *, attempt: str = "") -> None:
+        """Keep what another process tells: results, and lines of the audit."""
+        woken: Settled = []
+
+        def work() -> None:
+            for each in news:
+                if isinstance(each, bytes):
+                    self._fresh.append(each)
+                else:
+                    woken.extend(self._finish(*each))
+
+        with self._lock:
+            self._receipts.once(attempt, work)
         deliver(woken)
 
     def record(self, entry: AuditEntry) -> None:
@@ -249,6 +299,12 @@ class MemoryStore:
         if request is None:
             raise UnknownRequest(request_id)
         return request
+
+    def _finish(self, request_id: str, result: Result) -> Settled:
+        if request_id not in self._closed:
+            return []  # it was so long ago that it is no longer kept
+        self._closed[request_id] = decide.finish(self._closed[request_id], result)
+        return self._mark_changed(request_id)
 
     def _mark_changed(self, request_id: str) -> Settled:
         self._change += 1

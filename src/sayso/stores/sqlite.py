@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Status,
     )
     from sayso.people import Seen
+    from sayso.ports import News
     from sayso.tokens import Token
 
 _POLL_SECONDS = 1.0
@@ -81,7 +82,7 @@ class SqliteStore:
             self._open_here.add(request.id)  # before it is written: nobody can have closed it yet
             if not rows.insert(tx, request, packed):
                 self._open_here.discard(request.id)
-                return rows.find(tx, request.session, request.key) or request
+                return rows.asked(tx, request)
             tx.opened = True
             tx.step(request, "asked", request.asked_at)
             return request
@@ -96,18 +97,13 @@ class SqliteStore:
         """Return one request."""
         return await self._writer.do(lambda tx: rows.get(tx, request_id))
 
-    async def pending(self) -> list[ApprovalRequest]:
-        """Return the open requests, oldest first."""
-        query = "SELECT packed FROM requests WHERE status = 'open' ORDER BY asked_at"
-        return await self._writer.do(lambda tx: rows.readable(tx.execute(query).fetchall()))
+    async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
+        """Return the open requests, oldest first; with `after`, those that come after that id."""
+        return await self._writer.do(lambda tx: rows.pending(tx, limit, after))
 
-    async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
-        """Return the newest requests, open or not, newest first; with `part`, those whose id starts or ends so."""
-        query = (
-            "SELECT packed FROM requests WHERE substr(id, 1, length(?1)) = ?1 OR substr(id, -length(?1)) = ?1 "
-            "ORDER BY id DESC LIMIT ?2"  # an id sorts by the time of its making
-        )
-        return await self._writer.do(lambda tx: rows.readable(tx.execute(query, part, limit).fetchall()))
+    async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
+        """Return the newest requests, open or not, newest first; see `Store`."""
+        return await self._writer.do(lambda tx: rows.recent(tx, limit, part, before))
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
         """Return what changed after that point, and the point that this reaches."""
@@ -156,7 +152,7 @@ class SqliteStore:
 
         return await self._writer.do(work)
 
-    async def claim(self, request_id: str, *, now: float) -> bool:
+    async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
         """Use up an approval: true for exactly one caller, ever."""
 
         def work(tx: Transaction) -> bool:
@@ -167,7 +163,7 @@ class SqliteStore:
             tx.step(claimed, "claimed", now)
             return True
 
-        return await self._writer.do(work)
+        return await self._writer.do(lambda tx: rows.once(tx, attempt, lambda: work(tx)))
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
@@ -180,9 +176,9 @@ class SqliteStore:
         finally:
             self._waiters.discard(request_id, future)
 
-    async def spend(self, remembered_id: str) -> bool:
+    async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Take one use of a counted decision: false when none is left."""
-        return await self._writer.do(lambda tx: rows.spend(tx, remembered_id))
+        return await self._writer.do(lambda tx: rows.once(tx, attempt, lambda: rows.spend(tx, remembered_id)))
 
     async def park(self, name: str, state: bytes) -> None:
         """Keep the state of a run that can go on later, in the place of an earlier one."""
@@ -192,7 +188,7 @@ class SqliteStore:
         """Return the state that was parked under this name."""
         return await self._writer.do(lambda tx: rows.parked(tx, name))
 
-    async def unpark(self, name: str) -> bytes | None:
+    async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
         """Forget what was parked under this name, and return it to exactly one caller."""
 
         def work(tx: Transaction) -> bytes | None:
@@ -200,7 +196,7 @@ class SqliteStore:
             tx.execute("DELETE FROM parked WHERE name = ?", name)
             return state
 
-        return await self._writer.do(work)
+        return await self._writer.do(lambda tx: rows.once(tx, attempt, lambda: work(tx)))
 
     async def add_token(self, token: Token) -> None:
         """Keep a token."""
@@ -246,6 +242,10 @@ class SqliteStore:
     def record(self, entry: AuditEntry) -> None:
         """Queue an entry of the audit."""
         self._writer.later(audit.prepare(entry))
+
+    async def append(self, news: Sequence[News], *, attempt: str = "") -> None:
+        """Write what another process tells: results, and lines of the audit."""
+        await self._writer.do(lambda tx: rows.once(tx, attempt, lambda: rows.append(tx, news)))
 
     @property
     def backlog(self) -> int:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from sayso import decide
 from sayso.errors import StoreError, UnknownRequest
@@ -13,11 +16,17 @@ from sayso.wire import pack_remembered, pack_request, unpack_remembered, unpack_
 
 if TYPE_CHECKING:
     from sayso.model import ApprovalRequest, Remembered
+    from sayso.ports import News
     from sayso.stores.sqlite_writer import Transaction
     from sayso.tokens import Token
 
 _LOG = logging.getLogger("sayso")
 GET = "SELECT packed FROM requests WHERE id = ?"
+_ALL = -1  # as SQLite says it
+_AFTER_ALL = "\U0010ffff"  # ids sort by the time of their making; this one comes after all of them
+_RECEIPT_SECONDS = 7 * 24 * 3600.0  # nobody tries again after so long
+
+T = TypeVar("T")
 
 
 def readable(packed_rows: list[tuple[bytes]]) -> list[ApprovalRequest]:
@@ -51,10 +60,33 @@ def find(tx: Transaction, session: str, key: str) -> ApprovalRequest | None:
     return None if row is None else unpack_request(row[0])
 
 
+def pending(tx: Transaction, limit: int | None, after: str) -> list[ApprovalRequest]:
+    """Return the open requests that come after that id, oldest first."""
+    query = "SELECT packed FROM requests WHERE status = 'open' AND id > ? ORDER BY id LIMIT ?"
+    return readable(tx.execute(query, after, _ALL if limit is None else limit).fetchall())
+
+
+def recent(tx: Transaction, limit: int, part: str, before: str) -> list[ApprovalRequest]:
+    """Return the requests that come before that id, newest first; with `part`, those whose id starts or ends so."""
+    query = (
+        "SELECT packed FROM requests WHERE id < ?3 AND (substr(id, 1, length(?1)) = ?1 OR substr(id, -length(?1)) = ?1)"
+        " ORDER BY id DESC LIMIT ?2"
+    )
+    return readable(tx.execute(query, part, limit, before or _AFTER_ALL).fetchall())
+
+
+def asked(tx: Transaction, request: ApprovalRequest) -> ApprovalRequest:
+    """Return what keeps a request from being added."""
+    found = find(tx, request.session, request.key)
+    if found is None:
+        raise StoreError(f"the id {request.id} names another request")
+    return found
+
+
 def insert(tx: Transaction, request: ApprovalRequest, packed: bytes) -> bool:
-    """Add a request, unless its session has one about that call."""
+    """Add a request, unless its session has one about that call, or its id is taken."""
     added = tx.execute(
-        "INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, call_id) DO NOTHING",
+        "INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         request.id, request.session, request.key, request.status, request.asked_at, packed, tx.next_change(),
     )  # fmt: skip
     return added.rowcount > 0
@@ -86,6 +118,31 @@ def parked(tx: Transaction, name: str) -> bytes | None:
     """Return the state that was parked under this name."""
     row = tx.execute("SELECT state FROM parked WHERE name = ?", name).fetchone()
     return None if row is None else row[0]
+
+
+def once(tx: Transaction, attempt: str, work: Callable[[], T]) -> T:
+    """Do this, unless this attempt has its answer."""
+    if not attempt:
+        return work()
+    row = tx.execute("SELECT answer FROM receipts WHERE attempt = ?", attempt).fetchone()
+    if row is not None:
+        return msgspec.msgpack.decode(row[0])
+    answer, now = work(), time.time()
+    tx.execute("DELETE FROM receipts WHERE at < ?", now - _RECEIPT_SECONDS)
+    tx.execute("INSERT INTO receipts VALUES (?, ?, ?)", attempt, msgspec.msgpack.encode(answer), now)
+    return answer
+
+
+def append(tx: Transaction, news: Sequence[News]) -> None:
+    """Write results, and lines of the audit; a request that is no longer kept needs no result."""
+    for each in news:
+        if isinstance(each, bytes):
+            tx.record(each)
+            continue
+        request_id, result = each
+        request = get(tx, request_id)
+        if request is not None:
+            update(tx, decide.finish(request, result))
 
 
 def token(tx: Transaction, token_id: str) -> Token | None:

@@ -45,6 +45,11 @@ class Waiters:
         with self._lock:
             return list(self._waiting)
 
+    def fail(self, ids: Iterable[str], error: Exception) -> Settled:
+        """Return the futures of those who wait for these requests in vain, and forget them."""
+        with self._lock:
+            return [(future, error) for each in ids for future in self._waiting.pop(each, ())]
+
     def take(self, closed: Iterable[ApprovalRequest]) -> Settled:
         """Return the futures that these closed requests settle, and forget them."""
         with self._lock:

@@ -1,0 +1,124 @@
+"""The stage of a question at the end of a terminal: what was shown scrolls away, and the keys are below it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable, Generator, Iterable
+from typing import TypeVar
+
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.output import Output, create_output
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.shortcuts import PromptSession, print_formatted_text
+
+from sayso.channels.above import printed_above
+from sayso.channels.colours import STYLE
+from sayso.channels.keys import Choice, Closed, Interrupted, Touch, pressed
+from sayso.channels.question import Question
+from sayso.channels.showing import Line, filled, shown, wrapped
+from sayso.channels.visible import visible
+from sayso.model import ApprovalRequest
+
+T = TypeVar("T")
+
+
+class Prompt:
+    """The lines at the end of a terminal; see `Stage`."""
+
+    how_to_see_all = "press v to see all of it first"
+
+    def __init__(
+        self,
+        question: Question,
+        status: Callable[[], str],
+        *,
+        keyboard: Input,
+        screen: Output,
+        startled: bool = False,
+    ) -> None:
+        """Take the question, what is said about it above the keys, and the terminal's two ends.
+
+        It is startling if another question went away by itself, perhaps just when a key was to be pressed.
+        """
+        self._question = question
+        self._startled = startled
+        self._status = status
+        self._keyboard = keyboard
+        self._screen = screen
+        self.seen_all = False
+
+    @property
+    def width(self) -> int:
+        """How many columns there are."""
+        return self._screen.get_size().columns
+
+    def show(self, request: ApprovalRequest, *, whole: bool) -> None:
+        """Print a request."""
+        found = shown(request, self.width, whole=whole)
+        self.seen_all = found.whole
+        self._print([[], *found.lines])
+
+    def tell(self, lines: Iterable[Line]) -> None:
+        """Print lines."""
+        self._print(piece for line in lines for piece in wrapped(line, self.width))
+
+    def say(self, sentence: str) -> None:
+        """Print a sentence."""
+        self.tell([("class:said", row)] for row in filled(visible(sentence), self.width))
+
+    def _print(self, lines: Iterable[Line]) -> None:
+        text = FormattedText([part for line in lines for part in [*line, ("", "\n")]])
+        print_formatted_text(text, style=STYLE, output=self._screen, end="")
+
+    def count_as_seen(self) -> None:
+        """Take note that the person has seen all of it in another way."""
+        self.seen_all = True
+
+    async def key(self, choice: Choice) -> str:
+        """Wait for a key."""
+        touch, self._startled = Touch(startled=self._startled), False
+        waiting = pressed(choice, self._status, touch, keyboard=self._keyboard, screen=self._screen)
+        return await self._question.while_open(waiting)
+
+    async def typed(self, words: str) -> str:
+        """Wait for a line, to its end, whatever happens: the rest of it must not become keys at the next question."""
+        session: PromptSession[str] = PromptSession(
+            input=self._keyboard, output=self._screen, erase_when_done=True, interrupt_exception=Interrupted
+        )
+        line = await session.prompt_async(
+            lambda: "It is closed; press Enter. " if self._question.closed.is_set() else words,
+            handle_sigint=False,
+            refresh_interval=0.5,
+        )
+        if self._question.closed.is_set():
+            raise Closed
+        return line
+
+    async def outside(self, work: Callable[[int], T]) -> T:
+        """Do something that has the terminal meanwhile."""
+        return await asyncio.to_thread(work, self._screen.fileno())
+
+
+@contextlib.contextmanager
+def shared_terminal() -> Generator[tuple[Input, Output]]:
+    """Hold the terminal's two ends; what others print meanwhile goes above the question."""
+    # What is written to a file or a pipe is nobody's business here.
+    shared = sys.stdout.isatty() and sys.stderr.isatty()
+    keyboard, screen = terminal_ends()
+    with (
+        create_app_session(input=keyboard, output=screen),
+        printed_above(screen) if shared else contextlib.nullcontext(),
+    ):
+        yield keyboard, screen
+
+
+def terminal_ends() -> tuple[Input, Output]:
+    """Return the terminal's keyboard and screen."""
+    screen = create_output(stdout=sys.stderr if sys.stderr.isatty() else sys.stdout)
+    if isinstance(screen, Vt100_Output):
+        screen.enable_cpr = False  # a question must not wait for what some terminals never say
+    return create_input(), screen

@@ -1,0 +1,233 @@
+"""Serving a hub from the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import ssl
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from sayso import tokens
+from sayso.cli.reading import Mistakes
+from sayso.cli.screen import say, short_path, visible, wrapped
+from sayso.cli.store import CODES_OF_READING, Failure, epilog, login
+from sayso.cli.token import LINK_SECONDS, sign_in_address
+from sayso.config import settings
+from sayso.config.policies import load_policy
+from sayso.errors import ConfigurationError, StoreError
+from sayso.tokens import EVERY_PROJECT
+
+if TYPE_CHECKING:
+    import socket
+
+    from fastapi import FastAPI
+
+    from sayso.policy.tools import Policy
+    from sayso.server.hub import Hub
+
+_STORE = "sayso.db"
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where this machine finds itself then
+
+
+class _Choices(msgspec.Struct, frozen=True, kw_only=True):
+    """What was said on the command line."""
+
+    where: str
+    host: str
+    port: int
+    tls_cert: str | None
+    tls_key: str | None
+    behind_proxy: str | None
+    host_names: tuple[str, ...]
+    policy: str | None
+    insecure: bool
+    log_json: bool
+    url: str | None
+    notify: str | None
+    oidc_issuer: str | None
+    oidc_client: str | None
+    oidc_domains: tuple[str, ...]
+    oidc_roles: str
+
+    @property
+    def is_secure(self) -> bool:
+        return bool(self.tls_cert or self.behind_proxy or self.insecure)
+
+
+@click.command(epilog=epilog("sayso serve --store sayso.db", CODES_OF_READING))
+@click.option(
+    *("--store", "where"),
+    type=click.Path(),
+    metavar="FILE",
+    envvar="SAYSO_STORE",
+    default=_STORE,
+    help=f"The store; else what SAYSO_STORE names, else {_STORE} here. It is made if it is not there.",
+)
+@click.option(
+    "--host", default="127.0.0.1", metavar="ADDRESS", help="The address to serve; this machine alone if not said."
+)
+@click.option(
+    "--port",
+    default=8484,
+    type=click.IntRange(0, 65535),
+    metavar="NUMBER",
+    help="The port; 8484 if not said, 0 for any.",
+)
+@click.option(
+    "--host-name",
+    "host_names",
+    multiple=True,
+    metavar="NAME",
+    help="A name by which the hub is called; may be repeated.",
+)
+@click.option("--tls-cert", type=click.Path(), metavar="FILE", help="The certificate, for https.")
+@click.option("--tls-key", type=click.Path(), metavar="FILE", help="Its key.")
+@click.option(
+    "--behind-proxy",
+    metavar="ADDRESS",
+    help="A proxy does https, from this address: what it says of a client is believed.",
+)
+@click.option("--insecure", is_flag=True, help="Serve others without https: whoever listens can take tokens.")
+@click.option(
+    "--policy", type=click.Path(), metavar="FILE", help="Judge edited arguments by this policy, here as well."
+)
+@click.option("--url", metavar="URL", help="The address by which people reach the hub, for links.")
+@click.option("--notify", type=click.Path(), metavar="FILE", help="Who is told of questions, by chat, mail or webhook.")
+@click.option("--oidc-issuer", metavar="URL", help="Let people sign in with their accounts there (OpenID Connect).")
+@click.option("--oidc-client", metavar="ID", help="The hub's id there; SAYSO_OIDC_SECRET has its secret.")
+@click.option("--oidc-domain", "oidc_domains", multiple=True, metavar="NAME", help="Only addresses of this domain.")
+@click.option("--oidc-roles", default="groups", metavar="CLAIM", help="The claim with their roles; else groups.")
+@click.option("--log-json", is_flag=True, help="Write the log as lines of JSON.")
+def serve(**said: object) -> None:
+    """Serve a hub: one place where people answer what all agents ask.
+
+    It prints a link that signs a browser in, once, within 10 minutes; `sayso token link` makes another.
+    """
+    choices = msgspec.convert(said, _Choices)
+    _check(choices)
+    _write_log(as_json=choices.log_json)
+    path = settings.store_file(choices.where)
+    if path is None:
+        raise Failure(f"{choices.where!r} is no store that a hub can serve; name a file with --store")
+    try:
+        policy = None if choices.policy is None else load_policy(Path(choices.policy))
+    except ConfigurationError as error:
+        raise Mistakes(error) from None
+    try:
+        asyncio.run(_serve(choices, path, policy, is_new=not path.exists()))
+    except (ConfigurationError, StoreError) as error:
+        raise Failure(str(error)) from None
+
+
+def _check(choices: _Choices) -> None:
+    from sayso.server.listening import is_loopback  # noqa: PLC0415 - the help of this command does without a server
+
+    if bool(choices.tls_cert) != bool(choices.tls_key):
+        raise click.UsageError("--tls-cert and --tls-key go together")
+    if bool(choices.oidc_issuer) != bool(choices.oidc_client):
+        raise click.UsageError("--oidc-issuer and --oidc-client go together")
+    if not is_loopback(choices.host) and not choices.is_secure:
+        raise click.UsageError(
+            f"others can reach {visible(choices.host)}, so tokens would travel in the open: say --tls-cert and "
+            "--tls-key, or --behind-proxy, or --insecure if you mean it"
+        )
+
+
+def _write_log(*, as_json: bool) -> None:
+    from sayso.server.logs import JsonLines, ShortLines  # noqa: PLC0415 - as above
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if as_json else ShortLines())
+    for name, level in (("sayso", logging.INFO), ("uvicorn", logging.WARNING)):
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.setLevel(level)
+
+
+async def _serve(choices: _Choices, path: Path, policy: Policy | None, *, is_new: bool) -> None:
+    from sayso.server.app import create_app  # noqa: PLC0415 - as above
+    from sayso.server.hub import Hub  # noqa: PLC0415
+    from sayso.server.listening import bind, server  # noqa: PLC0415
+    from sayso.stores.sqlite import SqliteStore  # noqa: PLC0415
+
+    with contextlib.closing(bind(choices.host, choices.port)) as taken:
+        store = SqliteStore(path)
+        try:
+            hub = Hub(store, policy=policy)
+            app = create_app(hub, allowed_hosts=(*choices.host_names, choices.host))
+            url = choices.url or _url(choices, taken)
+            _offer_accounts(app, hub, choices, url)
+            telling = _start_notices(hub, choices, url)
+            serving = server(app, hub, certificate=choices.tls_cert, key=choices.tls_key, proxy=choices.behind_proxy)
+            _load_certificate(serving.config.load, choices)
+            link, text = tokens.make("link", _name(), now=time.time(), seconds=LINK_SECONDS, project=EVERY_PROJECT)
+            await store.add_token(link)
+            _greet(url, path, link.name, text, is_new=is_new)
+            await serving.serve(sockets=[taken])
+            if telling is not None:
+                telling.cancel()
+            await hub.aclose()
+        finally:
+            await store.aclose()
+
+
+def _offer_accounts(app: FastAPI, hub: Hub, choices: _Choices, url: str) -> None:
+    if choices.oidc_issuer is None:
+        return
+    from sayso.server.oidc import Provider, SignIn, routes  # noqa: PLC0415 - only who asks for it needs it
+
+    provider = Provider(
+        issuer=choices.oidc_issuer,
+        client_id=choices.oidc_client or "",
+        client_secret=os.environ.get("SAYSO_OIDC_SECRET", ""),
+        roles_claim=choices.oidc_roles,
+        domains=tuple(domain.lower() for domain in choices.oidc_domains),
+    )
+    app.include_router(routes(SignIn(hub, provider, url=url)))
+
+
+def _start_notices(hub: Hub, choices: _Choices, url: str) -> asyncio.Task[None] | None:
+    if choices.notify is None:
+        return None
+    from sayso.server.notices import Notices  # noqa: PLC0415 - as above
+    from sayso.server.notices_file import read_notices  # noqa: PLC0415
+
+    return asyncio.ensure_future(Notices(hub, read_notices(Path(choices.notify)), url=url).run())
+
+
+def _load_certificate(load: Callable[[], None], choices: _Choices) -> None:
+    try:
+        load()
+    except (OSError, ssl.SSLError) as error:
+        why = error.strerror or str(error)
+        raise ConfigurationError(f"the certificate {choices.tls_cert} or its key cannot be used: {why}") from None
+
+
+def _name() -> str:
+    """Return the login name, as the name of a token."""
+    return re.sub(r"[^A-Za-z0-9._@+-]", "-", login())[:100].lstrip("._@+-") or "owner"
+
+
+def _url(choices: _Choices, taken: socket.socket) -> str:
+    host = choices.host_names[0] if choices.host_names else _EVERYWHERE.get(choices.host, choices.host)
+    shown = f"[{host}]" if ":" in host else host
+    scheme = "https" if choices.tls_cert or choices.behind_proxy else "http"
+    port = "" if choices.behind_proxy and choices.host_names else f":{taken.getsockname()[1]}"
+    return f"{scheme}://{shown}{port}"
+
+
+def _greet(url: str, path: Path, name: str, text: str, *, is_new: bool) -> None:
+    made = " which was made just now," if is_new else ""
+    for line in wrapped(f"The hub serves the store {short_path(str(path))},{made} at {url}; Ctrl+C stops it."):
+        say(line)
+    say(f"Sign in as {name}, once, within 10 minutes:")
+    say(f"  {sign_in_address(url, text)}")

@@ -1,0 +1,189 @@
+"""Tokens: who may ask and who may answer through a hub."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from sayso import plain, tokens
+from sayso.cli.main import CODES_OF_GROUPS, Commands
+from sayso.cli.screen import bold, say, wrapped
+from sayso.cli.store import (
+    CODES_OF_IDS,
+    CODES_OF_READING,
+    Failure,
+    Unknown,
+    ambiguous,
+    check_part,
+    epilog,
+    fits,
+    json_option,
+    shorts,
+    store_option,
+    with_store,
+)
+from sayso.cli.times import read_span, span
+from sayso.errors import ConfigurationError
+from sayso.tokens import EVERY_PROJECT, Token, TokenKind
+
+if TYPE_CHECKING:
+    from sayso.ports import Keyring, Store
+
+LINK_SECONDS = 600.0
+
+
+@click.group(cls=Commands, epilog=epilog("sayso token list --store sayso.db", CODES_OF_GROUPS))
+def token() -> None:
+    """Make, list and revoke the tokens by which a hub knows agents and people."""
+
+
+def _whose(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what every new token has: a name, a project and roles."""
+    for each in reversed((
+        click.option("--name", required=True, metavar="NAME", help="Who it stands for."),
+        click.option("--project", default="", metavar="NAME", help="Whose requests; * for all projects."),
+        click.option("--role", "roles", multiple=True, metavar="NAME", help="A role of theirs; may be repeated."),
+        store_option,
+        json_option,
+    )):  # fmt: skip
+        command = each(command)
+    return command
+
+
+@token.command(epilog=epilog("sayso token create approver --name ann --role ops --for 30d", CODES_OF_READING))
+@click.argument("kind", metavar="KIND", type=click.Choice(["agent", "approver"]))
+@_whose
+@click.option("--for", "seconds", metavar="SPAN", callback=read_span, help="How long it is valid: 12h, 30d.")
+def create(kind: str, where: str | None, *, seconds: float | None, as_json: bool, **whose: Any) -> None:  # noqa: ANN401 - options
+    """Make a token: an agent asks with it, an approver answers.
+
+    KIND is agent or approver. Its text is shown this once and kept nowhere: whoever has it is taken for NAME. Without
+    --for it is valid until it is revoked.
+    """
+    made, text = _made(where, cast("TokenKind", kind), seconds, **whose)
+    if as_json:
+        say(plain.to_json({**facts(made), "text": text}, indent=2))
+        return
+    say(text)
+    say("This is shown once and kept nowhere; send it as `Authorization: Bearer …`.", err=True)
+
+
+@token.command(epilog=epilog("sayso token link --name ann --role ops", CODES_OF_READING))
+@_whose
+@click.option("--opens", default="", metavar="ID", help="The request that it leads to.")
+@click.option(
+    "--url", default="http://127.0.0.1:8484", metavar="URL", help="Where the hub is; this machine if not said."
+)
+def link(where: str | None, *, url: str, as_json: bool, **whose: Any) -> None:  # noqa: ANN401 - options
+    """Make a link that signs a browser in as NAME: once, within 10 minutes."""
+    made, text = _made(where, "link", LINK_SECONDS, **whose)
+    address = sign_in_address(url, text)
+    say(plain.to_json({**facts(made), "url": address}, indent=2) if as_json else address)
+
+
+def sign_in_address(url: str, text: str) -> str:
+    """Return the address of a link."""
+    return f"{url.rstrip('/')}/sign-in?code={text}"
+
+
+def _made(where: str | None, kind: TokenKind, seconds: float | None, **whose: Any) -> tuple[Token, str]:  # noqa: ANN401 - options
+    try:
+        made, text = tokens.make(kind, now=time.time(), seconds=seconds, **whose)
+    except ConfigurationError as error:
+        raise Failure(str(error)) from None
+
+    async def work(store: Store) -> None:
+        await keyring(store).add_token(made)
+
+    with_store(where, work)
+    return made, text
+
+
+def keyring(store: Store) -> Keyring:
+    """Return the store as what keeps tokens, which every one that is in a file does."""
+    return cast("Keyring", store)
+
+
+@token.command("list", epilog=epilog("sayso token list --store sayso.db", CODES_OF_READING))
+@store_option
+@json_option
+def list_them(where: str | None, *, as_json: bool) -> None:
+    """List the tokens that are valid, oldest first; their texts are nowhere."""
+    known = with_store(where, _valid)
+    if as_json:
+        say(plain.to_json([facts(each) for each in known], indent=2))
+        return
+    names = shorts(each.id for each in known)
+    for each in known:
+        for line in _lines(each, names[each.id]):
+            say(line)
+    if not known:
+        say("There are no tokens.")
+
+
+@token.command(epilog=epilog("sayso token revoke 4f2a91 --store sayso.db", CODES_OF_IDS))
+@store_option
+@json_option
+@click.argument("part", metavar="ID")
+def revoke(part: str, where: str | None, *, as_json: bool) -> None:
+    """Revoke a token: whoever has it is nobody from now on.
+
+    ID is the start or the end of its id, 4 characters or more.
+    """
+
+    async def work(store: Store) -> Token:
+        chosen = _find(part, await keyring(store).tokens())
+        return await keyring(store).take_token(chosen.id) or chosen
+
+    gone = with_store(where, work)
+    if as_json:
+        say(plain.to_json(facts(gone), indent=2))
+        return
+    for line in wrapped(_described(gone), head="revoked", indent=9):
+        say(line)
+
+
+def facts(each: Token) -> dict[str, Any]:
+    """Return what may be told of a token."""
+    return {
+        "id": each.id,
+        "kind": each.kind,
+        "name": each.name,
+        "project": each.project,
+        "roles": list(each.roles),
+        "opens": each.opens,
+        "made_at": each.made_at,
+        "expires_at": each.expires_at,
+    }
+
+
+async def _valid(store: Store) -> list[Token]:
+    now = time.time()
+    return [each for each in await keyring(store).tokens() if not each.is_over(now)]
+
+
+def _find(part: str, known: list[Token]) -> Token:
+    part = check_part(part)
+    found = [each for each in known if fits(part, each.id)]
+    if not found:
+        raise Unknown(f"no token has the id {part!r}; see `sayso token list`")
+    if len(found) > 1:
+        raise ambiguous(part, [(each.id, _described(each)) for each in found])
+    return found[0]
+
+
+def _lines(each: Token, name: str) -> Iterator[str]:
+    yield from wrapped(_described(each), head=bold(name), indent=len(name) + 2)
+
+
+def _described(each: Token) -> str:
+    told = [f"{each.kind} {each.name}"]
+    if each.project:
+        told.append("of every project" if each.project == EVERY_PROJECT else f"of the project {each.project}")
+    if each.roles:
+        told.append(f"in the role {' and '.join(each.roles)}")
+    left = "" if each.expires_at is None else f", for another {span(each.expires_at - time.time())}"
+    return f"{' '.join(told)}{left}"

@@ -1,0 +1,199 @@
+"""The inbox of a hub, for people who have a token of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from http import HTTPStatus
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from sayso import plain
+from sayso.canonical import thaw
+from sayso.errors import ConfigurationError, StillOpen, StoreError, UnknownRequest
+from sayso.inbox import Given
+from sayso.model import ApprovalDecision, ApprovalRequest, Remembered
+from sayso.people import Seen
+
+try:
+    import httpx2
+except ImportError as error:
+    raise ImportError("talking to a hub is not installed; run `pip install sayso[remote]`") from error
+
+_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+_SECONDS = 30.0
+_QUIET_SECONDS = 60.0  # a stream that says nothing for so long is dead: the hub says something every 15
+_PAGE = 500
+
+
+class HubInbox:
+    """The inbox of a hub, over REST and events; the token says who answers."""
+
+    def __init__(self, url: str, token: str) -> None:
+        """Take the address of the hub, and an approver's token."""
+        parts = urlsplit(url)
+        if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
+            raise ConfigurationError(f"the hub {url!r} must be an https address, or the token would be seen on the way")
+        if not token:
+            raise ConfigurationError("a hub wants to know who you are: put an approver's token into SAYSO_TOKEN")
+        self._where = f"{parts.scheme}://{parts.netloc}"
+        self._client = httpx2.AsyncClient(
+            base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=_SECONDS, follow_redirects=False
+        )
+        self._heard: list[tuple[int, ApprovalRequest]] = []
+        self._point: int | None = None
+        self._news = asyncio.Event()
+        self._listening: asyncio.Task[None] | None = None
+
+    async def pending(self) -> list[ApprovalRequest]:
+        """Return the open requests, oldest first."""
+        found: list[ApprovalRequest] = []
+        after: str | None = ""
+        while after is not None:
+            page = await self._get("/approvals", status="pending", limit=_PAGE, **({"after": after} if after else {}))
+            found += [plain.read_request(each) for each in page["items"]]
+            after = page["next"]
+        return found
+
+    async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
+        """Return the newest requests, newest first; with `part`, of the newest thousand those whose id fits."""
+        page = await self._get("/approvals", status="all", limit=1000 if part else min(limit, 1000))
+        found = [plain.read_request(each) for each in page["items"]]
+        return [each for each in found if each.id.startswith(part) or each.id.endswith(part)][:limit]
+
+    async def answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> Given:
+        """Answer a request; see `Inbox`."""
+        if request.status != "open":
+            return Given(request=request, taken=False)
+        terms = {"scope": decision.scope, "uses": decision.uses, "until": decision.until}
+        body = {
+            "approved": decision.approved,
+            "note": decision.note,
+            "remember": decision.remember,
+            **{name: value for name, value in terms.items() if value is not None},
+            **({} if decision.override_args is None else {"args": thaw(decision.override_args)}),
+        }
+        status, facts = await self._send("POST", f"/approvals/{request.id}", body)
+        if status == HTTPStatus.CONFLICT:
+            return Given(request=plain.read_request(facts["request"]), taken=False)
+        if status != HTTPStatus.OK:
+            raise StillOpen(str(facts.get("detail", f"the hub says {status}")))
+        remembered = [plain.read_remembered(each) for each in facts["remembered"]]
+        return Given(request=plain.read_request(facts), taken=True, remembered=remembered)
+
+    async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
+        """Note that this person has a request before them; the hub knows who, and when."""
+        del seen
+        await self._send("POST", f"/approvals/{request_id}/seen", {})
+        return plain.read_request(await self._get(f"/approvals/{request_id}"))
+
+    async def remembered(self) -> list[Remembered]:
+        """Return what is remembered."""
+        return [plain.read_remembered(each) for each in (await self._get("/remembered"))["items"]]
+
+    async def changes(self, after: int | None = None) -> tuple[int, list[ApprovalRequest]]:
+        """Return what changed after a point, of what the hub has told since the first call."""
+        if self._listening is None:
+            self._listening = asyncio.ensure_future(self._listen())
+        while self._point is None:
+            await self._next()
+        if after is None:
+            return self._point, []
+        found = {request.id: request for point, request in self._heard if point > after}
+        return self._point, list(found.values())
+
+    async def changed(self, after: int) -> None:
+        """Wait until requests have changed after that point."""
+        while self._point is None or self._point <= after:
+            await self._next()
+
+    async def aclose(self) -> None:
+        """Let go of the hub."""
+        if self._listening is not None:
+            self._listening.cancel()
+            with contextlib.suppress(asyncio.CancelledError, StoreError):
+                await self._listening
+        await self._client.aclose()
+
+    async def _next(self) -> None:
+        """Wait for news, or raise what keeps them from coming."""
+        listening = self._listening or asyncio.ensure_future(self._listen())
+        self._listening, news = listening, asyncio.ensure_future(self._news.wait())
+        try:
+            await asyncio.wait({listening, news}, return_when=asyncio.FIRST_COMPLETED)
+            if listening.done():
+                listening.result()
+                raise StoreError(f"the hub {self._where} tells of nothing any more; try again")
+            self._news.clear()
+        finally:
+            news.cancel()
+
+    async def _listen(self) -> None:
+        try:
+            async with self._client.stream("GET", "/events", timeout=_QUIET_SECONDS) as stream:
+                if stream.status_code != HTTPStatus.OK:
+                    await stream.aread()
+                    self._check(stream.status_code, _facts(stream))
+                async for point, name, data in _events(stream.aiter_lines()):
+                    if name == "hello":
+                        self._point = json.loads(data)["point"]
+                    elif name == "request" and point is not None:
+                        self._heard.append((point, plain.read_request(json.loads(data))))
+                        self._point = point
+                    self._news.set()
+        except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"the hub {self._where} cannot be reached ({type(error).__name__}); try again") from error
+
+    async def _get(self, path: str, **query: Any) -> dict[str, Any]:  # noqa: ANN401 - as httpx takes them
+        return (await self._send("GET", path, None, query))[1]
+
+    async def _send(
+        self, method: str, path: str, body: Mapping[str, Any] | None, query: Mapping[str, Any] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        content = None if body is None else plain.to_json(body)
+        headers = {} if body is None else {"content-type": "application/json"}
+        try:
+            answer = await self._client.request(
+                method, path, params=dict(query or {}), content=content, headers=headers
+            )
+        except httpx2.HTTPError as error:
+            raise StoreError(f"the hub {self._where} cannot be reached ({type(error).__name__}); try again") from error
+        facts = _facts(answer)
+        self._check(answer.status_code, facts, reading=method == "GET")
+        return answer.status_code, facts
+
+    def _check(self, status: int, facts: Mapping[str, Any], *, reading: bool = True) -> None:
+        if status == HTTPStatus.UNAUTHORIZED:
+            raise StoreError(f"the hub {self._where} does not take this token; put a valid one into SAYSO_TOKEN")
+        if status == HTTPStatus.NOT_FOUND:
+            raise UnknownRequest("the hub has no such request")
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or (reading and status >= HTTPStatus.BAD_REQUEST):
+            raise StoreError(f"the hub {self._where} says: {facts.get('detail', status)}")
+
+
+def _facts(answer: httpx2.Response) -> dict[str, Any]:
+    try:
+        facts: object = answer.json() if answer.content else {}
+    except ValueError:
+        facts = {}
+    return cast("dict[str, Any]", facts) if isinstance(facts, dict) else {}
+
+
+async def _events(lines: AsyncIterator[str]) -> AsyncIterator[tuple[int | None, str, str]]:
+    """Yield id, name and data of server-sent events."""
+    point, name, data = None, "message", list[str]()
+    async for line in lines:
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if not line:
+            if data:
+                yield point, name, "\n".join(data)
+            name, data = "message", []
+        elif field == "id" and value.isdigit():
+            point = int(value)
+        elif field == "event":
+            name = value
+        elif field == "data":
+            data.append(value)

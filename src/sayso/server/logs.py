@@ -1,0 +1,80 @@
+"""The log of a hub: one line for each request to it, without what was asked, answered or shown as a token."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_LOG = logging.getLogger("sayso.access")
+_LONGEST = 200
+
+
+class AccessLog:
+    """Writes a line when an answer has been given; never the query, which may hold the code of a link."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Take what is logged."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, and write the line."""
+        if scope["type"] == "lifespan" or not _LOG.isEnabledFor(logging.INFO):
+            await self._app(scope, receive, send)
+            return
+        facts: dict[str, Any] = {
+            "method": scope.get("method", "WS"),
+            "path": str(scope["path"])[:_LONGEST],
+            "status": None,
+        }
+        began = time.perf_counter()
+
+        async def watched(message: Message) -> None:
+            if message["type"].endswith(("response.start", "websocket.accept")):
+                facts["status"] = message.get("status", 101)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            client = scope.get("client")
+            facts |= {"ms": round((time.perf_counter() - began) * 1000, 1), "from": client[0] if client else None}
+            if "sayso.who" in scope:
+                facts["who"] = scope["sayso.who"]
+            _LOG.info("%(method)s %(path)s %(status)s %(ms)s ms", facts, extra={"facts": facts})
+
+
+class JsonLines(logging.Formatter):
+    """Writes every record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        facts: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        more = record.__dict__.get("facts")
+        if isinstance(more, dict):
+            facts |= more
+        if record.exc_info:
+            facts["error"] = self.formatException(record.exc_info)
+        return json.dumps(facts, default=str)
+
+
+class ShortLines(logging.Formatter):
+    """Writes every record as one short line, with every control character as its code."""
+
+    def __init__(self) -> None:
+        """Take the form of a line."""
+        super().__init__("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        lines = super().format(record).split("\n")
+        return "\n".join("".join(each if each.isprintable() else repr(each)[1:-1] for each in line) for line in lines)

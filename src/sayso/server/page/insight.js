@@ -1,0 +1,267 @@
+/** How it goes: how much is asked, how long people wait, what they answer; and whether the audit is whole. */
+
+import { fill, h, shown, svg } from "./element.js";
+import * as hub from "./hub.js";
+import { span } from "./times.js";
+import { visible } from "./visible.js";
+
+const PERIODS = [
+  [24, "the last day"],
+  [168, "the last week"],
+  [720, "the last 30 days"],
+];
+const ANSWERS = [
+  ["approved", "allowed"],
+  ["denied", "denied"],
+  ["expired", "expired"],
+  ["withdrawn", "withdrawn"],
+];
+const MOST_TOOLS = 12;
+
+export class Insight {
+  constructor(place) {
+    this.heading = h("h2", { tabindex: "-1" }, "Overview");
+    this.period = h(
+      "select",
+      { id: "period", on: { change: () => this.show() } },
+      PERIODS.map(([hours, text]) => h("option", { value: hours }, text)),
+    );
+    this.content = h("div", { class: "charts" });
+    this.audit = h("div", { class: "audit" });
+    fill(
+      place,
+      h(
+        "div",
+        { class: "pane page-pane" },
+        this.heading,
+        h("div", { class: "filters" }, h("label", { for: "period" }, "Of"), this.period),
+        this.content,
+        h("section", { class: "chart" }, h("h3", {}, "Audit"), this.audit),
+      ),
+    );
+  }
+
+  async show() {
+    await Promise.all([this.#charts(), this.#chain()]);
+  }
+
+  async #charts() {
+    try {
+      const stats = await hub.stats(this.period.value);
+      fill(
+        this.content,
+        volume(stats.by_hour, Number(this.period.value)),
+        waiting(stats.waiting),
+        byTool(stats.by_tool),
+      );
+    } catch (problem) {
+      fill(this.content, h("p", {}, visible(problem.message)));
+    }
+  }
+
+  async #chain() {
+    try {
+      const state = await hub.auditState();
+      const count = Number(state.entries).toLocaleString("en-US");
+      const word = state.verified
+        ? `The chain of ${count} entries is whole.`
+        : `The chain of ${count} entries is broken: ${visible(state.problem ?? "it was not verified")}`;
+      fill(
+        this.audit,
+        h(
+          "p",
+          { class: state.verified ? "chain whole" : "chain broken" },
+          h("span", { "aria-hidden": "true" }, state.verified ? "✓ " : "✗ "),
+          word,
+        ),
+        h("p", { class: "quiet" }, "Its last hash: ", h("code", { class: "hash" }, shown(state.hash ?? ""))),
+      );
+    } catch (problem) {
+      fill(this.audit, h("p", {}, visible(problem.message)));
+    }
+  }
+}
+
+/** Questions over time, as bars. */
+function volume(hours, period) {
+  const bars = grouped(hours, period);
+  const total = bars.reduce((sum, each) => sum + each.asked, 0);
+  const most = Math.max(1, ...bars.map((each) => each.asked));
+  const width = 720 / Math.max(1, bars.length);
+  const drawing = svg(
+    "svg",
+    {
+      viewBox: "0 0 720 180",
+      role: "img",
+      "aria-label": `${total} questions in ${bars.length} periods; at most ${most} in one`,
+    },
+    [0, 0.5, 1].map((part) =>
+      svg("g", {}, svg("line", { x1: 0, x2: 720, y1: 150 - part * 135, y2: 150 - part * 135, class: "grid" })),
+    ),
+    bars.map((each, at) =>
+      svg("rect", {
+        x: at * width + width * 0.12,
+        width: width * 0.76,
+        y: 150 - (each.asked / most) * 135,
+        height: (each.asked / most) * 135,
+        rx: Math.min(3, width / 6),
+        class: "bar",
+      }),
+    ),
+    bars.map((each, at) =>
+      at % Math.ceil(bars.length / 6)
+        ? null
+        : svg(
+            "text",
+            { x: Math.max(28, at * width + width / 2), y: 172, class: "axis", "text-anchor": "middle" },
+            each.label,
+          ),
+    ),
+    svg("text", { x: 716, y: 11, class: "axis", "text-anchor": "end" }, `${most}`),
+  );
+  const rows = bars
+    .filter((each) => each.asked)
+    .map((each) => [each.label, each.asked, ...ANSWERS.map(([name]) => each[name])]);
+  return chart(
+    "Questions",
+    `${total} asked`,
+    drawing,
+    table("Questions over time", ["When", "asked", ...ANSWERS.map(([, word]) => word)], rows),
+  );
+}
+
+/** By the hour for a day, by the day for longer. */
+function grouped(hours, period) {
+  const byDay = period > 48;
+  const label = (at) =>
+    byDay
+      ? new Date(at * 1000).toLocaleDateString(undefined, { day: "numeric", month: "short" })
+      : new Date(at * 1000).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
+  const found = new Map();
+  for (const hour of hours) {
+    const name = label(Number(hour.at));
+    const sum = found.get(name) ?? { label: name, asked: 0, approved: 0, denied: 0, expired: 0, withdrawn: 0 };
+    for (const key of ["asked", ...ANSWERS.map(([each]) => each)]) sum[key] += Number(hour[key] ?? 0);
+    found.set(name, sum);
+  }
+  return [...found.values()];
+}
+
+function waiting(facts) {
+  const names = [
+    ["p50", "half of them at most"],
+    ["p90", "nine of ten at most"],
+    ["max", "the longest"],
+  ];
+  const told = (value) =>
+    value === null || value === undefined
+      ? "–"
+      : Number(value) < 10
+        ? `${Number(value).toFixed(1)} s`
+        : span(Number(value));
+  return h(
+    "section",
+    { class: "chart" },
+    h("h3", {}, "Waiting for an answer"),
+    h(
+      "dl",
+      { class: "figures" },
+      names.map(([key, words]) => h("div", {}, h("dt", {}, words), h("dd", {}, told(facts?.[key])))),
+    ),
+  );
+}
+
+function byTool(tools) {
+  const sum = (each) => ANSWERS.reduce((total, [name]) => total + Number(each[name] ?? 0), 0);
+  const sorted = [...tools].sort((a, b) => sum(b) - sum(a));
+  const top = sorted.slice(0, MOST_TOOLS);
+  const most = Math.max(1, ...top.map(sum));
+  const drawing = h(
+    "ul",
+    { class: "tools", "aria-hidden": "true" },
+    top.map((each) => h("li", {}, h("span", { class: "tool" }, visible(each.tool)), bar(each, most, sum(each)))),
+  );
+  const legend = h(
+    "p",
+    { class: "legend", "aria-hidden": "true" },
+    ANSWERS.map(([name, word]) =>
+      h(
+        "span",
+        {},
+        svg(
+          "svg",
+          { viewBox: "0 0 12 12", width: 12, height: 12 },
+          svg("rect", { width: 12, height: 12, rx: 3, class: `part ${name}` }),
+        ),
+        word,
+      ),
+    ),
+  );
+  const rows = sorted.map((each) => [shown(each.tool), ...ANSWERS.map(([name]) => Number(each[name] ?? 0))]);
+  const title = sorted.length > MOST_TOOLS ? `the ${MOST_TOOLS} of ${sorted.length} tools with the most` : "";
+  return chart(
+    "Answers by tool",
+    title,
+    [drawing, legend],
+    table("Answers by tool", ["Tool", ...ANSWERS.map(([, word]) => word)], rows),
+  );
+}
+
+function bar(each, most, total) {
+  let at = 0;
+  const parts = ANSWERS.map(([name]) => {
+    const width = (Number(each[name] ?? 0) / most) * 400;
+    const part = svg("rect", { x: at, width: Math.max(0, width - 1), height: 16, class: `part ${name}` });
+    at += width;
+    return width ? part : null;
+  });
+  return [
+    svg("svg", { viewBox: "0 0 400 16", preserveAspectRatio: "none", class: "tool-bar" }, parts),
+    h("span", { class: "count" }, String(total)),
+  ];
+}
+
+function chart(title, words, drawing, alternative) {
+  return h(
+    "section",
+    { class: "chart" },
+    h("h3", {}, title),
+    words ? h("p", { class: "quiet" }, words) : null,
+    drawing,
+    alternative,
+  );
+}
+
+function table(caption, heads, rows) {
+  const body = rows.map((row) =>
+    h(
+      "tr",
+      {},
+      row.map((cell, at) => (at ? h("td", {}, String(cell)) : h("th", { scope: "row" }, cell))),
+    ),
+  );
+  return h(
+    "details",
+    {},
+    h("summary", {}, "As a table"),
+    h(
+      "div",
+      { class: "table-scroll", tabindex: "0", role: "region", "aria-label": caption },
+      h(
+        "table",
+        {},
+        h("caption", { class: "unseen" }, caption),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            heads.map((each) => h("th", { scope: "col" }, each)),
+          ),
+        ),
+        h("tbody", {}, body),
+      ),
+    ),
+  );
+}

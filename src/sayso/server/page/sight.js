@@ -1,0 +1,98 @@
+/** What somebody has had before their eyes: a yes is offered only to what was unfolded and scrolled into view. */
+
+const ENOUGH = 0.5; // of a line
+const SETTLING = 300; // ms that something must have been on the screen before an answer to it counts
+
+/** Watches the parts of one request. `onChange` is called whenever less is left to see, and when an answer counts. */
+export class Sight {
+  #unseen = new Set();
+  #folds = new Set();
+  #watcher;
+  #since;
+
+  constructor(onChange) {
+    this.onChange = onChange;
+    this.#begin();
+    this.#watcher = new IntersectionObserver((entries) => this.#look(entries), {
+      threshold: [0, 0.25, ENOUGH, 0.75, 1],
+    });
+  }
+
+  /** Add an element that has to be seen, from its first line to its last, and return it. */
+  part(element) {
+    const ends = element.firstElementChild ? [element.firstElementChild, element.lastElementChild] : [element];
+    for (const each of ends) {
+      this.#unseen.add(each);
+      this.#watcher.observe(each);
+    }
+    return element;
+  }
+
+  /** Add something folded: `open` shows it and returns its first part. */
+  folded(open) {
+    const fold = {
+      element: null,
+      open: () => {
+        if (!this.#folds.delete(fold)) return null;
+        const first = open();
+        this.onChange();
+        return first;
+      },
+    };
+    this.#folds.add(fold);
+    return fold;
+  }
+
+  #look(entries) {
+    let changed = false;
+    for (const { target, intersectionRatio, intersectionRect } of entries) {
+      const fills = intersectionRect.height >= innerHeight * ENOUGH; // as much of it as there is room for
+      if (document.hidden || (intersectionRatio < ENOUGH && !fills)) continue;
+      this.#unseen.delete(target);
+      this.#watcher.unobserve(target);
+      changed = true;
+    }
+    if (!changed) return;
+    if (this.isComplete) this.#begin();
+    this.onChange();
+  }
+
+  #begin() {
+    this.#since = performance.now();
+    setTimeout(() => this.onChange(), SETTLING + 1);
+  }
+
+  get isComplete() {
+    return this.#unseen.size + this.#folds.size === 0;
+  }
+
+  /** Whether it has been here long enough that whoever answers means this. */
+  get isSettled() {
+    return performance.now() - this.#since >= SETTLING;
+  }
+
+  /** Say what is left to see, for people. */
+  get left() {
+    const parts = [this.#folds.size && `${this.#folds.size} folded`, this.#unseen.size && "more to scroll to"].filter(
+      Boolean,
+    );
+    return parts.join(" and ");
+  }
+
+  /** Bring the next thing that was not seen into view. */
+  showNext() {
+    const open = [...this.#unseen, ...[...this.#folds].map((fold) => fold.element)].filter((each) => each?.isConnected);
+    const order = (a, b) => (a.compareDocumentPosition(b) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1);
+    const next = open.sort(order)[0];
+    const fold = [...this.#folds].find((each) => each.element === next);
+    const target = fold ? fold.open() : next;
+    if (!target) return;
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    target.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
+  }
+
+  /** Look at nothing any more. */
+  stop() {
+    this.#watcher.disconnect();
+  }
+}

@@ -1,0 +1,51 @@
+/** Spans and moments, as people read them. */
+
+const UNITS = [
+  [86400, "d"],
+  [3600, "h"],
+  [60, "min"],
+];
+
+let ahead = 0; // how many seconds the hub's clock is before ours
+
+/** Seconds since the epoch, by the hub's clock. */
+export function now() {
+  return Date.now() / 1000 + ahead;
+}
+
+/** Learn the hub's time from an answer. */
+export function learn(date) {
+  const told = Date.parse(date ?? "");
+  if (Number.isNaN(told)) return;
+  const difference = told / 1000 - Date.now() / 1000;
+  ahead = Math.abs(difference) < 2 ? 0 : difference; // the header has whole seconds only
+}
+
+/** Write a span with at most two units: `45 s`, `3 min`, `2 h 5 min`. */
+export function span(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  const at = UNITS.findIndex(([size]) => whole >= size);
+  if (at < 0) return `${whole} s`;
+  const [size, unit] = UNITS[at];
+  const first = `${Math.floor(whole / size)} ${unit}`;
+  const below = UNITS[at + 1];
+  const rest = below ? Math.floor((whole % size) / below[0]) : 0;
+  return rest ? `${first} ${rest} ${below[1]}` : first;
+}
+
+/** Write a span that ends soon: seconds are shown in the last two minutes. */
+export function countdown(seconds) {
+  if (seconds >= 120 || seconds < 0) return span(seconds);
+  const whole = Math.floor(seconds);
+  return whole >= 60 ? `1 min ${whole - 60} s` : `${whole} s`;
+}
+
+/** Write a moment: the time of day, and the day if it is another one. */
+export function moment(at) {
+  const date = new Date(Number(at) * 1000);
+  const time = date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  const today = new Date().toDateString() === date.toDateString();
+  return today
+    ? time
+    : `${date.toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" })}, ${time}`;
+}

@@ -1,0 +1,123 @@
+/** Text that an agent wrote, as people can trust it: what cannot be seen, or seems something else, as its code.
+ *
+ * The rules are those of `sayso/channels/visible.py`; a test compares the two for every character.
+ */
+
+const MOST_BLANKS = 40; // in a row; more push what follows out of sight
+const MOST_MARKS = 4; // accents on one letter; more run over the lines around
+const PLAIN = /^[ -~]*$/;
+const BLANKS = new RegExp(` {${MOST_BLANKS + 1},}`, "gu");
+const WORD = /[\p{L}\p{N}_]+/gu;
+const ASCII = /^[\0-\x7f]*$/;
+const LETTER = /\p{L}/u;
+const MARK = /\p{M}/u;
+const CONTROL = /[\0-\x1f\x7f-\x9f\p{Cs}]/u;
+const HIDDEN = /[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\u{e0100}-\u{e01ef}]/u;
+const UNSEEN = /(?![ -~])[\p{Cf}\p{Zl}\p{Zp}\p{Zs}\p{Co}\p{Cn}]/u;
+// Of the Latin script by Unicode, but not by name: signs and raised letters.
+const LATIN = /\p{Script=Latin}/u;
+const NOT_CALLED_LATIN = new RegExp(
+  "[\\u00aa\\u00ba\\u02b0-\\u02b8\\u02e0-\\u02e4\\u1d2c-\\u1d5c\\u1d5d-\\u1d65\\u1d78\\u1d9b-\\u1dbe\\u212a\\u212b\\u2132" +
+    "\\u214e\\u2183\\ua770\\ua7f2-\\ua7f4\\ua7f8\\ua7f9\\uab5c-\\uab5f\\uab69\\u{10780}-\\u{107ba}]",
+  "u",
+);
+// Letters of other scripts that look like Latin ones; a word of nothing else is meant to be taken for a Latin word.
+const TWINS = new Set("асеорхуіјѕԁһӏԛԝАВЕЅІЈКМНОРСТХУҮαοενικρτυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧ");
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+
+/** Return a text with every character that people cannot see, or would take for another one, as its code. */
+export function visible(text) {
+  return pieces(text)
+    .map((each) => each.text)
+    .join("");
+}
+
+/** Whether a text has right-to-left letters, beside which the order on the screen is not the order in the text. */
+export function runsBackwards(text) {
+  return RIGHT_TO_LEFT.test(text);
+}
+
+/** Return the text in pieces `{text, odd}`; odd ones are codes that stand for something. */
+export function pieces(text) {
+  if (PLAIN.test(text)) return text ? withoutLongBlanks({ text, odd: false }) : [];
+  const found = [];
+  const add = (piece, odd) => {
+    const last = found.at(-1);
+    if (last && !odd && !last.odd) last.text += piece;
+    else found.push({ text: piece, odd });
+  };
+  for (const [piece, odd] of coded(text)) add(piece, odd);
+  return found.flatMap(withoutLongBlanks);
+}
+
+function* coded(text) {
+  const deceiving = ASCII.test(text) ? new Set() : deceivingIn(text);
+  let marks = 0;
+  let at = 0;
+  for (const each of text) {
+    marks = each > "\x7f" && combines(each) ? marks + 1 : 0;
+    if (CONTROL.test(each) || HIDDEN.test(each) || UNSEEN.test(each)) yield [escaped(each), true];
+    else if (deceiving.has(at) || marks > MOST_MARKS) yield [`⟨U+${hex(each).toUpperCase().padStart(4, "0")}⟩`, true];
+    else yield [each, false];
+    at += each.length;
+  }
+}
+
+function withoutLongBlanks(piece) {
+  if (piece.odd) return [piece];
+  const found = [];
+  let from = 0;
+  for (const run of piece.text.matchAll(BLANKS)) {
+    if (run.index > from) found.push({ text: piece.text.slice(from, run.index), odd: false });
+    found.push({ text: `⟨${run[0].length.toLocaleString("en-US")} blanks⟩`, odd: true });
+    from = run.index + run[0].length;
+  }
+  if (from < piece.text.length) found.push({ text: piece.text.slice(from), odd: false });
+  return found;
+}
+
+function hex(each) {
+  return each.codePointAt(0).toString(16);
+}
+
+function escaped(each) {
+  const short = { "\n": "\\n", "\t": "\\t", "\r": "\\r" }[each];
+  if (short) return short;
+  const code = hex(each);
+  if (code.length <= 2) return `\\x${code.padStart(2, "0")}`;
+  return code.length <= 4 ? `\\u${code.padStart(4, "0")}` : `\\U${code.padStart(8, "0")}`;
+}
+
+/** Whether a character is put over, under or through the one before: it then changes places with other such ones. */
+function combines(each) {
+  if (!MARK.test(each)) return false;
+  const alone = each.normalize("NFD");
+  if ([...alone].length > 1) return each === "\u0344"; // of those that fall into several, the only one
+  return `${each}\u0334`.normalize("NFD") !== `${alone}\u0334` || `\u0345${each}`.normalize("NFD") !== `\u0345${alone}`;
+}
+
+/** The places of letters that are not what they seem: of another script, or in fancy dress. */
+function deceivingIn(text) {
+  const found = new Set();
+  for (const word of text.matchAll(WORD)) {
+    if (ASCII.test(word[0])) continue;
+    const letters = [...word[0]];
+    const latin = letters.some((each) => /[A-Za-z]/.test(each));
+    const disguised = letters.every((each) => TWINS.has(each) || !LETTER.test(each));
+    let at = word.index;
+    for (const each of letters) {
+      if (isDressed(each) || (isForeign(each) && (latin || disguised))) found.add(at);
+      at += each.length;
+    }
+  }
+  return found;
+}
+
+function isDressed(each) {
+  const plain = each.normalize("NFKC");
+  return each > "\x7f" && plain !== each && ASCII.test(plain);
+}
+
+function isForeign(each) {
+  return each > "\x7f" && LETTER.test(each) && (!LATIN.test(each) || NOT_CALLED_LATIN.test(each));
+}

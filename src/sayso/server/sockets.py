@@ -1,0 +1,142 @@
+"""The WebSocket of the seeds: requests come as they are asked, answers go back, several at once and each by its id."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Any
+
+import anyio
+from fastapi import APIRouter, Path, WebSocket
+from pydantic import ValidationError
+from starlette.websockets import WebSocketDisconnect
+
+from sayso import plain
+from sayso.errors import CanonicalError, StoreError, UnknownRequest
+from sayso.server import problems
+from sayso.server.answering import Outcome, give, message_of
+from sayso.server.guards import LARGEST_BODY, is_deep
+from sayso.server.identity import Principal, hub_of, person
+from sayso.server.problems import Problem
+from sayso.server.reading import read_object
+from sayso.server.shapes import Answer
+from sayso.server.streams import PATIENCE_SECONDS, end_when_over
+
+if TYPE_CHECKING:
+    from sayso.model import ApprovalRequest
+    from sayso.server.connections import Connection
+    from sayso.server.hub import Hub
+
+routes = APIRouter()
+
+_PAGE = 100
+_FAREWELL_SECONDS = 2.0
+_OVER = 4401  # the token does not stand any more, or the hub stops
+_TRY_AGAIN = 1013
+
+
+@routes.websocket("/ws/{client_id}")
+async def talk(socket: WebSocket, client_id: Annotated[str, Path(max_length=100)]) -> None:  # noqa: ARG001 - the seeds' name for a connection; the token says who it is
+    """Tell a front end of every open request, and take its answers."""
+    hub = hub_of(socket)
+    try:
+        principal = await person(socket)
+        with hub.connections.admitted(principal.token) as connection, hub.events.listening():
+            await socket.accept()
+            await _Talk(hub, principal, socket).run(connection)
+    except Problem as problem:
+        await socket.send_denial_response(problems.response(problem))
+
+
+class _Talk:
+    """The talk with one front end."""
+
+    def __init__(self, hub: Hub, principal: Principal, socket: WebSocket) -> None:
+        self._hub = hub
+        self._person = principal
+        self._socket = socket
+        self._told: set[str] = set()  # the open requests that it knows of
+
+    async def run(self, connection: Connection) -> None:
+        """Talk until one of both has had enough."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._tell, tasks.cancel_scope)
+            tasks.start_soon(end_when_over, connection, tasks.cancel_scope)
+            await self._listen()
+            tasks.cancel_scope.cancel()
+        # It may be closed already, or take nothing, not even a farewell.
+        with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
+            async with asyncio.timeout(_FAREWELL_SECONDS):
+                await self._socket.close(_OVER if connection.over.is_set() else _TRY_AGAIN)
+
+    async def _tell(self, scope: anyio.CancelScope) -> None:
+        """Send what is open, and then what happens; a front end that is too slow has to connect again."""
+        with contextlib.suppress(TimeoutError, StoreError, WebSocketDisconnect):
+            point = await self._hub.events.reached()
+            await self._tell_open()
+            while True:
+                batch = await self._hub.events.beyond(point)
+                for event in batch.events:
+                    await self._tell_of(event.request, event.text)
+                point = batch.point
+        scope.cancel()
+
+    async def _tell_open(self) -> None:
+        after = ""
+        while page := await self._hub.store.pending(_PAGE, after):
+            for each in page:
+                await self._tell_of(each, plain.to_json(plain.of_request(each)))
+            after = page[-1].id
+
+    async def _tell_of(self, request: ApprovalRequest, text: str) -> None:
+        """Tell of a request once while it is open, and once when it is closed."""
+        if not self._person.token.is_for(request.project):
+            return
+        if request.status == "open" and request.id not in self._told:
+            self._told.add(request.id)
+            message = plain.to_json({"type": "approval_request", "message": message_of(request)})
+            await self._send(f"{message[:-1]}, {text[1:]}")
+        elif request.status != "open" and request.id in self._told:
+            self._told.discard(request.id)
+            message = plain.to_json({"type": "approval_closed", "id": request.id, "status": request.status})
+            await self._send(f'{message[:-1]}, "request": {text}}}')
+
+    async def _listen(self) -> None:
+        while True:
+            message = await self._socket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            try:
+                await self._send(plain.to_json(await self._answer(message.get("text") or "")))
+            except (TimeoutError, WebSocketDisconnect):
+                return
+
+    async def _send(self, text: str) -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await self._socket.send_text(text)
+
+    async def _answer(self, text: str) -> dict[str, Any]:
+        """Take one message, and say what came of it."""
+        said: dict[str, Any] = {}
+        try:
+            said = _read(text)
+            outcome = await self._give(said)
+        except (Problem, UnknownRequest, StoreError, CanonicalError, ValidationError) as error:
+            problem = problems.of(error).told()
+            return {"type": "approval_result", "id": said.get("id"), "ok": False, "problem": problem}
+        return {"type": "approval_result", "id": outcome.request.id, "ok": True, "status": outcome.request.status}
+
+    async def _give(self, said: dict[str, Any]) -> Outcome:
+        facts = dict(said)
+        kind, request_id = facts.pop("type", None), facts.pop("id", None)
+        if kind != "approval_response" or not isinstance(request_id, str):
+            sentence = "a message is an approval_response, with the id of a request"
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
+        return await give(self._hub, self._person, request_id, Answer.model_validate(facts), channel="websocket")
+
+
+def _read(text: str) -> dict[str, Any]:
+    if len(text) > LARGEST_BODY or is_deep(text.encode(errors="replace")):
+        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the message is too large, or nested too deep")
+    return read_object(text)

@@ -1,0 +1,101 @@
+"""Server-sent events: the changes of requests, from any point on, for as long as somebody listens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import anyio
+from starlette.responses import Response
+
+from sayso import plain
+from sayso.errors import StoreError
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from sayso.server.connections import Connection
+    from sayso.server.events import Batch
+    from sayso.server.hub import Hub
+    from sayso.server.identity import Principal
+
+_PING = b": ping\n\n"
+_PING_SECONDS = 15.0
+PATIENCE_SECONDS = 30.0  # a listener that takes nothing for so long is gone
+
+
+class EventStream(Response):
+    """The stream of events for one person."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, hub: Hub, person: Principal, after: int | None) -> None:
+        """Take who listens, and from where on."""
+        super().__init__(headers={"X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._hub = hub
+        self._person = person
+        self._after = after
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
+        """Send events until one of both has had enough."""
+        with self._hub.connections.admitted(self._person.token) as connection, self._hub.events.listening():
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_end_when_gone, receive, tasks.cancel_scope)
+                tasks.start_soon(end_when_over, connection, tasks.cancel_scope)
+                # A listener that is too slow is ended without a farewell: it would not hear it.
+                with contextlib.suppress(TimeoutError, StoreError):
+                    await self._tell(send)
+                tasks.cancel_scope.cancel()
+            if connection.over.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await _send(send, b"", more=False)
+
+    async def _tell(self, send: Send) -> None:
+        point = await self._hub.events.reached(self._after)
+        await _send(send, _event("hello", plain.to_json({"point": point}), point))
+        while True:
+            batch = await self._next(point, send)
+            if piece := self._written(batch):
+                await _send(send, piece)
+            point = batch.point
+
+    async def _next(self, point: int, send: Send) -> Batch:
+        """Wait for events, with a sign of life now and then."""
+        coming = asyncio.ensure_future(self._hub.events.beyond(point))
+        try:
+            while not (await asyncio.wait({coming}, timeout=_PING_SECONDS))[0]:
+                await _send(send, _PING)
+            return coming.result()
+        finally:
+            coming.cancel()
+
+    def _written(self, batch: Batch) -> bytes:
+        """Write what concerns this person; only with the last event the whole batch is behind them."""
+        mine = [event for event in batch.events if self._person.token.is_for(event.request.project)]
+        points = [batch.after] * (len(mine) - 1) + [batch.point]
+        return b"".join(_event("request", each.text, point) for each, point in zip(mine, points, strict=False))
+
+
+def _event(name: str, text: str, point: int) -> bytes:
+    # JSON as `plain` writes it has no line breaks, so one line of data is all of it.
+    return f"event: {name}\nid: {point}\ndata: {text}\n\n".encode()
+
+
+async def _send(send: Send, piece: bytes, *, more: bool = True) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await send({"type": "http.response.body", "body": piece, "more_body": more})
+
+
+async def _end_when_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+async def end_when_over(connection: Connection, scope: anyio.CancelScope) -> None:
+    """Cancel a scope when its connection has to end."""
+    await connection.over.wait()
+    scope.cancel()

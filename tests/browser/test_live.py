@@ -1,0 +1,162 @@
+"""The list follows what happens: without a reload, without moving under a finger, and however much waits."""
+
+from __future__ import annotations
+
+import time
+
+import anyio
+import pytest
+from playwright.async_api import expect
+from tests.browser.stage import WAIT, Stage, request
+
+from sayso import ApprovalDecision
+
+SENT: list[str] = []
+
+
+async def send_mail(to: str) -> None:
+    SENT.append(to)
+
+
+async def test_after_the_hub_restarts_the_page_says_so_catches_up_and_answers(stage: Stage) -> None:
+    SENT.clear()
+    ann = await stage.person()
+    await stage.stop()
+    await expect(ann.page.locator("#connection")).to_contain_text("Connection lost")
+    call = stage.asks(send_mail, "bob")  # asked while nobody could hear of it
+    await expect(ann.rows).to_have_count(0)
+    await stage.start()
+    await expect(ann.page.locator("#connection")).to_have_text("Live")
+    await expect(ann.page.locator("#polite")).to_have_text("Connected again; everything is up to date.")
+    await ann.opens("send_mail")
+    await ann.page.locator("[data-act=allow]").click()
+    with anyio.fail_after(WAIT):
+        await call
+    assert SENT == ["bob"]
+
+
+async def test_an_answer_while_the_hub_is_away_is_told_as_not_given(stage: Stage) -> None:
+    await stage.opened(request("send_mail"))
+    ann = await stage.person()
+    await ann.opens("send_mail")
+    await stage.stop()
+    await ann.page.locator("[data-act=allow]").click()
+    await expect(ann.notice).to_contain_text("The hub cannot be reached.")
+    await stage.start()
+    await expect(ann.page.locator("#connection")).to_have_text("Live")
+    (row,) = await stage.store.pending()
+    assert row.status == "open"
+
+
+async def test_whoever_is_signed_out_elsewhere_is_told_and_sees_nothing_more(stage: Stage) -> None:
+    await stage.opened(request("secret"))
+    ann = await stage.person()
+    await ann.opens("secret")
+    for token in await stage.store.tokens():
+        await stage.store.take_token(token.id)
+    await stage.opened(request("send_mail"))
+    await expect(ann.page.get_by_role("heading", name="You are not signed in")).to_be_focused()
+    await expect(ann.page.locator("#app")).to_be_hidden()
+    await expect(ann.page.locator("#app")).to_be_empty()
+
+
+async def test_a_link_signs_in_once_and_opens_its_request(stage: Stage) -> None:
+    asked = request("send_mail")
+    await stage.opened(request("other"), asked)
+    address = await stage.link("ann", opens=asked.id)
+    ann = await stage.person("ann", opens=asked.id)
+    await expect(ann.page.locator("article h2")).to_contain_text("send_mail")
+    await ann.page.goto(address)
+    assert "code" not in ann.page.url
+    await ann.button("Sign in").click()
+    await expect(ann.page.locator("article h2")).to_contain_text("send_mail")
+    await ann.page.goto(address)
+    await ann.button("Sign in").click()
+    await expect(ann.page.locator("#problem")).to_contain_text("this link was used already")
+    await ann.page.goto(stage.url)
+    await ann.button("Sign out").click()
+    await expect(ann.page.get_by_role("heading", name="You are not signed in")).to_be_visible()
+
+
+async def test_what_others_answer_stays_in_its_place_and_moves_nothing(stage: Stage) -> None:
+    asked = [request(f"tool_{at}") for at in range(4)]
+    await stage.opened(*asked)
+    ann = await stage.person()
+    await ann.opens("tool_2")
+    box = await ann.rows.nth(2).bounding_box()
+    button = await ann.page.locator("[data-act=allow]").bounding_box()
+    await stage.hub.controller.answer(asked[0].id, ApprovalDecision(approved=True), who="bob")
+    await stage.opened(request("tool_new"))
+    await expect(ann.rows).to_have_count(5)
+    await expect(ann.rows.nth(0)).to_contain_text("allowed")
+    assert await ann.rows.nth(2).bounding_box() == box
+    assert await ann.page.locator("[data-act=allow]").bounding_box() == button
+    await expect(ann.page.locator("article h2")).to_contain_text("tool_2")
+    await stage.hub.controller.answer(asked[2].id, ApprovalDecision(approved=False, note="mine"), who="bob")
+    await expect(ann.page.locator(".result")).to_contain_text("Denied by bob")
+    await expect(ann.page.locator("article h2")).to_contain_text("tool_2")
+    await ann.page.get_by_role("button", name="Take 2 answered requests off the list").click()
+    await expect(ann.rows).to_have_count(4)  # the one on the screen stays
+
+
+async def test_an_answer_key_does_nothing_to_what_has_only_just_appeared(stage: Stage) -> None:
+    await stage.opened(request("first"), request("second"))
+    ann = await stage.person()
+    await ann.opens("first")
+    # Both keys in one turn of the browser: nobody can have looked at the second request.
+    await ann.page.evaluate(
+        """() => { for (const key of ["j", "d"]) dispatchEvent(new KeyboardEvent("keydown", { key })); }"""
+    )
+    await expect(ann.notice).to_contain_text("This has only just appeared.")
+    assert [row.status for row in await stage.store.pending()] == ["open", "open"]
+
+
+async def test_new_requests_are_told_politely_and_results_at_once(stage: Stage) -> None:
+    ann = await stage.person()
+    await stage.opened(request("send_mail", agent_path=("planner", "mailer")))
+    await expect(ann.page.locator("#polite")).to_have_text("New request: planner › mailer wants to run send_mail.")  # noqa: RUF001 - as people read paths
+    await expect(ann.page).to_have_title("(1) Inbox · sayso")
+    await ann.opens("send_mail")
+    await ann.page.locator("[data-act=deny]").click()
+    await expect(ann.page.locator("#assertive")).to_have_text("Denied: send_mail does not run.")
+    await expect(ann.page.get_by_role("button", name="Next request")).to_be_focused()
+
+
+@pytest.mark.timeout(240)
+async def test_of_ten_thousand_requests_only_those_in_view_are_in_the_document(stage: Stage) -> None:
+    now = time.time()
+    many = [request(f"tool_{at}", args={"number": at}, asked_at=now - 20_000 + at) for at in range(10_000)]
+    await stage.opened(*many)
+    ann = await stage.person()
+    await expect(ann.page.locator(".count").first).to_have_text("10,000 waiting", timeout=60_000)
+    in_document = await ann.rows.count()
+    assert 5 < in_document < 30
+    await ann.shot("many")
+    await ann.page.locator(".scroll").evaluate("element => { element.scrollTop = element.scrollHeight; }")
+    await expect(ann.page.locator(".row-link", has_text="tool_9999")).to_be_visible()
+    assert await ann.rows.count() < 30
+    await ann.page.locator("#search").fill("tool_7777")
+    await expect(ann.page.locator(".count").first).to_have_text("1 found of 10,000 waiting")
+    await ann.opens("tool_7777")
+    await ann.page.locator("[data-act=deny]").click()
+    await expect(ann.page.locator(".result")).to_contain_text("Denied by ann")
+    await ann.page.locator("#search").fill("")
+    await expect(ann.page.locator(".count").first).to_have_text("9,999 waiting")
+    assert await ann.rows.count() < 30
+
+
+async def test_the_page_works_where_the_hub_is_mounted_in_another_application(stage: Stage) -> None:
+    SENT.clear()
+    await stage.stop()
+    stage.mounted_at = "/tools/hub"
+    await stage.start()
+    ann = await stage.person()
+    call = stage.asks(send_mail, "bob")
+    await ann.opens("send_mail")
+    await ann.page.locator("[data-act=allow]").click()
+    with anyio.fail_after(WAIT):
+        await call
+    assert SENT == ["bob"]
+    await ann.button("Sign out").click()
+    await ann.page.get_by_role("link", name="I have a code").click()
+    await expect(ann.page.get_by_label("The code from your link")).to_be_visible()

@@ -1,0 +1,232 @@
+"""What an agent wrote is shown as it is: no markup, no script, no character that hides, no digit that changes."""
+# ruff: noqa: RUF001 - look-alikes are what this is about
+
+from __future__ import annotations
+
+import re
+import time
+import unicodedata
+from typing import Any
+
+import pytest
+from playwright.async_api import expect
+from tests.browser.stage import Stage, request
+
+from sayso import ApprovalDecision, ApprovalPresentation
+from sayso.channels.visible import visible
+from sayso.model import Rule
+from sayso.people import Approvers, Seen
+from sayso.server import page
+
+CASES = [
+    "plain text, with umlauts äöü and 日本語",
+    "привет, мир",
+    "tab\tand\nline\r\n",
+    "\x1b[31mred\x1b[0m",
+    "\u202egpj.exe",
+    "zero\u200bwidth\u2060joined\ufeff",
+    "\U000e0041tag",
+    "pаypal.com",
+    "аррӏе",
+    "ｒｍ -rf 𝐫𝐦",
+    "x" + " " * 10_000 + "y",
+    "    indented",
+    "a" + "\u0301" * 50,
+    "a" + "\u0344" * 9 + "\u0f73" * 9,
+]
+WITHIN = ("{}", "a{}b", "а{}", "a{}{}{}{}{}{}")
+# Where the scripts, signs and disguises are; the rest is large scripts, in which one character is like the next.
+_PARTS = (
+    (0x0, 0x3400),
+    (0xA400, 0xAC00),
+    (0xF800, 0x11000),
+    (0x1D000, 0x1DC00),
+    (0x1EC00, 0x1F400),
+    (0xE0000, 0xE0400),
+)
+RANGES = [first for start, end in _PARTS for first in range(start, end, 0x400)]
+
+
+@pytest.mark.proves("H10")
+async def test_the_page_makes_the_same_characters_visible_as_the_terminal(stage: Stage) -> None:
+    ann = await stage.person()
+    see = 'async (texts) => { const { visible } = await import("/page/visible.js"); return texts.map(visible); }'
+    assert await ann.page.evaluate(see, CASES) == [visible(each) for each in CASES]
+
+
+@pytest.mark.proves("H10")
+async def test_the_page_and_the_terminal_agree_about_every_character(stage: Stage) -> None:
+    ann = await stage.person()
+    see = """async ([assigned, unassigned, within]) => {
+        const { visible } = await import("/page/visible.js");
+        const isKnown = (each) => !/\\p{Cn}/u.test(each);
+        const alike = [...[...assigned].filter(isKnown), ...[...unassigned].filter((each) => !isKnown(each))];
+        const inside = (text) => alike.map((each) => text.replaceAll("{}", each)).join(" ");
+        return [alike.join(""), within.map((text) => visible(inside(text)))];
+    }"""
+    for first in RANGES:
+        block = [chr(code) for code in range(first, first + 0x400)]
+        assigned = "".join(each for each in block if unicodedata.category(each) != "Cn")
+        unassigned = "".join(each for each in block if unicodedata.category(each) == "Cn")
+        # Those about which two versions of Unicode differ are left out.
+        alike, shown = await ann.page.evaluate(see, [assigned, unassigned, WITHIN])
+        for within, text in zip(WITHIN, shown, strict=True):
+            assert text == visible(" ".join(within.replace("{}", each) for each in alike)), (
+                f"U+{first:04X} in {within!r}"
+            )
+
+
+async def test_numbers_are_read_and_written_without_changing_a_digit(stage: Stage) -> None:
+    ann = await stage.person()
+    again = 'async (text) => { const { read, write } = await import("/page/exact.js"); return write(read(text)); }'
+    text = '{"a":[1,1.0,1e400,-0,12345678901234567890,0.1,1E+2,"6",6],"__proto__":{"x":null},"\\ud800":"\\\\\\"\\n"}'
+    assert await ann.page.evaluate(again, text) == text
+    for wrong in ('{"a":1,}', '{"a":1,"a":2}', "[01]", '"\n"', "NaN", "[1] 2", '{"a" 1}', "{a:1}", '"open', "", "-"):
+        with pytest.raises(Exception, match="SyntaxError"):
+            await ann.page.evaluate(again, wrong)
+
+
+async def test_arguments_are_shown_with_their_types_and_exactly(stage: Stage) -> None:
+    args: dict[str, Any] = {
+        "text": "6",
+        "number": 6,
+        "big": 12345678901234567890,
+        "float": 6.0,
+        "none": None,
+        "is": True,
+    }
+    await stage.opened(request("refund", args={**args, "deep": {"list": [1, "1", {"x": "\u202e"}]}}))
+    ann = await stage.person()
+    await ann.opens("refund")
+    shown = {each: ann.page.locator(f"[data-name={each}] .value") for each in [*args, "deep"]}
+    for name, text in {
+        "text": '"6"',
+        "number": "6",
+        "big": "12345678901234567890",
+        "float": "6.0",
+        "none": "null",
+        "is": "true",
+    }.items():
+        await expect(shown[name]).to_have_text(text)
+    await expect(ann.page.locator("[data-name=text] .type")).to_have_text("text")
+    await expect(ann.page.locator("[data-name=number] .type")).to_have_text("number")
+    assert re.sub(r"\s", "", await shown["deep"].inner_text()) == '{"list":[1,"1",{"x":"\\u202e"}]}'
+
+
+async def test_a_diff_has_line_numbers_and_signs_and_shell_parts_say_what_the_rules_say(stage: Stage) -> None:
+    diff = "--- a/x.py\n+++ b/x.py\n@@ -7,3 +7,3 @@\n same\n-old\n+new\n\\ No newline at end of file\n"
+    lines = "    ls  (rule)\nask git push  (no rule names it)\nno  rm -rf /  (blocked)\n\nruns /bin/bash"
+    await stage.opened(
+        request("edit", presentation=ApprovalPresentation(title="Change /x.py", diff=diff)),
+        request("shell", presentation=ApprovalPresentation(title="Run it", content=lines, language="bash")),
+    )
+    ann = await stage.person()
+    await ann.opens("edit")
+    rows = ann.page.locator(".diff .line")
+    await expect(rows).to_have_text([
+        "--- a/x.py", "+++ b/x.py", "@@ -7,3 +7,3 @@", "77 same", "8removed: -old", "8added: +new",
+        "\\ No newline at end of file",
+    ])  # fmt: skip
+    await ann.shot("diff")
+    await ann.opens("shell")
+    await expect(ann.page.locator(".verdict")).to_have_text(["may run", "asks", "blocked"])
+    await ann.shot("shell")
+
+
+MARKUP = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>{{1+1}}&amp;\'"</textarea></title>'
+
+
+async def test_markup_and_script_in_every_field_is_text_and_runs_nothing(stage: Stage) -> None:
+    asked = request(
+        f"tool {MARKUP}",
+        args={MARKUP: MARKUP, "deep": {MARKUP: [MARKUP]}},
+        description=MARKUP,
+        reason=MARKUP,
+        summary=MARKUP,
+        session=MARKUP,
+        run=MARKUP,
+        asked_by="agent",
+        agent_path=(MARKUP, MARKUP),
+        rule=Rule(source=MARKUP, key=MARKUP, line=3),
+        presentation=ApprovalPresentation(
+            title=MARKUP, diff=f"--- {MARKUP}\n+++ b\n@@ -1 +1 @@\n-{MARKUP}\n+{MARKUP}\n"
+        ),
+        seen=(Seen(who=MARKUP, channel=MARKUP, at=time.time()),),
+        votes=(ApprovalDecision(approved=True, who=MARKUP, channel=MARKUP, decided_at=1.0),),
+        approvers=Approvers(count=3, roles=(MARKUP,)),
+        parameters='{"type": "object", "properties": {"<img src=x onerror=window.hacked=1>": {"type": "string", '
+        '"description": "<script>window.hacked=1</script>", "enum": ["<b>x</b>"]}}}',
+    )
+    closed = request("closed", args={"a": MARKUP})
+    await stage.opened(asked, closed)
+    await stage.hub.controller.answer(
+        closed.id, ApprovalDecision(approved=False, note=MARKUP), who=MARKUP, channel=MARKUP
+    )
+    ann = await stage.person()
+    await ann.rows.first.locator("a").click()
+    await expect(ann.page.locator("article h2 .tool")).to_have_text(f"tool {MARKUP}")
+    await ann.settles()
+    await ann.page.keyboard.press("e")
+    await expect(ann.page.get_by_role("dialog")).to_be_visible()
+    await ann.page.keyboard.press("Escape")
+    await ann.page.keyboard.press("x")
+    await ann.together("Allow…").click()
+    await ann.page.keyboard.press("Escape")
+    for view in ("history", "remembered", "overview"):
+        await ann.page.goto(f"{stage.url}#/{view}")
+    await ann.page.goto(f"{stage.url}#/history/{closed.id}")
+    await expect(ann.page.locator("#view-history blockquote")).to_have_text(MARKUP)
+    await expect(ann.page.locator("main img, main script, main b")).to_have_count(0)
+    assert await ann.page.evaluate("window.hacked") is None
+
+
+async def test_a_yes_is_taken_only_when_all_of_it_was_unfolded_and_in_view(stage: Stage) -> None:
+    await stage.opened(request("send_mail", args={"body": "\n".join(f"line {at}" for at in range(200)), "last": "x"}))
+    ann = await stage.person()
+    await ann.opens("send_mail")
+    allow = ann.page.locator("[data-act=allow]")
+    await expect(allow).to_have_attribute("aria-disabled", "true")
+    await expect(ann.page.locator("#left")).to_contain_text("To allow it, see all of it first: 1 folded")
+    await ann.page.keyboard.press("a")
+    await expect(ann.notice).to_contain_text("see all of it first")
+    for _ in range(400):  # what is in view is noticed a moment later
+        if await allow.get_attribute("aria-disabled") is None:
+            break
+        await ann.page.keyboard.press("v")
+        await ann.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    await expect(ann.page.locator("#left")).to_have_text("All of it was on your screen.")
+    await expect(ann.page.locator("[data-name=body] .line")).to_have_count(200)
+    assert (await stage.store.pending())[0].status == "open"
+    await ann.settles()
+    await ann.page.keyboard.press("a")
+    await expect(ann.page.locator(".result")).to_contain_text("Allowed by ann")
+
+
+async def test_every_file_of_the_page_has_its_type_and_a_strict_policy(stage: Stage) -> None:
+    ann = await stage.person()
+    for name in ("", "sign-in", "page/main.js", "page/style.css", "page/icon.svg"):
+        answer = await ann.page.request.get(f"{stage.url}{name}")
+        policy = answer.headers["content-security-policy"]
+        assert answer.ok
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "require-trusted-types-for 'script'" in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        again = await ann.page.request.get(f"{stage.url}{name}", headers={"If-None-Match": answer.headers["etag"]})
+        assert again.status == 304
+    for name in ("page/nothing.js", "page/..%2fpage.py", "page/%2e%2e/page.py", "page/__pycache__"):
+        assert (await ann.page.request.get(f"{stage.url}{name}")).status == 404
+
+
+def test_the_page_names_all_its_modules_and_nothing_from_elsewhere() -> None:
+    folder = page.FOLDER
+    shell = (folder / "index.html").read_text()
+    modules = {each.name for each in folder.glob("*.js")} - {"sign-in.js"}
+    assert set(re.findall(r'"page/([a-z-]+\.js)"', shell)) == modules
+    for file in folder.iterdir():
+        text = file.read_text()
+        assert not re.findall(r"(?:https?:)?//[a-z]", text.replace("http://www.w3.org/", "")), file.name
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text), (
+            file.name
+        )
+        assert file.suffix != ".html" or not re.search(r"\sstyle=|\son[a-z]+=|<script(?![^>]* src=)", text), file.name

@@ -1,0 +1,121 @@
+"""The published OpenAPI document: that it is true, and that nothing it allows breaks the hub."""
+
+# schemathesis is half typed.
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownParameterType=false, reportMissingTypeArgument=false
+
+from collections.abc import Generator
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from msgspec.structs import replace
+from pydantic import BaseModel, TypeAdapter
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from tests.server.served import Served
+
+from sayso import ApprovalDecision, plain
+from sayso.model import ApprovalPresentation, Rule, Scope
+from sayso.people import Approvers, Escalation, Seen
+from sayso.server import shapes
+from sayso.server.app import create_app
+from sayso.server.hub import Hub
+from sayso.server.throttle import Throttle
+from sayso.stores.memory import MemoryStore
+
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+
+PATHS = create_app(Hub(MemoryStore())).openapi()["paths"]
+OPERATIONS = [
+    (path, method, mode)
+    for path, methods in PATHS.items()
+    for method, facts in methods.items()
+    for mode in GenerationMode
+    if path != "/events"  # a stream has no end
+    and (mode is GenerationMode.POSITIVE or "parameters" in facts or "requestBody" in facts)
+]
+BOUNDED = settings(
+    max_examples=8,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Generator[Served]:
+    """One hub for all that is tried: what one leaves behind is what the next one finds."""
+    hub = Served(tmp_path_factory.mktemp("hub"), throttle=Throttle(failures=10_000, answers=10_000))
+    hub.start()
+    yield hub
+    hub.stop()
+
+
+@pytest.mark.parametrize(("path", "method", "mode"), OPERATIONS)
+def test_nothing_that_the_document_allows_or_forbids_breaks_the_hub(
+    shared: Served, path: str, method: str, mode: GenerationMode
+) -> None:
+    headers = {"Authorization": f"Bearer {shared.token(project='*')}"}
+    described = schemathesis.openapi.from_url(f"{shared.url}/openapi.json")
+
+    @BOUNDED
+    @given(described[path][method].as_strategy(generation_mode=mode))
+    def call(case: Case) -> None:
+        if mode is GenerationMode.POSITIVE and "request_id" in case.path_parameters:
+            case.path_parameters["request_id"] = shared.ask(expires_at=shared.hub.clock.now() + 0.5).id
+        case.call_and_validate(headers=headers, checks=CHECKS)
+
+    call()
+
+
+def test_the_document_names_every_route_and_its_token(served: Served) -> None:
+    with served.client() as client:
+        document = client.get("/openapi.json").json()
+    assert document["info"]["title"] == "sayso hub"
+    open_to_all = {"/healthz", "/readyz", "/sign-in"}
+    for path, methods in document["paths"].items():
+        for each in methods.values():
+            assert bool(each.get("security")) == (path not in open_to_all), path
+            assert each["description"].endswith(".")
+
+
+# --- The shapes ---------------------------------------------------------------------------------------
+
+
+def names(shape: type[BaseModel]) -> set[str]:
+    return set(shape.model_fields)
+
+
+def test_the_published_shape_of_a_request_is_what_is_told(served: Served) -> None:
+    decision = ApprovalDecision(approved=True, who="ann", override_args={"a": [1]})
+    request = replace(
+        served.ask(),
+        presentation=ApprovalPresentation(title="x"),
+        rule=Rule(source="x", key="y"),
+        scopes=(Scope(kind="call", key="k", label="l"),),
+        approvers=Approvers(count=2, roles=("ops",), escalate=Escalation(role="boss", after=1.0)),
+        seen=(Seen(who="ann", channel="page", at=1.0),),
+        votes=(decision,),
+        decision=decision,
+    )
+    told = plain.of_request(request)
+    assert told.keys() == names(shapes.Request)
+    assert TypeAdapter(shapes.Request).validate_python(told).model_dump() == told
+
+
+def test_the_published_shape_of_what_is_remembered_is_what_is_told(served: Served) -> None:
+    request = served.ask()
+    with served.person() as ann:
+        ann.post(f"/approvals/{request.id}", json={"approved": True, "remember": "always"})
+        (told,) = ann.get("/remembered").json()["items"]
+    assert told.keys() == names(shapes.Remembered)
+    assert TypeAdapter(shapes.Remembered).validate_python(told).model_dump() == told

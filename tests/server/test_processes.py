@@ -1,0 +1,208 @@
+"""`sayso serve` as a process: its link, its end, and answers that come from other processes."""
+
+import asyncio
+import datetime as dt
+import ipaddress
+import json
+import re
+import signal
+import ssl
+import subprocess
+import sys
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx2
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from tests.server.served import PATIENCE, following
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from sayso import ApprovalController, ApprovalRequest, Policy, ToolCall
+from sayso.model import Pending
+
+DAY = dt.timedelta(days=1)
+SAYSO = [sys.executable, "-m", "sayso"]
+
+
+class Hub:
+    """A hub that was started from the command line."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.file = folder / "sayso.db"
+        self._process = subprocess.Popen(
+            [*SAYSO, "serve", "--port", "0", *options],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        self.greeting = ""
+        while "code=" not in self.greeting:
+            line = self._process.stdout.readline()
+            assert line, self._process.communicate(timeout=PATIENCE)
+            self.greeting += line
+        self.link = re.findall(r"http\S+", self.greeting)[-1]
+        self.url, _, self.code = self.link.partition("/sign-in?code=")
+
+    def end(self, number: signal.Signals) -> tuple[int, str]:
+        """Send a signal, and return how it ended and what is in its log."""
+        self._process.send_signal(number)
+        _, log = self._process.communicate(timeout=PATIENCE)
+        return self._process.returncode, log
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            self.end(signal.SIGKILL)
+
+    def sayso(self, *words: str) -> str:
+        """Run a command on its store."""
+        command = [*SAYSO, *words, "--store", str(self.file)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def person(self) -> httpx2.Client:
+        text = self.sayso("token", "create", "approver", "--name", "ann")
+        return httpx2.Client(base_url=self.url, headers={"Authorization": f"Bearer {text}"}, timeout=PATIENCE)
+
+    def ask(self, count: int = 1) -> list[ApprovalRequest]:
+        """Ask as an agent on this machine does."""
+
+        async def work() -> list[ApprovalRequest]:
+            policy = Policy.from_dict({"default": "required"})
+            async with ApprovalController(mode="defer", policy=policy, store=self.file) as agent:
+                asked = [await agent.review(ToolCall(tool="pay", args={"amount": each})) for each in range(count)]
+            return [each.request for each in asked if isinstance(each, Pending)]
+
+        return asyncio.run(work())
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Generator[Hub]:
+    started = Hub(tmp_path, "--log-json")
+    yield started
+    started.kill()
+
+
+def test_the_link_that_is_printed_signs_in_once(hub: Hub) -> None:
+    assert "The hub serves the store sayso.db, which was made just now, at http://127.0.0.1:" in " ".join(
+        hub.greeting.split()
+    )
+    with httpx2.Client(base_url=hub.url, timeout=PATIENCE) as browser:
+        assert browser.post("/sign-in", json={"code": hub.code}).status_code == 200
+        assert browser.get("/me").json()["project"] == "*"
+        assert browser.post("/sign-in", json={"code": hub.code}, headers={"Origin": hub.url}).status_code == 410
+        link = hub.sayso("token", "link", "--name", "bob", "--role", "ops", "--url", hub.url)
+        browser.cookies.clear()
+        assert browser.post("/sign-in", json={"code": link.partition("code=")[2]}).status_code == 200
+        told = browser.get("/me").json()
+    assert (told["name"], told["roles"]) == ("bob", ["ops"])
+
+
+def test_a_long_poll_is_woken_by_an_answer_of_another_process(hub: Hub) -> None:
+    (request,) = hub.ask()
+    with hub.person() as ann, ThreadPoolExecutor(1) as pool, following(ann, after=0) as events:
+        assert [next(events)[0], next(events)[2]["id"]] == ["hello", request.id]
+        waiting = pool.submit(ann.get, f"/approvals/{request.id}", params={"wait": 60})
+        hub.sayso("approve", request.id)
+        assert waiting.result(PATIENCE).json()["decision"]["channel"] == "command line"
+        assert next(events)[2]["status"] == "approved"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_hub_that_is_told_to_stop_ends_its_streams_and_itself(hub: Hub, number: signal.Signals) -> None:
+    (request,) = hub.ask()
+    with hub.person() as ann, following(ann, after=0) as events, ThreadPoolExecutor(2) as pool:
+        headers = {"Authorization": ann.headers["Authorization"]}
+        address = hub.url.replace("http", "ws") + "/ws/test"
+        with connect(address, additional_headers=headers, proxy=None) as socket:
+            assert json.loads(socket.recv(PATIENCE))["id"] == request.id
+            assert [next(events)[0], next(events)[2]["id"]] == ["hello", request.id]
+            waiting = pool.submit(ann.get, f"/approvals/{request.id}", params={"wait": 60})
+            while "sayso_connections 3" not in ann.get("/metrics").text:
+                pass
+            ended = pool.submit(hub.end, number)
+            assert list(events) == []
+            with pytest.raises(ConnectionClosed):
+                socket.recv(PATIENCE)
+            assert waiting.result(PATIENCE).json()["status"] == "open"
+            code, log = ended.result(PATIENCE)
+    assert code == 0
+    assert "Traceback" not in log
+    assert not hub.file.with_name("sayso.db-bells").exists()
+
+
+def test_the_log_is_json_and_holds_neither_tokens_nor_arguments(hub: Hub) -> None:
+    (request,) = hub.ask()
+    with hub.person() as ann:
+        text = ann.headers["Authorization"].removeprefix("Bearer ")
+        ann.get("/sign-in", params={"code": hub.code})
+        ann.get("/approvals", params={"q": "a secret of mine"})
+        note = "a note that nobody else should read"
+        assert ann.post(f"/approvals/{request.id}", json={"approved": False, "note": note}).status_code == 200
+    _, log = hub.end(signal.SIGTERM)
+    lines = [json.loads(line) for line in log.splitlines()]
+    answered = [each for each in lines if each.get("path") == f"/approvals/{request.id}"]
+    assert [(each["method"], each["status"], each["who"]) for each in answered] == [("POST", 200, "ann")]
+    for secret in (text, hub.code, "a secret of mine", note, "amount"):
+        assert secret not in log
+
+
+def test_a_hub_that_was_killed_has_everything_when_it_is_started_again(hub: Hub, tmp_path: Path) -> None:
+    asked = hub.ask(300)
+    with hub.person() as ann:
+        headers = dict(ann.headers)
+        for request in asked[:50]:
+            assert ann.post(f"/approvals/{request.id}", json={"approved": True}).status_code == 200
+    hub.kill()
+    again = Hub(tmp_path)
+    try:
+        with httpx2.Client(base_url=again.url, headers=headers, timeout=PATIENCE) as ann:
+            waiting = ann.get("/approvals", params={"limit": 1000}).json()["items"]
+            assert [each["id"] for each in waiting] == [each.id for each in asked[50:]]
+            late = ann.post(f"/approvals/{asked[0].id}", json={"approved": False})
+            assert (late.status_code, late.json()["request"]["status"]) == (409, "approved")
+            assert ann.get("/audit/state").json()["verified"]
+    finally:
+        again.kill()
+
+
+# --- https ---------------------------------------------------------------------------------------------
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """Make a certificate for this machine that nobody but the test trusts."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + DAY)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    files = folder / "cert.pem", folder / "key.pem"
+    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    form = serialization.PrivateFormat.PKCS8
+    files[1].write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
+    return files
+
+
+def test_over_https_the_cookie_is_for_https_alone(tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    hub = Hub(tmp_path, "--tls-cert", str(cert), "--tls-key", str(key))
+    try:
+        trusting = ssl.create_default_context(cafile=str(cert))
+        with httpx2.Client(base_url=hub.url, verify=trusting, timeout=PATIENCE) as browser:
+            assert hub.url.startswith("https://127.0.0.1:")
+            answer = browser.post("/sign-in", json={"code": hub.code})
+            assert "Secure" in answer.headers["set-cookie"]
+            assert browser.get("/me").status_code == 200
+    finally:
+        hub.kill()
