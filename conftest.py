@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Generator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,6 +14,23 @@ from sybil import Example, Sybil
 from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
 
 from sayso import load_policy
+
+VOCABULARY = "llama-index-core-*/llama_index/core/_static/tiktoken_cache"
+for folder in Path(__file__).parent.joinpath(".tools").glob(VOCABULARY):
+    os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(folder))  # else AdalFlow downloads it; `dev.py test` puts it there
+
+# What nest_asyncio changes, which AdalFlow applies to the whole process; taken down before it can.
+LOOP = asyncio.SelectorEventLoop
+POLICY = type(asyncio.get_event_loop_policy())  # pyright: ignore[reportDeprecated] - what nest_asyncio changes
+PATCHED = [
+    (asyncio, ("Task", "Future", "run", "get_event_loop", "_nest_patched")),
+    (asyncio.tasks, ("Task", "_CTask")),
+    (asyncio.futures, ("Future", "_CFuture")),
+    (asyncio.events, ("get_event_loop", "_get_event_loop")),
+    (LOOP, ("run_forever", "run_until_complete", "_run_once", "_check_running", "_check_runnung", "_nest_patched")),
+    (POLICY, ("get_event_loop",)),
+]
+ORIGINALS = [(owner, name, vars(owner).get(name)) for owner, names in PATCHED for name in names]
 
 FOLDER = "__folder__"
 HOME = "__home__"
@@ -59,3 +78,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.skip(reason="slow: runs with --slow"))
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_teardown() -> Generator[None]:
+    """Give asyncio back as it was after a test with AdalFlow, and close the loop that was left open in it."""
+    yield
+    if not vars(asyncio).get("_nest_patched"):
+        return
+    policy: Any = asyncio.get_event_loop_policy()  # pyright: ignore[reportDeprecated] - as above
+    left = policy._local._loop  # noqa: SLF001 - asking for it would make one
+    if left is not None and not left.is_running():
+        left.close()
+        policy.set_event_loop(None)
+    for owner, name, original in ORIGINALS:
+        if original is not None:
+            setattr(owner, name, original)
+        elif name in vars(owner):
+            delattr(owner, name)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
 
-# What the core, the policy file and the adapter for PydanticAI promise. Later parts add theirs.
+# What the core, the policy file and the adapters for PydanticAI and AdalFlow promise. Later parts add theirs.
 CORE = {
-    *(f"R{number}" for number in (*range(1, 60), 67, 70, 76)),
+    *(f"R{number}" for number in (*range(1, 68), 70, 73, 74, 76)),
     *(f"H{number}" for number in (*range(1, 10), *range(12, 18))),
 }
 

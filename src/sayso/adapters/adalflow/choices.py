@@ -1,0 +1,58 @@
+"""Seed 002's ways to ask, each a thin choice of channel over the one controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Unpack, cast
+
+from sayso.adapters.adalflow.permission import PermissionManager, Settings
+from sayso.errors import ConfigurationError
+
+
+class CLIPermissionManager(PermissionManager):
+    """Asks whoever sits at this terminal; the arguments can be edited there, as JSON."""
+
+    def __init__(self, *, who: str | None = None, **settings: Unpack[Settings]) -> None:
+        """Name the person, whose login name it is if left out; the rest is as for `PermissionManager`."""
+        from sayso.channels.terminal import TerminalChannel  # noqa: PLC0415 - its own extra, for this choice only
+
+        channels = [*settings.get("channels", ()), TerminalChannel(who=who)]
+        super().__init__(**cast("Any", {**settings, "channels": channels}))
+
+
+class RESTPermissionManager(PermissionManager):
+    """Asks whoever a hub on the same store shows the question to, and waits for their answer."""
+
+    def __init__(self, **settings: Unpack[Settings]) -> None:
+        """Take at least `store`, which the hub serves; a question expires after `timeout` seconds, 30 if left out."""
+        if "store" not in settings:
+            raise ConfigurationError("there is no store that others share: pass store=…, a file or the URL of a hub")
+        super().__init__(**cast("Any", {"timeout": 30.0, **settings}))
+
+
+class WebSocketPermissionManager(RESTPermissionManager):
+    """The same question: a hub tells of it by WebSocket too."""
+
+
+_CHOICES: Mapping[str, type[PermissionManager]] = {
+    "callback": PermissionManager,
+    "cli": CLIPermissionManager,
+    "rest": RESTPermissionManager,
+    "websocket": WebSocketPermissionManager,
+}
+
+
+def permission_manager(channel: str, **settings: Any) -> PermissionManager | None:  # noqa: ANN401 - of the one chosen
+    """Return the permission manager that a configuration names; `none` is none, and the runner asks nobody.
+
+    Raises:
+        ConfigurationError: there is no such choice.
+    """
+    if channel == "none" and not settings:
+        return None
+    chosen = _CHOICES.get(channel)
+    if chosen is None:
+        known = ", ".join(map(repr, (*_CHOICES, "none")))
+        problem = "'none' takes no settings" if channel == "none" else f"there is no channel {channel!r}"
+        raise ConfigurationError(f"{problem}; choose one of {known}")
+    return chosen(**settings)

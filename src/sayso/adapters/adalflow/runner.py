@@ -1,0 +1,189 @@
+"""A runner that loses nothing: notes, reasons and edited arguments reach the model, and what came of it the audit."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import inspect
+from collections.abc import AsyncGenerator, Generator
+from typing import Any, Literal, cast
+
+from sayso.adapters.adalflow.library import (
+    Function,
+    FunctionOutput,
+    RunItemStreamEvent,
+    Runner,
+    RunnerStreamingResult,
+    ToolCallActivityRunItem,
+    ToolCallRunItem,
+    ToolOutput,
+)
+from sayso.adapters.adalflow.permission import PermissionManager, permission_event, refused
+from sayso.adapters.adalflow.tools import Asked
+from sayso.model import ApprovalRequest, Approved, Denied
+
+Told = Literal["agent.tool_permission_request", "agent.tool_call_start", "agent.tool_call_activity"]
+
+
+class _ToolFailed(Exception):
+    """A tool raised, which AdalFlow keeps as a text."""
+
+    def __init__(self, result: FunctionOutput) -> None:
+        super().__init__(result.error)
+        self.result = result
+
+
+class Approving:
+    """Mix it in before AdalFlow's `Runner`, or a runner of your own: `class MyRunner(Approving, Runner)`.
+
+    It does something only where the runner's permission manager is one of sayso's.
+    """
+
+    permission_manager: Any
+    agent: Any
+
+    async def impl_astream(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - AdalFlow's own
+        """Stream a run, and tell of a question when it is asked, not before."""
+        above = cast("Any", super())
+        if not isinstance(self.permission_manager, PermissionManager):
+            await above.impl_astream(*args, **kwargs)
+            return
+        with self.permission_manager.telling_itself():
+            await above.impl_astream(*args, **kwargs)
+
+    def _tool_execute_sync(self, func: Function) -> Any:  # noqa: ANN401 - AdalFlow's own types
+        manager = self.permission_manager
+        if not isinstance(manager, PermissionManager):
+            return cast("Any", super())._tool_execute_sync(func)  # noqa: SLF001 - the method that this stands in for
+        asked = self._asked(manager, func)
+        outcome = _same_tool(asked, manager.settle_sync(asked), self.agent)
+        if isinstance(outcome, Denied):
+            return FunctionOutput(name=func.name, input=func, output=refused(outcome))
+        try:
+            with manager.running(asked, outcome) as running:
+                result = _output(self.agent.tool_manager.execute_func(func=asked.function(outcome)))
+                result.output = running.result = _collected(result.output)
+                _check(result)
+        except _ToolFailed as failed:
+            result = failed.result
+        return told(result, asked, outcome)
+
+    async def _tool_execute_async(self, func: Function, streaming_result: RunnerStreamingResult | None = None) -> Any:  # noqa: ANN401 - AdalFlow's own types
+        manager = self.permission_manager
+        if not isinstance(manager, PermissionManager):
+            return await cast("Any", super())._tool_execute_async(func, streaming_result)  # noqa: SLF001 - as above
+        asked = self._asked(manager, func)
+
+        def tell(request: ApprovalRequest) -> None:
+            if streaming_result is not None:
+                details = (request.metadata or {}).get("confirmation_details")
+                _emit(streaming_result, "agent.tool_permission_request", permission_event(asked, details))
+
+        outcome = _same_tool(asked, await manager.settle(asked, tell), self.agent)
+        if isinstance(outcome, Denied):
+            return FunctionOutput(name=func.name, input=func, output=refused(outcome))
+        runs = asked.function(outcome)
+        if streaming_result is not None:
+            _emit(streaming_result, "agent.tool_call_start", ToolCallRunItem(data=runs, id=asked.call.call_id))
+        try:
+            with manager.running(asked, outcome) as running:
+                result = _output(await self.agent.tool_manager.execute_func_async(func=runs))
+                result.output = running.result = await _drained(result.output, streaming_result, asked.call.call_id)
+                _check(result)
+        except _ToolFailed as failed:
+            result = failed.result
+        return told(result, asked, outcome)
+
+    def _asked(self, manager: PermissionManager, func: Function) -> Asked:
+        return manager.ask(func, agent=getattr(self.agent, "name", "") or "", tool_manager=self.agent.tool_manager)
+
+
+class ApprovalRunner(Approving, Runner):
+    """AdalFlow's runner, with everything that a permission manager of sayso has to say."""
+
+
+def _same_tool(asked: Asked, outcome: Approved | Denied, agent: Any) -> Approved | Denied:  # noqa: ANN401 - any agent
+    """Refuse a call whose name has come to mean another tool while it was decided about."""
+    here = agent.tool_manager.context.get(asked.call.tool)
+    if isinstance(outcome, Denied) or (asked.tool is not None and asked.tool.source is here):
+        return outcome
+    reason = "another tool has taken its name while it was decided about"
+    return Denied(cause="changed", reason=reason, request_id=outcome.request_id)
+
+
+def _output(result: object) -> FunctionOutput:
+    if not isinstance(result, FunctionOutput):
+        raise TypeError(f"the tool manager returned {result!r} instead of a FunctionOutput")
+    return result
+
+
+def _check(result: FunctionOutput) -> None:
+    """Raise for a tool that raised, so that the audit says so."""
+    if result.error is not None:
+        raise _ToolFailed(result)
+
+
+def _emit(stream: RunnerStreamingResult, name: Told, item: Any) -> None:  # noqa: ANN401 - any item of AdalFlow
+    stream.put_nowait(RunItemStreamEvent(name=name, item=item))
+
+
+def _collected(output: Any) -> Any:  # noqa: ANN401 - the tool's own
+    """Run a tool that has only begun to its end, as AdalFlow does for `call`: inside the time that is recorded."""
+    if inspect.iscoroutine(output) or inspect.isasyncgen(output):
+        return asyncio.run(_drained(output, None, ""))
+    return _items(cast("Generator[Any]", output)) if inspect.isgenerator(output) else output
+
+
+def _items(output: Generator[Any]) -> list[Any]:
+    return [item for item in output if not isinstance(item, ToolCallActivityRunItem)]
+
+
+async def _drained(output: Any, stream: RunnerStreamingResult | None, call_id: str) -> Any:  # noqa: ANN401 - the tool's own
+    """Run a tool that has only begun to its end, as AdalFlow does: all it yields or, for a stream, the last of it."""
+    if inspect.iscoroutine(output):
+        return await output
+    if not inspect.isasyncgen(output) and not inspect.isgenerator(output):
+        return output
+    found: list[Any] = []
+    async for item in _each(cast("Any", output)):
+        if not isinstance(item, ToolCallActivityRunItem):
+            found.append(item)
+        elif stream is not None:
+            item.id = call_id
+            _emit(stream, "agent.tool_call_activity", item)
+    if stream is None:
+        return found
+    return found[-1] if found else None
+
+
+async def _each(output: Any) -> AsyncGenerator[Any]:  # noqa: ANN401 - the tool's own
+    if inspect.isasyncgen(output):
+        async for item in output:
+            yield item
+    else:
+        for item in output:
+            yield item
+
+
+def told(result: FunctionOutput, asked: Asked, outcome: Approved) -> FunctionOutput:
+    """Return a result with what AdalFlow would not tell the model: that it failed, what was edited, and the note."""
+    output: Any = result.output
+    failed = result.error is not None and output is None
+    seen: Any = output.observation if isinstance(output, ToolOutput) else result.error if failed else output
+    decision = outcome.decision if outcome.by == "answer" else None
+    if decision is not None and decision.override_args is not None:
+        seen = f"A person changed the arguments: it ran as {_written(asked.function(outcome))}. Result: {seen}"
+    if decision is not None and decision.note:
+        seen = f"{seen}\nNote of the person who allowed it: {decision.note}"
+    elif not failed and (decision is None or decision.override_args is None):
+        return result
+    if isinstance(output, ToolOutput):
+        result.output = dataclasses.replace(output, observation=seen)
+    else:
+        result.output = ToolOutput(output=output, observation=seen, status="error" if failed else "success")
+    return result
+
+
+def _written(func: Function) -> str:
+    named = (f"{name}={value!r}" for name, value in (func.kwargs or {}).items())
+    return f"{func.name}({', '.join([*map(repr, func.args or ()), *named])})"
