@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sayso.canonical import canonical, freeze
 from sayso.channels.callback import CallbackChannel
@@ -88,7 +88,8 @@ class Announcer:
         withdraw: Callable[[str, str], Awaitable[object]],
     ) -> None:
         """Take the channels, and the two things that can come of them."""
-        self.channels = tuple(channels)
+        # Asked once, for it takes longer than everything else that is done for a question.
+        self._channels = tuple((each, isinstance(each, HearingChannel)) for each in channels)
         self._answer = answer
         self._withdraw = withdraw
         self._turns: dict[str, set[asyncio.Task[None]]] = {}
@@ -96,7 +97,10 @@ class Announcer:
 
     def announce(self, request: ApprovalRequest, hearing: Hearing) -> None:
         """Start every channel's turn."""
-        turns = {asyncio.create_task(self._turn(channel, request, hearing)) for channel in self.channels}
+        turns = {
+            asyncio.create_task(self._turn(channel, request, hearing if hears else None))
+            for channel, hears in self._channels
+        }
         if turns:
             self._turns[request.id] = turns
         for turn in turns:
@@ -109,12 +113,12 @@ class Announcer:
             with contextlib.suppress(RuntimeError):  # its loop is closed, and so is its turn
                 turn.get_loop().call_soon_threadsafe(turn.cancel)
 
-    async def _turn(self, channel: Channel, request: ApprovalRequest, hearing: Hearing) -> None:
+    async def _turn(self, channel: Channel, request: ApprovalRequest, hearing: Hearing | None) -> None:
         try:
-            if isinstance(channel, HearingChannel):
-                decision = await channel.hear(request, hearing)
-            else:
+            if hearing is None:
                 decision = await channel.announce(request)
+            else:
+                decision = await cast("HearingChannel", channel).hear(request, hearing)
             self._leave(request.id, asyncio.current_task())  # an answer ends all turns but the one that brings it
             if decision is None and not isinstance(channel, CallbackChannel):
                 self._others.add(request.id)  # it told somebody, who may answer another way
