@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 from sayso import plain
 from sayso.canonical import thaw
@@ -16,13 +16,13 @@ from sayso.errors import ConfigurationError, StillOpen, StoreError, UnknownReque
 from sayso.inbox import Given
 from sayso.model import ApprovalDecision, ApprovalRequest, Remembered
 from sayso.people import Seen
+from sayso.stores.remote_http import checked_address
 
 try:
     import httpx2
 except ImportError as error:
     raise ImportError("talking to a hub is not installed; run `pip install sayso[remote]`") from error
 
-_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 _SECONDS = 30.0
 _QUIET_SECONDS = 60.0  # a stream that says nothing for so long is dead: the hub says something every 15
 _PAGE = 500
@@ -33,14 +33,15 @@ class HubInbox:
 
     def __init__(self, url: str, token: str) -> None:
         """Take the address of the hub, and an approver's token."""
-        parts = urlsplit(url)
-        if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
-            raise ConfigurationError(f"the hub {url!r} must be an https address, or the token would be seen on the way")
+        self._where = checked_address(url, insecure=os.environ.get("SAYSO_INSECURE") == "1")
         if not token:
             raise ConfigurationError("a hub wants to know who you are: put an approver's token into SAYSO_TOKEN")
-        self._where = f"{parts.scheme}://{parts.netloc}"
         self._client = httpx2.AsyncClient(
-            base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=_SECONDS, follow_redirects=False
+            base_url=self._where,
+            headers={"authorization": f"Bearer {token}"},
+            timeout=_SECONDS,
+            follow_redirects=False,
+            trust_env=self._where.startswith("https:"),  # else a proxy could read the token
         )
         self._heard: list[tuple[int, ApprovalRequest]] = []
         self._point: int | None = None

@@ -93,7 +93,11 @@ def test_a_hub_that_is_away_or_does_not_know_the_token_is_said(hub: Served, monk
         assert (done.exit_code, words in " ".join(done.stderr.split())) == (1, True)
     monkeypatch.setenv("SAYSO_TOKEN", "sayso_nonsense")
     assert "cannot be reached" in sayso("pending", "--store", "http://127.0.0.1:1").stderr
-    assert "must be an https address" in " ".join(sayso("pending", "--store", "http://hub.example").stderr.split())
+    for address, words in (
+        ("http://hub.example", "anybody on the way can read it"),
+        ("https://ann:secret@hub.example", "has no name, password"),
+    ):
+        assert words in " ".join(sayso("pending", "--store", address).stderr.split())
 
 
 def test_the_live_inbox_follows_a_hub(hub: Served) -> None:

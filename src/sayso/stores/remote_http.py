@@ -50,7 +50,7 @@ class Hub:
         self, url: str, token: str, *, insecure: bool = False, tls: ssl.SSLContext | None = None, patience: float = 30.0
     ) -> None:
         """Check the address and the token, before anything is sent anywhere."""
-        self.url = _checked(url, insecure=insecure)
+        self.url = checked_address(url, insecure=insecure)
         self.patience = patience
         self._headers = {"authorization": f"Bearer {_checked_token(token)}", "content-type": MEDIA, "accept": MEDIA}
         self._tls = tls
@@ -177,7 +177,12 @@ class Way:
         self._client.close()
 
 
-def _checked(url: str, *, insecure: bool) -> str:
+def checked_address(url: str, *, insecure: bool) -> str:
+    """Return the address of a hub to which a token may be sent.
+
+    Raises:
+        ConfigurationError: it is none, and why.
+    """
     try:
         parts = httpx2.URL(url)
     except httpx2.InvalidURL as error:
