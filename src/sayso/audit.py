@@ -15,7 +15,7 @@ from sayso.redaction import redact, text
 
 if TYPE_CHECKING:
     from sayso.model import ApprovalDecision, ApprovalRequest, Approved, Step, Verdict
-    from sayso.ports import Store
+    from sayso.ports import Audit
 
 START = "0" * 64
 _PAGE = 1000
@@ -54,6 +54,13 @@ class Line(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fiel
     result: Any = None
     seconds: float | None = None
     error: str | None = None  # why there is nothing else
+
+
+class _Needed(msgspec.Struct):
+    """What readers rely on."""
+
+    at: float
+    agent_path: list[str] = []
 
 
 def of_request(request: ApprovalRequest, step: Step, at: float) -> AuditEntry:
@@ -158,13 +165,23 @@ def seal(previous: str, number: int, line: bytes) -> str:
     return hashlib.sha256(f"{previous}:{number}:".encode() + line).hexdigest()
 
 
-async def entries(store: Store) -> AsyncIterator[dict[str, Any]]:
-    """Yield every entry of a store's audit, oldest first, as plain data."""
-    async for number, line, _ in _lines(store):
-        yield {"number": number, **msgspec.json.decode(line)}
+async def entries(store: Audit, after: int = 0) -> AsyncIterator[dict[str, Any]]:
+    """Yield the entries that came after that number, oldest first, as plain data."""
+    async for row in _lines(store, after):
+        yield told(*row)
 
 
-async def verify(store: Store, *, known: tuple[int, str] | None = None) -> int:
+def told(number: int, line: bytes, sealed: str) -> dict[str, Any]:
+    """Return an entry as plain data, also one that somebody has made unreadable: `verify` says so too."""
+    try:
+        known = msgspec.json.decode(line, type=dict[str, Any])
+        msgspec.convert(known, _Needed)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        known = {"at": 0.0, "error": "this entry cannot be read"}
+    return {**known, "number": number, "hash": sealed}
+
+
+async def verify(store: Audit, *, known: tuple[int, str] | None = None) -> int:
     """Check the whole chain and return the number of its last entry.
 
     `known` is a number and hash noted earlier, outside the store: with it, even a chain that somebody rewrote from
@@ -206,8 +223,7 @@ def _about_note(noted: int, start: int, last: int) -> str:
     return f"audit entry {noted} is not the one that was noted: the chain was rewritten"
 
 
-async def _lines(store: Store) -> AsyncIterator[tuple[int, bytes, str]]:
-    after = 0
+async def _lines(store: Audit, after: int = 0) -> AsyncIterator[tuple[int, bytes, str]]:
     while page := await store.audit(after, _PAGE):
         for line in page:
             yield line

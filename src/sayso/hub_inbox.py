@@ -5,26 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from http import HTTPStatus
-from typing import Any, cast
 
 from sayso import plain
 from sayso.canonical import thaw
-from sayso.errors import ConfigurationError, StillOpen, StoreError, UnknownRequest
+from sayso.errors import StillOpen, StoreError
+from sayso.hub_http import HubClient
 from sayso.inbox import Given
-from sayso.model import ApprovalDecision, ApprovalRequest, Remembered
+from sayso.model import ApprovalDecision, ApprovalRequest
 from sayso.people import Seen
-from sayso.stores.remote_http import checked_address
 
-try:
-    import httpx2
-except ImportError as error:
-    raise ImportError("talking to a hub is not installed; run `pip install sayso[remote]`") from error
-
-_SECONDS = 30.0
-_QUIET_SECONDS = 60.0  # a stream that says nothing for so long is dead: the hub says something every 15
 _PAGE = 500
 
 
@@ -33,16 +24,7 @@ class HubInbox:
 
     def __init__(self, url: str, token: str) -> None:
         """Take the address of the hub, and an approver's token."""
-        self._where = checked_address(url, insecure=os.environ.get("SAYSO_INSECURE") == "1")
-        if not token:
-            raise ConfigurationError("a hub wants to know who you are: put an approver's token into SAYSO_TOKEN")
-        self._client = httpx2.AsyncClient(
-            base_url=self._where,
-            headers={"authorization": f"Bearer {token}"},
-            timeout=_SECONDS,
-            follow_redirects=False,
-            trust_env=self._where.startswith("https:"),  # else a proxy could read the token
-        )
+        self._hub = HubClient(url, token)
         self._heard: list[tuple[int, ApprovalRequest]] = []
         self._point: int | None = None
         self._news = asyncio.Event()
@@ -53,14 +35,16 @@ class HubInbox:
         found: list[ApprovalRequest] = []
         after: str | None = ""
         while after is not None:
-            page = await self._get("/approvals", status="pending", limit=_PAGE, **({"after": after} if after else {}))
+            page = await self._hub.get(
+                "/approvals", status="pending", limit=_PAGE, **({"after": after} if after else {})
+            )
             found += [plain.read_request(each) for each in page["items"]]
             after = page["next"]
         return found
 
     async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
         """Return the newest requests, newest first; with `part`, of the newest thousand those whose id fits."""
-        page = await self._get("/approvals", status="all", limit=1000 if part else min(limit, 1000))
+        page = await self._hub.get("/approvals", status="all", limit=1000 if part else min(limit, 1000))
         found = [plain.read_request(each) for each in page["items"]]
         return [each for each in found if each.id.startswith(part) or each.id.endswith(part)][:limit]
 
@@ -76,7 +60,7 @@ class HubInbox:
             **{name: value for name, value in terms.items() if value is not None},
             **({} if decision.override_args is None else {"args": thaw(decision.override_args)}),
         }
-        status, facts = await self._send("POST", f"/approvals/{request.id}", body)
+        status, facts = await self._hub.send("POST", f"/approvals/{request.id}", body)
         if status == HTTPStatus.CONFLICT:
             return Given(request=plain.read_request(facts["request"]), taken=False)
         if status != HTTPStatus.OK:
@@ -87,12 +71,8 @@ class HubInbox:
     async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Note that this person has a request before them; the hub knows who, and when."""
         del seen
-        await self._send("POST", f"/approvals/{request_id}/seen", {})
-        return plain.read_request(await self._get(f"/approvals/{request_id}"))
-
-    async def remembered(self) -> list[Remembered]:
-        """Return what is remembered."""
-        return [plain.read_remembered(each) for each in (await self._get("/remembered"))["items"]]
+        await self._hub.send("POST", f"/approvals/{request_id}/seen", {})
+        return plain.read_request(await self._hub.get(f"/approvals/{request_id}"))
 
     async def changes(self, after: int | None = None) -> tuple[int, list[ApprovalRequest]]:
         """Return what changed after a point, of what the hub has told since the first call."""
@@ -116,7 +96,7 @@ class HubInbox:
             self._listening.cancel()
             with contextlib.suppress(asyncio.CancelledError, StoreError):
                 await self._listening
-        await self._client.aclose()
+        await self._hub.aclose()
 
     async def _next(self) -> None:
         """Wait for news, or raise what keeps them from coming."""
@@ -126,60 +106,22 @@ class HubInbox:
             await asyncio.wait({listening, news}, return_when=asyncio.FIRST_COMPLETED)
             if listening.done():
                 listening.result()
-                raise StoreError(f"the hub {self._where} tells of nothing any more; try again")
+                raise StoreError(f"the hub {self._hub.where} tells of nothing any more; try again")
             self._news.clear()
         finally:
             news.cancel()
 
     async def _listen(self) -> None:
         try:
-            async with self._client.stream("GET", "/events", timeout=_QUIET_SECONDS) as stream:
-                if stream.status_code != HTTPStatus.OK:
-                    await stream.aread()
-                    self._check(stream.status_code, _facts(stream))
-                async for point, name, data in _events(stream.aiter_lines()):
-                    if name == "hello":
-                        self._point = json.loads(data)["point"]
-                    elif name == "request" and point is not None:
-                        self._heard.append((point, plain.read_request(json.loads(data))))
-                        self._point = point
-                    self._news.set()
-        except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"the hub {self._where} cannot be reached ({type(error).__name__}); try again") from error
-
-    async def _get(self, path: str, **query: Any) -> dict[str, Any]:  # noqa: ANN401 - as httpx takes them
-        return (await self._send("GET", path, None, query))[1]
-
-    async def _send(
-        self, method: str, path: str, body: Mapping[str, Any] | None, query: Mapping[str, Any] | None = None
-    ) -> tuple[int, dict[str, Any]]:
-        content = None if body is None else plain.to_json(body)
-        headers = {} if body is None else {"content-type": "application/json"}
-        try:
-            answer = await self._client.request(
-                method, path, params=dict(query or {}), content=content, headers=headers
-            )
-        except httpx2.HTTPError as error:
-            raise StoreError(f"the hub {self._where} cannot be reached ({type(error).__name__}); try again") from error
-        facts = _facts(answer)
-        self._check(answer.status_code, facts, reading=method == "GET")
-        return answer.status_code, facts
-
-    def _check(self, status: int, facts: Mapping[str, Any], *, reading: bool = True) -> None:
-        if status == HTTPStatus.UNAUTHORIZED:
-            raise StoreError(f"the hub {self._where} does not take this token; put a valid one into SAYSO_TOKEN")
-        if status == HTTPStatus.NOT_FOUND:
-            raise UnknownRequest("the hub has no such request")
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or (reading and status >= HTTPStatus.BAD_REQUEST):
-            raise StoreError(f"the hub {self._where} says: {facts.get('detail', status)}")
-
-
-def _facts(answer: httpx2.Response) -> dict[str, Any]:
-    try:
-        facts: object = answer.json() if answer.content else {}
-    except ValueError:
-        facts = {}
-    return cast("dict[str, Any]", facts) if isinstance(facts, dict) else {}
+            async for point, name, data in _events(self._hub.lines("/events")):
+                if name == "hello":
+                    self._point = json.loads(data)["point"]
+                elif name == "request" and point is not None:
+                    self._heard.append((point, plain.read_request(json.loads(data))))
+                    self._point = point
+                self._news.set()
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"the hub {self._hub.where} tells what cannot be read; is it of this version?") from error
 
 
 async def _events(lines: AsyncIterator[str]) -> AsyncIterator[tuple[int | None, str, str]]:

@@ -99,8 +99,20 @@ class Keyring(Protocol):
         ...
 
 
+class Audit(Protocol):
+    """The audit, as it is read."""
+
+    async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
+        """Return audit entries as (number, body, hash), in order."""
+        ...
+
+    async def audit_ends(self) -> tuple[tuple[int, str], tuple[int, str]]:
+        """Return number and hash of the entry before the first kept one, and of the last one."""
+        ...
+
+
 @runtime_checkable
-class Store(Protocol):
+class Store(Audit, Protocol):
     """Keeps requests, remembered decisions and the audit; every change of a request is audited with it.
 
     Async methods return when the change is durable. The others queue their change: it holds at once in this
@@ -213,14 +225,6 @@ class Store(Protocol):
 
     async def flush(self) -> None:
         """Wait until everything queued so far is durable."""
-        ...
-
-    async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
-        """Return audit entries as (number, body, hash), in order."""
-        ...
-
-    async def audit_ends(self) -> tuple[tuple[int, str], tuple[int, str]]:
-        """Return number and hash of the entry before the first kept one, and of the last one."""
         ...
 
     async def aclose(self) -> None:

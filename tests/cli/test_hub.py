@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -12,9 +13,10 @@ from tests.cli.questions import sayso as run
 from tests.server.served import Served
 from tests.terminal import Terminal
 
-from sayso import ApprovalController, ApprovalDecision
+from sayso import ApprovalController, ApprovalDecision, ApprovalRequest
 from sayso.people import Approvers
 from sayso.policy.tools import ToolRules
+from sayso.tokens import EVERY_PROJECT
 
 
 def sayso(*arguments: str) -> Result:
@@ -115,3 +117,91 @@ def test_the_live_inbox_follows_a_hub(hub: Served) -> None:
     terminal.wait_for("was denied by bob")
     terminal.write("q")
     assert terminal.end()[1] == 0
+
+
+# --- What stays --------------------------------------------------------------------------------------
+
+
+def _remember(hub: Served, project: str = "") -> ApprovalRequest:
+    request = hub.ask({"amount": 6}, project=project)
+    hub.do(
+        ApprovalController(mode="defer", store=hub.store).answer(
+            request.id, ApprovalDecision(approved=True, remember="session"), who="bob"
+        )
+    )
+    return request
+
+
+def test_what_a_hub_remembers_is_listed_and_taken_back_by_whom_the_token_says(
+    hub: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _remember(hub)
+    (known,) = json.loads(sayso("remembered", "list", "--json").stdout)
+    assert "pay(amount=6)" in sayso("remembered", "list").stdout
+    done = sayso("remembered", "revoke", known["id"][-6:], "--who", "somebody-else")
+    assert (done.exit_code, "revoked" in done.stdout) == (0, True)
+    assert json.loads(sayso("remembered", "list", "--json").stdout) == []
+    hub.do(hub.store.flush())
+    monkeypatch.setenv("SAYSO_TOKEN", hub.token(name="bob", project=EVERY_PROJECT))
+    (revoked,) = sayso("audit", "list", "--step", "revoked", "--json").stdout.splitlines()
+    assert json.loads(revoked)["reason"].endswith("revoked by ann")
+    assert sayso("remembered", "revoke", known["id"]).exit_code == 3
+
+
+@pytest.fixture
+def everything(hub: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAYSO_TOKEN", hub.token(name="ann", project=EVERY_PROJECT))
+
+
+@pytest.mark.usefixtures("everything")
+def test_the_audit_of_a_hub_is_listed_shown_exported_and_checked_here(hub: Served) -> None:
+    _remember(hub)
+    hub.do(hub.store.flush())
+    steps = [json.loads(line)["step"] for line in sayso("audit", "list", "--json").stdout.splitlines()]
+    assert steps == ["asked", "approved"]
+    assert sayso("audit", "list", "--limit", "1").stdout.split()[3] == "approved"
+    assert '"amount"' in sayso("audit", "show", "1").stdout
+    assert sayso("audit", "show", "9").exit_code == 3
+    assert len(sayso("audit", "export").stdout.splitlines()) == 2
+    done = sayso("audit", "verify", "--json")
+    last = json.loads(done.stdout)["last"]
+    assert (done.exit_code, last["number"]) == (0, 2)
+    assert sayso("audit", "verify", "--known", f"2:{last['hash']}").exit_code == 0
+    assert sayso("audit", "verify", "--known", f"1:{last['hash']}").exit_code == 7
+
+
+@pytest.mark.usefixtures("everything")
+def test_an_entry_that_was_changed_at_the_hub_is_found_out_here(hub: Served) -> None:
+    _remember(hub)
+    hub.do(hub.store.flush())
+    with sqlite3.connect(hub.file) as other:
+        other.execute("UPDATE audit SET line = CAST(replace(line, 'asked', 'fixed') AS BLOB) WHERE number = 1")
+    done = sayso("audit", "verify")
+    assert (done.exit_code, "entry 1 was changed" in " ".join(done.stderr.split())) == (7, True)
+
+
+def test_of_the_audit_other_projects_are_left_out_and_the_chain_cannot_be_checked_so(
+    hub: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, _ = _remember(hub, "shop"), _remember(hub, "bank")
+    hub.do(hub.store.flush())
+    monkeypatch.setenv("SAYSO_TOKEN", hub.token(name="eve", project="shop"))
+    seen = [json.loads(line)["request_id"] for line in sayso("audit", "list", "--json").stdout.splitlines()]
+    assert seen == [mine.id, mine.id]
+    done = sayso("audit", "verify")
+    assert (done.exit_code, "only as a whole" in " ".join(done.stderr.split())) == (1, True)
+    (known,) = json.loads(sayso("remembered", "list", "--json").stdout)
+    assert known["request_id"] == mine.id
+
+
+def test_doctor_says_who_one_is_at_a_hub_and_how_it_does(hub: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.ask()
+    found = {each["what"]: each for each in json.loads(sayso("doctor", "--json").stdout)}
+    assert "is ready" in found["hub"]["told"]
+    assert "you are ann" in found["token"]["told"]
+    assert "in the roles ops" in found["token"]["told"]
+    assert found["requests"]["told"].startswith("1 open")
+    assert "chain is whole" in found["audit"]["told"]
+    monkeypatch.setenv("SAYSO_TOKEN", "sayso_nonsense")
+    done = sayso("doctor")
+    assert (done.exit_code, "does not take this token" in " ".join(done.stdout.split())) == (1, True)

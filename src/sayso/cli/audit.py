@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, get_args
 
 import click
-import msgspec
 
 from sayso import audit as chain
 from sayso.cli.main import CODES_OF_GROUPS, Commands
@@ -25,10 +24,9 @@ from sayso.cli.store import (
     Failure,
     Unknown,
     epilog,
-    existing,
     json_option,
     store_option,
-    with_store,
+    with_records,
 )
 from sayso.cli.times import moment, read_moment
 from sayso.errors import AuditError
@@ -36,7 +34,7 @@ from sayso.model import Step
 from sayso.plain import to_json
 
 if TYPE_CHECKING:
-    from sayso.ports import Store
+    from sayso.records import Records
 
 _PAGE = 1000
 _HEAD = 16
@@ -48,13 +46,6 @@ _COLUMNS = (
 )
 _FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # also the wide forms, which some spreadsheets take too
 Entry = dict[str, Any]
-
-
-class _Needed(msgspec.Struct):
-    """What lines and filters rely on."""
-
-    at: float
-    agent_path: list[str] = []
 
 
 @click.group(cls=Commands, epilog=epilog("sayso audit verify --store sayso.db", CODES_OF_GROUPS))
@@ -92,17 +83,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 def list_them(where: str | None, *, as_json: bool, limit: int, **wanted: Any) -> None:  # noqa: ANN401 - options
     """List the newest entries, newest last; with --json one entry on each line."""
-
-    async def work(store: Store) -> deque[Entry]:
-        last = (await store.audit_ends())[1][0]
-        after = 0 if any(each is not None for each in wanted.values()) else max(0, last - limit)
-        newest: deque[Entry] = deque(maxlen=limit)
-        async for entry in _entries(store, after):
-            if _matches(entry, wanted):
-                newest.append(entry)
-        return newest
-
-    found = with_store(where, work)
+    found = with_records(where, lambda records: _newest(records, limit, wanted))
     for entry in found:
         say(to_json(entry) if as_json else _line(entry))
     if not found and not as_json:
@@ -116,10 +97,10 @@ def list_them(where: str | None, *, as_json: bool, limit: int, **wanted: Any) ->
 def show(number: int, where: str | None, *, as_json: bool) -> None:
     """Show one entry in full, with its hash."""
 
-    async def work(store: Store) -> Entry | None:
-        return next((_entry(*row) for row in await store.audit(number - 1, 1) if row[0] == number), None)
+    async def work(records: Records) -> Entry | None:
+        return next((chain.told(*row) for row in await records.audit(number - 1, 1) if row[0] == number), None)
 
-    entry = with_store(where, work)
+    entry = with_records(where, work)
     if entry is None:
         raise Unknown(f"the audit has no entry {number}")
     if as_json:
@@ -139,20 +120,24 @@ def _field(name: str, text: str) -> Iterator[str]:
     yield from exact(text, indent=2)
 
 
-async def _entries(store: Store, after: int = 0) -> AsyncIterator[Entry]:
-    while page := await store.audit(after, _PAGE):
-        for row in page:
-            yield _entry(*row)
-        after = page[-1][0]
+async def _newest(records: Records, limit: int, wanted: Mapping[str, Any]) -> list[Entry]:
+    """Return the last entries that are wanted, looking from the end in ever larger pieces."""
+    (start, _), (end, _) = await records.audit_ends()
+    found: deque[Entry] = deque()
+    size = limit
+    while end > start and len(found) < limit:
+        after = max(start, end - size)
+        piece = [each async for each in _between(records, after, end) if _matches(each, wanted)]
+        found.extendleft(reversed(piece[len(found) - limit :]))
+        end, size = after, max(size * 2, _PAGE)
+    return list(found)
 
 
-def _entry(number: int, line: bytes, sealed: str) -> Entry:
-    try:
-        told = msgspec.json.decode(line, type=dict[str, Any])
-        msgspec.convert(told, _Needed)
-    except (msgspec.MsgspecError, UnicodeDecodeError):  # somebody has been at it; `verify` says so too
-        told = {"at": 0.0, "error": "this entry cannot be read"}
-    return {**told, "number": number, "hash": sealed}
+async def _between(records: Records, after: int, last: int) -> AsyncIterator[Entry]:
+    async for entry in chain.entries(records, after):
+        if entry["number"] > last:
+            return
+        yield entry
 
 
 def _matches(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
@@ -203,15 +188,15 @@ def verify(where: str | None, *, as_json: bool, known: tuple[int, str] | None) -
     Keep the note outside the store: with --known, even a chain that was rewritten from start to end is found out.
     """
 
-    async def work(store: Store) -> Entry:
+    async def work(records: Records) -> Entry:
         try:
-            last = await chain.verify(store, known=known)
+            last = await records.verify(known)
         except AuditError as error:
             return {"whole": False, "problem": str(error), "last": None}
-        rows = await store.audit(last - 1, 1) if last else []
+        rows = await records.audit(last - 1, 1) if last else []
         return {"whole": True, "problem": None, "last": {"number": last, "hash": rows[0][2] if rows else chain.START}}
 
-    found = with_store(where, work)
+    found = with_records(where, work)
     if as_json:
         say(to_json(found, indent=2))
     if not found["whole"]:
@@ -238,16 +223,16 @@ def export(where: str | None, *, as_json: bool, form: str | None, output: Path |
     """
     if as_json and form == "csv":
         raise click.UsageError("--json and --format csv exclude each other; use one of them")
-    existing(where)  # before anything is written
 
-    async def work(store: Store) -> None:
+    async def work(records: Records) -> None:
+        await records.audit_ends()  # before anything is written
         with _output(output) as file:
             write = _table(file) if form == "csv" else _lines_to(file)
-            async for entry in _entries(store):
+            async for entry in chain.entries(records):
                 if _matches(entry, wanted):
                     write(entry)
 
-    with_store(where, work)
+    with_records(where, work)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -17,16 +17,19 @@ import click
 from sayso import audit
 from sayso.cli import reading
 from sayso.cli.screen import say, short_path, visible, wrapped
-from sayso.cli.store import epilog, existing, json_option, store_option, with_store
+from sayso.cli.store import epilog, existing, is_hub, json_option, store_option, with_hub, with_store
 from sayso.cli.times import span
 from sayso.errors import AuditError, ConfigurationError, PolicyError
 from sayso.plain import to_json
+from sayso.tokens import EVERY_PROJECT
 
 if TYPE_CHECKING:
+    from sayso.hub_http import HubClient
     from sayso.ports import Store
 
 State = Literal["ok", "warning", "problem"]
 _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
+_MANY = 1000
 _CODES = "Ends with: 0 nothing is broken, 1 something is, 2 wrong usage."
 
 
@@ -92,12 +95,40 @@ def _store(where: str | None) -> Iterator[Finding]:
         yield Finding("warning", "store", told)
         return
     try:
-        path = existing(where)
-        inside = with_store(where, _inside)
-        yield Finding("ok", "store", f"{short_path(str(path))} can be read and written, {_size(path):,} bytes")
-        yield from inside
+        yield from _hub(where) if is_hub(where) else _file(where)
     except click.ClickException as error:
-        yield Finding("problem", "store", error.message)
+        yield Finding("problem", "hub" if is_hub(where) else "store", error.message)
+
+
+def _file(where: str) -> list[Finding]:
+    path = existing(where)
+    inside = with_store(where, _inside)
+    return [Finding("ok", "store", f"{short_path(str(path))} can be read and written, {_size(path):,} bytes"), *inside]
+
+
+def _hub(where: str) -> list[Finding]:
+    from sayso.hub_http import HubClient  # noqa: PLC0415 - only who has a hub needs what it needs
+
+    return with_hub(HubClient, where, _at_hub)
+
+
+async def _at_hub(hub: HubClient) -> list[Finding]:
+    await hub.get("/readyz")
+    start = time.perf_counter()
+    me = await hub.get("/me")
+    seconds = time.perf_counter() - start
+    roles = f", in the roles {', '.join(me['roles'])}" if me["roles"] else ""
+    project = "every project" if me["project"] == EVERY_PROJECT else f"the project {me['project']!r}"
+    waiting = await hub.get("/approvals", status="pending", limit=_MANY)
+    state = await hub.get("/audit/state")
+    return [
+        Finding("ok", "hub", f"{hub.where} is ready, sayso {me['hub']['version']}, {seconds * 1000:.1f} ms away"),
+        Finding("ok", "token", f"you are {me['name']}, for {project}{roles}"),
+        _waiting([each["asked_at"] for each in waiting["items"]], more=waiting["next"] is not None),
+        Finding("ok", "audit", f"the hub says that the chain is whole, {state['entries']} entries")
+        if state["verified"]
+        else Finding("problem", "audit", f"the hub says of the chain: {state['problem']}"),
+    ]
 
 
 def _size(path: Path) -> int:
@@ -110,10 +141,14 @@ async def _inside(store: Store) -> list[Finding]:
 
 
 async def _open_requests(store: Store) -> Finding:
-    waiting = await store.pending()
-    if not waiting:
+    return _waiting([each.asked_at for each in await store.pending()])
+
+
+def _waiting(asked_at: Sequence[float], *, more: bool = False) -> Finding:
+    if not asked_at:
         return Finding("ok", "requests", "none is open")
-    told = f"{len(waiting)} open, the oldest for {span(time.time() - waiting[0].asked_at)}; see `sayso pending`"
+    many = f"{len(asked_at)}{' or more' if more else ''} open"
+    told = f"{many}, the oldest for {span(time.time() - asked_at[0])}; see `sayso pending`"
     return Finding("ok", "requests", told)
 
 

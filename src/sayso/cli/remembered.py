@@ -25,14 +25,13 @@ from sayso.cli.store import (
     shorts,
     store_option,
     who_option,
-    with_store,
+    with_records,
 )
 from sayso.cli.times import span
-from sayso.memory import ApprovalMemory
 
 if TYPE_CHECKING:
     from sayso.model import ApprovalRequest, Remembered
-    from sayso.ports import Store
+    from sayso.records import Records
 
 
 @click.group(cls=Commands, epilog=epilog("sayso remembered list --store sayso.db", CODES_OF_GROUPS))
@@ -45,7 +44,7 @@ def remembered() -> None:
 @json_option
 def list_them(where: str | None, *, as_json: bool) -> None:
     """List what is remembered, oldest first."""
-    known = with_store(where, _known)
+    known = with_records(where, _known)
     if as_json:
         say(plain.to_json([plain.of_remembered(each) for each, _ in known], indent=2))
         return
@@ -71,13 +70,12 @@ def revoke(ids: tuple[str, ...], where: str | None, *, as_json: bool, who: str, 
     if everything == bool(ids):
         raise click.UsageError("name what to take back: one ID or more, or --all")
 
-    async def work(store: Store) -> list[Remembered]:
-        memory = ApprovalMemory(store=store)
-        known = memory.list()
-        chosen = known if everything else [_find(part, known) for part in ids]
-        return [each for each in {each.id: each for each in chosen}.values() if memory.revoke(each.id, who=who)]
+    async def work(records: Records) -> list[Remembered]:
+        known = await records.remembered()
+        chosen = {each.id: each for each in (known if everything else [_find(part, known) for part in ids])}
+        return [each for each in chosen.values() if await records.revoke(each.id, who)]
 
-    gone = with_store(where, work)
+    gone = with_records(where, work)
     if as_json:
         say(plain.to_json([plain.of_remembered(each) for each in gone], indent=2))
         return
@@ -88,10 +86,10 @@ def revoke(ids: tuple[str, ...], where: str | None, *, as_json: bool, who: str, 
         say("There was nothing to take back.")
 
 
-async def _known(store: Store) -> list[tuple[Remembered, ApprovalRequest | None]]:
+async def _known(records: Records) -> list[tuple[Remembered, ApprovalRequest | None]]:
     """Return what is remembered, each with the request that it was the answer to, if that is still there."""
-    known = ApprovalMemory(store=store).list()
-    return [(each, await store.get(each.request_id) if each.request_id else None) for each in known]
+    known = await records.remembered()
+    return [(each, await records.request(each.request_id) if each.request_id else None) for each in known]
 
 
 def _find(part: str, known: list[Remembered]) -> Remembered:

@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -18,12 +18,13 @@ from sayso.cli.screen import cut, short_path, visible, width
 from sayso.config import settings
 from sayso.errors import ConfigurationError, StoreError
 from sayso.inbox import StoreInbox
+from sayso.records import StoreRecords
 
 if TYPE_CHECKING:
-    from sayso.hub_inbox import HubInbox
     from sayso.inbox import Inbox
     from sayso.model import ApprovalRequest
     from sayso.ports import Store
+    from sayso.records import Records
 
 T = TypeVar("T")
 
@@ -141,18 +142,39 @@ def with_inbox(where: str | None, work: Callable[[Inbox], Awaitable[T]]) -> T:
         return with_store(where, lambda store: work(StoreInbox(store)))
     from sayso.hub_inbox import HubInbox  # noqa: PLC0415 - only who has a hub needs what it needs
 
+    return with_hub(HubInbox, str(where), work)
+
+
+def with_records(where: str | None, work: Callable[[Records], Awaitable[T]]) -> T:
+    """Do something with what stays in a store or, at a web address, at a hub."""
+    if not is_hub(where):
+        return with_store(where, lambda store: work(StoreRecords(store)))
+    from sayso.hub_records import HubRecords  # noqa: PLC0415 - as above
+
+    return with_hub(HubRecords, str(where), work)
+
+
+class _AtHub(Protocol):
+    async def aclose(self) -> None: ...
+
+
+Kind = TypeVar("Kind", bound=_AtHub)
+
+
+def with_hub(kind: Callable[[str, str], Kind], url: str, work: Callable[[Kind], Awaitable[T]]) -> T:
+    """Do something at a hub, with the token that the environment has; what goes wrong is told in one sentence."""
+
+    async def visit() -> T:
+        there = kind(url, os.environ.get("SAYSO_TOKEN", ""))
+        try:
+            return await work(there)
+        finally:
+            await there.aclose()
+
     try:
-        return asyncio.run(_with_hub(HubInbox, str(where), work))
+        return asyncio.run(visit())
     except (StoreError, ConfigurationError) as error:
         raise Failure(str(error)) from None
-
-
-async def _with_hub(kind: type[HubInbox], url: str, work: Callable[[Inbox], Awaitable[T]]) -> T:
-    inbox = kind(url, os.environ.get("SAYSO_TOKEN", ""))
-    try:
-        return await work(inbox)
-    finally:
-        await inbox.aclose()
 
 
 def is_hub(where: str | None) -> bool:

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Annotated, Any
 
-import msgspec
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from sayso import plain
+from sayso.audit import told as told_of
 from sayso.server import shapes
 from sayso.server.describing import json_answer, refusals, told
 from sayso.server.hub import Hub
@@ -23,6 +23,10 @@ routes = APIRouter(responses=refusals(401, 403, 429, 503))
 
 _PIECE = 250
 _MOST_PIECES = 40
+
+Row = tuple[int, bytes, str]
+After = Annotated[int, Query(ge=0, le=2**62, description="Those that came after this number.")]
+Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
 @routes.get("/remembered", responses=told(shapes.AllRemembered))
@@ -46,36 +50,61 @@ async def revoke(hub: TheHub, person: Person, remembered_id: Annotated[str, Path
 async def audit(
     hub: TheHub,
     person: Person,
-    after: Annotated[int, Query(ge=0, le=2**62, description="Those that came after this number.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    after: After = 0,
+    limit: Limit = 100,
 ) -> Response:
     """List entries of the audit; who belongs to one project sees those about its requests."""
-    found: list[dict[str, Any]] = []
+    rows, following = await _rows(hub, person, after, limit)
+    return json_answer(plain.to_json({"items": [told_of(*row) for row in rows], "next": following}))
+
+
+@routes.get("/audit/lines", responses=told(shapes.AuditLines))
+async def audit_lines(hub: TheHub, person: Person, after: After = 0, limit: Limit = 1000) -> Response:
+    """List the same entries as they were written, with what seals them, so that others can check the chain."""
+    rows, following = await _rows(hub, person, after, limit)
+    start, end = await hub.store.audit_ends()
+    facts = {
+        "items": [_facts(number, sealed) | {"line": line.decode(errors="replace")} for number, line, sealed in rows],
+        "next": following,
+        "start": _facts(*start),
+        "end": _facts(*end),
+        "whole": person.token.project == EVERY_PROJECT,
+    }
+    return json_answer(plain.to_json(facts))
+
+
+def _facts(number: int, sealed: str) -> dict[str, Any]:
+    return {"number": number, "hash": sealed}
+
+
+async def _rows(hub: Hub, person: Principal, after: int, limit: int) -> tuple[list[Row], int | None]:
+    """Return entries that this person may see, and after which to look for more."""
+    found: list[Row] = []
     last = after
-    async for number, entry in _entries(hub, after):
-        last = number
-        if await _concerns(hub, person, entry):
-            found.append({"number": number, **entry})
+    async for row in _all_rows(hub, after):
+        last = row[0]
+        if await _concerns(hub, person, row):
+            found.append(row)
         if len(found) >= limit:
             break
-    following = last if last < (await hub.store.audit_ends())[1][0] else None
-    return json_answer(plain.to_json({"items": found, "next": following}))
+    goes_on = after < last < (await hub.store.audit_ends())[1][0]
+    return found, last if goes_on else None
 
 
-async def _entries(hub: Hub, after: int) -> AsyncIterator[tuple[int, dict[str, Any]]]:
+async def _all_rows(hub: Hub, after: int) -> AsyncIterator[Row]:
     for _ in range(_MOST_PIECES):
         page = await hub.store.audit(after, _PIECE)
-        for number, line, _hash in page:
-            yield number, msgspec.json.decode(line)
+        for row in page:
+            yield row
         if len(page) < _PIECE:
             return
         after = page[-1][0]
 
 
-async def _concerns(hub: Hub, person: Principal, entry: dict[str, Any]) -> bool:
+async def _concerns(hub: Hub, person: Principal, row: Row) -> bool:
     if person.token.project == EVERY_PROJECT:
         return True
-    request_id = entry.get("request_id")
+    request_id = told_of(*row).get("request_id")
     request = await hub.store.get(request_id) if isinstance(request_id, str) else None
     return request is not None and person.token.is_for(request.project)
 

@@ -201,6 +201,31 @@ class AuditPage(Told):
     next: int | None = Field(description="Pass it as `after` for more.")
 
 
+class AuditLine(Told):
+    """An entry as it was written, and the hash that seals it."""
+
+    number: int
+    line: str
+    hash: str
+
+
+class AuditEnd(Told):
+    """A place in the chain."""
+
+    number: int
+    hash: str
+
+
+class AuditLines(Told):
+    """A part of the chain, oldest first, for who wants to check it."""
+
+    items: list[AuditLine]
+    next: int | None = Field(description="Pass it as `after` for more.")
+    start: AuditEnd = Field(description="The entry before the first that is kept.")
+    end: AuditEnd = Field(description="The last entry.")
+    whole: bool = Field(description="False if entries of other projects are left out.")
+
+
 class AuditState(Told):
     """How far the audit goes, and whether it is whole."""
 
