@@ -1,7 +1,8 @@
-"""The process that test_crash.py kills: it pays once, with approval, and dies at the step that it is told.
+"""The processes that test_crash.py kills: each pays once, with approval, and dies at the step that it is told.
 
 A step is a hook of the controller, the moment before or after the tool's effect, or the moment before or after any
-SQL statement of the store. Usage: crash_child.py STORE EFFECTS STEP [asks|waits]
+SQL statement of the store. Each line of the input names a folder and a step, and is answered with how a process of its
+own ended; it is forked before anything is opened, so that Python starts but once.
 """
 
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 steps: list[str] = []
-fatal = int(sys.argv[3])
+fatal = 0
 lock = threading.Lock()
 
 
@@ -59,7 +60,7 @@ from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, require
 @requires_approval
 def pay(amount: int) -> str:
     step("before the effect")
-    with Path(sys.argv[2]).open("a", encoding="utf-8") as effects:
+    with Path("effects").open("a", encoding="utf-8") as effects:
         effects.write(f"paid {amount}\n")
         effects.flush()
         os.fsync(effects.fileno())
@@ -72,16 +73,25 @@ def yes(request: ApprovalRequest) -> ApprovalDecision:
     return ApprovalDecision(approved=True, who="ann")
 
 
-if __name__ == "__main__":
+def live() -> None:
+    global fatal  # noqa: PLW0603 - one process, one end
     controller = ApprovalController(
-        approval_callback=yes,
-        store=sys.argv[1],
-        session="s1",
-        hooks=[lambda entry: step(f"hook {entry.step}")],
+        approval_callback=yes, store="sayso.db", session="s1", hooks=[lambda entry: step(f"hook {entry.step}")]
     )
     with controller.activated():
         pay(5)
     step("returned")
     fatal = 0  # what follows is the end of the process, not of the call
-    for name in steps:
-        print(name.replace("\n", " "))
+    Path("steps").write_text("\n".join(name.replace("\n", " ") for name in steps), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        folder, number = line.rstrip("\n").rsplit(" ", 1)
+        child = os.fork()
+        if child == 0:
+            os.chdir(folder)
+            fatal = int(number)
+            live()
+            sys.exit()
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

@@ -1,9 +1,10 @@
 """A process killed with SIGKILL at every step of a call, one after the other; then another process takes over."""
 
 import asyncio
+import contextlib
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,23 @@ from sayso.stores.sqlite import SqliteStore
 CHILD = Path(__file__).with_name("crash_child.py")
 
 
-def run_child(folder: Path, fatal: int) -> "subprocess.CompletedProcess[str]":
-    folder.mkdir()
-    command = [sys.executable, str(CHILD), str(folder / "sayso.db"), str(folder / "effects"), str(fatal)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+@contextlib.contextmanager
+def children() -> Generator[Callable[[Path, int], int]]:
+    """Yield what starts a process that dies at that step, and returns how it ended."""
+    with subprocess.Popen(
+        [sys.executable, str(CHILD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        told, heard = parent.stdin, parent.stdout
+        assert told is not None
+        assert heard is not None
+
+        def run(folder: Path, fatal: int) -> int:
+            folder.mkdir()
+            told.write(f"{folder} {fatal}\n")
+            told.flush()
+            return int(heard.readline())
+
+        yield run
 
 
 def effects(folder: Path) -> list[str]:
@@ -73,21 +87,17 @@ def _text_between(line: bytes, start: bytes, end: bytes) -> str:
 def test_a_call_killed_at_any_step_is_answerable_once_runs_at_most_once_and_never_without_an_answer(
     tmp_path: Path,
 ) -> None:
-    whole = run_child(tmp_path / "whole", 0)
-    assert whole.returncode == 0, whole.stderr
-    steps = whole.stdout.splitlines()
-    assert {"asked", "before the effect", "after the effect", "hook claimed", "hook returned"} <= set(steps)
-
-    def one(fatal: int) -> str:
-        folder = tmp_path / f"step-{fatal}"
-        killed = run_child(folder, fatal)
-        assert killed.returncode in {-9, 0}, killed.stderr  # 0: grouped otherwise this time, and so through earlier
-        try:
-            return asyncio.run(recover(folder))
-        except AssertionError as error:
-            error.add_note(f"killed at step {fatal}: {steps[fatal - 1] if fatal <= len(steps) else '?'}")
-            raise
-
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(one, range(1, len(steps) + 1)))
-    assert set(found) == {"nothing", "open", "approved", "used"}, "not every state was met: the steps are too coarse"
+    with children() as run:
+        assert run(tmp_path / "whole", 0) == 0
+        steps = (tmp_path / "whole/steps").read_text(encoding="utf-8").splitlines()
+        assert {"asked", "before the effect", "after the effect", "hook claimed", "hook returned"} <= set(steps)
+        found: set[str] = set()
+        for number, step in enumerate(steps, start=1):
+            folder = tmp_path / f"step-{number}"
+            assert run(folder, number) in {-9, 0}  # 0: grouped otherwise this time, and so through earlier
+            try:
+                found.add(asyncio.run(recover(folder)))
+            except AssertionError as error:
+                error.add_note(f"killed at step {number}: {step}")
+                raise
+    assert found == {"nothing", "open", "approved", "used"}, "not every state was met: the steps are too coarse"
