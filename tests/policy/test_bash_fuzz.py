@@ -168,7 +168,7 @@ def compare(parts: Sequence[Part], seen: Observation) -> Iterator[str]:
 
 def test_bash_runs_exactly_what_the_lexer_reads() -> None:
     fuzz = Fuzz(SEED)
-    fuzz.run(seconds=20)
+    fuzz.run(seconds=10)
     fuzz.verify()
 
 
