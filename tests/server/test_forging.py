@@ -23,7 +23,7 @@ from sayso.wire import pack_request
 
 pytestmark = pytest.mark.anyio
 
-SHELL = Policy.from_dict({"shell": {}, "tools": {"shell": {"kind": "shell"}}})
+SHELL = Policy.from_dict({"default": "none", "shell": {}, "tools": {"shell": {"kind": "shell"}}})
 
 
 @pytest.fixture

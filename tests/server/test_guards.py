@@ -1,13 +1,17 @@
 """What is refused before any route sees it."""
 
+import io
 import json
+import logging
 import socket
+from pathlib import Path
 
 import pytest
 from tests.server.served import PATIENCE, Served
 from websockets.exceptions import InvalidStatus
 
 from sayso.server.guards import is_deep
+from sayso.server.logs import JsonLines, ShortLines
 
 EVIL = "http://evil.example"
 
@@ -41,6 +45,7 @@ def test_a_name_of_this_machine_and_an_address_are_let_in(served: Served, host: 
         {"Origin": EVIL, "Sec-Fetch-Site": "cross-site"},
         {"Origin": EVIL},
         {"Origin": "null"},
+        {"Origin": "http://[evil"},
         {"Origin": "http://127.0.0.1:1"},
         {"Sec-Fetch-Site": "same-site"},
         {"Sec-Fetch-Site": "cross-site"},
@@ -85,6 +90,21 @@ def test_a_foreign_page_cannot_open_a_socket_with_the_cookie_of_a_browser(served
     with pytest.raises(InvalidStatus) as refused, served.socket(served.token(), origin=EVIL):
         pass
     assert refused.value.response.status_code == 403
+
+
+def test_over_https_a_page_that_came_by_http_is_a_foreign_one(tmp_path: Path) -> None:
+    """Whoever is on the way can have written it."""
+    served = Served(tmp_path, proxy="127.0.0.1")
+    served.start()
+    try:
+        request = served.ask()
+        with served.client(served.token(), **{"X-Forwarded-Proto": "https"}) as page:
+            for scheme, status in (("http", 403), ("https", 200)):
+                origin = f"{scheme}://127.0.0.1:{served.port}"
+                answer = page.post(f"/approvals/{request.id}", json={"approved": True}, headers={"Origin": origin})
+                assert answer.status_code == status
+    finally:
+        served.stop()
 
 
 # --- Bodies ------------------------------------------------------------------------------------------
@@ -148,6 +168,36 @@ def test_every_answer_keeps_a_browser_from_doing_more_with_it(served: Served, pa
     assert headers["cache-control"] == "no-store"
     assert headers["cross-origin-opener-policy"] == headers["cross-origin-resource-policy"] == "same-origin"
     assert "server" not in headers
+
+
+@pytest.mark.parametrize("path", ["/", "/sign-in", "/page/main.js", "/healthz", "/readyz"])
+def test_who_asks_only_for_the_headers_gets_those_of_the_whole_answer(served: Served, path: str) -> None:
+    with served.client() as client:
+        head, whole = client.head(path), client.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    for name in ("content-type", "content-length", "content-security-policy"):
+        assert head.headers[name] == whole.headers[name]
+
+
+@pytest.mark.parametrize("form", [ShortLines, JsonLines])
+def test_nobody_writes_lines_of_their_own_into_the_log(served: Served, form: type[logging.Formatter]) -> None:
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(form())
+    logger = logging.getLogger("sayso.access")
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        with served.client() as client:
+            client.get("/x%0A12:00:00%20INFO%20POST%20/approvals/forged%20200%0D%1B[2J%E2%80%A8")
+        served.until(lambda: "forged" in written.getvalue())
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+    (line,) = written.getvalue().splitlines()
+    assert "forged" in line
+    assert line.isprintable()
 
 
 @pytest.mark.parametrize(

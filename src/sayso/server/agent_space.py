@@ -128,7 +128,7 @@ def _texts(request: ApprovalRequest) -> Iterator[tuple[str, str, int]]:
 
 
 def _scope_texts(offered: tuple[Scope, ...], depth: int = 0) -> Iterator[tuple[str, str, int]]:
-    if len(offered) > _MOST or depth > 1:
+    if len(offered) > _MOST or (offered and depth > 1):
         _refuse(f"it offers more than {_MOST} scopes, or parts of parts")
     for scope in offered:
         yield "scope", scope.key, _LONG

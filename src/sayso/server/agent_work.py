@@ -112,7 +112,7 @@ class AgentWork:
         return _ENCODER.encode(line)
 
     def _said(self, line: audit.Line, about: ApprovalRequest | None) -> ApprovalDecision | None:
-        """Return the answer that a line goes by, as the hub knows it: nobody has said what only an agent says they did."""
+        """Return the answer that a line goes by, as the hub knows it: what only an agent says, nobody has said."""
         known = [] if about is None or about.decision is None else [*about.votes, about.decision]
         if line.remembered_id is not None:
             standing = self.hub.controller.memory.list()

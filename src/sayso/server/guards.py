@@ -125,13 +125,22 @@ class Origins(Refusal):
             return
         headers = Headers(scope=scope)
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-        if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
+        if origin is not None and not _is_own(origin, headers.get("host", ""), scope["scheme"]):
             raise Problem(HTTPStatus.FORBIDDEN, "this came from a page of another origin")
         if site not in {None, "same-origin", "none"}:
             raise Problem(HTTPStatus.FORBIDDEN, "this came from a page of another site")
         if origin is None and site is None and COOKIE in headers.get("cookie", ""):
             sentence = "a browser that has signed in says where a request comes from, and this one does not"
             raise Problem(HTTPStatus.FORBIDDEN, sentence)
+
+
+def _is_own(origin: str, host: str, scheme: str) -> bool:
+    """Whether a page is one of the hub's; over https, one that came by http may be anybody's."""
+    try:
+        page = urlsplit(origin)
+    except ValueError:
+        return False
+    return page.netloc.lower() == host.lower() and (page.scheme == "https" or scheme in {"http", "ws"})
 
 
 class Bodies:
