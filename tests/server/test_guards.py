@@ -130,6 +130,18 @@ def test_a_body_that_does_not_say_how_large_it_is_is_read_only_so_far(served: Se
     assert (answer.status_code, answer.json()["status"]) == (413, 413)
 
 
+def test_of_strangers_only_a_short_body_is_kept(served: Served) -> None:
+    """Else a few thousand of them could fill the hub's memory."""
+    head = "POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 900000\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", served.port), PATIENCE) as raw:
+        raw.sendall(head.encode() + b" " * 16_001)
+        assert raw.recv(1000).startswith(b"HTTP/1.1 401 ")
+    long, request = "x" * 100_000, served.ask()
+    with served.person() as ann:
+        answer = ann.post(f"/approvals/{request.id}", json={"outcome": "modify", "args": {"text": long}})
+        assert answer.json()["decision"]["args"] == {"text": long}
+
+
 def test_a_body_that_is_nested_deep_is_refused(served: Served) -> None:
     request = served.ask()
     for opening, closing in (('{"a":', "}"), ("[", "]")):
