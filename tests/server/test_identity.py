@@ -15,6 +15,7 @@ from sayso import tokens
 from sayso.server.connections import Connections
 from sayso.server.identity import COOKIE
 from sayso.server.throttle import Throttle
+from sayso.testing import FixedClock
 
 PEOPLE = (
     ("GET", "/approvals"), ("GET", "/approvals/pending"), ("GET", "/approvals/x"), ("POST", "/approvals/x"),
@@ -173,6 +174,20 @@ def test_what_a_proxy_says_is_believed_of_the_one_that_was_named(
     finally:
         served.stop()
     assert told["decision"]["channel"] == f"rest from {'192.0.2.7' if secure else '127.0.0.1'}"
+
+
+def test_a_hub_forgets_tokens_whose_time_is_up(tmp_path: Path) -> None:
+    clock = FixedClock()
+    served = Served(tmp_path, clock=clock)
+    served.start()
+    try:
+        kept = tokens.id_of(served.token("approver"))
+        served.token("link", seconds=3600)
+        while len(served.do(served.store.tokens())) > 1:
+            clock.advance(600.0)
+        assert [each.id for each in served.do(served.store.tokens())] == [kept]
+    finally:
+        served.stop()
 
 
 # --- Connections that stay open ----------------------------------------------------------------------
