@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import socket
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -222,11 +223,15 @@ def test_what_is_not_there_is_told_as_a_problem(served: Served, method: str, pat
     assert answer.json().keys() == {"title", "status", "detail"}
 
 
-def test_a_store_that_fails_is_told_as_a_problem_without_its_whereabouts(served: Served) -> None:
-    text = served.token()
-    served.do(served.store.aclose())
-    with served.client(text) as ann:
-        answer = ann.get("/approvals")
-        assert ann.get("/readyz").status_code == 503
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    assert str(served.file) not in answer.text
+def test_a_store_that_fails_is_told_as_a_problem_without_its_whereabouts(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    person, agent, request = served.token(), served.token("agent", "builder"), served.ask(asked_by="builder")
+    with sqlite3.connect(served.file) as file:
+        file.execute("DROP TABLE requests")
+    with served.client(person) as ann, served.client(agent) as builder:
+        answers = [ann.get("/approvals"), ann.get("/readyz"), builder.get(f"/requests/{request.id}")]
+    for answer in answers:
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert str(served.file) not in answer.text
+    assert str(served.file) in caplog.text

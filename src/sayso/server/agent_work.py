@@ -12,7 +12,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from sayso import audit
-from sayso.errors import StoreError, UnknownRequest
+from sayso.errors import UnknownRequest
 from sayso.server.agent_space import LATEST, Space
 from sayso.server.guards import is_deep
 from sayso.server.identity import Principal, hub_of
@@ -129,11 +129,9 @@ class AgentWork:
 
 @contextlib.contextmanager
 def explained() -> Generator[None]:
-    """Turn what the store raises into what the agent is told."""
+    """Turn what the store knows nothing of into what the agent is told."""
     try:
         yield
     except UnknownRequest as error:
         sentence = "no request of this agent has that id"
         raise Problem(HTTPStatus.NOT_FOUND, sentence, kind=UNKNOWN_REQUEST) from error
-    except StoreError as error:
-        raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"the hub's store failed: {error}") from error

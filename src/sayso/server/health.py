@@ -30,6 +30,7 @@ async def healthz() -> Response:
 async def readyz(hub: TheHub) -> Response:
     """Say whether the hub can read and write its store, and follows it."""
     await hub.store.flush()
+    await hub.store.pending(1)
     if hub.connections.resting or not hub.following.is_set():
         raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "the hub is about to stop, or has just begun", retry_after=1)
     return json_answer(plain.to_json({"status": "ok"}))
