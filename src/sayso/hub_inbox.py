@@ -26,6 +26,7 @@ class HubInbox:
         """Take the address of the hub, and an approver's token."""
         self._hub = HubClient(url, token)
         self._heard: list[tuple[int, ApprovalRequest]] = []
+        self._coming: list[ApprovalRequest] = []  # of a change that is not told to its end
         self._point: int | None = None
         self._news = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
@@ -75,14 +76,15 @@ class HubInbox:
         return plain.read_request(await self._hub.get(f"/approvals/{request_id}"))
 
     async def changes(self, after: int | None = None) -> tuple[int, list[ApprovalRequest]]:
-        """Return what changed after a point, of what the hub has told since the first call."""
+        """Return what changed after a point, of what the hub told since; what came before it is gone."""
         if self._listening is None:
             self._listening = asyncio.ensure_future(self._listen())
         while self._point is None:
             await self._next()
         if after is None:
             return self._point, []
-        found = {request.id: request for point, request in self._heard if point > after}
+        self._heard = [each for each in self._heard if each[0] > after]
+        found = {request.id: request for _, request in self._heard}
         return self._point, list(found.values())
 
     async def changed(self, after: int) -> None:
@@ -117,11 +119,18 @@ class HubInbox:
                 if name == "hello":
                     self._point = json.loads(data)["point"]
                 elif name == "request" and point is not None:
-                    self._heard.append((point, plain.read_request(json.loads(data))))
-                    self._point = point
+                    self._hear(point, plain.read_request(json.loads(data)))
                 self._news.set()
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"the hub {self._hub.where} tells what cannot be read; is it of this version?") from error
+
+    def _hear(self, point: int, request: ApprovalRequest) -> None:
+        """Take in an event; of several that belong together, only the last one has the point that they reach."""
+        self._coming.append(request)
+        if self._point is None or point > self._point:
+            self._heard += [(point, each) for each in self._coming]
+            self._coming = []
+            self._point = point
 
 
 async def _events(lines: AsyncIterator[str]) -> AsyncIterator[tuple[int | None, str, str]]:

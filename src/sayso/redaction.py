@@ -28,6 +28,7 @@ _SECRET_KEY = re.compile(
 )
 _SECRET_TEXT = re.compile(
     r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY[A-Z ]{0,8}-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY[A-Z ]{0,8}-----|\Z)"
+    r"|\bsayso_(?:agent|approver|session|link)_[A-Za-z0-9_-]{16,}"
     r"|\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}"
     r"|\bgh[opsur]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}|\bglpat-[A-Za-z0-9_-]{16,}"
     r"|\bx(?:ox[abposr]|app)-[A-Za-z0-9-]{10,}|\b(?:npm|hf)_[A-Za-z0-9]{20,}|hooks\.slack\.com/services/[A-Za-z0-9/]+"
@@ -49,7 +50,7 @@ _HINTS = {
     "=": ("=",),
     ":": (":",),
     "-": ("--", "sk-", "pk-", "rk-", "glpat-", "xox", "xapp-"),
-    "_": ("sk_", "pk_", "rk_", "gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_", "npm_", "hf_"),
+    "_": ("sk_", "pk_", "rk_", "gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_", "npm_", "hf_", "sayso_"),
     ".": ("hooks.slack", "ya29.", "sg.", "eyj"),
     "": ("akia", "asia", "aiza", "bearer", "basic"),
 }

@@ -137,6 +137,30 @@ def test_a_schema_cannot_hold_up_the_hub_with_a_pattern(served: Served, part: di
         assert answer(ann, request, outcome="modify", args={"text": long, long: 1}).status_code == 200
 
 
+TWICE = {f"a{at}": {"allOf": [{"$ref": f"#/$defs/a{at + 1}"}] * 2} for at in range(60)}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param({"$defs": {**TWICE, "a60": {}}, "$ref": "#/$defs/a0"}, id="a billion steps"),
+        pytest.param({"$ref": "#"}, id="itself"),
+        pytest.param({"$ref": "https://evil.example/schema"}, id="somewhere else"),
+        pytest.param({"properties": {"amount": 5}}, id="no schema"),
+        pytest.param({"properties": {"amount": {"multipleOf": 0}}}, id="no number"),
+        pytest.param({"required": [["amount"]]}, id="no name"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_lets_no_edit_through_and_breaks_nothing(
+    served: Served, schema: dict[str, Any]
+) -> None:
+    request = served.ask(parameters=json.dumps(schema))
+    with served.person() as ann:
+        told = answer(ann, request, outcome="modify", args={"amount": 7})
+        assert (told.status_code, "an edit cannot be checked" in told.text) == (422, True)
+        assert answer(ann, request, approved=True).status_code == 200
+
+
 async def test_edited_arguments_that_the_hubs_policy_blocks_are_not_taken(served: Served) -> None:
     policy = Policy.from_dict({"default": "required", "tools": {"pay": {"approval": "blocked"}}})
     served.hub.controller = Hub(served.store, policy=policy).controller

@@ -1,13 +1,18 @@
 """What is refused before any route sees it."""
 
+import io
 import json
+import logging
 import socket
+import sqlite3
+from pathlib import Path
 
 import pytest
 from tests.server.served import PATIENCE, Served
 from websockets.exceptions import InvalidStatus
 
 from sayso.server.guards import is_deep
+from sayso.server.logs import JsonLines, ShortLines
 
 EVIL = "http://evil.example"
 
@@ -41,6 +46,7 @@ def test_a_name_of_this_machine_and_an_address_are_let_in(served: Served, host: 
         {"Origin": EVIL, "Sec-Fetch-Site": "cross-site"},
         {"Origin": EVIL},
         {"Origin": "null"},
+        {"Origin": "http://[evil"},
         {"Origin": "http://127.0.0.1:1"},
         {"Sec-Fetch-Site": "same-site"},
         {"Sec-Fetch-Site": "cross-site"},
@@ -87,6 +93,21 @@ def test_a_foreign_page_cannot_open_a_socket_with_the_cookie_of_a_browser(served
     assert refused.value.response.status_code == 403
 
 
+def test_over_https_a_page_that_came_by_http_is_a_foreign_one(tmp_path: Path) -> None:
+    """Whoever is on the way can have written it."""
+    served = Served(tmp_path, proxy="127.0.0.1")
+    served.start()
+    try:
+        request = served.ask()
+        with served.client(served.token(), **{"X-Forwarded-Proto": "https"}) as page:
+            for scheme, status in (("http", 403), ("https", 200)):
+                origin = f"{scheme}://127.0.0.1:{served.port}"
+                answer = page.post(f"/approvals/{request.id}", json={"approved": True}, headers={"Origin": origin})
+                assert answer.status_code == status
+    finally:
+        served.stop()
+
+
 # --- Bodies ------------------------------------------------------------------------------------------
 
 
@@ -108,6 +129,18 @@ def test_a_body_that_does_not_say_how_large_it_is_is_read_only_so_far(served: Se
     with served.person() as ann:
         answer = ann.post("/approvals/x", content=endless(), headers={"Content-Type": "application/json"})  # type: ignore[arg-type]
     assert (answer.status_code, answer.json()["status"]) == (413, 413)
+
+
+def test_of_strangers_only_a_short_body_is_kept(served: Served) -> None:
+    """Else a few thousand of them could fill the hub's memory."""
+    head = "POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 900000\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", served.port), PATIENCE) as raw:
+        raw.sendall(head.encode() + b" " * 16_001)
+        assert raw.recv(1000).startswith(b"HTTP/1.1 401 ")
+    long, request = "x" * 100_000, served.ask()
+    with served.person() as ann:
+        answer = ann.post(f"/approvals/{request.id}", json={"outcome": "modify", "args": {"text": long}})
+        assert answer.json()["decision"]["args"] == {"text": long}
 
 
 def test_a_body_that_is_nested_deep_is_refused(served: Served) -> None:
@@ -150,6 +183,36 @@ def test_every_answer_keeps_a_browser_from_doing_more_with_it(served: Served, pa
     assert "server" not in headers
 
 
+@pytest.mark.parametrize("path", ["/", "/sign-in", "/page/main.js", "/healthz", "/readyz"])
+def test_who_asks_only_for_the_headers_gets_those_of_the_whole_answer(served: Served, path: str) -> None:
+    with served.client() as client:
+        head, whole = client.head(path), client.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    for name in ("content-type", "content-length", "content-security-policy"):
+        assert head.headers[name] == whole.headers[name]
+
+
+@pytest.mark.parametrize("form", [ShortLines, JsonLines])
+def test_nobody_writes_lines_of_their_own_into_the_log(served: Served, form: type[logging.Formatter]) -> None:
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(form())
+    logger = logging.getLogger("sayso.access")
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        with served.client() as client:
+            client.get("/x%0A12:00:00%20INFO%20POST%20/approvals/forged%20200%0D%1B[2J%E2%80%A8")
+        served.until(lambda: "forged" in written.getvalue())
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+    (line,) = written.getvalue().splitlines()
+    assert "forged" in line
+    assert line.isprintable()
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"), [("GET", "/nothing", 404), ("PUT", "/me", 405), ("GET", "/sign-out", 405)]
 )
@@ -160,11 +223,15 @@ def test_what_is_not_there_is_told_as_a_problem(served: Served, method: str, pat
     assert answer.json().keys() == {"title", "status", "detail"}
 
 
-def test_a_store_that_fails_is_told_as_a_problem_without_its_whereabouts(served: Served) -> None:
-    text = served.token()
-    served.do(served.store.aclose())
-    with served.client(text) as ann:
-        answer = ann.get("/approvals")
-        assert ann.get("/readyz").status_code == 503
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    assert str(served.file) not in answer.text
+def test_a_store_that_fails_is_told_as_a_problem_without_its_whereabouts(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    person, agent, request = served.token(), served.token("agent", "builder"), served.ask(asked_by="builder")
+    with sqlite3.connect(served.file) as file:
+        file.execute("DROP TABLE requests")
+    with served.client(person) as ann, served.client(agent) as builder:
+        answers = [ann.get("/approvals"), ann.get("/readyz"), builder.get(f"/requests/{request.id}")]
+    for answer in answers:
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert str(served.file) not in answer.text
+    assert str(served.file) in caplog.text

@@ -1,5 +1,7 @@
 """Who is let in: tokens of every wrong kind, signing in by a link, and out again."""
 
+import contextlib
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +15,7 @@ from sayso import tokens
 from sayso.server.connections import Connections
 from sayso.server.identity import COOKIE
 from sayso.server.throttle import Throttle
+from sayso.testing import FixedClock
 
 PEOPLE = (
     ("GET", "/approvals"), ("GET", "/approvals/pending"), ("GET", "/approvals/x"), ("POST", "/approvals/x"),
@@ -128,13 +131,29 @@ def test_looking_at_a_link_does_not_use_it_up(served: Served) -> None:
 
 def test_signing_out_ends_the_session_everywhere(served: Served) -> None:
     with served.browser() as browser, served.client(Origin=served.url) as copy:
-        copy.cookies.set(COOKIE, browser.cookies[COOKIE])
+        copy.cookies.set(f"{COOKIE}_{served.port}", browser.cookies[f"{COOKIE}_{served.port}"])
         assert copy.get("/me").status_code == 200
         assert browser.post("/sign-out", json={}).status_code == 204
         assert browser.get("/me").status_code == 401
         assert copy.get("/me").status_code == 401
     with served.person() as ann:
         assert ann.post("/sign-out").status_code == 403  # a token is revoked, not signed out
+
+
+def test_a_browser_can_be_signed_in_to_two_hubs_of_one_machine(served: Served, tmp_path: Path) -> None:
+    """It gives the cookies of a host to all of its ports."""
+    (tmp_path / "other").mkdir()
+    other = Served(tmp_path / "other")
+    other.start()
+    try:
+        with served.browser("ann") as browser:
+            code = other.token("link", "bob")
+            assert browser.post(f"{other.url}/sign-in", json={"code": code}, headers={"Origin": other.url}).is_success
+            hubs = (served.url, other.url)
+            assert [browser.get(f"{each}/me").json()["name"] for each in hubs] == ["ann", "bob"]
+            assert len(browser.cookies) == len(hubs)
+    finally:
+        other.stop()
 
 
 @pytest.mark.parametrize(("proxy", "secure"), [("127.0.0.1", True), ("10.9.9.9", False), (None, False)])
@@ -149,11 +168,26 @@ def test_what_a_proxy_says_is_believed_of_the_one_that_was_named(
         with served.client(**headers) as browser:
             cookie = browser.post("/sign-in", json={"code": served.token("link")}).headers["set-cookie"]
         assert ("Secure" in cookie) == secure
+        assert cookie.startswith("__Host-") == secure  # no other name of the domain can set such a cookie
         with served.client(served.token(), **headers) as ann:
             told = ann.post(f"/approvals/{request.id}", json={"approved": True}).json()
     finally:
         served.stop()
     assert told["decision"]["channel"] == f"rest from {'192.0.2.7' if secure else '127.0.0.1'}"
+
+
+def test_a_hub_forgets_tokens_whose_time_is_up(tmp_path: Path) -> None:
+    clock = FixedClock()
+    served = Served(tmp_path, clock=clock)
+    served.start()
+    try:
+        kept = tokens.id_of(served.token("approver"))
+        served.token("link", seconds=3600)
+        while len(served.do(served.store.tokens())) > 1:
+            clock.advance(600.0)
+        assert [each.id for each in served.do(served.store.tokens())] == [kept]
+    finally:
+        served.stop()
 
 
 # --- Connections that stay open ----------------------------------------------------------------------
@@ -177,6 +211,18 @@ def test_a_revoked_token_ends_its_stream_and_its_socket(served: Served) -> None:
         assert closed.value.rcvd.code == 4401
         request = served.ask()
         assert next(going)[2]["id"] == request.id
+
+
+def test_a_socket_whose_token_is_gone_answers_nothing_any_more(served: Served) -> None:
+    """Also in the seconds before it is closed for that."""
+    request, text = served.ask(), served.token()
+    with served.socket(text) as socket:
+        assert heard(socket)["id"] == request.id
+        served.revoke(text)
+        with contextlib.suppress(ConnectionClosed):
+            socket.send(json.dumps({"type": "approval_response", "id": request.id, "outcome": "proceed_once"}))
+            assert heard(socket)["problem"]["status"] == 401
+    assert served.get(request).status == "open"
 
 
 def test_a_long_poll_of_a_revoked_token_returns_with_the_request_as_it_stands(served: Served) -> None:

@@ -20,9 +20,11 @@ from sayso.channels.notify import Message, NotifyChannel, SignedWebhook, message
 from sayso.errors import ConfigurationError, PolicyError
 from sayso.model import ApprovalRequest
 from sayso.people import Approvers, Escalation
+from sayso.server import notices
 from sayso.server.hub import Hub
 from sayso.server.notices import Notices, Recipient
 from sayso.server.notices_file import read_notices
+from sayso.server.turns import Turn
 from sayso.specimens import a_request
 from sayso.stores.sqlite import SqliteStore
 from sayso.testing import FixedClock
@@ -89,9 +91,9 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 @contextlib.asynccontextmanager
 async def telling(hub: Hub, *recipients: Recipient) -> AsyncGenerator[None]:
-    notices = Notices(hub, recipients, url="https://hub.example/")
-    await notices.begin()
-    running = asyncio.ensure_future(notices.run())
+    told = Notices(hub, recipients, url="https://hub.example/")
+    await told.begin()
+    running = asyncio.ensure_future(told.run())
     try:
         yield
     finally:
@@ -126,10 +128,15 @@ async def test_a_message_has_a_link_for_its_reader_that_opens_the_request_once(h
 
 async def test_a_message_shows_no_secret_and_nothing_that_acts_on_a_screen(hub: Hub) -> None:
     args = {"password": "hunter2", "note": "a\x1b[2Jb\u202ec", "long": "x" * 5000}
-    message = message_of(replace(a_request(args=args), reason="because\nanswer: https://evil.example"))
+    key = tokens.make("approver", "ann", now=0.0)[1]
+    reason = f"because\nanswer: https://evil.example {key} {'x' * 5000}"
+    asked = replace(a_request(args={**args, "with": key}), reason=reason, agent_path=("y" * 200,) * 50, asked_by="bot")
+    message = message_of(asked)
     assert "hunter2" not in message.text
+    assert key not in message.text
+    assert (message.title[:6], len(message.title)) == ("bot > ", 201)
     assert not {"\x1b", "\u202e"} & set(message.text)
-    assert len(message.text) < 2000
+    assert len(message.text) < 2100
     assert "because\\nanswer" in message.text, "nobody can write a line of their own into it"
 
 
@@ -178,6 +185,72 @@ async def test_what_was_asked_while_the_hub_was_down_is_told_once_when_it_is_bac
     assert pocket.messages.empty()
 
 
+class Stuck(Pocket):
+    """A phone that never takes anything."""
+
+    async def send(self, message: Message) -> None:
+        await super().send(message)
+        await asyncio.get_running_loop().create_future()
+
+
+async def test_of_several_hubs_one_tells_and_when_it_is_gone_another_goes_on(tmp_path: Path) -> None:
+    clock, pocket = FixedClock(), Pocket()
+    stores = [SqliteStore(tmp_path / "sayso.db") for _ in range(3)]
+    hubs = [Hub(store, clock=clock) for store in stores]
+    ann = Recipient(destinations=(pocket,), name="ann")
+    all_of_them = [Notices(hub, [ann], url="https://hub.example") for hub in hubs]
+    await all_of_them[0].begin()
+    running = [asyncio.ensure_future(each.run()) for each in all_of_them]
+    try:
+        while running:
+            for _ in range(3):
+                clock.advance(10.0)  # through the turns, and from each to the next
+                request = await ask(hubs[0])
+                assert (await pocket.next()).request_id == request.id
+            await _end(running.pop(0))
+            clock.advance(20.0)
+    finally:
+        await _end(*running)
+        for store in stores:
+            await store.aclose()
+    assert pocket.messages.empty(), "each was told once"
+
+
+async def test_a_turn_that_nobody_keeps_is_taken_by_the_next(hub: Hub) -> None:
+    clock = hub.clock
+    assert isinstance(clock, FixedClock)
+    one, two, three = (Turn(hub.store, clock, "a test") for _ in range(3))
+    for _ in range(10):
+        assert [await each.is_mine() for each in (one, two, three)] == [True, False, False]
+        clock.advance(10.0)
+    clock.advance(20.0)  # the first has broken down
+    assert [await each.is_mine() for each in (two, three, one)] == [True, False, False]
+    await two.leave()
+    assert await Turn(hub.store, clock, "a test").is_mine(), "at once, when somebody leaves in order"
+
+
+async def test_a_message_that_was_under_way_when_the_hub_broke_down_is_told_by_the_next(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck, pocket = Stuck(), Pocket()
+    monkeypatch.setattr(notices, "_FAREWELL_SECONDS", 0.0)
+    async with telling(hub, Recipient(destinations=(stuck,), name="ann", roles=("ops",))):
+        request = await ask(hub, approvers=OPS)
+        assert (await stuck.next()).request_id == request.id
+    assert isinstance(hub.clock, FixedClock)
+    hub.clock.advance(700.0)
+    async with telling(hub, Recipient(destinations=(pocket,), name="lea", roles=("ops", "lead"))):
+        events = [(await pocket.next()).event for _ in range(4)]
+    assert sorted(events) == ["asked", "escalated", "reminder", "reminder"]
+
+
+async def _end(*tasks: asyncio.Task[None]) -> None:
+    for each in tasks:
+        each.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+
+
 async def test_a_webhook_is_signed_with_its_time_and_tried_again_under_the_same_id(hub: Hub) -> None:
     async with Ear() as ear:
         ear.refuse = 1
@@ -187,6 +260,7 @@ async def test_a_webhook_is_signed_with_its_time_and_tried_again_under_the_same_
             headers, body = await ear.next()
             await hub.store.close(request.id, "denied", ApprovalDecision(approved=False), now=1.0)
             _, closed = await ear.next()
+    assert headers["webhook-id"] == f"msg_{request.id}_asked_{hub.clock.now():.0f}", "whichever hub tells it"
     told = Webhook(SECRET).verify(body, headers)
     assert (told["type"], told["data"]["request_id"], told["data"]["link"]) == ("approval.asked", request.id, None)
     assert json.loads(closed)["type"] == "approval.closed"

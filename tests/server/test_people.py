@@ -53,6 +53,21 @@ def test_lists_come_in_pages_that_meet_without_gap_or_overlap(served: Served) ->
             assert read == expected
 
 
+def test_a_page_of_long_requests_has_fewer_of_them(served: Served) -> None:
+    """An agent that asks a thousand questions of a megabyte must not make the hub write them all at once."""
+    asked = [served.ask({"text": "\u2028" * 300_000, "number": number}).id for number in range(12)]
+    listed: list[str] = []
+    with served.person() as ann:
+        after: str | None = ""
+        while after is not None:
+            page = ann.get("/approvals", params={"after": after, "limit": 1000})
+            assert len(page.content) < 11_000_000
+            listed += [each["id"] for each in page.json()["items"]]
+            after = page.json()["next"]
+        assert 1 < len(ann.get("/approvals/pending").json()) < len(asked)
+    assert listed == asked
+
+
 def test_a_list_is_filtered_by_tool_and_by_words_in_any_case(served: Served) -> None:
     mail = served.ask({"to": "Ünal", "lines": [{"text": "Hello THERE"}]}, tool="mail")
     pay = served.ask({"amount": 12**400})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any, cast
 
 try:
@@ -16,6 +17,26 @@ except ImportError as error:
     raise ImportError("edited arguments cannot be checked; run `pip install sayso[cli]`") from error
 
 
+_MOST_STEPS = 20_000
+_LONGEST = 300  # characters of what is wrong: it names the value
+_left: ContextVar[int] = ContextVar("sayso_fitting_left")
+
+
+class TooLong(Exception):
+    """A schema that takes longer than anybody can wait: a few references can ask for billions of steps."""
+
+
+def _counted(keyword: Callable[..., Any]) -> Callable[..., Any]:
+    def check(*given: object) -> Any:  # noqa: ANN401 - as jsonschema has it
+        left = _left.get() - 1
+        if left < 0:
+            raise TooLong
+        _left.set(left)
+        return keyword(*given)
+
+    return check
+
+
 def _ignored(*_: object) -> tuple[()]:
     return ()
 
@@ -25,33 +46,46 @@ def _additional(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iter
         yield from Draft202012Validator.VALIDATORS["additionalProperties"](validator, wanted, instance, schema)
 
 
-_WITHOUT_PATTERNS = extend(  # pyright: ignore - half typed
+_COUNTED = {name: _counted(keyword) for name, keyword in Draft202012Validator.VALIDATORS.items()}
+_WHOLE = extend(Draft202012Validator, _COUNTED)  # pyright: ignore - half typed
+_QUICK = extend(  # pyright: ignore - half typed
     Draft202012Validator,
-    {
+    _COUNTED
+    | {
         "pattern": _ignored,
         "patternProperties": _ignored,
+        "unevaluatedItems": _ignored,
         "unevaluatedProperties": _ignored,
-        "additionalProperties": _additional,
+        "uniqueItems": _ignored,
+        "additionalProperties": _counted(_additional),
     },
+)
+
+
+_BROKEN = (  # what a schema that is none can lead to
+    *(TooLong, SchemaError, Unresolvable, RecursionError),
+    *(ArithmeticError, AttributeError, LookupError, TypeError, ValueError),
 )
 
 
 def misfit(args: Mapping[str, Any], parameters: str, *, patterns: bool = True) -> str | None:
     """Say why these arguments do not fit the tool, if they do not; without a schema, everything fits here.
 
-    Whatever is let through is judged where the call runs all the same. Without `patterns`, no regular expression of the
-    schema is tried: one can be made to take years, and whoever serves others cannot wait for it.
+    Whatever is let through is judged where the call runs all the same. Without `patterns`, nothing of the schema is
+    tried that can take years in one step, such as a regular expression: whoever serves others cannot wait for it.
     """
     if not parameters:
         return None
     # An empty registry: a schema must not make whoever looks at it fetch an address.
     try:
-        kind = cast("type[Draft202012Validator]", Draft202012Validator if patterns else _WITHOUT_PATTERNS)
+        _left.set(_MOST_STEPS)
+        kind = cast("type[Draft202012Validator]", _WHOLE if patterns else _QUICK)
         validator = kind(json.loads(parameters), registry=Registry[Any]())
         problem = cast("ValidationError | None", best_match(validator.iter_errors(dict(args))))  # pyright: ignore - half typed
-    except (SchemaError, Unresolvable, ValueError, TypeError, RecursionError) as error:
+    except _BROKEN as error:
         return f"the tool's own schema cannot be used ({type(error).__name__}), so an edit cannot be checked"
     if problem is None:
         return None
     place = ".".join(str(each) for each in problem.absolute_path)
-    return f"{place}: {problem.message}" if place else problem.message
+    what = f"{place}: {problem.message}" if place else problem.message
+    return what if len(what) <= _LONGEST else f"{what[:_LONGEST]}…"

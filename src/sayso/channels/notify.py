@@ -14,11 +14,12 @@ from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from sayso.channels.visible import visible
 from sayso.errors import ConfigurationError
-from sayso.model import ApprovalDecision, ApprovalRequest, new_id
-from sayso.redaction import redact
+from sayso.model import ApprovalDecision, ApprovalRequest
+from sayso.redaction import redact, text
 
 try:
     import httpx2
@@ -36,7 +37,7 @@ _TITLES: dict[Event, str] = {
     "escalated": "nobody answered: {who} wants to run {tool}",
     "closed": "{tool} of {who}: {status}",
 }
-_LONGEST = 1000  # characters of arguments; a message is no place to read them all
+_LONGEST, _LONGEST_TITLE = 1000, 200  # characters; a message is no place to read all of it
 _SECONDS = 20.0
 _ATTEMPTS, _PAUSE_SECONDS = 3, 1.0
 
@@ -49,24 +50,32 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     project: str
     title: str
     text: str
+    id: str  # the same for the same news, whoever tells it, and however often
     link: str | None = None
 
+    def leading_to(self, link: str) -> Message:
+        """Return the message with a link to the request."""
+        return replace(self, text=f"{self.text}\nanswer: {link}", link=link)
 
-def message_of(request: ApprovalRequest, event: Event = "asked", link: str | None = None) -> Message:
-    """Return what to tell of a request."""
-    who = " > ".join(request.agent_path) or "an agent"
+
+def message_of(request: ApprovalRequest, event: Event = "asked", *, at: float | None = None) -> Message:
+    """Return what to tell of a request; `at` tells one reminder from another."""
+    who = " > ".join((request.asked_by, *request.agent_path) if request.asked_by else request.agent_path) or "an agent"
     title = _TITLES[event].format(who=who, tool=request.tool_name, status=request.status)
     args = json.dumps(redact(request.args), ensure_ascii=False, default=repr)
-    shown = args if len(args) <= _LONGEST else f"{args[:_LONGEST]}…"
-    lines = [f"why: {request.reason}", f"arguments: {shown}", *([f"answer: {link}"] if link else [])]
+    lines = (f"why: {text(request.reason)}", f"arguments: {args}")
     return Message(
         event=event,
         request_id=request.id,
         project=request.project,
-        title=visible(title),
-        text="\n".join(visible(line) for line in lines),
-        link=link,
+        title=visible(_cut(text(title), _LONGEST_TITLE)),
+        text="\n".join(visible(_cut(line, _LONGEST)) for line in lines),
+        id=f"msg_{request.id}_{event}" if at is None else f"msg_{request.id}_{event}_{at:.0f}",
     )
+
+
+def _cut(told: str, longest: int) -> str:
+    return told if len(told) <= longest else f"{told[:longest]}…"
 
 
 class Destination(Protocol):
@@ -116,12 +125,11 @@ class SignedWebhook:
 
     async def send(self, message: Message) -> None:
         """Send a message, a few times if the other side does not take it; always under the same id."""
-        message_id = f"msg_{new_id()}"
         body = json.dumps({"type": f"approval.{message.event}", "data": msgspec.to_builtins(message)})
         async with httpx2.AsyncClient(timeout=_SECONDS, follow_redirects=False) as client:
             for attempt in range(1, _ATTEMPTS + 1):
                 try:
-                    answer = await client.post(self._url, content=body, headers=self._headers(message_id, body))
+                    answer = await client.post(self._url, content=body, headers=self._headers(message.id, body))
                     answer.raise_for_status()
                 except httpx2.HTTPError as error:
                     if attempt == _ATTEMPTS:

@@ -175,6 +175,7 @@ async def _serve(choices: _Choices, path: Path, policy: Policy | None, *, is_new
             await serving.serve(sockets=[taken])
             if telling is not None:
                 telling.cancel()
+                await asyncio.wait({telling})
             await hub.aclose()
         finally:
             await store.aclose()

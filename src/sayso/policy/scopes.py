@@ -85,17 +85,37 @@ def prefix_scope(tool: str, words: Sequence[str]) -> Scope:
 
 def prefixes_scope(tool: str, commands: Sequence[Sequence[str]]) -> Scope:
     """Return the scope of a line of several commands: each of them is remembered for itself."""
-    parts = tuple(prefix_scope(tool, words) for words in commands)
+    return together([prefix_scope(tool, words) for words in commands])
+
+
+def together(parts: Sequence[Scope]) -> Scope:
+    """Return the scope of several prefixes, which are remembered one by one."""
     if len(parts) == 1:
         return parts[0]
     label = "; and ".join(part.label for part in parts)
-    return Scope(kind="prefix", key=_key("prefixes", *(part.key for part in parts)), label=label, parts=parts)
+    return Scope(kind="prefix", key=_key("prefixes", *(part.key for part in parts)), label=label, parts=tuple(parts))
 
 
 def folder_scope(tool: str, operation: str, folder: str, real: str) -> Scope:
     """Return the scope of every file directly in a folder."""
     label = f"every {operation} of a file directly in {folder}, whatever its content"
     return Scope(kind="folder", key=_key("folder", tool, operation, real), label=label)
+
+
+def named_by(key: str, request: ApprovalRequest) -> Scope | None:
+    """Return the scope that a key names, in our own words, if it can be one of this request's.
+
+    What an agent elsewhere offers is remembered by its key, and people go by its label: the two must say the same.
+    """
+    tool = request.tool_name
+    kind, *words = key.split("\0")
+    if kind == f"prefix:{tool}" and words:
+        return prefix_scope(tool, words)
+    if kind == f"folder:{tool}" and len(words) == len(("operation", "folder")):
+        operation, folder = words
+        return folder_scope(tool, operation, folder, folder)
+    exact = (call_scope(tool, request.args, request.payload), tool_scope(tool))
+    return next((scope for scope in exact if scope.key == key), None)
 
 
 def _key(kind: str, *parts: str) -> str:

@@ -14,6 +14,8 @@ from msgspec.structs import replace
 from sayso.canonical import canonical, freeze
 from sayso.errors import CanonicalError
 from sayso.model import new_id
+from sayso.policy import scopes
+from sayso.server.guards import is_deep
 from sayso.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ _TIME = 12  # digits of an id that tell the millisecond of its making
 _DAY = 24 * 3600 * 1000
 _SHORT, _MIDDLE, _LONG = 200, 1000, 100_000  # characters
 _MOST = 50  # names of an agent's path, scopes, parts of a scope, roles, people
-_LATEST = 1e11  # seconds since the epoch
+LATEST = 1e11  # seconds since the epoch
 
 
 class Space(msgspec.Struct, frozen=True):
@@ -54,10 +56,17 @@ class Space(msgspec.Struct, frozen=True):
         """Whether a remembered decision can stand for a call of the agent."""
         return remembered.project == self.project and (remembered.session is None or self._has(remembered.session))
 
-    def inward(self, request: ApprovalRequest) -> ApprovalRequest:
-        """Return a new request as the hub keeps it, whatever it says about whose it is."""
+    def inward(self, request: ApprovalRequest, now: float) -> ApprovalRequest:
+        """Return a new request as the hub keeps it, whatever it says about whose it is, and since when it waits."""
         _check(request)
-        return replace(request, project=self.project, asked_by=self.agent, session=self.prefix + request.session)
+        return replace(
+            request,
+            project=self.project,
+            asked_by=self.agent,
+            session=self.prefix + request.session,
+            scopes=_honest(request),
+            asked_at=now,
+        )
 
     def outward(self, request: ApprovalRequest) -> ApprovalRequest:
         """Return a request of the agent as the agent knows it."""
@@ -118,13 +127,32 @@ def _texts(request: ApprovalRequest) -> Iterator[tuple[str, str, int]]:
     yield from (("agent path", name, _SHORT) for name in request.agent_path)
 
 
-def _scope_texts(scopes: tuple[Scope, ...], depth: int = 0) -> Iterator[tuple[str, str, int]]:
-    if len(scopes) > _MOST or depth > 1:
+def _scope_texts(offered: tuple[Scope, ...], depth: int = 0) -> Iterator[tuple[str, str, int]]:
+    if len(offered) > _MOST or (offered and depth > 1):
         _refuse(f"it offers more than {_MOST} scopes, or parts of parts")
-    for scope in scopes:
+    for scope in offered:
         yield "scope", scope.key, _LONG
         yield "label of a scope", scope.label, _LONG
         yield from _scope_texts(scope.parts, depth + 1)
+
+
+def _honest(request: ApprovalRequest) -> tuple[Scope, ...]:
+    """Return the scopes with labels that say what their keys mean: what is remembered by one stands for other agents.
+
+    The exact call comes first, as it does in what sayso offers: some answers say to remember, and not how widely.
+    """
+    found = [_named(request, scope) for scope in request.scopes]
+    if [scope.kind == "call" for scope in found] != [at == 0 for at in range(len(found))]:
+        _refuse("it offers scopes, but not the exact call once and first")
+    return tuple(found)
+
+
+def _named(request: ApprovalRequest, scope: Scope) -> Scope:
+    parts = [_named(request, part) for part in scope.parts]
+    named = scopes.together(parts) if parts else scopes.named_by(scope.key, request)
+    if named is None or (named.kind, named.key) != (scope.kind, scope.key):
+        raise _refused(f"its scope {scope.label[:_SHORT]!r} is not one that sayso offers for this call")
+    return named
 
 
 def _check_numbers(request: ApprovalRequest) -> None:
@@ -135,7 +163,7 @@ def _check_numbers(request: ApprovalRequest) -> None:
         roles = [*wanted.roles, *([wanted.escalate.role] if wanted.escalate else [])]
         if not 1 <= wanted.count <= _MOST or len(roles) > _MOST or any(len(role) > _SHORT for role in roles):
             _refuse("it asks for too many people, or for roles with long names")
-    if any(number is not None and not (math.isfinite(number) and 0 <= number < _LATEST) for number in numbers):
+    if any(number is not None and not (math.isfinite(number) and 0 <= number < LATEST) for number in numbers):
         _refuse("one of its times is not a time")
 
 
@@ -143,12 +171,16 @@ def _check_parameters(parameters: str) -> None:
     if not parameters:
         return
     try:
-        schema = json.loads(parameters)
+        schema = None if is_deep(parameters.encode()) else json.loads(parameters)
     except (ValueError, RecursionError):
         schema = None
     if not isinstance(schema, dict):
-        _refuse("the schema of its arguments is not a JSON object")
+        _refuse("the schema of its arguments is not a JSON object, or nested too deep")
 
 
 def _refuse(why: str) -> None:
-    raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"the request is refused: {why}")
+    raise _refused(why)
+
+
+def _refused(why: str) -> Problem:
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"the request is refused: {why}")

@@ -12,14 +12,15 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from sayso import audit
-from sayso.errors import StoreError, UnknownRequest
-from sayso.server.agent_space import Space
+from sayso.errors import UnknownRequest
+from sayso.server.agent_space import LATEST, Space
+from sayso.server.guards import is_deep
 from sayso.server.identity import Principal, hub_of
 from sayso.server.problems import Problem
 from sayso.stores.remote_wire import UNKNOWN_REQUEST
 
 if TYPE_CHECKING:
-    from sayso.model import ApprovalRequest
+    from sayso.model import ApprovalDecision, ApprovalRequest
     from sayso.server.connections import Connection
 
 _STEPS = frozenset({"allowed", "stopped", "returned", "raised"})  # the others are the hub's own to tell
@@ -69,7 +70,7 @@ class AgentWork:
 
     async def ask(self, request: ApprovalRequest) -> ApprovalRequest:
         """Add a request, or return the one that its session and call id already have."""
-        asked = self.space.inward(request)
+        asked = self.space.inward(request, self.hub.clock.now())
         taken = await self.store.get(asked.id)
         if taken is not None and (taken.session, taken.key) != (asked.session, asked.key):
             raise Problem(HTTPStatus.CONFLICT, "the request is refused: its id names another request")
@@ -99,25 +100,38 @@ class AgentWork:
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"this is no line of the audit: {error}") from error
         if line.step not in _STEPS:
             raise Problem(HTTPStatus.FORBIDDEN, f"an agent cannot tell that something was {line.step!r}")
-        await self.not_of_others(line.request_id)
+        if not 0 <= line.at < LATEST:
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "this is no line of the audit: its time is not a time")
+        about = await self.not_of_others(line.request_id)
+        said = self._said(line, about)
         line.project, line.asked_by = self.space.project, self.space.agent
         line.session = self.space.prefix + line.session
+        line.who, line.channel, line.decided_at = (said.who, said.channel, said.decided_at) if said else (None,) * 3
+        if is_deep(sent):
+            line.args = line.final_args = line.result = "nested too deep to be kept"
         return _ENCODER.encode(line)
 
-    async def not_of_others(self, request_id: str | None) -> None:
-        """Refuse to write anything about a request of somebody else; one that is no longer kept may be named."""
+    def _said(self, line: audit.Line, about: ApprovalRequest | None) -> ApprovalDecision | None:
+        """Return the answer that a line goes by, as the hub knows it: what only an agent says, nobody has said."""
+        known = [] if about is None or about.decision is None else [*about.votes, about.decision]
+        if line.remembered_id is not None:
+            standing = self.hub.controller.memory.list()
+            known += [each.decision for each in standing if each.id == line.remembered_id and self.space.sees(each)]
+        return next((each for each in reversed(known) if each.who == line.who), None)
+
+    async def not_of_others(self, request_id: str | None) -> ApprovalRequest | None:
+        """Return a request to write about, if it is kept; refuse one of somebody else."""
         request = None if request_id is None else await self.store.get(request_id)
         if request is not None and not self.space.owns(request):
             raise Problem(HTTPStatus.FORBIDDEN, "this is about a request that somebody else has asked")
+        return request
 
 
 @contextlib.contextmanager
 def explained() -> Generator[None]:
-    """Turn what the store raises into what the agent is told."""
+    """Turn what the store knows nothing of into what the agent is told."""
     try:
         yield
     except UnknownRequest as error:
         sentence = "no request of this agent has that id"
         raise Problem(HTTPStatus.NOT_FOUND, sentence, kind=UNKNOWN_REQUEST) from error
-    except StoreError as error:
-        raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"the hub's store failed: {error}") from error

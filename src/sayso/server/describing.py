@@ -19,7 +19,12 @@ _PROBLEM = {"schema": {"$ref": f"#/components/schemas/{shapes.Problem.__name__}"
 
 _TOKENS = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A token from `sayso token create`."},
-    "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "Set by `POST /sign-in`."},
+    "cookie": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": COOKIE,
+        "description": "Set by `POST /sign-in`; its name has the hub's port too, and over https begins with `__Host-`.",
+    },
 }
 
 Responses = dict[int | str, dict[str, Any]]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sayso.ports import Store
 
 _LOG = logging.getLogger("sayso.server")
-_PAGE = 200
+_PAGE = 50  # a request can be long, and each listener that is behind has such a page of its own
 _LARGEST_MEMORY = 16_000_000  # characters of what was written out
 _RETRY_SECONDS = 1.0
 

@@ -11,16 +11,18 @@ from itertools import accumulate
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sayso.server import problems
 from sayso.server.headers import SAFE
 from sayso.server.hub import Hub
-from sayso.server.identity import COOKIE
+from sayso.server.identity import COOKIE, identify
 from sayso.server.problems import Problem
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 LARGEST_BODY = 1_000_000
+_LARGEST_OF_STRANGERS = 16_000
 _BODY_SECONDS = 20.0
 _DEEPEST = 120
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -125,13 +127,22 @@ class Origins(Refusal):
             return
         headers = Headers(scope=scope)
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-        if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
+        if origin is not None and not _is_own(origin, headers.get("host", ""), scope["scheme"]):
             raise Problem(HTTPStatus.FORBIDDEN, "this came from a page of another origin")
         if site not in {None, "same-origin", "none"}:
             raise Problem(HTTPStatus.FORBIDDEN, "this came from a page of another site")
         if origin is None and site is None and COOKIE in headers.get("cookie", ""):
             sentence = "a browser that has signed in says where a request comes from, and this one does not"
             raise Problem(HTTPStatus.FORBIDDEN, sentence)
+
+
+def _is_own(origin: str, host: str, scheme: str) -> bool:
+    """Whether a page is one of the hub's; over https, one that came by http may be anybody's."""
+    try:
+        page = urlsplit(origin)
+    except ValueError:
+        return False
+    return page.netloc.lower() == host.lower() and (page.scheme == "https" or scheme in {"http", "ws"})
 
 
 class Bodies:
@@ -148,36 +159,43 @@ class Bodies:
             await self._app(scope, receive, send)
             return
         try:
-            body = await self._read(Headers(scope=scope), receive)
+            body = await self._read(HTTPConnection(scope), receive)
         except Problem as problem:
             await problems.response(problem, {"Connection": "close"})(scope, receive, send)
             return
         if body is not None:
             await self._app(scope, _replay(body, receive), send)
 
-    async def _read(self, headers: Headers, receive: Receive) -> bytes | None:
-        declared = headers.get("content-length", "0")
+    async def _read(self, connection: HTTPConnection, receive: Receive) -> bytes | None:
+        declared = connection.headers.get("content-length", "0")
         if declared.isdigit() and int(declared) > self._largest:
             raise self._too_large()
-        body = bytearray()
         try:
             async with asyncio.timeout(_BODY_SECONDS):
-                while True:
-                    message = await receive()
-                    if message["type"] != "http.request":
-                        return None  # whoever sent it is gone
-                    body += message.get("body", b"")
-                    if len(body) > self._largest:
-                        raise self._too_large()
-                    if not message.get("more_body", False):
-                        break
+                body = await self._receive(connection, receive)
         except TimeoutError:
             raise Problem(HTTPStatus.REQUEST_TIMEOUT, "the body came too slowly") from None
-        if is_deep(bytes(body)):
+        if body is not None and is_deep(body):
             raise Problem(
                 HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is nested more than {_DEEPEST} levels deep, or not closed"
             )
-        return bytes(body)
+        return body
+
+    async def _receive(self, connection: HTTPConnection, receive: Receive) -> bytes | None:
+        """Take a body, of strangers only a short one: many of them could have the hub hold many."""
+        body, is_known = bytearray(), False
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return None  # whoever sent it is gone
+            body += message.get("body", b"")
+            if len(body) > self._largest:
+                raise self._too_large()
+            if len(body) > _LARGEST_OF_STRANGERS and not is_known:
+                await identify(connection)
+                is_known = True
+            if not message.get("more_body", False):
+                return bytes(body)
 
     def _too_large(self) -> Problem:
         return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have {self._largest} bytes, and not more")

@@ -18,16 +18,19 @@ from sayso.server.problems import Problem
 routes = APIRouter()
 
 
+@routes.head("/healthz", include_in_schema=False)
 @routes.get("/healthz", responses=told(shapes.Health))
 async def healthz() -> Response:
     """Say that the hub runs."""
     return json_answer(plain.to_json({"status": "ok"}))
 
 
+@routes.head("/readyz", include_in_schema=False)
 @routes.get("/readyz", responses=told(shapes.Health) | refusals(503))
 async def readyz(hub: TheHub) -> Response:
     """Say whether the hub can read and write its store, and follows it."""
     await hub.store.flush()
+    await hub.store.pending(1)
     if hub.connections.resting or not hub.following.is_set():
         raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "the hub is about to stop, or has just begun", retry_after=1)
     return json_answer(plain.to_json({"status": "ok"}))

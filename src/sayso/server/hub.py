@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sayso.clock import SystemClock
 from sayso.controller import ApprovalController
-from sayso.errors import UnknownRequest
+from sayso.errors import StoreError, UnknownRequest
 from sayso.ports import Keyring, Store
 from sayso.server.chain import Chain
 from sayso.server.connections import Connections
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger("sayso.server")
+_TIDY_SECONDS = 600.0
 
 
 class HubStore(Store, Keyring, Protocol):
@@ -77,7 +78,6 @@ class Hub:
             self._beside.add_done_callback(_tell)
 
     async def _run_beside(self) -> None:
-        await self._tidy()
         await self.events.start()  # first, so that nothing is missed between this and what is open now
         await self.waiting.load()
         self.following.set()
@@ -86,14 +86,22 @@ class Hub:
                 tasks.create_task(self.events.follow())
                 tasks.create_task(self.waiting.close_overdue())
                 tasks.create_task(self.connections.watch())
+                tasks.create_task(self._tidy())
         finally:
             self.following.clear()
 
     async def _tidy(self) -> None:
-        now = self.clock.now()
-        for each in await self.store.tokens():
-            if each.is_over(now):
-                await self.store.take_token(each.id)
+        """Forget tokens whose time is up: every message to a person has one."""
+        while True:
+            try:
+                for each in await self.store.tokens():
+                    if each.is_over(self.clock.now()):
+                        await self.store.take_token(each.id)
+            except StoreError as error:
+                _LOG.warning("old tokens could not be forgotten, trying again: %s", error)
+            with contextlib.suppress(TimeoutError):
+                async with self.clock.until(self.clock.now() + _TIDY_SECONDS):
+                    await asyncio.get_running_loop().create_future()
 
     async def wait(self, request_id: str, seconds: float, connection: Connection) -> ApprovalRequest:
         """Wait until a request is closed, that many seconds are over, or the connection has to end.

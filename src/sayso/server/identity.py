@@ -48,12 +48,24 @@ def address_of(connection: HTTPConnection) -> str:
     return connection.client.host if connection.client else "unknown"
 
 
+def cookie_of(connection: HTTPConnection) -> str:
+    """Return the name of the cookie by which a browser is known.
+
+    A browser sends the cookies of a host to all of its ports, so the name has the port; and over https it says that no
+    other name of the same domain can have set it, where the hub is at the root, as such a cookie has to be.
+    """
+    port = connection.headers.get("host", "").rpartition(":")[2]
+    name = f"{COOKIE}_{port}" if port.isdigit() else COOKIE
+    scope = connection.scope
+    return f"__Host-{name}" if scope["scheme"] in {"https", "wss"} and not scope.get("root_path") else name
+
+
 async def identify(connection: HTTPConnection) -> Principal:
     """Return who this is, by the bearer token or, in a browser that has signed in, by its cookie."""
     hub = hub_of(connection)
     scheme, _, text = connection.headers.get("authorization", "").partition(" ")
     if not text or scheme.lower() != "bearer":
-        text = connection.cookies.get(COOKIE, "")
+        text = connection.cookies.get(cookie_of(connection), "")
     token_id = tokens.id_of(text)
     token = None if token_id is None else await hub.store.token(token_id)
     address = address_of(connection)

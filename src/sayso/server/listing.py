@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 Wanted = Literal["pending", "all", "open", "approved", "denied", "expired", "withdrawn", "used"]
 
-_PIECE = 250
-_MOST_PIECES = 40  # of one page: whoever looks for something rare gets a cursor and asks again
+_PIECE = 100
+_MOST_PIECES = 100  # of one page: whoever looks for something rare gets a cursor and asks again
+_LARGEST = 8_000_000  # characters of one page; a request can have some millions, and a hub has others to serve
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,24 +61,46 @@ def _texts(value: object) -> Iterator[str]:
         yield value if isinstance(value, str) else plain.to_json(value)
 
 
-async def page(store: Store, wanted: Filter, limit: int, cursor: str) -> tuple[list[ApprovalRequest], str | None]:
-    """Return one page, and the cursor for the next one if there may be more."""
-    found: list[ApprovalRequest] = []
+Write = Callable[["ApprovalRequest"], str]
+
+
+class _Page:
+    """What was taken so far: so many requests, or so much text, and no more."""
+
+    def __init__(self, wanted: Filter, limit: int, write: Write) -> None:
+        self.rows: list[str] = []
+        self.last = ""
+        self._wanted = wanted
+        self._limit = limit
+        self._room = _LARGEST
+        self._write = write
+
+    def take(self, piece: list[ApprovalRequest]) -> bool:
+        """Write those that fit, each as it comes; false if there are more than the page takes."""
+        for each in piece:
+            if self._wanted.fits(each):
+                if len(self.rows) >= self._limit or self._room <= 0:
+                    return False
+                row = self._write(each)
+                self.rows.append(row)
+                self._room -= len(row)
+                self.last = each.id
+        return True
+
+
+async def page(store: Store, wanted: Filter, limit: int, cursor: str, write: Write) -> tuple[list[str], str | None]:
+    """Return one page, each request written out, and the cursor for the next one if there may be more."""
+    found = _Page(wanted, limit, write)
     pieces = 0
     async for piece in _pieces(store, wanted, cursor):
-        found += await asyncio.to_thread(_fitting, piece, wanted.fits)
         pieces += 1
-        if len(found) > limit:
-            return found[:limit], found[limit - 1].id
+        if not await asyncio.to_thread(found.take, piece):
+            return found.rows, found.last
         if len(piece) < _PIECE:
-            return found, None
+            break
         if pieces >= _MOST_PIECES:
-            return found, piece[-1].id
-    return found, None
-
-
-def _fitting(piece: list[ApprovalRequest], fits: Callable[[ApprovalRequest], bool]) -> list[ApprovalRequest]:
-    return [each for each in piece if fits(each)]
+            return found.rows, piece[-1].id
+    return found.rows, None
 
 
 async def _pieces(store: Store, wanted: Filter, cursor: str) -> AsyncIterator[list[ApprovalRequest]]:
@@ -93,12 +116,12 @@ async def _pieces(store: Store, wanted: Filter, cursor: str) -> AsyncIterator[li
         cursor = piece[-1].id
 
 
-async def written(items: list[ApprovalRequest], **facts: object) -> str:
-    """Write a page as JSON, item by item and in another thread: some are long."""
-    return await asyncio.to_thread(_written, items, facts)
+def whole(request: ApprovalRequest) -> str:
+    """Write a request with all that there is to tell of it."""
+    return plain.to_json(plain.of_request(request))
 
 
-def _written(items: list[ApprovalRequest], facts: dict[str, object]) -> str:
-    rows = ", ".join(plain.to_json(plain.of_request(each)) for each in items)
+def written(rows: list[str], **facts: object) -> str:
+    """Write a page as JSON."""
     rest = "".join(f", {plain.to_json(name)}: {plain.to_json(value)}" for name, value in facts.items())
-    return f'{{"items": [{rows}]{rest}}}'
+    return f'{{"items": [{", ".join(rows)}]{rest}}}'

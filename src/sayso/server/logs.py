@@ -76,5 +76,12 @@ class ShortLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        lines = super().format(record).split("\n")
-        return "\n".join("".join(each if each.isprintable() else repr(each)[1:-1] for each in line) for line in lines)
+        return "\n".join(_printable(line) for line in super().format(record).split("\n"))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as logging has it
+        """Return what is told, in one line: only a traceback has more."""
+        return _printable(super().formatMessage(record))
+
+
+def _printable(text: str) -> str:
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sayso import tokens
-from sayso.channels.notify import Destination, Event, message_of, tell
+from sayso.channels.notify import Destination, Event, Message, message_of, tell
 from sayso.errors import StoreError
 from sayso.model import ApprovalRequest
 from sayso.server.hub import Hub
+from sayso.server.turns import Turn
 from sayso.tokens import EVERY_PROJECT
 
 _LOG = logging.getLogger("sayso")
@@ -23,6 +24,7 @@ _POINT = "hub\0notices"  # under this the store keeps up to where people were to
 _MOST_REMINDERS = 10
 _LINK_SECONDS = 3600.0
 _PAUSE_SECONDS = 5.0
+_FAREWELL_SECONDS = 5.0
 
 
 class Recipient(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,97 +69,136 @@ def moments(request: ApprovalRequest) -> Iterator[tuple[float, Event]]:
 
 
 class Notices:
-    """Follows the requests of a hub and tells people of them; what was missed while it was down is told after."""
+    """Follows the requests of a hub and tells people of them: at least once, whatever breaks, and nearly always once.
+
+    Of several hubs on one store one does it. How far it got is kept when the messages are sent, not before: what was
+    under way when a hub broke down is told by the next one.
+    """
 
     def __init__(self, hub: Hub, recipients: Sequence[Recipient], *, url: str) -> None:
         """Take the hub, who is told, and the address under which they reach the hub."""
         self._hub = hub
         self._recipients = recipients
         self._url = url.rstrip("/")
+        self._turn = Turn(hub.store, hub.clock, "notices")
         self._due: list[_Due] = []
         self._open: set[str] = set()  # what people were told of, or will be
         self._telling: set[asyncio.Task[None]] = set()
+        self._keeping: set[asyncio.Task[None]] = set()
+        self._kept = -1  # the point that the store knows of
 
-    async def begin(self) -> int:
-        """Return up to where people were told; if nobody ever was, what is asked from now on counts."""
-        store = self._hub.store
+    async def begin(self) -> tuple[int, float]:
+        """Return up to where and when people were told; if nobody ever was, what is asked from now on counts."""
+        store, now = self._hub.store, self._hub.clock.now()
         kept = await store.parked(_POINT)
         if kept is not None:
-            return int(kept)
+            point, _, at = kept.partition(b" ")
+            return int(point), float(at or now)
         point, _ = await store.changes()
-        await store.park(_POINT, str(point).encode())
-        return point
+        await self._keep(point, now)
+        return point, now
 
     async def run(self) -> None:
-        """Tell until cancelled; a store that fails is tried again."""
+        """Tell until cancelled, whenever it is this hub's turn; a store that fails is tried again."""
+        try:
+            while True:
+                try:
+                    await self._take_turns()
+                except StoreError as error:
+                    _LOG.warning("people are not told of questions for the moment: %s", error)
+                    await asyncio.sleep(_PAUSE_SECONDS)
+        finally:
+            await self._leave()
+
+    async def _take_turns(self) -> None:
         while True:
-            try:
+            if await self._turn.is_mine():
                 await self._follow()
-            except StoreError as error:
-                _LOG.warning("people are not told of questions for the moment: %s", error)
-                await asyncio.sleep(_PAUSE_SECONDS)
+            await self._wait(None)
+
+    async def _leave(self) -> None:
+        """Let what is under way go out, for some seconds, and another hub go on."""
+        if under_way := {*self._telling, *self._keeping}:
+            await asyncio.wait(under_way, timeout=_FAREWELL_SECONDS)
+        with contextlib.suppress(StoreError):
+            await self._turn.leave()
 
     async def _follow(self) -> None:
-        point = await self._catch_up(await self.begin())  # first: what is found open after that was told of before
+        """Tell for as long as it is this hub's turn."""
+        self._due, self._open = [], set()
+        point, told_at = await self.begin()
+        # First: of what is found open after that, something was told before. What was closed meanwhile, perhaps not.
+        point = await self._catch_up(point, first=True)
         for request in await self._hub.store.pending():
-            self._plan(request, later_only=True)
-        while True:
+            self._plan(request, after=told_at)
+        while await self._turn.is_mine():
             self._tell_what_is_due()
+            if self._telling or point != self._kept:
+                self._begin_to_keep(point)
             await self._wait(point)
             point = await self._catch_up(point)
 
-    async def _catch_up(self, point: int) -> int:
+    async def _catch_up(self, point: int, *, first: bool = False) -> int:
         reached, changed = await self._hub.store.changes(point)
         for request in changed:
-            self._note(request)
-        if reached != point:
-            await self._hub.store.park(_POINT, str(reached).encode())
+            self._note(request, first=first)
         return reached
 
-    def _note(self, request: ApprovalRequest) -> None:
+    def _note(self, request: ApprovalRequest, *, first: bool) -> None:
         if request.status == "open":
-            self._plan(request, later_only=False)
-        elif request.id in self._open:
+            self._plan(request, after=None)
+        elif first or request.id in self._open:
             self._open.discard(request.id)
-            self._begin(request, "closed")
+            self._start(self._send_all(request, "closed", None))
 
-    def _plan(self, request: ApprovalRequest, *, later_only: bool) -> None:
+    def _plan(self, request: ApprovalRequest, *, after: float | None) -> None:
         if request.id in self._open:
             return
         self._open.add(request.id)
-        now = self._hub.clock.now()
         for at, event in moments(request):
-            if at > now or not later_only:
+            if after is None or at > after:
                 heapq.heappush(self._due, _Due(at, request.id, event))
 
     def _tell_what_is_due(self) -> None:
         now = self._hub.clock.now()
         while self._due and self._due[0].at <= now:
-            due = heapq.heappop(self._due)
-            self._start(self._tell(due))
+            self._start(self._tell(heapq.heappop(self._due)))
 
-    async def _wait(self, point: int) -> None:
+    def _begin_to_keep(self, point: int) -> None:
+        """Keep how far this got, when everything that it told until now has gone out."""
+        keeping = asyncio.ensure_future(self._keep(point, self._hub.clock.now(), *self._telling))
+        self._keeping.add(keeping)
+        keeping.add_done_callback(self._done)
+
+    async def _keep(self, point: int, at: float, *telling: asyncio.Task[None]) -> None:
+        if telling:
+            await asyncio.wait(telling)
+        await self._hub.store.park(_POINT, f"{point} {at}".encode())
+        self._kept = point
+
+    async def _wait(self, point: int | None) -> None:
+        """Wait for the next turn, the next that is due, or, with a point, for a change after it."""
         store, clock = self._hub.store, self._hub.clock
+        ends = [self._turn.look_at, *([self._due[0].at] if self._due and point is not None else [])]
         with contextlib.suppress(TimeoutError):
-            async with clock.until(self._due[0].at) if self._due else contextlib.nullcontext():
-                await store.changed(point)
+            async with clock.until(min(ends)):
+                await (asyncio.get_running_loop().create_future() if point is None else store.changed(point))
 
     async def _tell(self, due: _Due) -> None:
         request = await self._hub.store.get(due.request_id)
         if request is not None and request.status == "open":
-            self._begin(request, due.event)
+            await self._send_all(request, due.event, due.at)
 
-    def _begin(self, request: ApprovalRequest, event: Event) -> None:
+    async def _send_all(self, request: ApprovalRequest, event: Event, at: float | None) -> None:
         now = self._hub.clock.now()
-        for recipient in self._recipients:
-            if recipient.wants(request, event, now):
-                self._start(self._send(recipient, request, event))
+        wanting = [each for each in self._recipients if each.wants(request, event, now)]
+        await asyncio.gather(*(self._send(each, message_of(request, event, at=at)) for each in wanting))
 
-    async def _send(self, recipient: Recipient, request: ApprovalRequest, event: Event) -> None:
-        link = await self._link(recipient, request) if recipient.name else None
-        await tell(message_of(request, event, link), recipient.destinations)
+    async def _send(self, recipient: Recipient, message: Message) -> None:
+        link = await self._link(recipient, message.request_id) if recipient.name else None
+        await tell(message if link is None else message.leading_to(link), recipient.destinations)
 
-    async def _link(self, recipient: Recipient, request: ApprovalRequest) -> str:
+    async def _link(self, recipient: Recipient, request_id: str) -> str:
         """Return an address that signs this person in, once, and opens the request; looking at it decides nothing."""
         token, text = tokens.make(
             "link",
@@ -166,7 +207,7 @@ class Notices:
             seconds=_LINK_SECONDS,
             project=recipient.project,
             roles=recipient.roles,
-            opens=request.id,
+            opens=request_id,
         )
         await self._hub.store.add_token(token)
         return f"{self._url}/sign-in?code={text}"
@@ -178,5 +219,6 @@ class Notices:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._telling.discard(task)
+        self._keeping.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _LOG.warning("somebody was not told of a question: %s", task.exception())

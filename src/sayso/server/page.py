@@ -58,18 +58,21 @@ def _files() -> dict[str, _File]:
     return found
 
 
+@routes.head("/")
 @routes.get("/")
 def index(request: Request) -> Response:
     """Return the page."""
     return _answer(request, "index.html")
 
 
+@routes.head("/sign-in")
 @routes.get("/sign-in")
 def sign_in(request: Request) -> Response:
     """Return the page with a button; a link that somebody only looks at signs nobody in."""
     return _answer(request, "sign-in.html")
 
 
+@routes.head("/page/{name}")
 @routes.get("/page/{name}")
 def file(request: Request, name: str) -> Response:
     """Return a file of the page."""

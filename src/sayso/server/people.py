@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -55,21 +54,22 @@ async def requests(hub: TheHub, person: Person, wanted: Annotated[Listing, Query
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
     point = await hub.events.reached()  # first: what changes from now on is told by the events after it
     chosen = listing.Filter(token=person.token, now=hub.clock.now(), status=wanted.status, tool=wanted.tool, q=wanted.q)
-    found, following = await listing.page(hub.store, chosen, wanted.limit, wanted.before or wanted.after)
-    return json_answer(await listing.written(found, next=following, point=point))
+    cursor = wanted.before or wanted.after
+    rows, following = await listing.page(hub.store, chosen, wanted.limit, cursor, listing.whole)
+    return json_answer(listing.written(rows, next=following, point=point))
 
 
 @routes.get("/approvals/pending", responses=told(dict[str, shapes.Waiting]))
 async def pending(hub: TheHub, person: Person) -> Response:
-    """List what waits for an answer, by id, as the seeds do: the oldest thousand."""
+    """List what waits for an answer, by id, as the seeds do: the oldest thousand, or as many as a page holds."""
     chosen = listing.Filter(token=person.token, now=hub.clock.now(), status="pending")
-    found, _ = await listing.page(hub.store, chosen, _MOST, "")
-    return json_answer(await asyncio.to_thread(_as_mapping, found))
+    rows, _ = await listing.page(hub.store, chosen, _MOST, "", _as_seeds)
+    return json_answer(f"{{{', '.join(rows)}}}")
 
 
-def _as_mapping(found: list[ApprovalRequest]) -> str:
-    waiting = {each.id: {"tool": each.tool, "args": thaw(each.args), "message": message_of(each)} for each in found}
-    return plain.to_json(waiting)
+def _as_seeds(request: ApprovalRequest) -> str:
+    facts = {"tool": request.tool, "args": thaw(request.args), "message": message_of(request)}
+    return f"{plain.to_json(request.id)}: {plain.to_json(facts)}"
 
 
 @routes.get("/approvals/{request_id}", responses=told(shapes.Request) | refusals(404))

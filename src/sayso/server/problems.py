@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -21,6 +22,7 @@ try:
 except ImportError as error:
     raise ImportError("the hub is not installed; run `pip install sayso[server]`") from error
 
+_LOG = logging.getLogger("sayso.server")
 KIND = "application/problem+json"
 _MOST_MISTAKES = 10
 _WORDS = {
@@ -82,6 +84,7 @@ def of(error: Exception) -> Problem:
         case CanonicalError():
             return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
         case StoreError():
+            _LOG.warning("the store failed: %s", error)  # nobody else has to know where it is
             sentence = "the hub cannot read or write its store now; try again, and see its log"
             return Problem(HTTPStatus.SERVICE_UNAVAILABLE, sentence, retry_after=1)
         case _:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from sayso import plain, tokens
 from sayso.server import shapes
 from sayso.server.describing import json_answer, refusals, told
-from sayso.server.identity import COOKIE, Person, TheHub, address_of, only
+from sayso.server.identity import Person, TheHub, address_of, cookie_of, only
 from sayso.server.problems import Problem
 from sayso.server.reading import StrictRoute
 from sayso.server.shapes import SignIn
@@ -44,7 +44,7 @@ async def keep(
     )
     await hub.store.add_token(session)
     answer.set_cookie(
-        COOKIE,
+        cookie_of(request),
         text,
         max_age=int(SESSION_SECONDS),
         path=path_of(request),
@@ -72,7 +72,13 @@ async def sign_out(request: Request, hub: TheHub, person: Person) -> Response:
     """Sign this browser out, wherever else its cookie may have got to."""
     await hub.store.take_token(only(person, "session").token.id)
     answer = Response(status_code=HTTPStatus.NO_CONTENT)
-    answer.delete_cookie(COOKIE, path=path_of(request), httponly=True, samesite="strict")
+    answer.delete_cookie(
+        cookie_of(request),
+        path=path_of(request),
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
     return answer
 
 

@@ -133,7 +133,9 @@ class _Talk:
         if kind != "approval_response" or not isinstance(request_id, str):
             sentence = "a message is an approval_response, with the id of a request"
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
-        return await give(self._hub, self._person, request_id, Answer.model_validate(facts), channel="websocket")
+        answer = Answer.model_validate(facts)
+        who = await person(self._socket)  # again: a token may have ended since the last look at it
+        return await give(self._hub, who, request_id, answer, channel="websocket")
 
 
 def _read(text: str) -> dict[str, Any]:
