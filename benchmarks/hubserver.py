@@ -13,12 +13,13 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal, cast
 
 import msgspec
 import uvicorn
 import uvloop
 from fastapi import FastAPI
+from msgspec.structs import replace
 from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -28,6 +29,7 @@ from starlette.routing import Route
 from benchmarks.store import request
 from benchmarks.timing import lag
 from sayso import tokens
+from sayso.canonical import freeze
 from sayso.model import new_id
 from sayso.server.app import create_app
 from sayso.server.connections import Connections
@@ -35,10 +37,12 @@ from sayso.server.hub import Hub, HubStore
 from sayso.server.listening import bind, server
 from sayso.server.throttle import Throttle
 from sayso.stores.memory import MemoryStore
+from sayso.stores.remote_wire import Changes
 from sayso.stores.sqlite import SqliteStore
 
 Kind = Literal["raw", "starlette", "fastapi", "memory", "durable"]
 Command = Callable[[dict[str, Any]], Awaitable[object]]
+OURS = frozenset({"memory", "durable"})
 NAMES = 20  # people and agents; the hub has limits for each of them
 
 
@@ -55,6 +59,7 @@ class Raw:
     def __init__(self) -> None:
         self._news: list[str] = []
         self._told = asyncio.Event()
+        self._follower: object = None
         self._listeners: list[Callable[[dict[str, Any]], Awaitable[None]]] = []
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 - as ASGI has it
@@ -77,11 +82,14 @@ class Raw:
             await _answer(send, body)
 
     async def _changes(self, receive: Any, send: Any) -> None:  # noqa: ANN401 - as above
-        await receive()
-        if not self._news:
+        asked = msgspec.msgpack.decode((await receive())["body"], type=Changes)
+        self._follower = mine = object()  # whoever waited before is gone, and must take nothing
+        while not self._news and asked.wait and self._follower is mine:
             self._told.clear()
             await self._told.wait()
-        news, self._news = self._news, []
+        news: list[str] = []
+        if self._follower is mine:
+            news, self._news = self._news, []
         await _answer(send, json.dumps(news).encode())
 
     async def _tell(self, body: bytes) -> None:
@@ -142,8 +150,17 @@ class Child:
         self.kind = kind
         command = [sys.executable, "-m", "benchmarks.hubserver", kind, str(folder)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - this very module
+        self._to, self._from = cast("tuple[IO[bytes], IO[bytes]]", (self._process.stdin, self._process.stdout))
         self.facts: dict[str, Any] = self._read()
         self.port: int = self.facts["port"]
+
+    def ask(self, count: int) -> list[str]:
+        """Have it open requests, if it has any, and return their ids."""
+        return self.do("ask", count=count) if self.kind in OURS else [new_id() for _ in range(count)]
+
+    def tokens(self, kind: str) -> list[str]:
+        """Return the tokens that it knows; a bare one does not look."""
+        return self.facts.get(kind, ["x" * 90])
 
     def do(self, command: str, **facts: object) -> Any:  # noqa: ANN401 - whatever it says
         """Have it do something, and return what it says."""
@@ -152,9 +169,8 @@ class Child:
 
     def begin(self, command: str, **facts: object) -> None:
         """Have it begin to do something; `end` waits for what it says."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"do": command, **facts}).encode() + b"\n")
-        self._process.stdin.flush()
+        self._to.write(json.dumps({"do": command, **facts}).encode() + b"\n")
+        self._to.flush()
 
     def end(self) -> Any:  # noqa: ANN401 - as above
         return self._read()
@@ -164,8 +180,7 @@ class Child:
         self._process.communicate()
 
     def _read(self) -> Any:  # noqa: ANN401 - as above
-        assert self._process.stdout is not None
-        return json.loads(self._process.stdout.readline())
+        return json.loads(self._from.readline())
 
 
 class Ours:
@@ -197,12 +212,18 @@ class Ours:
         await self.rest({})
         return [each.id for each in made]
 
+    async def large(self, facts: dict[str, Any]) -> None:
+        """Let everybody be told of something large, of which no listener hears later."""
+        asked = replace(request(new_id()), args=freeze({"text": "x" * facts["size"]}))
+        await self._store.open(asked)
+        await self._store.close(asked.id, "withdrawn", None, now=time.time())
+        await self.rest({})
+
     async def rest(self, _: dict[str, Any]) -> None:
         """Wait until the hub has nothing left to do."""
         await self._store.flush()
         point, _found = await self._store.changes()
-        while self.hub.events._point < point:  # noqa: SLF001 - nobody else needs to know
-            await asyncio.sleep(0.001)
+        await self.hub.events.beyond(point - 1)
 
 
 class _Clock:
@@ -223,14 +244,16 @@ async def main(kind: Kind, folder: Path) -> None:
     taken = bind("127.0.0.1", 0)
     facts: dict[str, Any] = {"port": taken.getsockname()[1]}
     commands: dict[str, Command] = {"lag": _lag}
-    if kind in {"memory", "durable"}:
+    if kind in OURS:
         ours = Ours(MemoryStore() if kind == "memory" else SqliteStore(folder / "hub.db"))
         facts |= await ours.tokens()
-        commands |= {"ask": ours.ask, "rest": ours.rest}
+        commands |= {"ask": ours.ask, "rest": ours.rest, "large": ours.large}
         serving: uvicorn.Server = server(create_app(ours.hub), ours.hub)
     else:
         app = {"raw": Raw, "starlette": starlette_app, "fastapi": fastapi_app}[kind]()
-        serving = uvicorn.Server(uvicorn.Config(app, http="httptools", access_log=False, log_level="error"))
+        serving = uvicorn.Server(
+            uvicorn.Config(app, http="httptools", access_log=False, log_level="error", timeout_keep_alive=60)
+        )
     listening = asyncio.create_task(serving.serve(sockets=[taken]))
     _say(facts)
     while line := await asyncio.to_thread(sys.stdin.readline):

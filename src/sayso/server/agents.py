@@ -176,7 +176,7 @@ async def operate(request: Request) -> Response:
     return Response(msgspec.msgpack.encode(answer), media_type=words.MEDIA)
 
 
-# Nobody but `RemoteStore` of the same version speaks it, so it is in no document, and FastAPI has nothing to do with it.
+# Nobody but `RemoteStore` of the same version speaks it, so no document tells of it, and FastAPI can be left out.
 packed = Route("/agent/{operation}", operate, methods=["POST"], include_in_schema=False)
 
 
