@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from benchmarks import report, store
-from benchmarks.hubclient import Listeners, Trips, drive, post, raise_open_files
+from benchmarks.hubclient import Listeners, Trips, Way, drive, post, raise_open_files
 from benchmarks.hubserver import Child, Kind
 from benchmarks.rawsqlite import RawStore
 from benchmarks.rows import Row, at_least, at_most, compare, row
@@ -28,15 +28,16 @@ DEAF = 16
 LARGE = 600_000  # bytes of an event that fills up whoever does not read
 PENDING = 10_000
 IN_FLIGHT = 64
+WAYS: dict[Way, str] = {"events": "SSE", "sockets": "WebSocket"}
 BODY = b'{"outcome": "proceed_once", "note": "fine"}'
 
 
 @contextlib.contextmanager
-def serving(*kinds: Kind) -> Iterator[dict[Kind, Child]]:
+def serving(*kinds: Kind) -> Iterator[dict[str, Child]]:
     """Start one server of each kind."""
     raise_open_files()
     with report.scratch() as folder:
-        children = {kind: Child(kind, Path(folder)) for kind in kinds}
+        children: dict[str, Child] = {kind: Child(kind, Path(folder)) for kind in kinds}
         try:
             yield children
         finally:
@@ -159,7 +160,7 @@ def fan_out(effort: Effort) -> list[Row]:
     """Tell one event to very many listeners, until the last one has it."""
     rows: list[Row] = []
     with serving("raw", "durable") as children:
-        for way, name in (("events", "SSE"), ("sockets", "WebSocket")):
+        for way, name in WAYS.items():
             crowds = {kind: Listeners(child, LISTENERS, way=way) for kind, child in children.items()}
             seconds: dict[str, list[float]] = {kind: [] for kind in children}
             for _ in range(_rounds(effort)):

@@ -28,6 +28,7 @@ _MOST_CONNECTIONS = 64  # of those who ask, and of those who answer
 _PREPARED = 2_000  # requests that are written out before a turn begins
 _WAIT = 25.0
 
+Way = Literal["events", "sockets"]
 Heard = Callable[["Connection", bytes], None]
 
 
@@ -235,7 +236,7 @@ class Trips:
 class Listeners:
     """Very many who listen for events, and the one who asks for something."""
 
-    def __init__(self, child: Child, count: int, *, way: Literal["events", "sockets"], deaf: bool = False) -> None:
+    def __init__(self, child: Child, count: int, *, way: Way, deaf: bool = False) -> None:
         self._child = child
         self._crowd = Crowd()
         self._tails: dict[Connection, bytes] = {}
@@ -285,7 +286,7 @@ class Listeners:
         self._crowd.close()
 
 
-def _hello(way: str, token: str) -> bytes:
+def _hello(way: Way, token: str) -> bytes:
     if way == "events":
         return _head("GET", "/events", token)
     key = base64.b64encode(b"0123456789abcdef").decode()

@@ -30,6 +30,7 @@ from benchmarks.store import request
 from benchmarks.timing import lag
 from sayso import tokens
 from sayso.canonical import freeze
+from sayso.clock import SystemClock
 from sayso.model import new_id
 from sayso.server.app import create_app
 from sayso.server.connections import Connections
@@ -191,7 +192,7 @@ class Ours:
         self.hub = Hub(
             store,
             throttle=Throttle(answers=10**9),
-            connections=Connections(store, _Clock(), most_of_one=2000),
+            connections=Connections(store, SystemClock(), most_of_one=2000),
         )
         self._store = store
         self._numbers = itertools.count()
@@ -224,14 +225,6 @@ class Ours:
         await self._store.flush()
         point, _found = await self._store.changes()
         await self.hub.events.beyond(point - 1)
-
-
-class _Clock:
-    def now(self) -> float:
-        return time.time()
-
-    def until(self, at: float) -> Any:  # noqa: ANN401 - never asked for here
-        raise NotImplementedError
 
 
 async def _lag(facts: dict[str, Any]) -> dict[str, float]:

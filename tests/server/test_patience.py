@@ -9,15 +9,17 @@ import pytest
 from tests.server.served import PATIENCE, Served, following
 
 from sayso.server import listening
+from sayso.server.fast import FastProtocol
+from sayso.server.patience import PlainProtocol
 
 SHORT = 0.2
 
 
-@pytest.fixture(params=[listening.PROTOCOL, listening.PlainProtocol], ids=["fast", "plain"])
+@pytest.fixture(params=[FastProtocol, PlainProtocol], ids=["fast", "plain"])
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Generator[Served]:
     """A hub with each reader of HTTP that there is: the fast one has to be as strict as the other."""
     protocol: type[asyncio.Protocol] = request.param
-    monkeypatch.setattr("sayso.server.listening.PROTOCOL", protocol)
+    monkeypatch.setattr("sayso.server.listening.HttpProtocol", protocol)
     hub = Served(tmp_path)
     hub.start()
     yield hub
@@ -25,7 +27,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
 
 
 def test_the_fast_reader_is_used_where_it_is_installed() -> None:
-    assert listening.PROTOCOL is not listening.PlainProtocol
+    assert listening.HttpProtocol is FastProtocol
     assert listening.new_event_loop.__module__ == "uvloop"
 
 
@@ -44,7 +46,7 @@ def ends(connection: socket.socket) -> bool:
 def test_a_connection_that_does_not_say_what_it_wants_is_closed(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sayso.server.listening._SILENCE_SECONDS", SHORT)
+    monkeypatch.setattr("sayso.server.patience._SILENCE_SECONDS", SHORT)
     text = served.token()
     with raw(served) as silent, raw(served) as slow, served.client(text) as ann, served.socket(text) as own:
         slow.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
@@ -139,7 +141,7 @@ def test_two_names_of_the_hub_are_refused(served: Served) -> None:
         assert double.recv(1000).split()[1] in {b"400", b"421"}
 
 
-@pytest.mark.parametrize("served", [listening.PROTOCOL], indirect=True, ids=["fast"])
+@pytest.mark.parametrize("served", [FastProtocol], indirect=True, ids=["fast"])
 def test_a_client_that_never_waits_for_answers_is_cut_off(served: Served) -> None:
     """The other reader takes no more than one request at a time."""
     wait = f"GET /approvals/{served.ask().id}?wait=60 HTTP/1.1\r\nHost: 127.0.0.1\r\n"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
 from http import HTTPStatus
+from time import monotonic
 
 from sayso.server.problems import Problem
 
@@ -25,7 +25,7 @@ class _Window:
 
     def count(self, whose: str) -> float:
         """Count once more, and return 0; or return how many seconds are left until that is possible."""
-        now = time.monotonic()
+        now = monotonic()
         times = self._times.setdefault(whose, deque())
         while times and times[0] <= now - _SECONDS:
             times.popleft()
