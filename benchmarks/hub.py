@@ -52,11 +52,12 @@ class Turn:
     rate: float
     p50: float
     p99: float
+    cpu: float = 0.0  # seconds of the server's processor time for each
 
     @classmethod
-    def of(cls, took: list[float], seconds: float) -> Turn:
+    def of(cls, took: list[float], seconds: float, cpu: float = 0.0) -> Turn:
         parts = quantiles(took, n=100, method="inclusive")
-        return cls(rate=len(took) / seconds, p50=median(took), p99=parts[-1])
+        return cls(rate=len(took) / seconds, p50=median(took), p99=parts[-1], cpu=cpu / len(took))
 
 
 def answers(effort: Effort) -> list[Row]:
@@ -69,11 +70,22 @@ def answers(effort: Effort) -> list[Row]:
                 turns[kind].append(_answer(child, count))
     rates = {kind: [each.rate for each in found] for kind, found in turns.items()}
     p99 = {kind: [each.p99 for each in found] for kind, found in turns.items()}
+    cpu = {kind: [each.cpu for each in found] for kind, found in turns.items()}
     ours, memory, bare, peer = (rates[kind] for kind in ("durable", "memory", "starlette", "fastapi"))
     return [
         _answers_row("POST, durable; peer: FastAPI", ours, bare, peer, least=0.25),
         _answers_row("POST, in memory; peer: FastAPI", memory, bare, peer, least=0.4),
         row("P13", "POST, raw ASGI ÷ Starlette", rates["raw"], unit="/s", limit=compare(rates["raw"], bare)),
+        *(
+            row(
+                "P13",
+                f"… CPU of each, {what}",
+                cpu[kind],
+                limit=compare(cpu[kind], cpu["starlette"]),
+                peer=compare(cpu[kind], cpu["fastapi"]),
+            )
+            for kind, what in (("durable", "durable"), ("memory", "in memory"))
+        ),
         row(
             "P13",
             "POST p99, durable; peer: FastAPI",
@@ -96,9 +108,9 @@ def _answer(child: Child, count: int) -> Turn:
         post(f"/approvals/{each}", BODY, token=tokens[number % len(tokens)], media="application/json")
         for number, each in enumerate(ids)
     ]
-    start = time.perf_counter()
+    used, start = child.do("cpu"), time.perf_counter()
     took = drive(child.port, messages, connections=CONNECTIONS)
-    return Turn.of(took, time.perf_counter() - start)
+    return Turn.of(took, time.perf_counter() - start, child.do("cpu") - used)
 
 
 async def round_trips(effort: Effort) -> list[Row]:

@@ -232,11 +232,15 @@ async def _lag(facts: dict[str, Any]) -> dict[str, float]:
     return {"p99": found.p99, "worst": found.worst}
 
 
+async def _cpu(_: dict[str, Any]) -> float:
+    return time.process_time()
+
+
 async def main(kind: Kind, folder: Path) -> None:
     """Serve until killed."""
     taken = bind("127.0.0.1", 0)
     facts: dict[str, Any] = {"port": taken.getsockname()[1]}
-    commands: dict[str, Command] = {"lag": _lag}
+    commands: dict[str, Command] = {"lag": _lag, "cpu": _cpu}
     if kind in OURS:
         ours = Ours(MemoryStore() if kind == "memory" else SqliteStore(folder / "hub.db"))
         facts |= await ours.tokens()
