@@ -278,7 +278,7 @@ def lock(arguments: list[str]) -> None:
     uv("lock", "--python", sys.executable, *arguments, otherwise="pyproject.toml has no solution: see above.")
     export(DEVELOPMENT.requirements, "--extra", "all", "--group", "dev", "--group", "docs")
     export(OLDER.requirements, "--group", "older")
-    export(BENCHMARKS.requirements, "--group", "bench")
+    export(BENCHMARKS.requirements, "--extra", "server-fast", "--group", "bench")
 
 
 def export(target: Path, *selection: str) -> None:

@@ -34,6 +34,7 @@ GROUPS = (
     "wake",
     "pending",
     "lag",
+    "hub",
 )
 
 EPILOG = """\

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
-from statistics import quantiles
 
 from benchmarks import report
 from benchmarks.pending import POLICY, YES, call
@@ -16,31 +13,12 @@ from benchmarks.rawsqlite import RawStore
 from benchmarks.roundtrip import Inbox
 from benchmarks.rows import Row, at_most, compare, row
 from benchmarks.store import ARGS
-from benchmarks.timing import Effort
+from benchmarks.timing import Effort, Lag, lag
 from sayso import ApprovalController
 
 PENDING = 10_000
 IN_FLIGHT = 64
-PAUSE = 0.001
 Work = Callable[[], Awaitable[object]]
-
-
-@dataclass(frozen=True)
-class Lag:
-    """How late a timer was: at worst but for one time in a hundred, and at worst."""
-
-    p99: float
-    worst: float
-
-
-async def lag(seconds: float) -> Lag:
-    """Watch the loop for that long."""
-    lags: list[float] = []
-    end = time.perf_counter() + seconds
-    while (now := time.perf_counter()) < end:
-        await asyncio.sleep(PAUSE)
-        lags.append(time.perf_counter() - now - PAUSE)
-    return Lag(p99=quantiles(lags, n=100, method="inclusive")[-1], worst=max(lags))
 
 
 @contextlib.asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import inspect
 import time
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import TypeVar
 
+PAUSE = 0.001
 T = TypeVar("T")
 Sample = Callable[[int], "float | Awaitable[float]"]  # do it that many times; return the seconds that took
 
@@ -138,3 +140,21 @@ def repeat_async(
 def middle(figures: Sequence[float]) -> float:
     """Return the figure to show for many rounds."""
     return median(figures)
+
+
+@dataclass(frozen=True)
+class Lag:
+    """How late a timer was: at worst but for one time in a hundred, and at worst."""
+
+    p99: float
+    worst: float
+
+
+async def lag(seconds: float) -> Lag:
+    """Watch the loop for that long."""
+    lags: list[float] = []
+    end = time.perf_counter() + seconds
+    while (now := time.perf_counter()) < end:
+        await asyncio.sleep(PAUSE)
+        lags.append(time.perf_counter() - now - PAUSE)
+    return Lag(p99=quantiles(lags, n=100, method="inclusive")[-1], worst=max(lags))

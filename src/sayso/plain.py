@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -11,7 +12,8 @@ from sayso.canonical import thaw
 from sayso.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Remembered, Rule, Scope
 from sayso.people import Approvers, Escalation, Seen
 
-_LONGEST_NUMBER = 10_000  # bits
+_LONGEST_NUMBER = 14_284  # bits: Python writes none that has more than 4300 digits
+_AS_IT_IS = json.JSONEncoder(allow_nan=False).encode  # fails on whatever JSON has no word for
 _STATES = {
     "open": "open: it waits for an answer",
     "approved": "approved, and not run yet",
@@ -30,6 +32,9 @@ def state(request: ApprovalRequest) -> str:
 
 def to_json(value: object, *, indent: int | None = None) -> str:
     """Write any value as JSON in plain ASCII; what JSON has no word for, as Python writes it."""
+    if indent is None:
+        with contextlib.suppress(TypeError, ValueError):
+            return _AS_IT_IS(value)
     return json.dumps(_plain(value), indent=indent, default=repr)
 
 

@@ -263,3 +263,32 @@ def test_an_answer_from_a_browser_says_so(served: Served) -> None:
     request = served.ask(own=ToolRules())
     with served.browser("ann") as page:
         assert answer(page, request, approved=True).json()["decision"]["channel"] == "page from 127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ('{"outcome": "cancel"}', 200),
+        ("", 422),
+        ("null", 422),
+        ("[1]", 422),
+        ("{", 422),
+        ('{"approved": true, "approved": false}', 422),
+        ('{"approved": 1}', 422),
+        ('{"approve": true, "note": 5}', 422),
+    ],
+)
+def test_the_swift_way_of_an_answer_tells_what_the_other_one_tells(served: Served, body: str, status: int) -> None:
+    """JSON without more is read past FastAPI; everything else, such as a charset, goes through it."""
+    told: list[Any] = []
+    for kind in ("application/json", "application/json; charset=utf-8"):
+        request = served.ask()
+        with served.person() as ann, served.client() as nobody:
+            headers = {"Content-Type": kind}
+            answer = ann.post(f"/approvals/{request.id}", content=body, headers=headers)
+            assert answer.status_code == status
+            told.append({name: answer.json().get(name) for name in ("title", "detail", "errors", "status")})
+            assert ann.post(f"/approvals/{'x' * 101}", content=body, headers=headers).status_code == 422
+            assert ann.post("/approvals/x?outcome=cancel", headers=headers).status_code == 404
+            assert nobody.post(f"/approvals/{request.id}", content="{}", headers=headers).status_code == 401
+    assert told[0] == told[1]

@@ -14,6 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from sayso import tokens
 from sayso.server.connections import Connections
 from sayso.server.identity import COOKIE
+from sayso.server.problems import Problem
 from sayso.server.throttle import Throttle
 from sayso.testing import FixedClock
 
@@ -91,6 +92,20 @@ def test_one_person_can_give_only_so_many_answers_in_a_minute(served: Served) ->
         assert codes == [404, 404, 429]
         assert ann.get("/approvals").status_code == 200
         assert bob.post(f"/approvals/{request.id}", json={"approved": True}).status_code == 200
+
+
+def test_a_minute_later_one_may_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 30.0, 59.0, 61.0, 61.0])
+    monkeypatch.setattr("sayso.server.throttle.monotonic", lambda: next(clock))
+    throttle = Throttle(answers=2)
+    throttle.answer("ann")
+    throttle.answer("ann")
+    with pytest.raises(Problem) as refused:
+        throttle.answer("ann")
+    assert refused.value.facts["retry_after"] == 1
+    throttle.answer("ann")  # the first is more than a minute ago, the second is not
+    with pytest.raises(Problem):
+        throttle.answer("ann")
 
 
 # --- Browsers ----------------------------------------------------------------------------------------

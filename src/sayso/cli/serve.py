@@ -112,6 +112,8 @@ def serve(**said: object) -> None:
 
     It prints a link that signs a browser in, once, within 10 minutes; `sayso token link` makes another.
     """
+    from sayso.server.listening import run  # noqa: PLC0415 - the help of this command does without a server
+
     choices = msgspec.convert(said, _Choices)
     _check(choices)
     _write_log(as_json=choices.log_json)
@@ -123,13 +125,13 @@ def serve(**said: object) -> None:
     except ConfigurationError as error:
         raise Mistakes(error) from None
     try:
-        asyncio.run(_serve(choices, path, policy, is_new=not path.exists()))
+        run(_serve(choices, path, policy, is_new=not path.exists()))
     except (ConfigurationError, StoreError) as error:
         raise Failure(str(error)) from None
 
 
 def _check(choices: _Choices) -> None:
-    from sayso.server.listening import is_loopback  # noqa: PLC0415 - the help of this command does without a server
+    from sayso.server.listening import is_loopback  # noqa: PLC0415 - as above
 
     if bool(choices.tls_cert) != bool(choices.tls_key):
         raise click.UsageError("--tls-cert and --tls-key go together")

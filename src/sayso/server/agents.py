@@ -14,14 +14,14 @@ import msgspec
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from sayso.errors import CanonicalError, StoreError
 from sayso.model import ApprovalDecision
 from sayso.people import Seen
-from sayso.server import agent_plain
+from sayso.server import agent_plain, identity
 from sayso.server.agent_feed import desk_of
 from sayso.server.agent_work import AgentWork, explained
-from sayso.server.identity import Agent
 from sayso.server.problems import Problem
 from sayso.stores import remote_wire as words
 from sayso.wire import pack_request, unpack_request
@@ -158,9 +158,9 @@ _OPERATIONS: dict[str, _Operation] = {
 }
 
 
-@routes.post("/agent/{operation}", include_in_schema=False)  # nobody but `RemoteStore` of the same version speaks it
-async def operate(operation: str, request: Request, agent: Agent) -> Response:
+async def operate(request: Request) -> Response:
     """Do what `sayso.stores.remote.RemoteStore` asks for; the form is its own, and changes with its version."""
+    agent, operation = await identity.agent(request), str(request.path_params["operation"])
     _check_version(request.headers.get("content-type", ""))
     if operation not in _OPERATIONS:
         raise Problem(HTTPStatus.NOT_FOUND, f"agents cannot {operation[:50]!r} here")
@@ -174,6 +174,10 @@ async def operate(operation: str, request: Request, agent: Agent) -> Response:
     with explained():
         answer = await work(doing, message)
     return Response(msgspec.msgpack.encode(answer), media_type=words.MEDIA)
+
+
+# Nobody but `RemoteStore` of the same version speaks it, so no document tells of it, and FastAPI can be left out.
+packed = Route("/agent/{operation}", operate, methods=["POST"], include_in_schema=False)
 
 
 def _check_version(media: str) -> None:

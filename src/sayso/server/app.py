@@ -39,6 +39,7 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = (), largest_body: i
     )
     app.state.hub = hub
     problems.install(app)
+    app.router.routes += [people.swift, agents.packed]  # first, as they are called most
     for part in (people, records, signing, sockets, agents, health, page):
         app.include_router(part.routes)
     # The last one added comes first.

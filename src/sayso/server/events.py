@@ -12,7 +12,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("sayso.server")
 _PAGE = 50  # a request can be long, and each listener that is behind has such a page of its own
-_LARGEST_MEMORY = 16_000_000  # characters of what was written out
+_LARGEST_MEMORY = 8_000_000  # characters of what was written out; what is made of them may take as much, twice
 _RETRY_SECONDS = 1.0
 
+T = TypeVar("T")
 Listener = Callable[["ApprovalRequest"], None]
 
 
@@ -44,6 +45,13 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     after: int
     point: int
     events: tuple[Event, ...]
+    made: dict[str, Any] = msgspec.field(default_factory=dict[str, "Any"])
+
+    def once(self, name: str, make: Callable[[Batch], T]) -> T:
+        """Make something of it, once for all who listen."""
+        if name not in self.made:
+            self.made[name] = make(self)
+        return self.made[name]
 
     @property
     def size(self) -> int:
@@ -119,10 +127,14 @@ class Events:
         now, _ = await self._store.changes()
         return now if wanted is None else min(wanted, now)
 
-    async def beyond(self, point: int) -> Batch:
-        """Wait for what comes after a point, and return it: from memory, if that goes back so far."""
+    async def moved(self, point: int) -> None:
+        """Wait until something has come after a point."""
         while self._point <= point:
             await self._news.wait()
+
+    async def beyond(self, point: int) -> Batch:
+        """Wait for what comes after a point, and return it: from memory, if that goes back so far."""
+        await self.moved(point)
         for batch in self._batches:
             if batch.after <= point < batch.point:
                 return batch

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from itertools import accumulate
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -26,6 +26,7 @@ _LARGEST_OF_STRANGERS = 16_000
 _BODY_SECONDS = 20.0
 _DEEPEST = 120
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAFE = [(name.lower().encode(), value.encode()) for name, value in SAFE.items()]
 _ALIKE = bytes.maketrans(b"{}", b"[]")
 _NO_MARKS = bytes(set(range(256)) - set(b"[]{}"))
 _MOST_MARKS = 200_000
@@ -59,9 +60,8 @@ class SafeHeaders:
 
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in SAFE.items():
-                    headers.setdefault(name, value)
+                given = {name for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(each for each in _SAFE if each[0] not in given)]
             await send(message)
 
         await self._app(scope, receive, send_safely if scope["type"] == "http" else send)
@@ -99,7 +99,8 @@ class Hosts(Refusal):
 
     def check(self, scope: Scope) -> None:
         """Look at the Host header."""
-        name = host_name(Headers(scope=scope).get("host", ""))
+        said = Headers(scope=scope).getlist("host")
+        name = host_name(said[0]) if len(said) == 1 else ""  # of two, a proxy might have looked at the other
         if name not in self._names and not _is_address(name):  # nobody can have an address point elsewhere
             sentence = f"this hub is not called {name!r}; serve it with `--host-name {name}` if it should be"
             raise Problem(HTTPStatus.MISDIRECTED_REQUEST, sentence)

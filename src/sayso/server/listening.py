@@ -1,4 +1,4 @@
-"""Serving a hub with uvicorn: the address, connections that never say anything, and an orderly end."""
+"""Serving a hub with uvicorn: the address, the fastest way that is installed, and an orderly end."""
 
 from __future__ import annotations
 
@@ -9,65 +9,33 @@ import signal
 import socket
 import threading
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from sayso.errors import ConfigurationError
 from sayso.server.guards import LARGEST_BODY
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from fastapi import FastAPI
 
     from sayso.server.hub import Hub
 
+# Both are faster, and come with `sayso[server-fast]`.
+try:
+    from sayso.server.fast import FastProtocol as HttpProtocol
+except ImportError:
+    from sayso.server.patience import PlainProtocol as HttpProtocol
+try:
+    from uvloop import new_event_loop
+except ImportError:
+    from asyncio import new_event_loop
+
 _BACKLOG = 1024
-_MOST_CONNECTIONS = 10_000
-_SILENCE_SECONDS = 20.0  # a connection may take so long to say what it wants
 _FAREWELL_SECONDS = 10
 _STUCK_MS = 60_000  # a peer that takes nothing for so long is gone, for the kernel too
-
-
-class PatientProtocol(H11Protocol):
-    """HTTP for connections that say what they want within some seconds; uvicorn alone would wait for ever."""
-
-    _silence: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] - as uvicorn has it
-        """Begin to wait for the first request, if there is room for one more connection."""
-        super().connection_made(transport)
-        if len(self.connections) > _MOST_CONNECTIONS:
-            transport.abort()
-            return
-        self._listen_for_request()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
-        self._stop_listening()
-        super().connection_lost(exc)
-
-    def handle_websocket_upgrade(self, event: Any) -> None:  # noqa: ANN401 - uvicorn's
-        """Wait no longer: a socket may be silent, and is asked for signs of life."""
-        self._stop_listening()
-        super().handle_websocket_upgrade(event)
-
-    def _listen_for_request(self) -> None:
-        self._silence = self.loop.call_later(_SILENCE_SECONDS, self._lose_patience, self.cycle)
-
-    def _lose_patience(self, before: object) -> None:
-        """Close the connection if no request has come since, and none is being answered."""
-        cycle = cast("RequestResponseCycle | None", self.cycle)  # there is none at first, whatever its type says
-        under_way = cycle is not None and not cycle.response_complete
-        if self.cycle is before and not under_way:
-            self.transport.abort()
-        else:
-            self._listen_for_request()
-
-    def _stop_listening(self) -> None:
-        if self._silence is not None:
-            self._silence.cancel()
-            self._silence = None
 
 
 class HubServer(uvicorn.Server):
@@ -135,7 +103,7 @@ def server(
     """Return the server of a hub's application, which runs on a socket that is bound already."""
     config = uvicorn.Config(
         app,
-        http=PatientProtocol,
+        http=HttpProtocol,
         ws_max_size=LARGEST_BODY,
         ws_per_message_deflate=False,  # compressing what strangers write beside secrets gives them away
         access_log=False,  # it would write down the codes of links
@@ -149,3 +117,9 @@ def server(
         timeout_keep_alive=15,
     )
     return HubServer(config, hub)
+
+
+def run(serving: Coroutine[Any, Any, None]) -> None:
+    """Run a hub on the fastest event loop that is there."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(serving)

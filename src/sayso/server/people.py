@@ -6,8 +6,9 @@ from http import HTTPStatus
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Body, Header, Path, Query
-from pydantic import BaseModel, ConfigDict, Field
-from starlette.requests import HTTPConnection
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from sayso import plain
@@ -15,18 +16,20 @@ from sayso.canonical import thaw
 from sayso.decide import is_overdue
 from sayso.model import ApprovalRequest
 from sayso.people import Seen
-from sayso.server import listing, shapes
+from sayso.server import identity, listing, shapes
 from sayso.server.answering import give, message_of
 from sayso.server.describing import json_answer, refusals, request_answer, told
-from sayso.server.identity import Person, TheHub
+from sayso.server.hub import Hub
+from sayso.server.identity import Person, Principal, TheHub
 from sayso.server.problems import Problem
-from sayso.server.reading import StrictRoute
+from sayso.server.reading import StrictRoute, read_object
 from sayso.server.shapes import Answer
 from sayso.server.streams import EventStream
+from sayso.server.swift import LONGEST_ID, SwiftRoute
 
 routes = APIRouter(route_class=StrictRoute, responses=refusals(401, 403, 429, 503))
 
-RequestId = Annotated[str, Path(max_length=100, description="The id of a request.")]
+RequestId = Annotated[str, Path(max_length=LONGEST_ID, description="The id of a request.")]
 _LONGEST_WAIT = 60
 _MOST = 1000
 _LARGEST_POINT = 2**62
@@ -99,10 +102,34 @@ async def answer(
 ) -> Response:
     """Answer a request; the first answer stands, and the same answer again changes nothing."""
     if (body is None) == (outcome is None):
-        sentence = "say the answer in the body, or the outcome in the address"
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
+        raise _said_nowhere()
+    return await _given(hub, person, request_id, body or Answer(outcome=outcome))
+
+
+async def _answer_swiftly(sent: Request) -> Response:
+    """Do what `answer` does, for a body of JSON."""
+    who = await identity.person(sent)
+    body = await sent.body()
+    if not body:
+        raise _said_nowhere()
+    try:
+        said = Answer.model_validate(read_object(body))
+    except ValidationError as error:
+        mistakes = [{**each, "loc": ("body", *each["loc"])} for each in error.errors(include_url=False)]
+        raise RequestValidationError(mistakes) from None
+    return await _given(identity.hub_of(sent), who, sent.path_params["request_id"], said)
+
+
+swift = SwiftRoute("/approvals/{request_id}", _answer_swiftly, media="application/json")
+
+
+def _said_nowhere() -> Problem:
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "say the answer in the body, or the outcome in the address")
+
+
+async def _given(hub: Hub, person: Principal, request_id: str, said: Answer) -> Response:
     channel = "page" if person.token.kind == "session" else "rest"
-    given = await give(hub, person, request_id, body or Answer(outcome=outcome), channel=channel)
+    given = await give(hub, person, request_id, said, channel=channel)
     return await request_answer(given.request, remembered=[plain.of_remembered(each) for each in given.remembered])
 
 

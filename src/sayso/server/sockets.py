@@ -26,6 +26,7 @@ from sayso.server.streams import PATIENCE_SECONDS, end_when_over
 if TYPE_CHECKING:
     from sayso.model import ApprovalRequest
     from sayso.server.connections import Connection
+    from sayso.server.events import Batch
     from sayso.server.hub import Hub
 
 routes = APIRouter()
@@ -77,8 +78,8 @@ class _Talk:
             await self._tell_open()
             while True:
                 batch = await self._hub.events.beyond(point)
-                for event in batch.events:
-                    await self._tell_of(event.request, event.text)
+                for request, message in batch.once("messages", _messages):
+                    await self._tell_of(request, message)
                 point = batch.point
         scope.cancel()
 
@@ -86,21 +87,19 @@ class _Talk:
         after = ""
         while page := await self._hub.store.pending(_PAGE, after):
             for each in page:
-                await self._tell_of(each, plain.to_json(plain.of_request(each)))
+                await self._tell_of(each, _message(each, plain.to_json(plain.of_request(each))))
             after = page[-1].id
 
-    async def _tell_of(self, request: ApprovalRequest, text: str) -> None:
+    async def _tell_of(self, request: ApprovalRequest, message: str) -> None:
         """Tell of a request once while it is open, and once when it is closed."""
-        if not self._person.token.is_for(request.project):
+        is_open, is_told = request.status == "open", request.id in self._told
+        if is_open is is_told or not self._person.token.is_for(request.project):
             return
-        if request.status == "open" and request.id not in self._told:
+        if is_open:
             self._told.add(request.id)
-            message = plain.to_json({"type": "approval_request", "message": message_of(request)})
-            await self._send(f"{message[:-1]}, {text[1:]}")
-        elif request.status != "open" and request.id in self._told:
+        else:
             self._told.discard(request.id)
-            message = plain.to_json({"type": "approval_closed", "id": request.id, "status": request.status})
-            await self._send(f'{message[:-1]}, "request": {text}}}')
+        await self._send(message)
 
     async def _listen(self) -> None:
         while True:
@@ -136,6 +135,19 @@ class _Talk:
         answer = Answer.model_validate(facts)
         who = await person(self._socket)  # again: a token may have ended since the last look at it
         return await give(self._hub, who, request_id, answer, channel="websocket")
+
+
+def _messages(batch: Batch) -> list[tuple[ApprovalRequest, str]]:
+    return [(event.request, _message(event.request, event.text)) for event in batch.events]
+
+
+def _message(request: ApprovalRequest, text: str) -> str:
+    """Return what is told of a request, which is written out already."""
+    if request.status == "open":
+        words = plain.to_json({"type": "approval_request", "message": message_of(request)})
+        return f"{words[:-1]}, {text[1:]}"
+    words = plain.to_json({"type": "approval_closed", "id": request.id, "status": request.status})
+    return f'{words[:-1]}, "request": {text}}}'
 
 
 def _read(text: str) -> dict[str, Any]:

@@ -64,19 +64,23 @@ class EventStream(Response):
 
     async def _next(self, point: int, send: Send) -> Batch:
         """Wait for events, with a sign of life now and then."""
-        coming = asyncio.ensure_future(self._hub.events.beyond(point))
-        try:
-            while not (await asyncio.wait({coming}, timeout=_PING_SECONDS))[0]:
-                await _send(send, _PING)
-            return coming.result()
-        finally:
-            coming.cancel()
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PING_SECONDS):
+                    await self._hub.events.moved(point)
+                return await self._hub.events.beyond(point)
+            await _send(send, _PING)
 
     def _written(self, batch: Batch) -> bytes:
         """Write what concerns this person; only with the last event the whole batch is behind them."""
-        mine = [event for event in batch.events if self._person.token.is_for(event.request.project)]
-        points = [batch.after] * (len(mine) - 1) + [batch.point]
-        return b"".join(_event("request", each.text, point) for each, point in zip(mine, points, strict=False))
+        token = self._person.token
+
+        def write(batch: Batch) -> bytes:
+            mine = [event for event in batch.events if token.is_for(event.request.project)]
+            points = [batch.after] * (len(mine) - 1) + [batch.point]
+            return b"".join(_event("request", each.text, point) for each, point in zip(mine, points, strict=False))
+
+        return batch.once(f"events of {token.project}", write)
 
 
 def _event(name: str, text: str, point: int) -> bytes:

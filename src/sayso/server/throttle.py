@@ -3,17 +3,42 @@
 from __future__ import annotations
 
 import math
-import time
+from collections import deque
 from http import HTTPStatus
-
-from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import MovingWindowRateLimiter
+from time import monotonic
 
 from sayso.server.problems import Problem
 
 _FAILURES = 60
 _ANSWERS = 600
+_SECONDS = 60.0
+_SPARE = 1000  # so many names are kept without tidying up
+
+
+class _Window:
+    """When each of many has done something, as far as it was in the last minute."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._times: dict[str, deque[float]] = {}
+        self._tidy_at = _SPARE
+
+    def count(self, whose: str) -> float:
+        """Count once more, and return 0; or return how many seconds are left until that is possible."""
+        now = monotonic()
+        times = self._times.setdefault(whose, deque())
+        while times and times[0] <= now - _SECONDS:
+            times.popleft()
+        if len(times) >= self._most:
+            return times[0] + _SECONDS - now
+        times.append(now)
+        if len(self._times) > self._tidy_at:
+            self._tidy(now)
+        return 0.0
+
+    def _tidy(self, now: float) -> None:
+        self._times = {name: times for name, times in self._times.items() if times[-1] > now - _SECONDS}
+        self._tidy_at = 2 * len(self._times) + _SPARE
 
 
 class Throttle:
@@ -21,9 +46,8 @@ class Throttle:
 
     def __init__(self, *, failures: int = _FAILURES, answers: int = _ANSWERS) -> None:
         """Take how many there may be in a minute: wrong tokens from one address, answers by one person."""
-        self._window = MovingWindowRateLimiter(MemoryStorage())
-        self._failures = RateLimitItemPerMinute(failures)
-        self._answers = RateLimitItemPerMinute(answers)
+        self._failures = _Window(failures)
+        self._answers = _Window(answers)
 
     def fail(self, address: str) -> None:
         """Count a wrong token; a right one always passes, so that nobody can lock out others at their address.
@@ -31,7 +55,7 @@ class Throttle:
         Raises:
             Problem: there were too many.
         """
-        self._count(self._failures, "fail", address, "too many wrong tokens came from this address")
+        _count(self._failures, address, "too many wrong tokens came from this address")
 
     def answer(self, name: str) -> None:
         """Count an answer.
@@ -39,11 +63,10 @@ class Throttle:
         Raises:
             Problem: there were too many.
         """
-        self._count(self._answers, "answer", name, f"{name} has given too many answers in a minute")
+        _count(self._answers, name, f"{name} has given too many answers in a minute")
 
-    def _count(self, limit: RateLimitItemPerMinute, *what: str) -> None:
-        deed, whose, sentence = what
-        if self._window.hit(limit, deed, whose):
-            return
-        left = self._window.get_window_stats(limit, deed, whose).reset_time - time.time()
+
+def _count(window: _Window, whose: str, sentence: str) -> None:
+    left = window.count(whose)
+    if left > 0:
         raise Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{sentence}; wait a little", retry_after=max(1, math.ceil(left)))

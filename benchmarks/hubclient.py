@@ -1,0 +1,294 @@
+"""Clients that cost little beside the server they measure: one thread, epoll, connections that stay open."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import resource
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import msgspec
+
+from benchmarks.hubserver import Child
+from benchmarks.store import request
+from sayso import plain
+from sayso.model import new_id
+from sayso.stores.remote_wire import MEDIA, Changes, Open, Told
+from sayso.wire import pack_request, unpack_request
+
+_END, _LENGTH = b"\r\n\r\n", b"content-length: "
+_LARGEST_READ = 1 << 20
+_MOST_CONNECTIONS = 64  # of those who ask, and of those who answer
+_PREPARED = 2_000  # requests that are written out before a turn begins
+_WAIT = 25.0
+
+Way = Literal["events", "sockets"]
+Heard = Callable[["Connection", bytes], None]
+
+
+def raise_open_files() -> None:
+    """Let this process, and those that it starts, have as many connections as the machine allows."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+class Connection:
+    """One connection. `heard` is told the body of every answer or, on a stream, every piece that comes."""
+
+    def __init__(self, port: int, heard: Heard, *, stream: bool = False, deaf: bool = False) -> None:
+        self.socket = socket.socket()
+        if deaf:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.socket.connect(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.heard = heard
+        self._stream = stream
+        self._buffer = b""
+
+    def send(self, message: bytes) -> None:
+        self.socket.sendall(message)
+
+    def receive(self) -> None:
+        """Take what has come."""
+        data = self.socket.recv(_LARGEST_READ)
+        if not data:
+            raise ConnectionError(f"the server has closed the connection, after {self._buffer[-300:]!r}")
+        if self._stream:
+            self.heard(self, data)
+            return
+        self._buffer = self._buffer + data if self._buffer else data
+        while self._buffer and self._take():
+            pass
+
+    def _take(self) -> bool:
+        """Take one whole answer, if it is there."""
+        head = self._buffer.find(_END)
+        if head < 0:
+            return False
+        at = self._buffer.find(_LENGTH, 0, head) + len(_LENGTH)
+        line = self._buffer.find(b"\r", at)
+        end = head + len(_END) + int(self._buffer[at:line])
+        if len(self._buffer) < end:
+            return False
+        if not self._buffer.startswith(b"HTTP/1.1 20"):
+            raise ConnectionError(self._buffer[:end].decode(errors="replace"))
+        body, self._buffer = self._buffer[head + len(_END) : end], self._buffer[end:]
+        self.heard(self, body)
+        return True
+
+
+class Crowd:
+    """Many connections that are looked after together."""
+
+    def __init__(self) -> None:
+        self._poll = select.epoll()
+        self._all: dict[int, Connection] = {}
+
+    def add(self, connection: Connection) -> Connection:
+        self._all[connection.socket.fileno()] = connection
+        self._poll.register(connection.socket, select.EPOLLIN)
+        return connection
+
+    def run(self, done: Callable[[], bool], seconds: float = 60.0) -> None:
+        """Take what comes until it is enough."""
+        while not done():
+            found = self._poll.poll(seconds)
+            if not found:
+                raise TimeoutError(f"the server said nothing for {seconds} s")
+            for number, _ in found:
+                self._all[number].receive()
+
+    def close(self) -> None:
+        for each in self._all.values():
+            each.socket.close()
+        self._poll.close()
+
+
+def post(path: str, body: bytes, *, token: str, media: str) -> bytes:
+    """Write a request."""
+    lines = (f"Content-Length: {len(body)}", f"Content-Type: {media}")
+    return _head("POST", path, token, *lines) + body
+
+
+def _head(method: str, path: str, token: str, *lines: str) -> bytes:
+    known = (f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {token}")
+    return "\r\n".join((*known, *lines)).encode() + _END
+
+
+def drive(port: int, messages: Iterable[bytes], *, connections: int) -> list[float]:
+    """Send all messages over so many connections, each when the last one is answered; return how long each took."""
+    left = deque(messages)
+    count = len(left)
+    began: dict[Connection, float] = {}
+    took: list[float] = []
+
+    def go_on(connection: Connection) -> None:
+        if left:
+            began[connection] = time.perf_counter()
+            connection.send(left.popleft())
+
+    def heard(connection: Connection, _: bytes) -> None:
+        took.append(time.perf_counter() - began[connection])
+        go_on(connection)
+
+    crowd = Crowd()
+    for _ in range(connections):
+        go_on(crowd.add(Connection(port, heard)))
+    crowd.run(lambda: len(took) == count)
+    crowd.close()
+    return took
+
+
+class Trips:
+    """An agent that asks as `RemoteStore` does, people who answer at once, and one long poll that hears of it."""
+
+    def __init__(self, child: Child, *, waiting: int, count: int) -> None:
+        self._child = child
+        self._waiting = waiting
+        self._count = count
+        self._asker, self._person = child.tokens("agent")[0], child.tokens("approver")[0]
+        self._prepared = deque(self._written() for _ in range(min(count, _PREPARED)))
+        self._asked = 0
+        self._under_way: dict[str, float] = {}
+        self._took: list[float] = []
+        self._to_answer: deque[str] = deque()
+        self._asking: dict[Connection, str] = {}
+        self._idle_askers: list[Connection] = []
+        self._idle_people: list[Connection] = []
+        self._point: int | None = None
+        self._known = ""
+
+    def _written(self) -> tuple[str, bytes]:
+        request_id = new_id()
+        body = msgspec.msgpack.encode(Open(request=pack_request(request(request_id))))
+        return request_id, post("/agent/open", body, token=self._asker, media=MEDIA)
+
+    def run(self, seconds: float | None = None) -> list[float]:
+        """Keep as many requests open as are to be, until all are answered or the time is up."""
+        crowd = Crowd()
+
+        def connect(heard: Heard) -> Connection:
+            return crowd.add(Connection(self._child.port, heard))
+
+        self._follow(connect(self._told))
+        crowd.run(lambda: self._point is not None)
+        connections = min(self._waiting, _MOST_CONNECTIONS)
+        self._idle_people = [connect(self._is_answered) for _ in range(connections)]
+        self._idle_askers = [connect(self._is_open) for _ in range(connections)]
+        ends = None if seconds is None else time.perf_counter() + seconds
+        self._go_on()
+        crowd.run(lambda: len(self._took) >= self._count or (ends is not None and time.perf_counter() > ends))
+        crowd.close()
+        return self._took
+
+    def _go_on(self) -> None:
+        """Ask and answer as much as can be."""
+        while self._idle_people and self._to_answer:
+            connection = self._idle_people.pop()
+            path = f"/approvals/{self._to_answer.popleft()}"
+            connection.send(post(path, b'{"approved": true}', token=self._person, media="application/json"))
+        while self._idle_askers and self._asked < self._count and len(self._under_way) < self._waiting:
+            connection = self._idle_askers.pop()
+            request_id, message = self._prepared.popleft() if self._prepared else self._written()
+            self._asking[connection] = request_id
+            self._under_way[request_id] = time.perf_counter()
+            self._asked += 1
+            connection.send(message)
+
+    def _is_open(self, connection: Connection, _: bytes) -> None:
+        self._to_answer.append(self._asking.pop(connection))
+        self._idle_askers.append(connection)
+        self._go_on()
+
+    def _is_answered(self, connection: Connection, _: bytes) -> None:
+        self._idle_people.append(connection)
+        self._go_on()
+
+    def _follow(self, connection: Connection) -> None:
+        wait = 0.0 if self._point is None else _WAIT
+        body = msgspec.msgpack.encode(Changes(after=self._point, wait=wait, known=self._known))
+        connection.send(post("/agent/changes", body, token=self._asker, media=MEDIA))
+
+    def _told(self, connection: Connection, body: bytes) -> None:
+        for request_id in self._closed(body):
+            began = self._under_way.pop(request_id, None)
+            if began is not None:  # not left over from another turn
+                self._took.append(time.perf_counter() - began)
+        self._follow(connection)
+        self._go_on()
+
+    def _closed(self, body: bytes) -> list[str]:
+        if self._child.kind == "raw":
+            self._point = 0
+            return json.loads(body)
+        told = msgspec.msgpack.decode(body, type=Told)
+        self._point, self._known = told.point, told.known
+        found = [unpack_request(each) for each in told.rows]
+        return [each.id for each in found if each.status != "open"]
+
+
+class Listeners:
+    """Very many who listen for events, and the one who asks for something."""
+
+    def __init__(self, child: Child, count: int, *, way: Way, deaf: bool = False) -> None:
+        self._child = child
+        self._crowd = Crowd()
+        self._tails: dict[Connection, bytes] = {}
+        self._mark = b"\r\n\r\n" if way == "sockets" else b"hello"
+        self._reached = 0
+        self._agent, self._person = child.tokens("agent")[0], child.tokens("approver")[0]
+        heads = itertools.cycle([_hello(way, token) for token in child.tokens("approver")])
+        for _ in range(count):
+            connection = Connection(child.port, self._heard, stream=True, deaf=deaf)
+            self._tails[connection] = b""
+            self._crowd.add(connection).send(next(heads))
+        self._crowd.run(lambda: self._reached == count)
+        self._teller = self._crowd.add(Connection(child.port, lambda _, __: None))
+
+    def _heard(self, connection: Connection, data: bytes) -> None:
+        tail = self._tails[connection]
+        if tail is self._mark:
+            return
+        found = tail + data
+        if self._mark in found:
+            self._reached += 1
+            self._tails[connection] = self._mark
+        else:
+            self._tails[connection] = found[-len(self._mark) :]
+
+    def tell(self) -> float:
+        """Ask for something, and return how long it takes until the last one has heard of it."""
+        asked = request(new_id())
+        if self._child.kind == "raw":
+            message = post("/tell", plain.to_json(plain.of_request(asked)).encode(), token="", media="application/json")
+            return self._until_told(asked.id, message)
+        body = msgspec.msgpack.encode(Open(request=pack_request(asked)))
+        seconds = self._until_told(asked.id, post("/agent/open", body, token=self._agent, media=MEDIA))
+        answer = post(f"/approvals/{asked.id}", b'{"approved": true}', token=self._person, media="application/json")
+        self._until_told(asked.id, answer)  # so that nothing is left for who comes next
+        return seconds
+
+    def _until_told(self, request_id: str, message: bytes) -> float:
+        self._mark, self._reached = request_id.encode(), 0
+        self._tails = dict.fromkeys(self._tails, b"")
+        start = time.perf_counter()
+        self._teller.send(message)
+        self._crowd.run(lambda: self._reached == len(self._tails))
+        return time.perf_counter() - start
+
+    def close(self) -> None:
+        self._crowd.close()
+
+
+def _hello(way: Way, token: str) -> bytes:
+    if way == "events":
+        return _head("GET", "/events", token)
+    key = base64.b64encode(b"0123456789abcdef").decode()
+    upgrade = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {key}")
+    return _head("GET", "/ws/bench", token, *upgrade)
