@@ -14,6 +14,7 @@ from sayso.server.problems import Problem
 
 _FAILURES = 60
 _ANSWERS = 600
+_SIGN_INS = 60
 
 
 class Throttle:
@@ -24,6 +25,7 @@ class Throttle:
         self._window = MovingWindowRateLimiter(MemoryStorage())
         self._failures = RateLimitItemPerMinute(failures)
         self._answers = RateLimitItemPerMinute(answers)
+        self._sign_ins = RateLimitItemPerMinute(_SIGN_INS)
 
     def fail(self, address: str) -> None:
         """Count a wrong token; a right one always passes, so that nobody can lock out others at their address.
@@ -40,6 +42,14 @@ class Throttle:
             Problem: there were too many.
         """
         self._count(self._answers, "answer", name, f"{name} has given too many answers in a minute")
+
+    def begin(self, address: str) -> None:
+        """Count a sign-in that is begun: each takes a place in the store until it ends.
+
+        Raises:
+            Problem: there were too many.
+        """
+        self._count(self._sign_ins, "begin", address, "too many sign-ins were begun from this address")
 
     def _count(self, limit: RateLimitItemPerMinute, *what: str) -> None:
         deed, whose, sentence = what

@@ -56,6 +56,7 @@ const at = (id) => `approvals/${encodeURIComponent(id)}`;
 
 export const me = () => send("GET", "me");
 export const signIn = (code) => send("POST", "sign-in", { body: { code } });
+export const accounts = () => send("GET", "sign-in/accounts");
 export const signOut = () => send("POST", "sign-out", { body: {} });
 export const requests = (query) => send("GET", "approvals", { query });
 export const request = (id) => send("GET", at(id));

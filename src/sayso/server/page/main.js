@@ -1,5 +1,6 @@
 /** The page: it signs in, loads what waits, listens for changes, and shows what the address says. */
 
+import { offerAccounts } from "./accounts.js";
 import { Desk } from "./desk.js";
 import { fill, find, h, button } from "./element.js";
 import { History } from "./history.js";
@@ -122,6 +123,7 @@ function showSignIn() {
   find("#connection").textContent = "";
   find("#signed-out").hidden = false;
   find("#signed-out h1").focus();
+  offerAccounts();
 }
 
 start();
