@@ -8,12 +8,13 @@ import contextlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import anyio
 import pytest
 from msgspec.structs import replace
 from standardwebhooks import Webhook
+from tests.server.ear import Ear
 
 from sayso import ApprovalDecision, tokens
 from sayso.channels.notify import Message, NotifyChannel, SignedWebhook, message_of
@@ -31,39 +32,6 @@ pytestmark = pytest.mark.anyio
 
 SECRET = "whsec_" + base64.b64encode(b"a secret of both sides").decode()
 OPS = Approvers(roles=("ops",), remind=300.0, escalate=Escalation(role="lead", after=700.0))
-
-
-class Ear:
-    """A real HTTP server that keeps what it is sent."""
-
-    def __init__(self) -> None:
-        self.heard: asyncio.Queue[tuple[dict[str, str], Any]] = asyncio.Queue()
-        self.refuse = 0
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        await self._server.wait_closed()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.closing(writer):
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in head.split("\r\n")[1:])}
-            body = (await reader.readexactly(int(headers["content-length"]))).decode()
-            self.refuse -= 1
-            status = "503 Later" if self.refuse >= 0 else "200 OK"
-            writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
-            await writer.drain()
-            if self.refuse < 0:
-                self.heard.put_nowait((headers, body))
-
-    async def next(self) -> tuple[dict[str, str], Any]:
-        with anyio.fail_after(10):
-            return await self.heard.get()
 
 
 class Pocket:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,7 +11,7 @@ import httpx2
 import pytest
 from joserfc.jwk import OctKey
 from tests.server.accounts import CLIENT, OTHER_KEY, SECRET, Accounts
-from tests.server.served import PATIENCE
+from tests.server.served import PATIENCE, Served
 from tests.server.started import Hub
 
 from sayso.errors import ConfigurationError
@@ -207,14 +206,10 @@ def test_a_provider_that_says_something_else_about_itself_is_not_gone_to(
     assert ann.arrives("/oidc/start") == refused(502)
 
 
-def test_a_hub_without_accounts_offers_none(tmp_path: Path) -> None:
-    started = Hub(tmp_path)
-    try:
-        with Traveller(started) as ann:
-            assert ann.get("/sign-in/accounts").json() == {"at": None}
-            assert ann.get("/oidc/start").status_code == 404
-    finally:
-        started.kill()
+def test_a_hub_without_accounts_offers_none(served: Served) -> None:
+    with served.client() as ann:
+        assert ann.get("/sign-in/accounts").json() == {"at": None}
+        assert ann.get("/oidc/start").status_code == 404
 
 
 @pytest.mark.anyio

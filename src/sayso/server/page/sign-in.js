@@ -9,9 +9,11 @@ const query = new URLSearchParams(location.search);
 const given = query.get("code") ?? new URLSearchParams(location.hash.slice(1)).get("code");
 
 history.replaceState(null, "", location.pathname); // a code must not stay in the address
-if (!given) askForCode("Paste the code from the link that you were sent.");
 find("#problem").textContent = refusal(query) ?? "";
-offerAccounts();
+if (!given) {
+  askForCode("If you were sent a link, paste its code.");
+  offerAccounts();
+}
 
 find("#sign-in").addEventListener("submit", async (event) => {
   event.preventDefault();
@@ -23,6 +25,7 @@ find("#sign-in").addEventListener("submit", async (event) => {
   } catch (problem) {
     find("#problem").textContent = visible(problem.message);
     button.disabled = false;
+    offerAccounts(); // a link that has had its time need not be the end
   }
 });
 
