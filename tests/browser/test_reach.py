@@ -33,7 +33,7 @@ DIFF = """\
 -def total(items):
 -    return sum(item.price for item in items) * (1 + TAX)
 +def total(items, discount=0):
-+    whole = sum(item.price for item in items)
++    whole = sum(item.price for item in items)  # without "tax", in euros
 +    return (whole - discount) * (1 + TAX)
 
  def receipt(items):
