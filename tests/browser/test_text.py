@@ -116,7 +116,7 @@ async def test_code_is_coloured_by_its_language_and_what_hides_in_it_stays_marke
     await expect(block.locator("mark.odd")).to_have_text(["⟨U+0430⟩", "\\u202e"])
     command = ann.page.locator("[data-name=command]")
     await expect(command.locator(".option")).to_have_text("-rf")
-    await expect(command.locator(".name")).to_have_text(["command", "$HOME"])
+    await expect(command.locator(".defined")).to_have_text("$HOME")
     await expect(ann.page.locator("[data-name=note] .token")).to_have_count(0)
     await ann.shot("code")
     await ann.opens("load")

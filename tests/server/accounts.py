@@ -35,7 +35,7 @@ class Accounts:
         self.url = f"http://localhost:{self._listening.getsockname()[1]}"
         routes = [
             Route("/.well-known/openid-configuration", self._discovery),
-            Route("/keys", lambda _: JSONResponse({"keys": [KEY.as_dict(private=False)]})),
+            Route("/keys", self._keys),
             Route("/authorize", self._authorize, methods=["GET", "POST"]),
             Route("/token", self._token, methods=["POST"]),
         ]
@@ -64,6 +64,9 @@ class Accounts:
         ends = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "keys"}
         addresses = {name: f"{self.url}/{end}" for name, end in ends.items()}
         return JSONResponse({"issuer": self.url, **addresses, **self.facts})
+
+    def _keys(self, _: Request) -> Response:
+        return JSONResponse({"keys": [KEY.as_dict(private=False)]})
 
     def _authorize(self, request: Request) -> Response:
         """Show a page; its button leads back with a code."""

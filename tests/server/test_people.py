@@ -206,7 +206,9 @@ def test_numbers_tell_what_was_asked_how_it_ended_and_how_long_it_took(served: S
     assert told["by_hour"][-1] | {"at": 0} == {
         "at": 0, "asked": 3, "approved": 1, "denied": 1, "expired": 0, "withdrawn": 0,
     }  # fmt: skip
+    within = told["waiting"].pop("within")
     assert told["waiting"] == {"p50": 10.0, "p90": 20.0, "max": 20.0}
+    assert [(each["up_to"], each["answers"]) for each in within if each["answers"]] == [(10.0, 1), (60.0, 1)]
     assert told["by_tool"] == [{"tool": "pay", "approved": 1, "denied": 1, "expired": 0, "withdrawn": 0}]
     assert told["complete"]
 

@@ -38,17 +38,17 @@ const GRAMMARS = {
     number: NUMBER,
     keyword: words(`and as assert async await break class continue def del elif else except finally for from global if
       import in is lambda match nonlocal not or pass raise return try while with yield True False None`),
-    name: String.raw`@[\w.]+|(?<=\b(?:def|class) )\w+`,
+    defined: String.raw`@[\w.]+|(?<=\b(?:def|class) )\w+`,
   },
   shell: {
     comment: String.raw`(?<![^\s;&|()])#[^\n]*`,
     string: String.raw`"(?:[^"\\]|\\[^])*"?|'[^']*'?`,
-    name: String.raw`\$(?:\{[^}\n]*\}?|\w+|[@*#?$!-])`,
+    defined: String.raw`\$(?:\{[^}\n]*\}?|\w+|[@*#?$!-])`,
     keyword: String.raw`&&|\|\|?|;|&|[<>]+&?|\$\(|` + words("if then else elif fi for in do done while until case esac function sudo"),
     option: String.raw`(?<=^|\s)--?[\w-]+`,
   },
   json: {
-    name: String.raw`"(?:[^"\\\n]|\\.)*"(?=\s*:)`,
+    defined: String.raw`"(?:[^"\\\n]|\\.)*"(?=\s*:)`,
     string: String.raw`"(?:[^"\\\n]|\\.)*"?`,
     number: String.raw`-?` + NUMBER,
     keyword: words("true false null"),
