@@ -15,9 +15,9 @@ from tests.browser.stage import Stage
 ARGUMENTS = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def anyio_backend() -> str:
-    """One event loop for a module, in which its browser lives."""
+    """One event loop for all these tests, in which their browser lives."""
     return "asyncio"
 
 
@@ -28,7 +28,7 @@ def _program() -> str:
     return found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 async def browser() -> AsyncGenerator[Browser]:
     async with async_playwright() as playwright:
         found = await playwright.chromium.launch(

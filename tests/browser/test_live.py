@@ -63,13 +63,13 @@ async def test_whoever_is_signed_out_elsewhere_is_told_and_sees_nothing_more(sta
 async def test_a_link_signs_in_once_and_opens_its_request(stage: Stage) -> None:
     asked = request("send_mail")
     await stage.opened(request("other"), asked)
-    address = await stage.link("ann", opens=asked.id)
-    ann = await stage.person("ann", opens=asked.id)
-    await expect(ann.page.locator("article h2")).to_contain_text("send_mail")
+    address = f"{stage.url}sign-in?code={await stage.code('bob', opens=asked.id)}"
+    ann = await stage.person("ann")
     await ann.page.goto(address)
     assert "code" not in ann.page.url
     await ann.button("Sign in").click()
     await expect(ann.page.locator("article h2")).to_contain_text("send_mail")
+    await expect(ann.page.locator(".me-name")).to_have_text("bob")
     await ann.page.goto(address)
     await ann.button("Sign in").click()
     await expect(ann.page.locator("#problem")).to_contain_text("this link was used already")
