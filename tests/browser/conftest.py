@@ -11,8 +11,9 @@ import pytest
 from playwright.async_api import Browser, async_playwright
 from tests.browser.stage import Stage
 
-# Without these, Chromium would try to reach its maker.
-ARGUMENTS = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+# Without these, Chromium would try to reach its maker; without the last one, it would play a graphics card, slowly.
+QUIET = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+ARGUMENTS = [*QUIET, "--disable-gpu"]
 
 
 @pytest.fixture(scope="package")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import anyio
@@ -76,6 +77,31 @@ async def test_a_link_signs_in_once_and_opens_its_request(stage: Stage) -> None:
     await ann.page.goto(stage.url)
     await ann.button("Sign out").click()
     await expect(ann.page.get_by_role("heading", name="You are not signed in")).to_be_visible()
+
+
+@pytest.mark.proves("R75")
+async def test_a_minimal_client_in_a_browser_answers_each_request_over_the_socket(stage: Stage) -> None:
+    SENT.clear()
+    ann = await stage.person()
+    calls = [stage.asks(send_mail, to) for to in ("bob", "mallory")]
+    answered = await ann.page.evaluate("""() => new Promise((done) => {
+        const socket = new WebSocket(`ws://${location.host}/ws/minimal`);
+        const closed = {};
+        socket.onmessage = ({ data }) => {
+            const { type, id, args, status } = JSON.parse(data);
+            if (type === "approval_request") {
+                const outcome = args.to === "bob" ? "proceed_once" : "cancel";
+                socket.send(JSON.stringify({ type: "approval_response", id, outcome }));
+            }
+            if (type === "approval_closed") closed[id] = status;
+            if (Object.keys(closed).length === 2) done(Object.values(closed).sort());
+        };
+    })""")
+    assert answered == ["approved", "denied"]
+    with anyio.fail_after(WAIT):
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(each).__name__ for each in ended] == ["NoneType", "ApprovalDenied"]
+    assert SENT == ["bob"]
 
 
 async def test_what_others_answer_stays_in_its_place_and_moves_nothing(stage: Stage) -> None:

@@ -90,8 +90,8 @@ async def test_the_page_and_the_terminal_agree_about_every_character(stage: Stag
 @pytest.mark.proves("H10")
 async def test_code_in_colours_shows_letter_by_letter_what_text_without_them_shows(stage: Stage) -> None:
     chance = random.Random(7)  # noqa: S311 - the same texts every time
-    parts = [*CASES, *CODE, *"\"'`#\\/*-$(){}<>|&;@\n\u200b\u0430"]
-    texts = [*parts, *("".join(chance.choices(parts, k=12)) for _ in range(300))]
+    parts = [*(each for each in CASES if len(each) < 1000), *CODE, *"\"'`#\\/*-$(){}<>|&;@\n\u200b\u0430"]
+    texts = [*parts, *("".join(chance.choices(parts, k=12)) for _ in range(150))]
     paint = """async ([texts, languages]) => {
         const { colouredLines } = await import("/page/code.js");
         const written = (nodes) => nodes.map((each) => each.textContent ?? each).join("");

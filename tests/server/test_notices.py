@@ -92,12 +92,16 @@ async def test_a_message_has_a_link_for_its_reader_that_opens_the_request_once(h
     assert token.expires_at == hub.clock.now() + 3600
 
 
+@pytest.mark.proves("H10")
 async def test_a_message_shows_no_secret_and_nothing_that_acts_on_a_screen(hub: Hub) -> None:
     args = {"password": "hunter2", "note": "a\x1b[2Jb\u202ec", "long": "x" * 5000}
     message = message_of(replace(a_request(args=args), reason="because\nanswer: https://evil.example"))
     assert "hunter2" not in message.text
     assert not {"\x1b", "\u202e"} & set(message.text)
     assert len(message.text) < 2000
+    longer = a_request(args={**args, "long": "x" * 5001})
+    assert message_of(longer).text.splitlines()[1] == message.text.splitlines()[1], "both are cut off"
+    assert longer.digest != a_request(args=args).digest, "what a yes is to is never cut off"
     assert "because\\nanswer" in message.text, "nobody can write a line of their own into it"
 
 

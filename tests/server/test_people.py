@@ -82,8 +82,11 @@ def test_the_seeds_mapping_of_what_waits(served: Served) -> None:
             request.id: {"tool": "pay", "args": {"amount": 5}, "message": "Allow pay to execute?"},
             told.id: {"tool": "pay", "args": {"amount": 6}, "message": "Pay six"},
         }
+        assert ann.post(f"/approvals/{request.id}", json={"outcome": "cancel"}).status_code == 200
+        assert list(ann.get("/approvals/pending").json()) == [told.id], "what is answered does not wait"
 
 
+@pytest.mark.proves("R69")
 def test_one_request_is_told_and_an_unknown_one_is_not_found(served: Served) -> None:
     request = served.ask({"amount": 12**4000})
     with served.person() as ann:
@@ -132,6 +135,7 @@ def test_somebody_is_told_who_they_are(served: Served) -> None:
 # --- Projects ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("H11")
 def test_requests_of_another_project_do_not_exist(served: Served) -> None:
     mine, other, default = served.ask(project="shop"), served.ask(project="bank"), served.ask()
     with served.person(project="shop") as ann:
