@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 import time
 
 import anyio
@@ -24,11 +26,16 @@ async def test_after_the_hub_restarts_the_page_says_so_catches_up_and_answers(st
     ann = await stage.person()
     await stage.stop()
     await expect(ann.page.locator("#connection")).to_contain_text("Connection lost")
+    await ann.page.get_by_role("link", name="Remembered").click()
+    await expect(ann.page.locator("#view-remembered")).to_contain_text("The hub cannot be reached.")
+    await ann.shot("lost")
     call = stage.asks(send_mail, "bob")  # asked while nobody could hear of it
     await expect(ann.rows).to_have_count(0)
     await stage.start()
     await expect(ann.page.locator("#connection")).to_have_text("Live")
     await expect(ann.page.locator("#polite")).to_have_text("Connected again; everything is up to date.")
+    await expect(ann.page.locator("#view-remembered")).to_contain_text("Nothing is remembered")
+    await ann.page.get_by_role("link", name="Inbox").click()
     await ann.opens("send_mail")
     await ann.page.locator("[data-act=allow]").click()
     with anyio.fail_after(WAIT):
@@ -146,6 +153,20 @@ async def test_new_requests_are_told_politely_and_results_at_once(stage: Stage) 
     await ann.page.locator("[data-act=deny]").click()
     await expect(ann.page.locator("#assertive")).to_have_text("Denied: send_mail does not run.")
     await expect(ann.page.get_by_role("button", name="Next request")).to_be_focused()
+
+
+async def test_an_audit_that_somebody_changed_is_told_at_once_and_in_words(stage: Stage) -> None:
+    asked = [request("send_mail") for _ in range(3)]
+    await stage.opened(*asked)
+    for each in asked:
+        await stage.hub.controller.answer(each.id, ApprovalDecision(approved=True), who="bob")
+    with contextlib.closing(sqlite3.connect(stage.path)) as forger, forger:
+        forger.execute("UPDATE audit SET line = ? WHERE number = 2", (b'{"step":"asked"}',))
+    ann = await stage.person()
+    await ann.page.get_by_role("link", name="Overview").click()
+    await expect(ann.page.locator(".chain.broken")).to_contain_text("is broken: audit entry 2 was changed")
+    await expect(ann.page.locator(".chart", has_text="Waiting for an answer")).to_contain_text("3 answers")
+    await ann.shot("audit-broken")
 
 
 @pytest.mark.timeout(240)
