@@ -11,9 +11,10 @@ import pytest
 from playwright.async_api import Browser, async_playwright
 from tests.browser.stage import Stage
 
-# Without these, Chromium would try to reach its maker; without the last one, it would play a graphics card, slowly.
+# Without these, Chromium would try to reach its maker.
 QUIET = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
-ARGUMENTS = [*QUIET, "--disable-gpu"]
+# It need not play a graphics card, nor start a process for everybody.
+ARGUMENTS = [*QUIET, "--disable-gpu", "--renderer-process-limit=1"]
 
 
 @pytest.fixture(scope="package")

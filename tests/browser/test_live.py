@@ -93,15 +93,15 @@ async def test_a_minimal_client_in_a_browser_answers_each_request_over_the_socke
     calls = [stage.asks(send_mail, to) for to in ("bob", "mallory")]
     answered = await ann.page.evaluate("""() => new Promise((done) => {
         const socket = new WebSocket(`ws://${location.host}/ws/minimal`);
-        const closed = {};
+        const came = {};
         socket.onmessage = ({ data }) => {
             const { type, id, args, status } = JSON.parse(data);
             if (type === "approval_request") {
                 const outcome = args.to === "bob" ? "proceed_once" : "cancel";
                 socket.send(JSON.stringify({ type: "approval_response", id, outcome }));
             }
-            if (type === "approval_closed") closed[id] = status;
-            if (Object.keys(closed).length === 2) done(Object.values(closed).sort());
+            if (type === "approval_result") came[id] = status;
+            if (Object.keys(came).length === 2) done(Object.values(came).sort());
         };
     })""")
     assert answered == ["approved", "denied"]
