@@ -74,6 +74,7 @@ async def test_an_account_elsewhere_signs_in_on_the_page_and_the_audit_says_who_
     await offer.click()
     await page.get_by_role("button", name="Continue as Ann").click()
     await expect(page.locator("#problem")).to_contain_text("That account may not sign in here")
+    await expect(offer).to_be_visible()
     await Person("ann", page).shot("account-refused")
     team.accounts.be_honest()
     await offer.click()
