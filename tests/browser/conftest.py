@@ -12,12 +12,14 @@ from playwright.async_api import Browser, async_playwright
 from tests.browser.stage import Stage
 
 # Without these, Chromium would try to reach its maker.
-ARGUMENTS = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+QUIET = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+# It need not play a graphics card, nor start a process for everybody.
+ARGUMENTS = [*QUIET, "--disable-gpu", "--renderer-process-limit=1"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def anyio_backend() -> str:
-    """One event loop for a module, in which its browser lives."""
+    """One event loop for all these tests, in which their browser lives."""
     return "asyncio"
 
 
@@ -28,7 +30,7 @@ def _program() -> str:
     return found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 async def browser() -> AsyncGenerator[Browser]:
     async with async_playwright() as playwright:
         found = await playwright.chromium.launch(

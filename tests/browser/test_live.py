@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import sqlite3
 import time
 
 import anyio
@@ -23,11 +26,16 @@ async def test_after_the_hub_restarts_the_page_says_so_catches_up_and_answers(st
     ann = await stage.person()
     await stage.stop()
     await expect(ann.page.locator("#connection")).to_contain_text("Connection lost")
+    await ann.page.get_by_role("link", name="Remembered").click()
+    await expect(ann.page.locator("#view-remembered")).to_contain_text("The hub cannot be reached.")
+    await ann.shot("lost")
     call = stage.asks(send_mail, "bob")  # asked while nobody could hear of it
     await expect(ann.rows).to_have_count(0)
     await stage.start()
     await expect(ann.page.locator("#connection")).to_have_text("Live")
     await expect(ann.page.locator("#polite")).to_have_text("Connected again; everything is up to date.")
+    await expect(ann.page.locator("#view-remembered")).to_contain_text("Nothing is remembered")
+    await ann.page.get_by_role("link", name="Inbox").click()
     await ann.opens("send_mail")
     await ann.page.locator("[data-act=allow]").click()
     with anyio.fail_after(WAIT):
@@ -63,19 +71,44 @@ async def test_whoever_is_signed_out_elsewhere_is_told_and_sees_nothing_more(sta
 async def test_a_link_signs_in_once_and_opens_its_request(stage: Stage) -> None:
     asked = request("send_mail")
     await stage.opened(request("other"), asked)
-    address = await stage.link("ann", opens=asked.id)
-    ann = await stage.person("ann", opens=asked.id)
-    await expect(ann.page.locator("article h2")).to_contain_text("send_mail")
+    address = f"{stage.url}sign-in?code={await stage.code('bob', opens=asked.id)}"
+    ann = await stage.person("ann")
     await ann.page.goto(address)
     assert "code" not in ann.page.url
     await ann.button("Sign in").click()
     await expect(ann.page.locator("article h2")).to_contain_text("send_mail")
+    await expect(ann.page.locator(".me-name")).to_have_text("bob")
     await ann.page.goto(address)
     await ann.button("Sign in").click()
     await expect(ann.page.locator("#problem")).to_contain_text("this link was used already")
     await ann.page.goto(stage.url)
     await ann.button("Sign out").click()
     await expect(ann.page.get_by_role("heading", name="You are not signed in")).to_be_visible()
+
+
+@pytest.mark.proves("R75")
+async def test_a_minimal_client_in_a_browser_answers_each_request_over_the_socket(stage: Stage) -> None:
+    SENT.clear()
+    ann = await stage.person()
+    calls = [stage.asks(send_mail, to) for to in ("bob", "mallory")]
+    answered = await ann.page.evaluate("""() => new Promise((done) => {
+        const socket = new WebSocket(`ws://${location.host}/ws/minimal`);
+        const came = {};
+        socket.onmessage = ({ data }) => {
+            const { type, id, args, status } = JSON.parse(data);
+            if (type === "approval_request") {
+                const outcome = args.to === "bob" ? "proceed_once" : "cancel";
+                socket.send(JSON.stringify({ type: "approval_response", id, outcome }));
+            }
+            if (type === "approval_result") came[id] = status;
+            if (Object.keys(came).length === 2) done(Object.values(came).sort());
+        };
+    })""")
+    assert answered == ["approved", "denied"]
+    with anyio.fail_after(WAIT):
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(each).__name__ for each in ended] == ["NoneType", "ApprovalDenied"]
+    assert SENT == ["bob"]
 
 
 async def test_what_others_answer_stays_in_its_place_and_moves_nothing(stage: Stage) -> None:
@@ -120,6 +153,20 @@ async def test_new_requests_are_told_politely_and_results_at_once(stage: Stage) 
     await ann.page.locator("[data-act=deny]").click()
     await expect(ann.page.locator("#assertive")).to_have_text("Denied: send_mail does not run.")
     await expect(ann.page.get_by_role("button", name="Next request")).to_be_focused()
+
+
+async def test_an_audit_that_somebody_changed_is_told_at_once_and_in_words(stage: Stage) -> None:
+    asked = [request("send_mail") for _ in range(3)]
+    await stage.opened(*asked)
+    for each in asked:
+        await stage.hub.controller.answer(each.id, ApprovalDecision(approved=True), who="bob")
+    with contextlib.closing(sqlite3.connect(stage.path)) as forger, forger:
+        forger.execute("UPDATE audit SET line = ? WHERE number = 2", (b'{"step":"asked"}',))
+    ann = await stage.person()
+    await ann.page.get_by_role("link", name="Overview").click()
+    await expect(ann.page.locator(".chain.broken")).to_contain_text("is broken: audit entry 2 was changed")
+    await expect(ann.page.locator(".chart", has_text="Waiting for an answer")).to_contain_text("3 answers")
+    await ann.shot("audit-broken")
 
 
 @pytest.mark.timeout(240)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import time
 import unicodedata
@@ -34,6 +35,16 @@ CASES = [
     "a" + "\u0301" * 50,
     "a" + "\u0344" * 9 + "\u0f73" * 9,
 ]
+LANGUAGES = ("python", "shell", "json", "javascript", "sql")
+CODE = (
+    "def f(x):\n    return f'{x}' # done\n",
+    '"""a\nb"""',
+    'for i in $(ls); do rm -rf "$i"; done',
+    '{"a": [1, -2.5e3, null]}',
+    "SELECT * FROM t -- all\n",
+    "const x = `a${1}`; /* c */ ",
+    "x.constructor __proto__ 1_000",
+)
 WITHIN = ("{}", "a{}b", "а{}", "a{}{}{}{}{}{}")
 # Where the scripts, signs and disguises are; the rest is large scripts, in which one character is like the next.
 _PARTS = (
@@ -74,6 +85,42 @@ async def test_the_page_and_the_terminal_agree_about_every_character(stage: Stag
             assert text == visible(" ".join(within.replace("{}", each) for each in alike)), (
                 f"U+{first:04X} in {within!r}"
             )
+
+
+@pytest.mark.proves("H10")
+async def test_code_in_colours_shows_letter_by_letter_what_text_without_them_shows(stage: Stage) -> None:
+    chance = random.Random(7)  # noqa: S311 - the same texts every time
+    parts = [*(each for each in CASES if len(each) < 1000), *CODE, *"\"'`#\\/*-$(){}<>|&;@\n\u200b\u0430"]
+    texts = [*parts, *("".join(chance.choices(parts, k=12)) for _ in range(150))]
+    paint = """async ([texts, languages]) => {
+        const { colouredLines } = await import("/page/code.js");
+        const written = (nodes) => nodes.map((each) => each.textContent ?? each).join("");
+        return languages.map((language) => texts.map((text) => colouredLines(text, language).map(written)));
+    }"""
+    ann = await stage.person()
+    expected = [[visible(line) for line in text.split("\n")] for text in texts]
+    for shown in await ann.page.evaluate(paint, [texts, [*LANGUAGES, None]]):
+        assert shown == expected
+
+
+async def test_code_is_coloured_by_its_language_and_what_hides_in_it_stays_marked(stage: Stage) -> None:
+    python = '# not "code"\nfor each in range(3):\n    print("p\u0430ypal\u202e", each)'
+    args = {"path": "x.py", "content": python, "command": "rm -rf $HOME  # all", "note": "if it rains\nfor a day"}
+    await stage.opened(request("write", args=args), request("load", args={"data": '{"a": [1, true]}'}))
+    ann = await stage.person()
+    await ann.opens("write")
+    block = ann.page.locator("[data-name=content]")
+    await expect(block.locator(".type")).to_contain_text("coloured as Python")
+    await expect(block.locator(".comment")).to_have_text('# not "code"')
+    await expect(block.locator(".keyword")).to_have_text(["for", "in"])
+    await expect(block.locator("mark.odd")).to_have_text(["⟨U+0430⟩", "\\u202e"])
+    command = ann.page.locator("[data-name=command]")
+    await expect(command.locator(".option")).to_have_text("-rf")
+    await expect(command.locator(".defined")).to_have_text("$HOME")
+    await expect(ann.page.locator("[data-name=note] .token")).to_have_count(0)
+    await ann.shot("code")
+    await ann.opens("load")
+    await expect(ann.page.locator("[data-name=data] .keyword")).to_have_text("true")
 
 
 async def test_numbers_are_read_and_written_without_changing_a_digit(stage: Stage) -> None:

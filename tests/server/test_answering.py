@@ -224,6 +224,7 @@ def test_of_two_people_at_once_one_answers_and_the_other_hears_of_it(served: Ser
 # --- Who may ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("H11")
 def test_whoever_asked_cannot_answer(served: Served) -> None:
     request = served.ask(asked_by="ann")
     with served.person("ann") as ann, served.browser("ann") as page:
@@ -234,6 +235,7 @@ def test_whoever_asked_cannot_answer(served: Served) -> None:
     assert told.json()["detail"] == "ann asked this, and whoever asks cannot answer"
 
 
+@pytest.mark.proves("H11")
 def test_two_people_have_to_say_yes_and_each_counts_once(served: Served) -> None:
     request = served.ask(approvers=TWO)
     with (

@@ -92,6 +92,7 @@ def test_a_point_that_is_none_is_refused(served: Served, after: str) -> None:
         assert ann.get("/events", headers={"Last-Event-ID": after}).status_code == 422
 
 
+@pytest.mark.proves("H11")
 def test_events_of_another_project_are_not_told(served: Served) -> None:
     with (
         served.person(project="shop") as ann,
@@ -193,7 +194,7 @@ def test_a_long_poll_returns_with_an_open_request_when_its_time_is_up(served: Se
 # --- WebSocket ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("R68", "R75")
+@pytest.mark.proves("R68")
 def test_requests_come_over_a_socket_and_answers_go_back_each_by_its_id(served: Served) -> None:
     first = served.ask(description="Pay five")
     with served.socket(served.token()) as socket:

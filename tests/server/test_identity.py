@@ -30,6 +30,7 @@ def statuses(client: httpx2.Client) -> set[int]:
     return {client.request(method, path, json=bodies.get(path, {})).status_code for method, path in PEOPLE}
 
 
+@pytest.mark.proves("H11")
 def test_without_a_token_nothing_is_told(served: Served) -> None:
     with served.client() as nobody:
         assert statuses(nobody) == {401}

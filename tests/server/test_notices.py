@@ -8,12 +8,13 @@ import contextlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import anyio
 import pytest
 from msgspec.structs import replace
 from standardwebhooks import Webhook
+from tests.server.ear import Ear
 
 from sayso import ApprovalDecision, tokens
 from sayso.channels.notify import Message, NotifyChannel, SignedWebhook, message_of
@@ -33,39 +34,6 @@ pytestmark = pytest.mark.anyio
 
 SECRET = "whsec_" + base64.b64encode(b"a secret of both sides").decode()
 OPS = Approvers(roles=("ops",), remind=300.0, escalate=Escalation(role="lead", after=700.0))
-
-
-class Ear:
-    """A real HTTP server that keeps what it is sent."""
-
-    def __init__(self) -> None:
-        self.heard: asyncio.Queue[tuple[dict[str, str], Any]] = asyncio.Queue()
-        self.refuse = 0
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        await self._server.wait_closed()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.closing(writer):
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in head.split("\r\n")[1:])}
-            body = (await reader.readexactly(int(headers["content-length"]))).decode()
-            self.refuse -= 1
-            status = "503 Later" if self.refuse >= 0 else "200 OK"
-            writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
-            await writer.drain()
-            if self.refuse < 0:
-                self.heard.put_nowait((headers, body))
-
-    async def next(self) -> tuple[dict[str, str], Any]:
-        with anyio.fail_after(10):
-            return await self.heard.get()
 
 
 class Pocket:
@@ -126,6 +94,7 @@ async def test_a_message_has_a_link_for_its_reader_that_opens_the_request_once(h
     assert token.expires_at == hub.clock.now() + 3600
 
 
+@pytest.mark.proves("H10")
 async def test_a_message_shows_no_secret_and_nothing_that_acts_on_a_screen(hub: Hub) -> None:
     args = {"password": "hunter2", "note": "a\x1b[2Jb\u202ec", "long": "x" * 5000}
     key = tokens.make("approver", "ann", now=0.0)[1]
@@ -137,6 +106,9 @@ async def test_a_message_shows_no_secret_and_nothing_that_acts_on_a_screen(hub: 
     assert (message.title[:6], len(message.title)) == ("bot > ", 201)
     assert not {"\x1b", "\u202e"} & set(message.text)
     assert len(message.text) < 2100
+    shorter, longer = (a_request(args={**args, "long": "x" * size}, call_id="c") for size in (5000, 5001))
+    assert message_of(longer) == replace(message_of(shorter), request_id=longer.id), "both are cut off"
+    assert longer.digest != shorter.digest, "what a yes is to is never cut off"
     assert "because\\nanswer" in message.text, "nobody can write a line of their own into it"
 
 

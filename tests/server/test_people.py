@@ -97,8 +97,11 @@ def test_the_seeds_mapping_of_what_waits(served: Served) -> None:
             request.id: {"tool": "pay", "args": {"amount": 5}, "message": "Allow pay to execute?"},
             told.id: {"tool": "pay", "args": {"amount": 6}, "message": "Pay six"},
         }
+        assert ann.post(f"/approvals/{request.id}", json={"outcome": "cancel"}).status_code == 200
+        assert list(ann.get("/approvals/pending").json()) == [told.id], "what is answered does not wait"
 
 
+@pytest.mark.proves("R69")
 def test_one_request_is_told_and_an_unknown_one_is_not_found(served: Served) -> None:
     request = served.ask({"amount": 12**4000})
     with served.person() as ann:
@@ -147,6 +150,7 @@ def test_somebody_is_told_who_they_are(served: Served) -> None:
 # --- Projects ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("H11")
 def test_requests_of_another_project_do_not_exist(served: Served) -> None:
     mine, other, default = served.ask(project="shop"), served.ask(project="bank"), served.ask()
     with served.person(project="shop") as ann:
@@ -221,7 +225,9 @@ def test_numbers_tell_what_was_asked_how_it_ended_and_how_long_it_took(served: S
     assert told["by_hour"][-1] | {"at": 0} == {
         "at": 0, "asked": 3, "approved": 1, "denied": 1, "expired": 0, "withdrawn": 0,
     }  # fmt: skip
+    within = told["waiting"].pop("within")
     assert told["waiting"] == {"p50": 10.0, "p90": 20.0, "max": 20.0}
+    assert [(each["up_to"], each["answers"]) for each in within if each["answers"]] == [(10.0, 1), (60.0, 1)]
     assert told["by_tool"] == [{"tool": "pay", "approved": 1, "denied": 1, "expired": 0, "withdrawn": 0}]
     assert told["complete"]
 

@@ -167,7 +167,7 @@ async def _serve(choices: _Choices, path: Path, policy: Policy | None, *, is_new
             hub = Hub(store, policy=policy)
             app = create_app(hub, allowed_hosts=(*choices.host_names, choices.host))
             url = choices.url or _url(choices, taken)
-            _offer_accounts(app, hub, choices, url)
+            _offer_accounts(app, choices, url)
             telling = _start_notices(hub, choices, url)
             serving = server(app, hub, certificate=choices.tls_cert, key=choices.tls_key, proxy=choices.behind_proxy)
             _load_certificate(serving.config.load, choices)
@@ -183,10 +183,10 @@ async def _serve(choices: _Choices, path: Path, policy: Policy | None, *, is_new
             await store.aclose()
 
 
-def _offer_accounts(app: FastAPI, hub: Hub, choices: _Choices, url: str) -> None:
+def _offer_accounts(app: FastAPI, choices: _Choices, url: str) -> None:
     if choices.oidc_issuer is None:
         return
-    from sayso.server.oidc import Provider, SignIn, routes  # noqa: PLC0415 - only who asks for it needs it
+    from sayso.server.oidc import Provider, offer  # noqa: PLC0415 - only who asks for it needs it
 
     provider = Provider(
         issuer=choices.oidc_issuer,
@@ -195,7 +195,7 @@ def _offer_accounts(app: FastAPI, hub: Hub, choices: _Choices, url: str) -> None
         roles_claim=choices.oidc_roles,
         domains=tuple(domain.lower() for domain in choices.oidc_domains),
     )
-    app.include_router(routes(SignIn(hub, provider, url=url)))
+    offer(app, provider, url=url)
 
 
 def _start_notices(hub: Hub, choices: _Choices, url: str) -> asyncio.Task[None] | None:

@@ -38,6 +38,7 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = (), largest_body: i
         lifespan=lifespan,
     )
     app.state.hub = hub
+    app.state.accounts = None  # where people may have accounts to sign in with; `oidc.offer` says so
     problems.install(app)
     app.router.routes += [people.swift, agents.packed]  # first, as they are called most
     for part in (people, records, signing, sockets, agents, health, page):

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
+from collections import deque
 from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 import msgspec
-from fastapi import APIRouter
+from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from sayso.errors import ConfigurationError
 from sayso.server.hub import Hub
-from sayso.server.identity import TheHub
+from sayso.server.identity import address_of
 from sayso.server.problems import Problem
 from sayso.server.signing import keep, path_of
 from sayso.tokens import EVERY_PROJECT
@@ -30,13 +32,16 @@ try:
 except ImportError as error:
     raise ImportError("signing in by OpenID Connect is not installed; run `pip install sayso[oidc]`") from error
 
+_LOG = logging.getLogger("sayso")
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _STATE_SECONDS = 600.0
 _LEEWAY_SECONDS = 60
 _SECONDS = 15.0
 _COOKIE = "sayso_oidc"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
+_ROLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
+_ADDRESS = re.compile(r"(?=.{3,100}$)[a-z0-9][a-z0-9._+-]*@[a-z0-9.-]+")
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+_ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,8 +56,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse an issuer to which secrets would go in the clear."""
-        parts = urlsplit(self.issuer)
-        if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
+        if not _is_safe(self.issuer):
             raise ConfigurationError(f"the issuer {self.issuer!r} must be an https address")
 
 
@@ -79,23 +83,31 @@ class SignIn:
         self._hub = hub
         self._provider = provider
         self._back = f"{url.rstrip('/')}/oidc/callback"
-        self.project = provider.project
+        self._waiting: deque[tuple[float, str]] = deque()  # when each was begun, oldest first
+        self.at = urlsplit(provider.issuer).hostname or provider.issuer
 
     async def begin(self) -> tuple[str, str]:
         """Return where to send a browser, and the state that it must bring back; it is kept for one use."""
+        facts = await self._facts()  # first: where nobody can be sent, nothing is kept
+        await self._forget_late_ones()
         begun = _Begun(secrets.token_urlsafe(32), secrets.token_urlsafe(48), self._hub.clock.now())
         state = secrets.token_urlsafe(32)
-        await self._hub.store.park(f"oidc\0{state}", msgspec.json.encode(begun))
-        facts = await self._facts()
+        self._waiting.append((begun.at, state))
+        await self._hub.store.park(_kept_as(state), msgspec.json.encode(begun))
         with_code = self._client()
         address, _ = with_code.create_authorization_url(
             facts["authorization_endpoint"], state=state, code_verifier=begun.verifier, nonce=begun.nonce
         )
         return cast("str", address), state
 
+    async def _forget_late_ones(self) -> None:
+        """Forget who never came back, or they would stay in the store."""
+        while self._waiting and self._hub.clock.now() > self._waiting[0][0] + _STATE_SECONDS:
+            await self._hub.store.unpark(_kept_as(self._waiting.popleft()[1]))
+
     async def finish(self, state: str, code: str) -> Person:
         """Return who came back with this state and code; both are good for one use."""
-        kept = await self._hub.store.unpark(f"oidc\0{state}")
+        kept = await self._hub.store.unpark(_kept_as(state))
         begun = None if kept is None else msgspec.json.decode(kept, type=_Begun)
         if begun is None or self._hub.clock.now() > begun.at + _STATE_SECONDS:
             raise Problem(HTTPStatus.BAD_REQUEST, "this sign-in was used already or took too long; begin again")
@@ -120,6 +132,8 @@ class SignIn:
         facts = await _get(f"{self._provider.issuer.rstrip('/')}/.well-known/openid-configuration")
         if facts.get("issuer") != self._provider.issuer:
             raise _refused("it calls itself something else")
+        if not all(isinstance(facts.get(each), str) and _is_safe(facts[each]) for each in _ENDPOINTS):
+            raise _refused("it names no https addresses to go to")
         return facts
 
     async def _claims(self, code: str, begun: _Begun) -> dict[str, Any]:
@@ -147,14 +161,14 @@ class SignIn:
 
     def _person(self, claims: dict[str, Any]) -> Person:
         """Return who that is: by their address, which must be proven, for that is what people know each other by."""
-        address = str(claims.get("email", ""))
-        if not _NAME.fullmatch(address) or claims.get("email_verified") is not True:
+        address = str(claims.get("email")).lower()  # else one person could be two, by a capital letter
+        if not _ADDRESS.fullmatch(address) or claims.get("email_verified") is not True:
             raise Problem(HTTPStatus.FORBIDDEN, "your account has no proven mail address to know you by")
-        if self._provider.domains and address.rpartition("@")[2].lower() not in self._provider.domains:
+        if self._provider.domains and address.rpartition("@")[2] not in self._provider.domains:
             raise Problem(HTTPStatus.FORBIDDEN, f"{address} may not sign in here")
         roles: object = claims.get(self._provider.roles_claim, [])
         given = [each for each in cast("list[object]", roles) if isinstance(each, str)] if type(roles) is list else []
-        return Person(name=address, roles=tuple(each for each in given if _NAME.fullmatch(each)))
+        return Person(name=address, roles=tuple(each for each in given if _ROLE.fullmatch(each)))
 
 
 async def _get(address: str) -> dict[str, Any]:
@@ -170,13 +184,20 @@ async def _get(address: str) -> dict[str, Any]:
     return cast("dict[str, Any]", facts)
 
 
-def routes(sign_in: SignIn) -> APIRouter:
-    """Return the two addresses through which browsers go."""
+def offer(app: FastAPI, provider: Provider, *, url: str) -> None:
+    """Let people sign in to the hub of an application with their accounts; `url` is where they reach it."""
+    hub: Hub = app.state.hub
+    sign_in = SignIn(hub, provider, url=url)
+    app.state.accounts = sign_in.at
     router = APIRouter(include_in_schema=False)
 
     @router.get("/oidc/start")
     async def start(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction] - it is a route
-        address, state = await sign_in.begin()
+        try:
+            hub.throttle.begin(address_of(request))
+            address, state = await sign_in.begin()
+        except Problem as problem:
+            return _told(request, problem)
         answer = RedirectResponse(address, HTTPStatus.SEE_OTHER)
         # Who comes back must be who went: or somebody could be signed in, unawares, as somebody else.
         answer.set_cookie(
@@ -190,16 +211,47 @@ def routes(sign_in: SignIn) -> APIRouter:
         return answer
 
     @router.get("/oidc/callback")
-    async def callback(request: Request, hub: TheHub, state: str = "", code: str = "") -> Response:  # pyright: ignore[reportUnusedFunction] - as above
-        if not state or not code or request.cookies.get(_COOKIE) != state:
-            raise Problem(HTTPStatus.BAD_REQUEST, "this browser did not begin to sign in here; begin again")
-        person = await sign_in.finish(state, code)
-        answer = RedirectResponse(path_of(request), HTTPStatus.SEE_OTHER)
+    async def callback(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction] - as above
+        try:
+            person = await sign_in.finish(*_brought(request))
+        except Problem as problem:
+            return _told(request, problem)
+        answer = RedirectResponse(_home(request), HTTPStatus.SEE_OTHER)
         answer.delete_cookie(_COOKIE)
-        await keep(request, answer, hub, name=person.name, project=sign_in.project, roles=person.roles)
+        await keep(request, answer, hub, name=person.name, project=provider.project, roles=person.roles)
         return answer
 
-    return router
+    app.include_router(router)
+
+
+def _brought(request: Request) -> tuple[str, str]:
+    """Return the state and the code with which a browser comes back, if it is the one that was sent."""
+    state, code = (request.query_params.get(each, "") for each in ("state", "code"))
+    if not state or request.cookies.get(_COOKIE) != state:
+        raise Problem(HTTPStatus.BAD_REQUEST, "this browser did not begin to sign in here; begin again")
+    if not code:
+        raise Problem(HTTPStatus.UNAUTHORIZED, "the provider did not sign them in")
+    return state, code
+
+
+def _told(request: Request, problem: Problem) -> Response:
+    """Send a browser to the page for signing in, which has a sentence for the status; the log has the reason."""
+    _LOG.warning("somebody did not sign in by their account: %s", problem.detail)
+    return RedirectResponse(f"{_home(request)}sign-in?refused={problem.status.value}", HTTPStatus.SEE_OTHER)
+
+
+def _home(request: Request) -> str:
+    return f"{path_of(request).rstrip('/')}/"
+
+
+def _kept_as(state: str) -> str:
+    return f"oidc\0{state}"
+
+
+def _is_safe(address: str) -> bool:
+    """Whether nobody on the way can listen."""
+    parts = urlsplit(address)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
 
 
 def _refused(why: str) -> Problem:

@@ -12,6 +12,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sayso import plain
+from sayso.server.describing import json_answer
 from sayso.server.problems import Problem
 
 routes = APIRouter(include_in_schema=False)
@@ -70,6 +72,12 @@ def index(request: Request) -> Response:
 def sign_in(request: Request) -> Response:
     """Return the page with a button; a link that somebody only looks at signs nobody in."""
     return _answer(request, "sign-in.html")
+
+
+@routes.get("/sign-in/accounts")
+def accounts(request: Request) -> Response:
+    """Return where people have accounts with which they can sign in, for a button that says so."""
+    return json_answer(plain.to_json({"at": request.app.state.accounts}))
 
 
 @routes.head("/page/{name}")

@@ -246,12 +246,20 @@ class Hour(Told):
     withdrawn: int
 
 
+class Within(Told):
+    """How many answers took up to so many seconds, and more than those before."""
+
+    up_to: float | None
+    answers: int
+
+
 class Spans(Told):
     """How long people took to answer, in seconds."""
 
     p50: float | None
     p90: float | None
     max: float | None
+    within: list[Within]
 
 
 class ToolCount(Told):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ _HOUR = 3600
 _FRESH_SECONDS = 5.0
 _PIECE = 250
 _MOST = 20_000
+_BOUNDS = (10.0, 60.0, 300.0, 3600.0, None)  # seconds; how long answers took is counted up to each of these
 _ENDS = ("approved", "denied", "expired", "withdrawn")
 
 
@@ -95,8 +98,10 @@ class _Tally:
         }
 
 
-def _spans(seconds: list[float]) -> dict[str, float | None]:
-    if not seconds:
-        return {"p50": None, "p90": None, "max": None}
+def _spans(seconds: list[float]) -> dict[str, Any]:
     last = len(seconds) - 1
-    return {"p50": seconds[round(last * 0.5)], "p90": seconds[round(last * 0.9)], "max": seconds[-1]}
+    at = {"p50": round(last * 0.5), "p90": round(last * 0.9), "max": last}
+    ends = [len(seconds) if bound is None else bisect_right(seconds, bound) for bound in _BOUNDS]
+    counts = [end - begin for begin, end in itertools.pairwise((0, *ends))]
+    within = [{"up_to": bound, "answers": count} for bound, count in zip(_BOUNDS, counts, strict=True)]
+    return {name: seconds[place] if seconds else None for name, place in at.items()} | {"within": within}

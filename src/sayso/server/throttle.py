@@ -11,6 +11,7 @@ from sayso.server.problems import Problem
 
 _FAILURES = 60
 _ANSWERS = 600
+_SIGN_INS = 60
 _SECONDS = 60.0
 _SPARE = 1000  # so many names are kept without tidying up
 
@@ -48,6 +49,7 @@ class Throttle:
         """Take how many there may be in a minute: wrong tokens from one address, answers by one person."""
         self._failures = _Window(failures)
         self._answers = _Window(answers)
+        self._sign_ins = _Window(_SIGN_INS)
 
     def fail(self, address: str) -> None:
         """Count a wrong token; a right one always passes, so that nobody can lock out others at their address.
@@ -64,6 +66,14 @@ class Throttle:
             Problem: there were too many.
         """
         _count(self._answers, name, f"{name} has given too many answers in a minute")
+
+    def begin(self, address: str) -> None:
+        """Count a sign-in that is begun: each takes a place in the store until it ends.
+
+        Raises:
+            Problem: there were too many.
+        """
+        _count(self._sign_ins, address, "too many sign-ins were begun from this address")
 
 
 def _count(window: _Window, whose: str, sentence: str) -> None:

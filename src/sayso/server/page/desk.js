@@ -52,7 +52,8 @@ export class Desk {
       h("p", { class: "big" }, "Nothing waits for you."),
       h("p", {}, "When an agent needs an answer, it appears here by itself."),
     );
-    scroll.append(list, this.empty);
+    this.unfound = h("div", { class: "nothing", hidden: true }, h("p", {}, "Nothing that waits fits this search."));
+    scroll.append(list, this.empty, this.unfound);
     this.listPane = h(
       "div",
       { class: "pane list-pane" },
@@ -162,7 +163,9 @@ export class Desk {
     const found = inbox.filter ? `${inbox.ids.length.toLocaleString("en-US")} found of ` : "";
     const text = `${found}${waiting.toLocaleString("en-US")} waiting${inbox.loading ? ", loading…" : ""}`;
     if (this.count.textContent !== text) this.count.textContent = text;
-    this.empty.hidden = inbox.loading || inbox.ids.length > 0 || Boolean(inbox.filter);
+    const isEmpty = !inbox.loading && inbox.ids.length === 0;
+    this.empty.hidden = !isEmpty || Boolean(inbox.filter);
+    this.unfound.hidden = !isEmpty || !inbox.filter;
     this.detailPane.classList.toggle("idle", !this.empty.hidden);
     const settled = inbox.settled;
     this.tidy.hidden = !settled;

@@ -23,11 +23,12 @@ export class History {
   constructor(place, me) {
     this.rows = h("ul", { class: "entries" });
     this.more = button("Show older ones", () => this.#load(true), { class: "plain-button", hidden: true });
-    this.message = h("p", { class: "quiet", role: "status" });
+    this.message = h("p", { class: "quiet", role: "status" }, "Loading…");
     this.search = h("input", {
       type: "search",
       id: "history-search",
       autocomplete: "off",
+      placeholder: "tool, agent, argument",
       on: { input: () => this.#later() },
     });
     this.status = h(
@@ -103,11 +104,21 @@ export class History {
       if (older) this.rows.append(...rows);
       else fill(this.rows, rows);
       this.more.hidden = !found.next;
-      this.message.textContent = this.rows.children.length ? "" : "Nothing was found.";
+      this.message.textContent = this.rows.children.length ? "" : this.#nothing();
       this.#mark();
     } catch (problem) {
       this.message.textContent = visible(problem.message);
     }
+  }
+
+  #nothing() {
+    const isAll = this.status.value === "all" && !this.search.value.trim();
+    return isAll ? "Nothing was asked yet." : "Nothing was found: try other words, or another state.";
+  }
+
+  /** Load the list anew, after the connection was lost. */
+  refresh() {
+    return this.#load();
   }
 
   #mark() {

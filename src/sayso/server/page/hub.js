@@ -35,7 +35,8 @@ async function send(method, path, { query, body } = {}) {
     answer = await fetch(address(path, query), settings);
     text = await answer.text();
   } catch {
-    throw new Problem(0, "The hub cannot be reached. Nothing was changed as far as this page knows.");
+    const changes = method !== "GET" ? " Nothing was changed as far as this page knows." : "";
+    throw new Problem(0, `The hub cannot be reached.${changes}`);
   }
   learn(answer.headers.get("date"));
   if (answer.ok) return text ? read(text) : null;
@@ -56,6 +57,7 @@ const at = (id) => `approvals/${encodeURIComponent(id)}`;
 
 export const me = () => send("GET", "me");
 export const signIn = (code) => send("POST", "sign-in", { body: { code } });
+export const accounts = () => send("GET", "sign-in/accounts");
 export const signOut = () => send("POST", "sign-out", { body: {} });
 export const requests = (query) => send("GET", "approvals", { query });
 export const request = (id) => send("GET", at(id));

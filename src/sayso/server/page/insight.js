@@ -26,15 +26,15 @@ export class Insight {
       { id: "period", on: { change: () => this.show() } },
       PERIODS.map(([hours, text]) => h("option", { value: hours }, text)),
     );
-    this.content = h("div", { class: "charts" });
-    this.audit = h("div", { class: "audit" });
+    this.content = h("div", { class: "charts" }, h("p", { class: "quiet", role: "status" }, "Counting…"));
+    this.audit = h("div", { class: "audit" }, h("p", { class: "quiet", role: "status" }, "Checking the chain…"));
     fill(
       place,
       h(
         "div",
         { class: "pane page-pane" },
         this.heading,
-        h("div", { class: "filters" }, h("label", { for: "period" }, "Of"), this.period),
+        h("div", { class: "filters" }, h("label", { for: "period" }, "Over"), this.period),
         this.content,
         h("section", { class: "chart" }, h("h3", {}, "Audit"), this.audit),
       ),
@@ -43,6 +43,11 @@ export class Insight {
 
   async show() {
     await Promise.all([this.#charts(), this.#chain()]);
+  }
+
+  /** Show it anew, after the connection was lost. */
+  refresh() {
+    return this.show();
   }
 
   async #charts() {
@@ -87,45 +92,30 @@ function volume(hours, period) {
   const bars = grouped(hours, period);
   const total = bars.reduce((sum, each) => sum + each.asked, 0);
   const most = Math.max(1, ...bars.map((each) => each.asked));
-  const width = 720 / Math.max(1, bars.length);
+  const label = `${total} questions in ${bars.length} periods; at most ${most} in one`;
   const drawing = svg(
     "svg",
-    {
-      viewBox: "0 0 720 180",
-      role: "img",
-      "aria-label": `${total} questions in ${bars.length} periods; at most ${most} in one`,
-    },
-    [0, 0.5, 1].map((part) =>
-      svg("g", {}, svg("line", { x1: 0, x2: 720, y1: 150 - part * 135, y2: 150 - part * 135, class: "grid" })),
-    ),
-    bars.map((each, at) =>
-      svg("rect", {
-        x: at * width + width * 0.12,
-        width: width * 0.76,
-        y: 150 - (each.asked / most) * 135,
-        height: (each.asked / most) * 135,
-        rx: Math.min(3, width / 6),
-        class: "bar",
-      }),
-    ),
-    bars.map((each, at) =>
-      at % Math.ceil(bars.length / 6)
-        ? null
-        : svg(
-            "text",
-            { x: Math.max(28, at * width + width / 2), y: 172, class: "axis", "text-anchor": "middle" },
-            each.label,
-          ),
-    ),
-    svg("text", { x: 716, y: 11, class: "axis", "text-anchor": "end" }, `${most}`),
+    { viewBox: `0 0 ${bars.length} 100`, preserveAspectRatio: "none", role: "img", "aria-label": label },
+    [0, 50, 100].map((y) => svg("line", { x1: 0, x2: bars.length, y1: y, y2: y, class: "grid" })),
+    bars.map((each, at) => {
+      const height = (each.asked / most) * 100;
+      return svg("rect", { x: at + 0.12, width: 0.76, y: 100 - height, height, class: "bar" });
+    }),
+  );
+  const every = Math.ceil(bars.length / 6);
+  const axis = h(
+    "div",
+    { class: "axis", "aria-hidden": "true" },
+    bars.map((each, at) => h("span", { class: at % (every * 2) ? "minor" : null }, at % every ? "" : each.label)),
   );
   const rows = bars
     .filter((each) => each.asked)
     .map((each) => [each.label, each.asked, ...ANSWERS.map(([name]) => each[name])]);
+  const top = h("p", { class: "axis-top", "aria-hidden": "true" }, String(most));
   return chart(
     "Questions",
     `${total} asked`,
-    drawing,
+    [top, drawing, axis],
     table("Questions over time", ["When", "asked", ...ANSWERS.map(([, word]) => word)], rows),
   );
 }
@@ -147,28 +137,40 @@ function grouped(hours, period) {
   return [...found.values()];
 }
 
+/** How long answers took: three numbers, and how many took how long. */
 function waiting(facts) {
   const names = [
-    ["p50", "half of them at most"],
-    ["p90", "nine of ten at most"],
-    ["max", "the longest"],
+    ["p50", "half took at most"],
+    ["p90", "9 of 10 took at most"],
+    ["max", "the longest took"],
   ];
-  const told = (value) =>
-    value === null || value === undefined
-      ? "–"
-      : Number(value) < 10
-        ? `${Number(value).toFixed(1)} s`
-        : span(Number(value));
-  return h(
-    "section",
-    { class: "chart" },
-    h("h3", {}, "Waiting for an answer"),
-    h(
-      "dl",
-      { class: "figures" },
-      names.map(([key, words]) => h("div", {}, h("dt", {}, words), h("dd", {}, told(facts?.[key])))),
-    ),
+  const numbers = h(
+    "dl",
+    { class: "figures" },
+    names.map(([key, words]) => h("div", {}, h("dt", {}, words), h("dd", {}, took(facts[key])))),
   );
+  const total = facts.within.reduce((sum, each) => sum + Number(each.answers), 0);
+  if (!total) return chart("Waiting for an answer", "Nothing was answered in this time.", null, null);
+  const most = Math.max(...facts.within.map((each) => Number(each.answers)));
+  const rows = facts.within.map((each, at) => [spanName(facts.within, at), Number(each.answers)]);
+  const drawing = h(
+    "ul",
+    { class: "tools", "aria-hidden": "true" },
+    rows.map(([name, count]) => h("li", {}, h("span", {}, name), bar([["bar", count]], most))),
+  );
+  return chart(
+    "Waiting for an answer",
+    `${total} ${total === 1 ? "answer" : "answers"}`,
+    [numbers, drawing],
+    table("Waiting for an answer", ["It took", "answers"], rows),
+  );
+}
+
+const took = (value) => (Number(value) < 10 ? `${Number(value).toFixed(1)} s` : span(Number(value)));
+
+function spanName(within, at) {
+  const upTo = within[at].up_to;
+  return upTo === null ? `more than ${span(Number(within[at - 1].up_to))}` : `up to ${span(Number(upTo))}`;
 }
 
 function byTool(tools) {
@@ -179,7 +181,11 @@ function byTool(tools) {
   const drawing = h(
     "ul",
     { class: "tools", "aria-hidden": "true" },
-    top.map((each) => h("li", {}, h("span", { class: "tool" }, visible(each.tool)), bar(each, most, sum(each)))),
+    top.map((each) => {
+      const parts = ANSWERS.map(([name]) => [`part ${name}`, Number(each[name] ?? 0)]);
+      const name = visible(each.tool);
+      return h("li", {}, h("span", { class: "tool", title: name }, name), bar(parts, most));
+    }),
   );
   const legend = h(
     "p",
@@ -198,6 +204,7 @@ function byTool(tools) {
     ),
   );
   const rows = sorted.map((each) => [shown(each.tool), ...ANSWERS.map(([name]) => Number(each[name] ?? 0))]);
+  if (!sorted.length) return chart("Answers by tool", "Nothing was answered in this time.", null, null);
   const title = sorted.length > MOST_TOOLS ? `the ${MOST_TOOLS} of ${sorted.length} tools with the most` : "";
   return chart(
     "Answers by tool",
@@ -207,16 +214,18 @@ function byTool(tools) {
   );
 }
 
-function bar(each, most, total) {
+/** One bar of several parts, each a class and a number; the longest bar of them all has `most`. */
+function bar(parts, most) {
   let at = 0;
-  const parts = ANSWERS.map(([name]) => {
-    const width = (Number(each[name] ?? 0) / most) * 400;
-    const part = svg("rect", { x: at, width: Math.max(0, width - 1), height: 16, class: `part ${name}` });
+  const drawn = parts.map(([name, number]) => {
+    const width = (number / most) * 400;
+    const part = svg("rect", { x: at, width: Math.max(0, width - 1), height: 16, class: name });
     at += width;
     return width ? part : null;
   });
+  const total = parts.reduce((sum, [, number]) => sum + number, 0);
   return [
-    svg("svg", { viewBox: "0 0 400 16", preserveAspectRatio: "none", class: "tool-bar" }, parts),
+    svg("svg", { viewBox: "0 0 400 16", preserveAspectRatio: "none", class: "tool-bar" }, drawn),
     h("span", { class: "count" }, String(total)),
   ];
 }

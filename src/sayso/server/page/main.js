@@ -1,5 +1,6 @@
 /** The page: it signs in, loads what waits, listens for changes, and shows what the address says. */
 
+import { offerAccounts } from "./accounts.js";
 import { Desk } from "./desk.js";
 import { fill, find, h, button } from "./element.js";
 import { History } from "./history.js";
@@ -44,15 +45,17 @@ async function start() {
   inbox.addEventListener("change", () => titled(inbox));
   setInterval(() => views.inbox.tick(), 1000);
   route(views, false);
-  await views.inbox.load((point) => listen(point, inbox));
+  await views.inbox.load((point) => listen(point, inbox, views));
 }
 
-function listen(point, inbox) {
-  const feed = new hub.Feed(point, {
-    onRequest: (request) => inbox.take(request),
-    onState: (state) => (state === "signed out" ? showSignIn() : connection(state)),
-  });
-  feed.run();
+function listen(point, inbox, views) {
+  const onState = (state) => {
+    if (state === "signed out") return showSignIn();
+    const isBack = state === "live" && find("#connection").dataset.state === "lost";
+    connection(state);
+    if (isBack) views[current]?.refresh?.();
+  };
+  new hub.Feed(point, { onRequest: (request) => inbox.take(request), onState }).run();
 }
 
 function connection(state) {
@@ -122,6 +125,7 @@ function showSignIn() {
   find("#connection").textContent = "";
   find("#signed-out").hidden = false;
   find("#signed-out h1").focus();
+  offerAccounts();
 }
 
 start();

@@ -10,7 +10,7 @@ import { visible } from "./visible.js";
 export class Remembered {
   constructor(place) {
     this.rows = h("ul", { class: "cards" });
-    this.message = h("p", { class: "quiet", role: "status" });
+    this.message = h("p", { class: "quiet", role: "status" }, "Loading…");
     this.heading = h("h2", { tabindex: "-1" }, "Remembered answers");
     fill(
       place,
@@ -38,6 +38,11 @@ export class Remembered {
     } catch (problem) {
       this.message.textContent = visible(problem.message);
     }
+  }
+
+  /** Show them anew, after the connection was lost. */
+  refresh() {
+    return this.show();
   }
 
   #card(each) {

@@ -1,14 +1,19 @@
 /** Signing in: the link only opens this page, the button uses it up. */
 
+import { offerAccounts, refusal } from "./accounts.js";
 import { find } from "./element.js";
 import { home, signIn } from "./hub.js";
 import { visible } from "./visible.js";
 
-const given =
-  new URLSearchParams(location.search).get("code") ?? new URLSearchParams(location.hash.slice(1)).get("code");
+const query = new URLSearchParams(location.search);
+const given = query.get("code") ?? new URLSearchParams(location.hash.slice(1)).get("code");
 
 history.replaceState(null, "", location.pathname); // a code must not stay in the address
-if (!given) askForCode("Paste the code from the link that you were sent.");
+find("#problem").textContent = refusal(query) ?? "";
+if (!given) {
+  askForCode("If you were sent a link, paste its code.");
+  offerAccounts();
+}
 
 find("#sign-in").addEventListener("submit", async (event) => {
   event.preventDefault();
@@ -20,6 +25,7 @@ find("#sign-in").addEventListener("submit", async (event) => {
   } catch (problem) {
     find("#problem").textContent = visible(problem.message);
     button.disabled = false;
+    offerAccounts(); // a link that has had its time need not be the end
   }
 });
 

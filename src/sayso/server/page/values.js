@@ -1,5 +1,6 @@
 /** What an agent wants to do, exactly: arguments with their types, diffs with their lines, the parts of a shell line. */
 
+import { colouredLines, languageOf, named, ofPath, titleOf } from "./code.js";
 import { h, shown } from "./element.js";
 import { kindOf, write } from "./exact.js";
 import { runsBackwards, visible } from "./visible.js";
@@ -17,6 +18,7 @@ const TYPES = {
   list: "list",
   object: "object",
 };
+const PARTS = "bash"; // the language of a shell line whose parts the rules have judged
 const SAID = { ask: ["asks", "asks"], "no ": ["blocked", "blocked"], "   ": ["runs", "may run"] };
 
 /** The arguments, one block to each. `sight` is told of every part that has to be seen. */
@@ -26,15 +28,18 @@ export function argumentsOf(args, sight) {
   return h(
     "dl",
     { class: "arguments" },
-    names.map((name) => argument(name, args[name], sight)),
+    names.map((name) => argument(name, args, sight)),
   );
 }
 
-function argument(name, value, sight) {
+function argument(name, args, sight) {
+  const value = args[name];
   const kind = kindOf(value);
   const text = kind === "text" ? value : write(value, 2);
-  const lines = kind === "text" ? textLines(value) : tokenLines(value);
+  const language = kind === "text" ? languageOf(name, value, args) : null;
+  const lines = kind === "text" ? textLines(value, language) : tokenLines(value);
   const notes = [
+    language && ` · coloured as ${titleOf(language)}`,
     text.length > 80 && ` · ${text.length.toLocaleString("en-US")} characters`,
     runsBackwards(text) &&
       " · has right-to-left letters: on the screen, parts may stand in another order than they have",
@@ -48,10 +53,10 @@ function argument(name, value, sight) {
 }
 
 /** A text between quotes if it is short or seems something else; a longer one line by line. */
-function textLines(text) {
-  const lines = text.split("\n");
-  if (lines.length > 1) return lines.map((each, at) => [shown(each), at < lines.length - 1 && lineEnd()]);
-  return [[quote(), shown(text), quote()]];
+function textLines(text, language) {
+  const lines = colouredLines(text, language);
+  if (lines.length > 1) return lines.map((each, at) => [each, at < lines.length - 1 && lineEnd()]);
+  return [[quote(), lines[0], quote()]];
 }
 
 const quote = () => h("span", { class: "quote" }, '"');
@@ -92,10 +97,10 @@ export function presented(presentation, sight) {
   const given = presentation.diff ?? presentation.content;
   if (given === null || given === undefined) return null;
   const title = presentation.title ? h("p", { class: "title" }, shown(presentation.title)) : null;
-  const lines = given.replace(/\n$/, "").split("\n");
+  const text = given.replace(/\n$/, "");
   const body = presentation.diff
-    ? block(diffLines(lines), sight, { class: "diff", counted: true })
-    : block(lines.map(presentation.language === "bash" ? shellLine : plainLine), sight, { class: "shown-text" });
+    ? block(diffLines(text.split("\n")), sight, { class: "diff", counted: true })
+    : block(contentLines(text, presentation.language), sight, { class: "shown-text" });
   return [title, body];
 }
 
@@ -108,17 +113,21 @@ export function diffSize(diff) {
   };
 }
 
-const plainLine = (line) => [shown(line)];
+const contentLines = (text, language) =>
+  language === PARTS ? text.split("\n").map(shellPart) : colouredLines(text, named(language));
 
-function shellLine(line) {
+function shellPart(line) {
   const said = SAID[line.slice(0, 3)];
   if (!said || !line.trim()) return [shown(line)];
-  return [h("span", { class: `verdict ${said[0]}` }, said[1]), " ", shown(line.slice(4))];
+  const [, part, because] = /^(.*?)( {2}\(.*\))?$/s.exec(line.slice(4));
+  const verdict = h("span", { class: `verdict ${said[0]}` }, said[1]);
+  return [verdict, " ", colouredLines(part, "shell"), shown(because ?? "")];
 }
 
 function* diffLines(lines) {
   let old = 0;
   let fresh = 0;
+  const language = ofPath(lines.find((line) => line.startsWith("+++ ") && !line.startsWith("+++ /dev/")) ?? "");
   for (const line of lines) {
     const hunk = HUNK.exec(line);
     if (hunk) [old, fresh] = [Number(hunk[1]), Number(hunk[2])];
@@ -130,7 +139,7 @@ function* diffLines(lines) {
     const word = { "+": "added", "-": "removed", "\\": "note" }[mark] ?? "same";
     yield {
       class: word,
-      nodes: diffText(line, mark),
+      nodes: diffText(line, mark, language),
       numbers: [mark === "+" || mark === "\\" ? "" : old, mark === "-" || mark === "\\" ? "" : fresh],
     };
     if (mark !== "+" && mark !== "\\") old += 1;
@@ -138,10 +147,11 @@ function* diffLines(lines) {
   }
 }
 
-function diffText(line, mark) {
+function diffText(line, mark, language) {
   const said = { "+": "added: ", "-": "removed: " }[mark];
   const sign = h("span", { class: "sign", "aria-hidden": "true" }, mark === "\\" ? "" : mark);
-  return [said && h("span", { class: "unseen" }, said), sign, shown(mark === "\\" ? line : line.slice(1))];
+  const text = mark === "\\" ? shown(line) : colouredLines(line.slice(1), language);
+  return [said && h("span", { class: "unseen" }, said), sign, text];
 }
 
 /** Lines in a frame; what is long is folded behind a button. */

@@ -37,16 +37,16 @@ export function runsBackwards(text) {
   return RIGHT_TO_LEFT.test(text);
 }
 
-/** Return the text in pieces `{text, odd}`; odd ones are codes that stand for something. */
+/** Return the text in pieces `{text, odd, at}`, each with its place; odd ones are codes that stand for something. */
 export function pieces(text) {
-  if (PLAIN.test(text)) return text ? withoutLongBlanks({ text, odd: false }) : [];
+  if (PLAIN.test(text)) return text ? withoutLongBlanks({ text, odd: false, at: 0 }) : [];
   const found = [];
-  const add = (piece, odd) => {
+  const add = (piece, odd, at) => {
     const last = found.at(-1);
     if (last && !odd && !last.odd) last.text += piece;
-    else found.push({ text: piece, odd });
+    else found.push({ text: piece, odd, at });
   };
-  for (const [piece, odd] of coded(text)) add(piece, odd);
+  for (const [piece, odd, at] of coded(text)) add(piece, odd, at);
   return found.flatMap(withoutLongBlanks);
 }
 
@@ -56,9 +56,10 @@ function* coded(text) {
   let at = 0;
   for (const each of text) {
     marks = each > "\x7f" && combines(each) ? marks + 1 : 0;
-    if (CONTROL.test(each) || HIDDEN.test(each) || UNSEEN.test(each)) yield [escaped(each), true];
-    else if (deceiving.has(at) || marks > MOST_MARKS) yield [`⟨U+${hex(each).toUpperCase().padStart(4, "0")}⟩`, true];
-    else yield [each, false];
+    if (CONTROL.test(each) || HIDDEN.test(each) || UNSEEN.test(each)) yield [escaped(each), true, at];
+    else if (deceiving.has(at) || marks > MOST_MARKS)
+      yield [`⟨U+${hex(each).toUpperCase().padStart(4, "0")}⟩`, true, at];
+    else yield [each, false, at];
     at += each.length;
   }
 }
@@ -68,11 +69,12 @@ function withoutLongBlanks(piece) {
   const found = [];
   let from = 0;
   for (const run of piece.text.matchAll(BLANKS)) {
-    if (run.index > from) found.push({ text: piece.text.slice(from, run.index), odd: false });
-    found.push({ text: `⟨${run[0].length.toLocaleString("en-US")} blanks⟩`, odd: true });
+    if (run.index > from) found.push({ text: piece.text.slice(from, run.index), odd: false, at: piece.at + from });
+    const blanks = `⟨${run[0].length.toLocaleString("en-US")} blanks⟩`;
+    found.push({ text: blanks, odd: true, at: piece.at + run.index });
     from = run.index + run[0].length;
   }
-  if (from < piece.text.length) found.push({ text: piece.text.slice(from), odd: false });
+  if (from < piece.text.length) found.push({ text: piece.text.slice(from), odd: false, at: piece.at + from });
   return found;
 }
 
