@@ -17,7 +17,14 @@ _MOST_LINES = 24  # longer texts are folded
 _HEAD = 12
 _LONGEST = 800  # characters of a line; the rest of it stands on lines of its own
 _LONG = 80  # characters; of longer values people are told the length
-_KINDS: Mapping[type, str] = {bool: "yes or no", int: "number", float: "number", str: "text", list: "list", dict: "object"}
+_KINDS: Mapping[type, str] = {
+    bool: "yes or no",
+    int: "number",
+    float: "number",
+    str: "text",
+    list: "list",
+    dict: "object",
+}
 _SAID = {"ask": "asks", "no ": "blocked", "   ": "may run"}  # what the rules say of a part of a shell line
 _BACKWARDS = "has right-to-left letters: on the screen, parts may stand in another order than they have"
 
