@@ -43,6 +43,13 @@ _SETTLING = 0.5  # seconds for which something must have been there before an an
 _MOST_OTHERS = 20
 _SHORT = 100  # characters of what stands in a list
 _WIDTHS = {"call": "Only this", "prefix": "Commands like this", "folder": "This folder", "tool": "The whole tool"}
+# Closer together than apps are, with quiet names; it holds nothing but these rules.
+_STYLE = """<style>
+[class*="st-key-sayso-inbox"], [class*="st-key-sayso-values"] { gap: 0.5rem; }
+[class*="st-key-sayso-head"] [data-testid="stText"] { font-size: 1.125rem; font-weight: 600; }
+[class*="st-key-sayso-values"] [data-testid="stText"] { font-size: 0.875rem; opacity: 0.75; }
+[class*="st-key-sayso-inbox"] [data-testid="stCode"] pre { padding-block: 0.5rem; }
+</style>"""
 _TOO_SOON = "Nothing was answered: it had only just appeared. Look at it, and press again."
 
 
@@ -155,12 +162,13 @@ def _look(inbox: Inbox, who: str, key: str) -> None:
         st.text(visible(str(error)))
         return
     view = _View(inbox=inbox, who=who, key=key, desk=desk, waiting=waiting)
+    st.html(_STYLE)
     if desk.said:
         st.text(visible(desk.said))
     if request is None:
         st.text("Nothing waits for an answer.")
     else:
-        with st.container(border=True, key=f"{key}-request"):
+        with st.container(border=True, key=f"sayso-inbox-{key}"):
             view.draw(request)
     view.draw_others()
 
@@ -187,8 +195,9 @@ class _View:
 
     def draw(self, request: ApprovalRequest) -> None:
         """Draw one request in full, and what can be done about it."""
-        st.text(f"{blocks.asker(request)} wants to run")
-        st.code(visible(request.tool_name), language=None, wrap_lines=True)
+        with st.container(horizontal=True, vertical_alignment="center", key=f"sayso-head-{self.key}"):
+            st.text(f"{blocks.asker(request)} wants to run")
+            st.code(visible(request.tool_name), language=None, wrap_lines=True, width="content")
         st.text(_times(request))
         for name, text in blocks.facts(request):
             self._fact(name, text)
@@ -205,8 +214,17 @@ class _View:
         st.caption("Arguments, as the agent wrote them" if request.args else "It has no arguments.")
         found = [*blocks.arguments(request.args, whole=whole)]
         shown = blocks.presented(request.presentation, whole=whole)
-        _draw_blocks([*found, *([] if shown is None else [shown])])
-        return sum(block.hidden for block in (*found, *([] if shown is None else [shown])))
+        if shown is not None:
+            found.append(shown)
+        self._draw_blocks(found, "asked")
+        return sum(block.hidden for block in found)
+
+    def _draw_blocks(self, found: Iterable[blocks.Block], name: str) -> None:
+        with st.container(key=f"sayso-values-{self.key}-{name}"):
+            for block in found:
+                st.text(block.heading)
+                more = f"\n⋯ {block.hidden:,} more lines ⋯" if block.hidden else ""
+                st.code(block.text + more, language=block.language, wrap_lines=True)
 
     def _fact(self, name: str, text: str) -> None:
         left, right = st.columns([1, 5])
@@ -272,9 +290,10 @@ class _View:
         spans = {each.words: each for each in lifetimes(request.remember_max)}
         often = {words: uses for uses, words in USES}
         scope = st.radio("For which calls", kinds, key=self._key(request, "scope"), horizontal=True)
-        for_ = st.selectbox("For how long", spans, key=self._key(request, "span"))
-        uses = st.selectbox("How often", often, key=self._key(request, "uses"))
-        terms = Standing(request=request, scope=kinds[scope], lifetime=spans[for_], uses=often[uses])
+        left, right = st.columns(2)
+        lasts = left.selectbox("For how long", spans, key=self._key(request, "span"))
+        uses = right.selectbox("How often", often, key=self._key(request, "uses"))
+        terms = Standing(request=request, scope=kinds[scope], lifetime=spans[lasts], uses=often[uses])
         too = len(terms.answers_too(self.waiting))
         if terms.problem or too:
             st.caption(terms.problem or f"This also answers {too} more that wait{'s' if too == 1 else ''}.")
@@ -300,7 +319,7 @@ class _View:
             st.text(visible(found))
         else:
             st.caption("This will run" if found else "This will run, without arguments")
-            _draw_blocks(blocks.arguments(found, whole=True))
+            self._draw_blocks(blocks.arguments(found, whole=True), "edited")
             st.caption(JUDGED_LATER)
 
         def give() -> None:
@@ -361,13 +380,6 @@ class _View:
 
     def _key(self, request: ApprovalRequest, name: str) -> str:
         return f"{self.key}-{request.id}-{name}"
-
-
-def _draw_blocks(found: Iterable[blocks.Block]) -> None:
-    for block in found:
-        st.text(block.heading)
-        more = f"\n⋯ {block.hidden:,} more lines ⋯" if block.hidden else ""
-        st.code(block.text + more, language=block.language, wrap_lines=True)
 
 
 def _times(request: ApprovalRequest) -> str:
