@@ -60,6 +60,12 @@ def buttons(page: AppTest) -> list[str]:
     return [each.label for each in page.button]
 
 
+def settled(page: AppTest) -> AppTest:
+    """Let the time be over in which an answer does not count."""
+    page.session_state["sayso-desk"].since = 0.0
+    return page
+
+
 def press(page: AppTest, label: str) -> AppTest:
     """Press a button until it counts: what has only just appeared cannot be answered."""
     deadline = time.monotonic() + PATIENCE
@@ -165,7 +171,7 @@ def test_a_yes_can_stand_and_says_for_what(store: SqliteStore) -> None:
     assert run.over() == "paid 5 to ann"
     assert other.over() == "paid 6 to ann"
     assert "It is remembered. The same went to 1 more." in texts(page)
-    (remembered,) = blocking.run(store.remembered)
+    (remembered,) = ApprovalController(mode="defer", store=store).memory.list()
     assert (remembered.scope.kind, remembered.session, remembered.decision.who) == ("tool", None, "ann")
     assert remembered.expires_at == pytest.approx(time.time() + 86_400, abs=PATIENCE)
 
@@ -211,7 +217,7 @@ def test_an_answer_that_comes_too_late_is_told_how_it_stands() -> None:
     request = opened(store)
     ann, bob = look(store, who="ann"), look(store, who="bob")
     press(ann, "Deny")
-    press(bob, "Allow once")
+    press(settled(bob), "Allow once")
     assert "Somebody was faster. pay was denied by ann (streamlit). Your answer changed nothing." in texts(bob)
     assert now(store, request).status == "denied"
     assert "Allow once" not in buttons(bob)
@@ -347,7 +353,7 @@ def test_at_a_hub_the_token_says_who_answers(tmp_path: Path) -> None:
         page.run()
         with served.person("bob") as bob:
             assert bob.post(f"/approvals/{late.id}", json={"approved": False}).status_code == 200
-        press(page, "Allow once")
+        press(settled(page), "Allow once")
         assert "Somebody was faster. report > payer: pay was denied by bob" in texts(page)
     finally:
         served.stop()
