@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sayso import blocking
 from sayso.channels import blocks
-from sayso.channels.fitting import misfit
 from sayso.channels.lasting import USES, Standing, also, lifetimes
 from sayso.channels.visible import visible
 from sayso.channels.words import JUDGED_LATER, closed_words, named, span
@@ -29,6 +28,8 @@ from sayso.ports import Store
 
 try:
     import streamlit as st
+
+    from sayso.channels.fitting import misfit
 except ImportError as error:
     raise ImportError("Streamlit is not installed; run `pip install sayso[streamlit]`") from error
 
@@ -49,6 +50,7 @@ _STYLE = """<style>
 [class*="st-key-sayso-head"] [data-testid="stText"] { font-size: 1.125rem; font-weight: 600; }
 [class*="st-key-sayso-values"] [data-testid="stText"] { font-size: 0.875rem; opacity: 0.75; }
 [class*="st-key-sayso-inbox"] [data-testid="stCode"] pre { padding-block: 0.5rem; }
+[class*="st-key-sayso-values"] [data-testid="stCode"] .token.unchanged * { color: inherit !important; }
 </style>"""
 _TOO_SOON = "Nothing was answered: it had only just appeared. Look at it, and press again."
 

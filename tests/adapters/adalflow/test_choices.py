@@ -33,13 +33,8 @@ PAY = ("pay", {"amount": 5})
 @pytest.mark.proves("R74")
 def test_a_configuration_names_the_channel(tmp_path: Path) -> None:
     store = {"store": tmp_path / "sayso.db"}
-    chosen: dict[str, Any] = {
-        "cli": {},
-        "rest": store,
-        "websocket": store,
-        "streamlit": store,
-        "callback": {"approval_callback": print},
-    }
+    shared = dict.fromkeys(("rest", "websocket", "streamlit"), store)
+    chosen: dict[str, Any] = {"cli": {}, **shared, "callback": {"approval_callback": print}}
     kinds = [type(permission_manager(name, **settings)) for name, settings in chosen.items()]
     assert kinds == [
         CLIPermissionManager,
@@ -58,7 +53,7 @@ def test_a_configuration_names_the_channel(tmp_path: Path) -> None:
         (
             "pigeon",
             {},
-            "there is no channel 'pigeon'; choose one of 'callback', 'cli', 'rest', 'websocket', 'streamlit', 'none'",
+            "there is no channel 'pigeon'; choose one of 'callback', 'cli', 'rest', .*'none'",
         ),
         ("none", {"policy": Policy()}, "'none' takes no settings"),
         ("callback", {}, "nobody to ask"),

@@ -39,7 +39,7 @@ class StreamlitPermissionManager(PermissionManager):
     """Asks whoever looks at a Streamlit app that shows the same store: `sayso.streamlit.show_approval_requests()`."""
 
     def __init__(self, **settings: Unpack[Settings]) -> None:
-        """Take `store`, else what SAYSO_STORE names, else `sayso.db`; a question expires after `timeout`, 10 minutes."""
+        """Take `store`, else what SAYSO_STORE names, else `sayso.db`; `timeout` is 10 minutes if left out."""
         store = os.environ.get("SAYSO_STORE") or "sayso.db"
         super().__init__(**cast("Any", {"store": store, "timeout": 600.0, **settings}))
 
