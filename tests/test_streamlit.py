@@ -124,7 +124,13 @@ def asks(store: Store, *args: Any, policy: Policy | None = None) -> Run:
 
 def opened(store: Store, tool: str = "pay", **facts: Any) -> ApprovalRequest:
     """Put a request into the store for which nobody waits."""
-    given = {"description": "Run it", "reason": "the rule says so", "asked_at": time.time(), "session": "s", **facts}
+    given: dict[str, Any] = {
+        "description": "Run it",
+        "reason": "the rule says so",
+        "asked_at": time.time(),
+        "session": "s",
+        **facts,
+    }
     return blocking.run(store.open, ApprovalRequest(id=new_id(), tool_call_id=new_id(), tool_name=tool, **given))
 
 
@@ -201,7 +207,7 @@ def test_an_edit_that_does_not_fit_cannot_be_allowed(store: SqliteStore, text: s
 def test_exactly_the_edited_arguments_run_after_they_were_shown(store: SqliteStore) -> None:
     run = asks(store, 5, "a\u202eb")
     page = press(look(store, who="ann"), "Edit…")
-    assert '"to": "a\\u202eb"' in page.text_area[0].value  # nothing hides in what is to be edited
+    assert '"to": "a\\u202eb"' in (page.text_area[0].value or "")  # nothing hides in what is to be edited
     page.text_area[0].input('{"amount": 6, "to": "b\u200bob"}').run()
     assert [each.value for each in page.code][-2:] == ["6", "b\\u200bob"]
     page.text_area[0].input('{"amount": 7, "to": "bob"}')  # and a click, before it was shown

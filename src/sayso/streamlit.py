@@ -17,7 +17,7 @@ from sayso import blocking
 from sayso.channels import blocks
 from sayso.channels.lasting import USES, Standing, also, lifetimes
 from sayso.channels.visible import visible
-from sayso.channels.words import JUDGED_LATER, closed_words, named, span
+from sayso.channels.words import JUDGED_LATER, closed_words, named
 from sayso.config import settings
 from sayso.config.arguments import read_arguments
 from sayso.errors import CanonicalError, ConfigurationError, StillOpen, StoreError, UnknownRequest
@@ -200,7 +200,7 @@ class _View:
         with st.container(horizontal=True, vertical_alignment="center", key=f"sayso-head-{self.key}"):
             st.text(f"{blocks.asker(request)} wants to run")
             st.code(visible(request.tool_name), language=None, wrap_lines=True, width="content")
-        st.text(_times(request))
+        st.text(blocks.times(request, time.time()))
         for name, text in blocks.facts(request):
             self._fact(name, text)
         is_open = request.status == "open"
@@ -267,7 +267,7 @@ class _View:
             self._draw_lasting(request)
         else:
             self._draw_choices(request, off=hidden > 0)
-        for text in self._people(request):
+        for text in blocks.people(request, self.who, is_hub=not isinstance(self.inbox, StoreInbox)):
             st.text(text)
 
     def _draw_choices(self, request: ApprovalRequest, *, off: bool) -> None:
@@ -339,17 +339,6 @@ class _View:
             self._button(request, label, give, disabled=disabled)
             self._button(request, "Back", self.desk.turn_to, "")
 
-    def _people(self, request: ApprovalRequest) -> Iterable[str]:
-        wanted = request.approvers
-        if wanted is not None and wanted.must_be_known:
-            at_hand = isinstance(self.inbox, StoreInbox)
-            yield visible(f"A yes needs {wanted}") + ("; only a hub knows who they are" if at_hand else "")
-        if text := blocks.votes(request):
-            yield text
-        others = dict.fromkeys(each.who for each in request.seen if each.who != self.who)
-        if others and self.who:
-            yield f"Also seen by {', '.join(map(visible, others))}"
-
     # --- What is said --------------------------------------------------------------------------------
 
     def _yes(self, args: Mapping[str, Any] | None = None) -> ApprovalDecision:
@@ -382,15 +371,6 @@ class _View:
 
     def _key(self, request: ApprovalRequest, name: str) -> str:
         return f"{self.key}-{request.id}-{name}"
-
-
-def _times(request: ApprovalRequest) -> str:
-    now = time.time()
-    waits = f"waiting {span(now - request.asked_at)}" if request.status == "open" else request.state
-    if request.status != "open" or request.expires_at is None:
-        return waits
-    left = request.expires_at - now
-    return f"{waits} · expires in {span(left)}" if left > 0 else f"{waits} · its time is up"
 
 
 def _read(text: str, parameters: str) -> Mapping[str, Any] | str:

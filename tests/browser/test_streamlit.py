@@ -22,6 +22,8 @@ from sayso import ApprovalController, ApprovalDecision, ApprovalPresentation, Po
 from sayso.errors import ApprovalDenied
 from sayso.stores.sqlite import SqliteStore
 
+expect.set_options(timeout=WAIT * 1000)
+
 APP = Path(__file__).parent / "streamlit_app.py"
 MARKUP = "<img src=x onerror=alert(1)> <b>b</b> **bold** [a](http://a.example) :smile: :red[r] $x^2$"
 HOSTILE = f"{MARKUP} `c` \u202eabc\u200b"
@@ -208,6 +210,8 @@ async def test_markup_in_every_field_stays_text(desk: Desk) -> None:
     app = ann.get_by_test_id("stMain")
     await expect(app.get_by_text("1 more waits")).to_be_visible()
     await expect(app.locator("img, b, strong, em, a, .katex, [role=img]")).to_have_count(0)
+    for text in await app.get_by_test_id("stCode").all():
+        await expect(text).to_contain_text(MARKUP)  # whatever draws them is loaded later
     shown = await app.inner_text()
     assert shown.count(MARKUP) == 12  # in each of its fields once, in one three times, and on the list
     assert "\\u202eabc\\u200b" in shown

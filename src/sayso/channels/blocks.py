@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from sayso.canonical import thaw
 from sayso.channels.showing import written
 from sayso.channels.visible import visible
+from sayso.channels.words import span
 from sayso.model import ApprovalPresentation, ApprovalRequest
 from sayso.policy.shell.lexer import hidden_character
 
@@ -51,6 +52,29 @@ def facts(request: ApprovalRequest) -> Iterator[tuple[str, str]]:
         yield "Rule", visible(str(request.rule))
     if request.approval == "once_per_session":
         yield "A yes", "holds for the rest of the agent's session: it is asked once"
+
+
+def times(request: ApprovalRequest, now: float) -> str:
+    """Say how long it waits and when that is over or, once it is closed, how it stands."""
+    if request.status != "open":
+        return request.state
+    waits = f"waiting {span(now - request.asked_at)}"
+    if request.expires_at is None:
+        return waits
+    left = request.expires_at - now
+    return f"{waits} · expires in {span(left)}" if left > 0 else f"{waits} · its time is up"
+
+
+def people(request: ApprovalRequest, me: str, *, is_hub: bool) -> Iterator[str]:
+    """Yield who has to say yes, who has, and who else has it before them; a hub does not say who one is."""
+    wanted = request.approvers
+    if wanted is not None and wanted.must_be_known:
+        yield visible(f"A yes needs {wanted}") + ("" if is_hub else "; only a hub knows who they are")
+    if text := votes(request):
+        yield text
+    others = dict.fromkeys(each.who for each in request.seen if each.who != me)
+    if others and not is_hub:
+        yield f"Also seen by {', '.join(map(visible, others))}"
 
 
 def votes(request: ApprovalRequest) -> str:
