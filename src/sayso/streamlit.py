@@ -50,7 +50,7 @@ _STYLE = """<style>
 [class*="st-key-sayso-head"] [data-testid="stText"] { font-size: 1.125rem; font-weight: 600; }
 [class*="st-key-sayso-values"] [data-testid="stText"] { font-size: 0.875rem; opacity: 0.75; }
 [class*="st-key-sayso-inbox"] [data-testid="stCode"] pre { padding-block: 0.5rem; }
-[class*="st-key-sayso-values"] [data-testid="stCode"] .token.unchanged * { color: inherit !important; }
+[class*="st-key-sayso-values"] [data-testid="stCode"] .token.unchanged { color: inherit !important; }
 </style>"""
 _TOO_SOON = "Nothing was answered: it had only just appeared. Look at it, and press again."
 
