@@ -6,9 +6,9 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
 
-# What the core, the policy file, the adapters for PydanticAI and AdalFlow, and the hub promise. Later parts add theirs.
+# What the core, the policy file, the hub, Streamlit and the adapters for PydanticAI and AdalFlow promise.
 CORE = {
-    *(f"R{number}" for number in (*range(1, 72), *range(73, 77))),
+    *(f"R{number}" for number in range(1, 77)),
     *(f"H{number}" for number in range(1, 18)),
 }
 

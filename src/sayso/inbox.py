@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Protocol
 
 import msgspec
@@ -66,6 +67,7 @@ class StoreInbox:
         """Take the store, which stays its owner's."""
         self.store = store
         self._steps: list[AuditEntry] = []
+        self._answering = asyncio.Lock()  # or one answer would take the steps of another for its own
         self._controller = ApprovalController(mode="defer", store=store, hooks=[self._steps.append])
 
     async def pending(self) -> list[ApprovalRequest]:
@@ -82,6 +84,10 @@ class StoreInbox:
             return Given(request=request, taken=False)
         if decision.remember != "none" and not request.scopes:
             raise StillOpen("this answer cannot be remembered: the rule that asks does not allow it")
+        async with self._answering:
+            return await self._answer(request, decision)
+
+    async def _answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> Given:
         self._steps.clear()
         try:
             closed = await self._controller.answer(request.id, decision)

@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping
 
 from sayso.channels.pane import Pane
-from sayso.channels.question import about
 from sayso.channels.sheet import WORDS
 from sayso.channels.showing import Line, cut, filled
 from sayso.channels.visible import visible
+from sayso.channels.words import about
 from sayso.model import ApprovalRequest
 
 _SHARE = 4  # the list has a fourth of the rows

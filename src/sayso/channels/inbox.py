@@ -1,4 +1,4 @@
-"""What a live inbox needs, and the words for what becomes of requests in it."""
+"""What a live inbox needs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from sayso.channels.question import named
 from sayso.model import ApprovalDecision, ApprovalRequest
 
 if TYPE_CHECKING:
@@ -28,15 +27,3 @@ class Means:
     inbox: Inbox
     answer: Callable[[ApprovalRequest, ApprovalDecision], Awaitable[Told]]  # or `StillOpen`
     names: Callable[[Iterable[str]], Mapping[str, str]]  # short names for ids
-
-
-def closed_words(request: ApprovalRequest) -> str:
-    """Say what has become of a request that somebody else closed."""
-    decision = request.decision
-    if request.status == "expired":
-        return f"{named(request)} has expired: nobody answered in time."
-    if request.status == "withdrawn" or decision is None:
-        return f"{named(request)} was withdrawn: nobody waits for an answer any more."
-    where = f" ({decision.channel})" if decision.channel else ""
-    word = "allowed" if decision.approved else "denied"
-    return f"{named(request)} was {word} by {decision.who or 'somebody'}{where}."

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from sayso.channels.showing import Line, hanging
@@ -11,7 +12,13 @@ from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, Scope
 
 _SPANS = ((3600.0, "an hour"), (86_400.0, "a day"), (7 * 86_400.0, "a week"), (30 * 86_400.0, "30 days"))
 _UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
-_USES = ((None, "any number of times"), (1, "once more"), (3, "3 times more"), (10, "10 times more"))
+Uses = tuple[int | None, str]
+USES: tuple[Uses, ...] = (
+    (None, "any number of times"),
+    (1, "once more"),
+    (3, "3 times more"),
+    (10, "10 times more"),
+)
 _ALSO = {
     "call": "and nothing else",
     "prefix": "also with whatever else is written behind it",
@@ -57,6 +64,64 @@ def _span(seconds: float) -> str:
     return known or f"{count} {unit}{'' if count == '1' else 's'}"
 
 
+def also(request: ApprovalRequest, scope: Scope) -> str:
+    """Say what else an answer for this scope would allow."""
+    by_payload = scope.kind == "call" and request.payload is not None
+    return _ALSO_BY_PAYLOAD if by_payload else _ALSO[scope.kind]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """A yes that stands: for which calls, how long and how often."""
+
+    request: ApprovalRequest
+    scope: Scope
+    lifetime: Lifetime
+    uses: int | None
+
+    @property
+    def problem(self) -> str | None:
+        """Why this cannot be, if it cannot."""
+        if self.scope.parts and self.uses is not None:
+            return "Several commands cannot stand for a number of times"
+        return None
+
+    def decision(self, *, who: str, channel: str) -> ApprovalDecision:
+        """Return the answer, whose time begins now."""
+        seconds = self.lifetime.seconds
+        return ApprovalDecision(
+            approved=True,
+            remember=self.lifetime.remember,
+            scope=self.scope.kind,
+            until=None if seconds is None else time.time() + seconds,
+            uses=self.uses,
+            who=who,
+            channel=channel,
+        )
+
+    def answers_too(self, others: Iterable[ApprovalRequest]) -> list[ApprovalRequest]:
+        """Return which of the others would get the same answer; one that is counted answers no others."""
+        known = set(self.scope.keys)
+        if self.uses is not None or "" in known:  # a hub keeps to itself what the keys are
+            return []
+        stands = Remembered(
+            id="",
+            tool=self.request.tool_name,
+            scope=self.scope,
+            decision=self.decision(who="", channel=""),
+            session=None if self.lifetime.remember == "always" else self.request.session,
+            remembered_at=0.0,
+            schema_hash=self.request.schema_hash,
+        )
+        return [
+            other
+            for other in others
+            if other.id != self.request.id
+            and stands.covers(other.session, 0.0, other.schema_hash)
+            and any(known.issuperset(each.keys) for each in other.scopes)
+        ]
+
+
 class Terms:
     """The terms of an answer that stands: they are turned round until they fit, and then one scope is chosen."""
 
@@ -65,7 +130,7 @@ class Terms:
         self._request = request
         self._others = others
         self._lifetimes = lifetimes(request.remember_max)
-        self._uses = list(_USES)
+        self._uses = list(USES)
 
     def next_lifetime(self) -> None:
         """Go on to the next time."""
@@ -80,9 +145,8 @@ class Terms:
         yield []
         yield [("class:heading", "allow, and let it stand for")]
         for number, scope in enumerate(self._request.scopes, 1):
-            by_payload = scope.kind == "call" and self._request.payload is not None
             yield from hanging(("class:keys", f"  [{number}] "), scope.label, width)
-            yield from hanging(("", "      "), _ALSO_BY_PAYLOAD if by_payload else _ALSO[scope.kind], width)
+            yield from hanging(("", "      "), also(self._request, scope), width)
 
     def words(self) -> str:
         """Say which keys there are, and what each would really do now."""
@@ -92,47 +156,10 @@ class Terms:
         too = [
             f"[{at}] also answers {count} more that wait{'s' if count == 1 else ''}"
             for at, scope in enumerate(scopes, 1)
-            if (count := len(self.answered_too(scope)))
+            if (count := len(self.standing(scope).answers_too(self._others())))
         ]
         return "\n".join([f"[{numbers}] allow {terms}", *too, "[t] for how long  [u] how often  [b] back"])
 
-    def problem(self, scope: Scope) -> str | None:
-        """Say why this scope cannot be chosen on these terms, if it cannot."""
-        if scope.parts and self._uses[0][0] is not None:
-            return "Several commands cannot stand for a number of times; press u until it says any number."
-        return None
-
-    def decision(self, scope: Scope, *, who: str, channel: str) -> ApprovalDecision:
-        """Return the answer on these terms."""
-        lifetime = self._lifetimes[0]
-        return ApprovalDecision(
-            approved=True,
-            remember=lifetime.remember,
-            scope=scope.kind,
-            until=None if lifetime.seconds is None else time.time() + lifetime.seconds,
-            uses=self._uses[0][0],
-            who=who,
-            channel=channel,
-        )
-
-    def answered_too(self, scope: Scope) -> list[ApprovalRequest]:
-        """Return which of the others would get the same answer; one that is counted answers no others."""
-        if self._uses[0][0] is not None:
-            return []
-        stands = Remembered(
-            id="",
-            tool=self._request.tool_name,
-            scope=scope,
-            decision=self.decision(scope, who="", channel=""),
-            session=None if self._lifetimes[0].remember == "always" else self._request.session,
-            remembered_at=0.0,
-            schema_hash=self._request.schema_hash,
-        )
-        known = set(scope.keys)
-        return [
-            other
-            for other in self._others()
-            if other.id != self._request.id
-            and stands.covers(other.session, 0.0, other.schema_hash)
-            and any(known.issuperset(each.keys) for each in other.scopes)
-        ]
+    def standing(self, scope: Scope) -> Standing:
+        """Return what an answer for this scope would be on these terms."""
+        return Standing(request=self._request, scope=scope, lifetime=self._lifetimes[0], uses=self._uses[0][0])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sayso.channels.keys import Choice
-from sayso.channels.question import Question, named
+from sayso.channels.question import Question
 from sayso.channels.sheet import Answer, Stage
 from sayso.channels.showing import Line, cut, shown
 from sayso.channels.visible import visible
+from sayso.channels.words import named
 from sayso.model import ApprovalDecision
 
 _DONE = {"y": "Allowed once:", "n": "Denied:", "l": "Left to others:"}

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from sayso.channels.keys import Closed
 from sayso.channels.showing import cut
 from sayso.channels.visible import visible
+from sayso.channels.words import named, span
 from sayso.model import ApprovalDecision, ApprovalRequest, Seen
 from sayso.ports import Hearing
 
@@ -19,7 +20,6 @@ T = TypeVar("T")
 _LOOK_SECONDS = 2.0  # between two looks at who else looks
 _MOST_NAMES = 3
 _LONGEST_NAME = 30
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
 class Question:
@@ -113,25 +113,5 @@ class Question:
                 await asyncio.wait({doing})
 
 
-def named(request: ApprovalRequest) -> str:
-    """Name the agent and the tool."""
-    who = " > ".join(request.agent_path)
-    return visible(f"{who}: {request.tool_name}" if who else request.tool_name)
-
-
 def _name(seen: Seen) -> str:
     return f"{cut(visible(seen.who), _LONGEST_NAME)} ({cut(visible(seen.channel), _LONGEST_NAME)})"
-
-
-def span(seconds: float) -> str:
-    """Write a time as a clock does that counts."""
-    minutes, rest = divmod(max(int(seconds), 0), _MINUTE)
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"  # noqa: PLR2004 - minutes of an hour
-
-
-def about(seconds: float) -> str:
-    """Write about how long something takes, for a list that should not flicker."""
-    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "m")):
-        if seconds >= size:
-            return f"{int(seconds) // size}{unit}"
-    return f"{max(int(seconds), 0)}s"

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
 from sayso.canonical import freeze, parse_args, thaw
 from sayso.channels import outside
+from sayso.channels.blocks import as_json
 from sayso.channels.keys import ENTER, Choice
 from sayso.channels.lasting import Terms
 from sayso.channels.question import Question
 from sayso.channels.ruling import ruling
 from sayso.channels.showing import Line, cut, shown
 from sayso.channels.visible import visible
+from sayso.channels.words import JUDGED_LATER
 from sayso.errors import ApprovalBlocked
 from sayso.model import ApprovalDecision, ApprovalRequest
 
@@ -36,7 +37,6 @@ WORDS = {
     "q": "quit",
 }
 _LONGEST_PROBLEM = 300  # it may quote a whole argument
-_JUDGED_LATER = "The rules and the tool judge these arguments where the call runs, and may still refuse them."
 
 
 class Stage(Protocol):
@@ -176,11 +176,10 @@ class Sheet:
             turns={"t": terms.next_lifetime, "u": terms.next_uses},
         )
         while (key := await self._stage.key(choice)) != "b":
-            scope = scopes[int(key) - 1]
-            problem = terms.problem(scope)
-            if problem is None:
-                return terms.decision(scope, who=self._question.who, channel=self._question.channel)
-            self._stage.say(problem)
+            standing = terms.standing(scopes[int(key) - 1])
+            if standing.problem is None:
+                return standing.decision(who=self._question.who, channel=self._question.channel)
+            self._stage.say(f"{standing.problem}; press u until it says any number.")
         return None
 
     # --- Other arguments -----------------------------------------------------------------------------
@@ -205,7 +204,7 @@ class Sheet:
     async def _edited(self) -> bool:
         """Let the draft, or else the arguments, be edited; what the person wrote is kept, whatever it is."""
         try:
-            given = _as_json(self._question.request.args)
+            given = as_json(self._question.request.args)
             draft = given if self._draft is None else self._draft
             self._draft = await self._stage.outside(lambda screen: outside.edit(draft, screen))
         except (OSError, ValueError) as problem:
@@ -239,7 +238,7 @@ class Sheet:
     async def _offered(self, changed: ApprovalRequest) -> str:
         self._stage.show(changed, whole=True)
         if self._question.hearing is None:
-            self._stage.say(_JUDGED_LATER)
+            self._stage.say(JUDGED_LATER)
         words = "[y] allow once, with these arguments  [e] edit again  [v] view all  [b] back"
         while (key := await self._stage.key(Choice(keys="yevb", words=lambda: words))) in {"y", "v"}:
             if key == "v":
@@ -247,13 +246,6 @@ class Sheet:
             elif self._has_seen_all():
                 break
         return key
-
-
-def _as_json(args: Mapping[str, Any]) -> str:
-    try:
-        return f"{json.dumps(thaw(args), ensure_ascii=False, indent=2)}\n"
-    except (TypeError, ValueError) as error:  # written down in some other way, it would come back as something else
-        raise ValueError(f"an argument is no plain data, and cannot be edited as text ({error})") from error
 
 
 def told(answer: Answer) -> str:

@@ -18,13 +18,14 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 
 from sayso.channels.colours import STYLE
 from sayso.channels.frame import Frame
-from sayso.channels.inbox import Means, closed_words
+from sayso.channels.inbox import Means
 from sayso.channels.keys import Closed, Interrupted
 from sayso.channels.pane import Pane
 from sayso.channels.prompt import terminal_ends
 from sayso.channels.question import Question
 from sayso.channels.sheet import Sheet
 from sayso.channels.visible import visible
+from sayso.channels.words import closed_words
 from sayso.decide import is_overdue
 from sayso.errors import StillOpen, StoreError, UnknownRequest
 from sayso.model import ApprovalDecision, ApprovalRequest, Seen

@@ -51,8 +51,8 @@ async def _watch(inbox: Inbox, who: str) -> None:
 async def _give(inbox: Inbox, request: ApprovalRequest, decision: ApprovalDecision) -> Told:
     """Answer a request, and say what came of it."""
     from sayso.channels.inbox import Told  # noqa: PLC0415 - as above
-    from sayso.channels.question import named  # noqa: PLC0415
     from sayso.channels.sheet import told  # noqa: PLC0415
+    from sayso.channels.words import named  # noqa: PLC0415
 
     try:
         given = await inbox.answer(request, decision)

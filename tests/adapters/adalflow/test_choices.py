@@ -19,6 +19,7 @@ from sayso.adapters.adalflow import (
     CLIPermissionManager,
     PermissionManager,
     RESTPermissionManager,
+    StreamlitPermissionManager,
     WebSocketPermissionManager,
     permission_manager,
 )
@@ -32,9 +33,16 @@ PAY = ("pay", {"amount": 5})
 @pytest.mark.proves("R74")
 def test_a_configuration_names_the_channel(tmp_path: Path) -> None:
     store = {"store": tmp_path / "sayso.db"}
-    chosen: dict[str, Any] = {"cli": {}, "rest": store, "websocket": store, "callback": {"approval_callback": print}}
+    shared = dict.fromkeys(("rest", "websocket", "streamlit"), store)
+    chosen: dict[str, Any] = {"cli": {}, **shared, "callback": {"approval_callback": print}}
     kinds = [type(permission_manager(name, **settings)) for name, settings in chosen.items()]
-    assert kinds == [CLIPermissionManager, RESTPermissionManager, WebSocketPermissionManager, PermissionManager]
+    assert kinds == [
+        CLIPermissionManager,
+        RESTPermissionManager,
+        WebSocketPermissionManager,
+        StreamlitPermissionManager,
+        PermissionManager,
+    ]
     assert permission_manager("none") is None
 
 
@@ -42,7 +50,11 @@ def test_a_configuration_names_the_channel(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "problem"),
     [
-        ("pigeon", {}, "there is no channel 'pigeon'; choose one of 'callback', 'cli', 'rest', 'websocket', 'none'"),
+        (
+            "pigeon",
+            {},
+            "there is no channel 'pigeon'; choose one of 'callback', 'cli', 'rest', .*'none'",
+        ),
         ("none", {"policy": Policy()}, "'none' takes no settings"),
         ("callback", {}, "nobody to ask"),
         ("rest", {"store": "memory:"}, "nobody to ask"),

@@ -14,6 +14,7 @@ from sayso.adapters.adalflow.answers import ApprovalOutcome, ApprovalResponse, P
 from sayso.adapters.adalflow.choices import (
     CLIPermissionManager,
     RESTPermissionManager,
+    StreamlitPermissionManager,
     WebSocketPermissionManager,
     permission_manager,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "PermissionManager",
     "PermissionRequest",
     "RESTPermissionManager",
+    "StreamlitPermissionManager",
     "WebSocketPermissionManager",
     "permission_manager",
 ]

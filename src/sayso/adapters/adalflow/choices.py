@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, Unpack, cast
 
@@ -34,11 +35,21 @@ class WebSocketPermissionManager(RESTPermissionManager):
     """The same question: a hub tells of it by WebSocket too."""
 
 
+class StreamlitPermissionManager(PermissionManager):
+    """Asks whoever looks at a Streamlit app that shows the same store: `sayso.streamlit.show_approval_requests()`."""
+
+    def __init__(self, **settings: Unpack[Settings]) -> None:
+        """Take `store`, else what SAYSO_STORE names, else `sayso.db`; `timeout` is 10 minutes if left out."""
+        store = os.environ.get("SAYSO_STORE") or "sayso.db"
+        super().__init__(**cast("Any", {"store": store, "timeout": 600.0, **settings}))
+
+
 _CHOICES: Mapping[str, type[PermissionManager]] = {
     "callback": PermissionManager,
     "cli": CLIPermissionManager,
     "rest": RESTPermissionManager,
     "websocket": WebSocketPermissionManager,
+    "streamlit": StreamlitPermissionManager,
 }
 
 

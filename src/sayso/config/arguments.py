@@ -1,0 +1,31 @@
+"""The arguments of a call as people write them: JSON or YAML, read strictly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from sayso.canonical import parse_args
+from sayso.config.contents import Form, decode
+from sayso.config.documents import read_yaml
+
+FORM = Form(
+    what="the arguments of a call",
+    missing="name a file with all arguments of the call, or - for the input",
+    empty="write all arguments of the call, or {} for none",
+    start="write the arguments as a mapping, such as `amount: 5`",
+    largest=10_000_000,
+)
+
+
+def read_arguments(content: bytes, source: str, form: Literal["json", "yaml"] | None = None) -> Mapping[str, Any]:
+    """Read all arguments of a call; if nobody says what it is, what begins with a bracket is JSON, and else YAML.
+
+    Raises:
+        CanonicalError: it is no JSON, or could be read in two ways.
+        ConfigurationError: it is no YAML.
+    """
+    text = decode(content, source, FORM)
+    if form == "json" or (form is None and text.lstrip().startswith(("{", "["))):
+        return parse_args(text)
+    return read_yaml(content, source, FORM).data

@@ -1,0 +1,396 @@
+"""The inbox as a part of any Streamlit app: what waits for an answer, in full, and the answers to it.
+
+What agents, tools and other people wrote goes through `st.text` and `st.code` only, which show texts as they are.
+Streamlit's labels, captions and notices are Markdown, and hold nothing but words of our own.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from sayso import blocking
+from sayso.channels import blocks
+from sayso.channels.lasting import USES, Standing, also, lifetimes
+from sayso.channels.visible import visible
+from sayso.channels.words import JUDGED_LATER, closed_words, named
+from sayso.config import settings
+from sayso.config.arguments import read_arguments
+from sayso.errors import CanonicalError, ConfigurationError, StillOpen, StoreError, UnknownRequest
+from sayso.inbox import Given, Inbox, StoreInbox
+from sayso.model import ApprovalDecision, ApprovalRequest
+from sayso.people import Seen
+from sayso.ports import Store
+
+try:
+    import streamlit as st
+
+    from sayso.channels.fitting import misfit
+except ImportError as error:
+    raise ImportError("Streamlit is not installed; run `pip install sayso[streamlit]`") from error
+
+if TYPE_CHECKING:
+    from sayso.config.settings import StoreLike
+
+__all__ = ["approval_inbox", "show_approval_requests"]
+
+_CHANNEL = "streamlit"
+_STORE = "sayso.db"  # what `sayso serve` takes too, if nobody says more
+_SETTLING = 0.5  # seconds for which something must have been there before an answer to it counts
+_MOST_OTHERS = 20
+_SHORT = 100  # characters of what stands in a list
+_WIDTHS = {"call": "Only this", "prefix": "Commands like this", "folder": "This folder", "tool": "The whole tool"}
+# Closer together than apps are, with quiet names; it holds nothing but these rules.
+_STYLE = """<style>
+[class*="st-key-sayso-inbox"], [class*="st-key-sayso-values"] { gap: 0.5rem; }
+[class*="st-key-sayso-head"] [data-testid="stText"] { font-size: 1.125rem; font-weight: 600; }
+[class*="st-key-sayso-values"] [data-testid="stText"] { font-size: 0.875rem; opacity: 0.75; }
+[class*="st-key-sayso-inbox"] [data-testid="stCode"] pre { padding-block: 0.5rem; }
+[class*="st-key-sayso-values"] [data-testid="stCode"] .token.unchanged { color: inherit !important; }
+</style>"""
+_TOO_SOON = "Nothing was answered: it had only just appeared. Look at it, and press again."
+
+
+def approval_inbox(
+    where: StoreLike, *, who: str | None = None, token: str | None = None, every: float | None = 2.0, key: str = "sayso"
+) -> None:
+    """Show what waits for an answer, and take the answers; this part of the app refreshes itself.
+
+    Args:
+        where: the store that the agents ask through: an object, a file, or the address of a hub.
+        who: who answers; left out, whoever is signed in (`st.login`). A hub knows that by the token.
+        token: an approver's token for a hub, one for each person; left out, that in SAYSO_TOKEN.
+        every: how many seconds to wait before looking again; None looks only when somebody does something.
+        key: tells several inboxes of one app apart.
+
+    Raises:
+        ConfigurationError: nothing says who answers, or there is no such store.
+    """
+    settings.check_timeout(every, "every")
+    signed_in = _signed_in()
+    if signed_in == "" and who is None and token is None:
+        st.info("Sign in to see what waits for an answer.")
+        return
+    if settings.is_hub(where):
+        inbox, name = _hub(where, os.environ.get("SAYSO_TOKEN", "").strip() if token is None else token), ""
+    else:
+        inbox, name = _over(where), who or signed_in
+    if name is None:
+        raise ConfigurationError("nothing says who answers: pass who=…, or let people sign in with `st.login`")
+    st.fragment(_look, run_every=every)(inbox, name, key)
+
+
+def show_approval_requests(where: StoreLike | None = None, *, who: str | None = None) -> None:
+    """Show what waits for an answer, by seed 002's name; without a place, where `StreamlitPermissionManager()` asks."""
+    approval_inbox(where or os.environ.get("SAYSO_STORE") or _STORE, who=who)
+
+
+def _signed_in() -> str | None:
+    """Return who is signed in; an empty name if nobody is, None if this app lets nobody sign in."""
+    if "is_logged_in" not in st.user:
+        return None
+    if not st.user.is_logged_in:
+        return ""
+    proven = st.user.get("email") if st.user.get("email_verified") is not False else None
+    name = proven or st.user.get("sub")
+    if not isinstance(name, str):
+        raise ConfigurationError("the account that is signed in has neither a proven mail address nor an id")
+    return name
+
+
+def _over(where: StoreLike) -> StoreInbox:
+    if isinstance(where, Store):
+        return _over_store(where, id(where))
+    file = settings.store_file(where)
+    if file is None:
+        raise ConfigurationError(f"there is no inbox over {where!r}; pass a store, its file, or the address of a hub")
+    return _over_file(str(Path(file).absolute()))
+
+
+@st.cache_resource(show_spinner=False)
+def _over_store(_store: Store, number: int) -> StoreInbox:
+    del number  # of the object, which is no two objects' as long as this one is kept here
+    return StoreInbox(_store)
+
+
+@st.cache_resource(show_spinner=False)
+def _over_file(path: str) -> StoreInbox:
+    return StoreInbox(settings.open_store(path))
+
+
+@st.cache_resource(show_spinner=False)
+def _hub(url: str, token: str) -> Inbox:
+    from sayso.hub_inbox import HubInbox  # noqa: PLC0415 - its own extra, for a hub only
+
+    async def opened() -> Inbox:  # in the loop in which it is used
+        return HubInbox(url, token)
+
+    return blocking.run(opened)
+
+
+@dataclass
+class _Desk:
+    """What is before one person: which request and since when, what they are about to do, what came of the last."""
+
+    request_id: str = ""
+    since: float = 0.0
+    doing: Literal["", "lasting", "editing", "noting"] = ""
+    draft: str = ""  # the edited arguments that are shown
+    said: str = ""
+
+    def lay(self, request_id: str) -> None:
+        """Put a request before the person, or nothing."""
+        self.request_id, self.since, self.doing, self.draft = request_id, time.time(), "", ""
+
+    def turn_to(self, doing: Literal["", "lasting", "editing", "noting"]) -> None:
+        """Begin to do something about the request, or leave it."""
+        self.doing, self.said = doing, ""
+
+
+def _look(inbox: Inbox, who: str, key: str) -> None:
+    """Draw the inbox once; Streamlit calls this again and again."""
+    desk: _Desk = st.session_state.setdefault(f"{key}-desk", _Desk())
+    try:
+        waiting = blocking.run(inbox.pending)
+        if not desk.request_id and waiting:
+            desk.lay(waiting[0].id)
+        request = blocking.run(_looked_at, inbox, desk.request_id, who) if desk.request_id else None
+    except StoreError as error:
+        st.warning("What waits for an answer cannot be read. This tries again by itself.")
+        st.text(visible(str(error)))
+        return
+    view = _View(inbox=inbox, who=who, key=key, desk=desk, waiting=waiting)
+    st.html(_STYLE)
+    if desk.said:
+        st.text(visible(desk.said))
+    if request is None:
+        st.text("Nothing waits for an answer.")
+    else:
+        with st.container(border=True, key=f"sayso-inbox-{key}"):
+            view.draw(request)
+    view.draw_others()
+
+
+async def _looked_at(inbox: Inbox, request_id: str, who: str) -> ApprovalRequest | None:
+    """Return the request as it stands, and let others know that this person has it before them."""
+    try:
+        return await inbox.see(request_id, Seen(who=who, channel=_CHANNEL, at=time.time()))
+    except UnknownRequest:
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _View:
+    """One drawing of the inbox, and what its buttons do."""
+
+    inbox: Inbox
+    who: str
+    key: str
+    desk: _Desk
+    waiting: Sequence[ApprovalRequest]
+
+    # --- What is asked -------------------------------------------------------------------------------
+
+    def draw(self, request: ApprovalRequest) -> None:
+        """Draw one request in full, and what can be done about it."""
+        with st.container(horizontal=True, vertical_alignment="center", key=f"sayso-head-{self.key}"):
+            st.text(f"{blocks.asker(request)} wants to run")
+            st.code(visible(request.tool_name), language=None, wrap_lines=True, width="content")
+        st.text(blocks.times(request, time.time()))
+        for name, text in blocks.facts(request):
+            self._fact(name, text)
+        is_open = request.status == "open"
+        whole = st.session_state.get(self._key(request, "whole"), False) or not is_open
+        hidden = self._draw_what(request, whole=whole)
+        if is_open:
+            self._draw_answers(request, hidden)
+        else:
+            self._draw_closed(request)
+
+    def _draw_what(self, request: ApprovalRequest, *, whole: bool) -> int:
+        """Draw the arguments and what the tool shows; return how many lines are left out."""
+        st.caption("Arguments, as the agent wrote them" if request.args else "It has no arguments.")
+        found = [*blocks.arguments(request.args, whole=whole)]
+        shown = blocks.presented(request.presentation, whole=whole)
+        if shown is not None:
+            found.append(shown)
+        self._draw_blocks(found, "asked")
+        return sum(block.hidden for block in found)
+
+    def _draw_blocks(self, found: Iterable[blocks.Block], name: str) -> None:
+        with st.container(key=f"sayso-values-{self.key}-{name}"):
+            for block in found:
+                st.text(block.heading)
+                more = f"\n⋯ {block.hidden:,} more lines ⋯" if block.hidden else ""
+                st.code(block.text + more, language=block.language, wrap_lines=True)
+
+    def _fact(self, name: str, text: str) -> None:
+        left, right = st.columns([1, 5])
+        left.caption(name)
+        right.text(text)
+
+    def _draw_closed(self, request: ApprovalRequest) -> None:
+        st.text(visible(closed_words(request)))
+        if request.decision is not None and request.decision.note:
+            self._fact("Their note", visible(request.decision.note))
+        others = [each.id for each in self.waiting if each.id != request.id]
+        self._button(request, "Next request" if others else "Close", self.desk.lay, others[0] if others else "")
+
+    def draw_others(self) -> None:
+        """Draw what else waits, on one line each."""
+        others = [each for each in self.waiting if each.id != self.desk.request_id]
+        if not others:
+            return
+        st.caption(f"{len(others)} more wait{'s' if len(others) == 1 else ''}")
+        for each in others[:_MOST_OTHERS]:
+            with st.container(horizontal=True, vertical_alignment="center"):
+                self._button(each, "Open", self.desk.lay, each.id)
+                text = visible(f"{blocks.asker(each)}: {each}")
+                st.text(text if len(text) <= _SHORT else f"{text[:_SHORT]}…")
+
+    # --- What is answered ----------------------------------------------------------------------------
+
+    def _draw_answers(self, request: ApprovalRequest, hidden: int) -> None:
+        if hidden or st.session_state.get(self._key(request, "whole")):
+            st.toggle("Show all of it", key=self._key(request, "whole"))
+        if hidden:
+            st.caption(f"To allow it, see all of it first: {hidden:,} more lines.")
+        if self.desk.doing == "editing":
+            self._draw_editing(request)
+        elif self.desk.doing == "noting":
+            self._draw_noting(request)
+        elif self.desk.doing == "lasting" and not hidden:
+            self._draw_lasting(request)
+        else:
+            self._draw_choices(request, off=hidden > 0)
+        for text in blocks.people(request, self.who, is_hub=not isinstance(self.inbox, StoreInbox)):
+            st.text(text)
+
+    def _draw_choices(self, request: ApprovalRequest, *, off: bool) -> None:
+        with st.container(horizontal=True):
+            self._button(request, "Allow once", self._give, request, self._yes(), disabled=off)
+            if request.scopes:
+                self._button(request, "Allow for…", self.desk.turn_to, "lasting", disabled=off)
+            self._button(request, "Edit…", self.desk.turn_to, "editing")
+            self._button(request, "Deny", self._give, request, self._no(None))
+            self._button(request, "Deny with a note…", self.desk.turn_to, "noting")
+
+    def _draw_noting(self, request: ApprovalRequest) -> None:
+        place = self._key(request, "note")
+        st.text_input("Why not? The agent is told.", key=place)
+        self._finish(request, "Deny with this note", lambda: self._give(request, self._no(st.session_state[place])))
+
+    def _draw_lasting(self, request: ApprovalRequest) -> None:
+        st.caption("Allow, and let it stand for")
+        for each in request.scopes:
+            self._fact(_WIDTHS[each.kind], visible(f"{each.label}; {also(request, each)}"))
+        kinds = {_WIDTHS[each.kind]: each for each in request.scopes}
+        spans = {each.words: each for each in lifetimes(request.remember_max)}
+        often = {words: uses for uses, words in USES}
+        scope = st.radio("For which calls", kinds, key=self._key(request, "scope"), horizontal=True)
+        left, right = st.columns(2)
+        lasts = left.selectbox("For how long", spans, key=self._key(request, "span"))
+        uses = right.selectbox("How often", often, key=self._key(request, "uses"))
+        terms = Standing(request=request, scope=kinds[scope], lifetime=spans[lasts], uses=often[uses])
+        too = len(terms.answers_too(self.waiting))
+        if terms.problem or too:
+            st.caption(terms.problem or f"This also answers {too} more that wait{'s' if too == 1 else ''}.")
+
+        def give() -> None:
+            self._give(request, terms.decision(who=self.who, channel=_CHANNEL))
+
+        self._finish(request, "Allow and remember", give, disabled=terms.problem is not None)
+
+    def _draw_editing(self, request: ApprovalRequest) -> None:
+        try:
+            given = blocks.as_json(request.args)
+        except ValueError as error:
+            st.text(visible(f"Nothing can be changed: {error}."))
+            self._button(request, "Back", self.desk.turn_to, "")
+            return
+        place = self._key(request, "draft")
+        text = st.text_area("All arguments, as JSON or YAML", given, key=place, height=200)
+        found = "Nothing was changed yet." if text == given else _read(text, request.parameters)
+        if text != self.desk.draft:
+            self.desk.draft, self.desk.since = text, time.time()
+        if isinstance(found, str):
+            st.text(visible(found))
+        else:
+            st.caption("This will run" if found else "This will run, without arguments")
+            self._draw_blocks(blocks.arguments(found, whole=True), "edited")
+            st.caption(JUDGED_LATER)
+
+        def give() -> None:
+            if isinstance(found, Mapping) and st.session_state[place] == text:
+                self._give(request, self._yes(found))
+            else:
+                self.desk.said = _TOO_SOON
+
+        self._finish(request, "Allow with these arguments", give, disabled=isinstance(found, str))
+
+    def _finish(
+        self, request: ApprovalRequest, label: str, give: Callable[[], None], *, disabled: bool = False
+    ) -> None:
+        with st.container(horizontal=True):
+            self._button(request, label, give, disabled=disabled)
+            self._button(request, "Back", self.desk.turn_to, "")
+
+    # --- What is said --------------------------------------------------------------------------------
+
+    def _yes(self, args: Mapping[str, Any] | None = None) -> ApprovalDecision:
+        return ApprovalDecision(approved=True, override_args=args, who=self.who, channel=_CHANNEL)
+
+    def _no(self, note: str | None) -> ApprovalDecision:
+        return ApprovalDecision(approved=False, note=(note or "").strip() or None, who=self.who, channel=_CHANNEL)
+
+    def _give(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:
+        """Answer what was before the person, and keep what came of it."""
+        if time.time() - self.desk.since < _SETTLING:
+            self.desk.said = _TOO_SOON
+            return
+        try:
+            given = blocking.run(self.inbox.answer, request, decision)
+        except UnknownRequest:
+            self.desk.said = "Your answer changed nothing: the request is there no more."
+        except (StillOpen, StoreError) as error:
+            self.desk.said = f"Not answered: {error}."
+        else:
+            self.desk.said = _told(given)
+            self.desk.doing = ""
+            if given.taken and given.request.status != "open":
+                self.desk.lay("")
+
+    def _button(
+        self, request: ApprovalRequest, label: str, act: Callable[..., None], *args: object, disabled: bool = False
+    ) -> None:
+        st.button(label, key=self._key(request, label), on_click=act, args=args, disabled=disabled)
+
+    def _key(self, request: ApprovalRequest, name: str) -> str:
+        return f"{self.key}-{request.id}-{name}"
+
+
+def _read(text: str, parameters: str) -> Mapping[str, Any] | str:
+    """Read edited arguments, or say why they cannot be."""
+    try:
+        args = read_arguments(text.encode(errors="surrogatepass"), "this")
+    except (CanonicalError, ConfigurationError) as error:
+        return f"This cannot be read: {error}."
+    # Without patterns: one can be made to take years, and this serves others too.
+    problem = misfit(args, parameters, patterns=False)
+    return args if problem is None else f"This does not fit the tool: {problem}."
+
+
+def _told(given: Given) -> str:
+    request = given.request
+    if not given.taken:
+        return f"Somebody was faster. {closed_words(request)} Your answer changed nothing."
+    if request.status == "open":
+        return f"Your yes to {named(request)} counts. {blocks.votes(request)}."
+    if request.status == "denied":
+        return f"Denied: {named(request)} does not run."
+    too = f" The same went to {len(given.alike)} more." if given.alike else ""
+    return f"Allowed: {named(request)} may run.{' It is remembered.' if given.remembered else ''}{too}"
