@@ -1,0 +1,140 @@
+"""How a PostgreSQL store hears of what others did: one listening connection, a slow poll, and catching up after both."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from sayso.errors import StoreError
+from sayso.stores.pauses import pauses
+from sayso.stores.postgres_form import statement
+
+if TYPE_CHECKING:
+    from sayso.stores.postgres_clock import ServerClock
+    from sayso.stores.postgres_server import Connection, Prepared, Readers, Row, Server
+
+_LOG = logging.getLogger("sayso")
+_CHANNEL = "sayso"
+_POLL_SECONDS = 5.0  # beside a connection that listens
+_ONLY_POLL_SECONDS = 0.5
+_STALE_SECONDS = 60.0
+_PAGE = 1000
+
+
+class Hearer(Protocol):
+    """Who has to know what is heard."""
+
+    async def hear(self, closed: Sequence[str], reached: int) -> None:
+        """Take which requests are closed, and how far the changes go."""
+        ...
+
+    async def learn(self, version: int) -> None:
+        """Take that what is remembered has this version."""
+        ...
+
+    def is_own(self, pid: int) -> bool:
+        """Whether that session is this store's own, which has told everybody already."""
+        ...
+
+    async def look(self) -> None:
+        """Look at everything that is waited for: the past may have changed."""
+        ...
+
+    def doubt(self) -> None:
+        """Go on without what may have been revoked meanwhile."""
+        ...
+
+
+class Follower:
+    """Follows the changes of requests, and of what is remembered."""
+
+    def __init__(self, server: Server, clock: ServerClock, readers: Readers, hearer: Hearer) -> None:
+        """Know nothing yet."""
+        self._server, self._clock, self._readers, self._hearer = server, clock, readers, hearer
+        self._connection: Connection | None = None
+        self._look: Prepared | None = None
+        self._rung = asyncio.Event()
+        self._heard_at = time.monotonic()
+        self.point = 0
+
+    async def begin(self, connection: Connection) -> None:
+        """Listen, from now on; behind a pooler nothing can be heard, so it is only polled."""
+        if self._server.pooler:
+            _LOG.info("the store %s is behind a pooler, so it is polled: answers take up to half a second longer", self._server.shown)
+            await connection.close()
+            return
+        with self._server.translated():
+            await connection.add_listener(_CHANNEL, self._ring)
+            connection.add_termination_listener(lambda _: self._rung.set())
+            self._look = await connection.prepare(statement("look"))
+        self._connection = connection
+
+    def _ring(self, _: object, pid: int, *__: object) -> None:
+        if not self._hearer.is_own(pid):
+            self._rung.set()
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        waiting, lost = pauses(), False
+        while True:
+            try:
+                await self.look()
+                if lost:
+                    _LOG.warning("the store %s is heard again; nothing was missed", self._server.shown)
+                waiting, lost = pauses(), False
+                await self._hint()
+            except StoreError as error:
+                if not lost:
+                    _LOG.warning("nothing is heard from the store, trying again: %s", error)
+                lost = True
+                if time.monotonic() - self._heard_at > _STALE_SECONDS:
+                    self._hearer.doubt()
+                await asyncio.sleep(next(waiting))
+
+    async def _hint(self) -> None:
+        """Wait until somebody says that there may be something to see, or for a while."""
+        try:
+            async with asyncio.timeout(_POLL_SECONDS if self._connection is not None else _ONLY_POLL_SECONDS):
+                await self._rung.wait()
+        except TimeoutError:
+            return
+
+    async def look(self) -> None:
+        """Take what happened after the last look."""
+        self._rung.clear()
+        reached, changes = -1, 0
+        while reached < changes:
+            began = time.monotonic()
+            changes, version, said, closed, last = (await self._fetch())[0]
+            self._heard_at = time.monotonic()
+            self._clock.hear(said, began)
+            if changes < self.point:
+                _LOG.warning("the store %s has an older past than before: perhaps a copy was restored", self._server.shown)
+                self.point = changes
+                await self._hearer.look()
+            await self._hearer.learn(version)
+            reached = last if len(closed) == _PAGE else changes
+            await self._hearer.hear(closed, reached)
+            self.point = max(self.point, reached)
+
+    async def _fetch(self) -> list[Row]:
+        if self._server.pooler:
+            return await self._readers.fetch(statement("look"), self.point, _PAGE)
+        if self._connection is None or self._connection.is_closed() or self._look is None:
+            self._connection = None
+            await self.begin(await self._server.connect(cached=True))
+        with self._server.translated():
+            return await self._look.fetch(self.point, _PAGE)
+
+    def advance(self, began: int, reached: int) -> None:
+        """Skip what this store did itself, if nobody else did anything before."""
+        if self.point == began:
+            self.point = reached
+
+    async def aclose(self) -> None:
+        """Stop listening."""
+        if self._connection is not None:
+            self._connection.terminate()
