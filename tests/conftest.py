@@ -1,10 +1,14 @@
 """What all tests share."""
 
+from __future__ import annotations
+
 from collections.abc import Generator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.postgres import Postgres, running
+if TYPE_CHECKING:
+    from tests.postgres import Postgres
 
 pytest_plugins = ["sayso.testing"]
 
@@ -18,6 +22,8 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="session")
 def postgres() -> Generator[Postgres]:
     """A PostgreSQL server, for all tests of this process."""
+    from tests.postgres import running  # noqa: PLC0415 - only who asks for a server needs what it needs
+
     with running() as server:
         server.make_template()
         yield server

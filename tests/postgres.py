@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sayso.stores.home import Home
-
-import asyncpg  # pyright: ignore[reportMissingTypeStubs] - it has none
+from sayso.stores.postgres_server import Server
 
 NOBODY = 65534
 TEMPLATE = "template_sayso"
@@ -91,7 +90,7 @@ class Postgres:
         """Ask the server itself, past the store."""
 
         async def work() -> list[Any]:
-            connection: Any = await asyncpg.connect(url or self.url("postgres"))  # pyright: ignore
+            connection = await Server.at(url or self.url("postgres")).connect(cached=False)
             try:
                 return [tuple(row) for row in await connection.fetch(query)]
             finally:
@@ -102,7 +101,7 @@ class Postgres:
     @contextlib.contextmanager
     def holding(self, url: str) -> Generator[None]:
         """Hold the row that every writer needs."""
-        connection: Any = self._home.start(asyncpg.connect(url)).result()  # pyright: ignore
+        connection = self._home.start(Server.at(url).connect(cached=False)).result()
         self._home.start(connection.execute("BEGIN; SELECT 1 FROM sayso.head FOR UPDATE")).result()
         try:
             yield

@@ -1,4 +1,4 @@
-"""The PostgreSQL store: the contract, with two handles that are as far apart as two machines, and what servers can do."""
+"""The PostgreSQL store: the contract, with two handles as far apart as two machines, and what servers can do."""
 
 import contextlib
 from collections.abc import Generator

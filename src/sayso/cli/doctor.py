@@ -7,7 +7,6 @@ import platform
 import re
 import shutil
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -19,14 +18,17 @@ from sayso.cli import reading
 from sayso.cli.screen import say, short_path, visible, wrapped
 from sayso.cli.store import epilog, existing, json_option, store_option, with_store
 from sayso.cli.times import span
+from sayso.clock import clock_of
 from sayso.errors import AuditError, ConfigurationError, PolicyError
 from sayso.plain import to_json
 
 if TYPE_CHECKING:
     from sayso.ports import Store
+    from sayso.stores.postgres_health import Health
 
 State = Literal["ok", "warning", "problem"]
 _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
+_CROWDED, _CLOCKS_DIFFER = 0.8, 5.0
 _CODES = "Ends with: 0 nothing is broken, 1 something is, 2 wrong usage."
 
 
@@ -92,9 +94,12 @@ def _store(where: str | None) -> Iterator[Finding]:
         yield Finding("warning", "store", told)
         return
     try:
-        path = existing(where)
+        place = existing(where)
+        if isinstance(place, str):
+            yield from with_store(where, _database)
+            return
         inside = with_store(where, _inside)
-        yield Finding("ok", "store", f"{short_path(str(path))} can be read and written, {_size(path):,} bytes")
+        yield Finding("ok", "store", f"{short_path(str(place))} can be read and written, {_size(place):,} bytes")
         yield from inside
     except click.ClickException as error:
         yield Finding("problem", "store", error.message)
@@ -105,6 +110,41 @@ def _size(path: Path) -> int:
     return path.stat().st_size + (log.stat().st_size if log.exists() else 0)
 
 
+async def _database(store: Store) -> list[Finding]:
+    from sayso.stores.postgres import PostgresStore  # noqa: PLC0415 - only who has one needs it
+
+    if not isinstance(store, PostgresStore):
+        raise TypeError(f"{store!r} is not the store of that address")
+    await store.flush()
+    health = await store.health()
+    return [
+        Finding("ok", "store", f"{store} can be read and written, PostgreSQL {health.version}"),
+        *_way_there(health),
+        *await _inside(store),
+    ]
+
+
+def _way_there(health: Health) -> Iterator[Finding]:
+    trip, clock = f"{health.round_trip * 1000:.1f} ms", f"{abs(health.clock_ahead):.1f} s"
+    yield Finding("ok", "round trip", f"{trip} there and back")
+    if health.hint is None:
+        yield Finding("warning", "hints", "a pooler is in between, so changes are polled, twice a second")
+    else:
+        yield Finding("ok", "hints", f"a change is heard of after {health.hint * 1000:.1f} ms")
+    crowded = health.connections > health.most_connections * _CROWDED
+    told = f"{health.connections} of {health.most_connections} at the server, {health.own_connections} of sayso here"
+    yield Finding("warning" if crowded else "ok", "connections", told)
+    if health.replica_lag is not None:
+        yield Finding("ok", "replicas", f"the last one is {health.replica_lag:.1f} s behind")
+    off = abs(health.clock_ahead) > _CLOCKS_DIFFER
+    told = f"the server's is {clock} {'ahead' if health.clock_ahead > 0 else 'behind'}; expiry goes by the server's"
+    yield Finding("warning" if off else "ok", "clock", told)
+    if not health.encrypted and not health.near:
+        yield Finding("warning", "TLS", "the connection is not encrypted; add sslmode=verify-full to the address")
+    if not health.durable:
+        yield Finding("warning", "disk", "fsync is off at the server: a power cut can lose answers that were given")
+
+
 async def _inside(store: Store) -> list[Finding]:
     return [await _open_requests(store), await _chain(store)]
 
@@ -113,7 +153,9 @@ async def _open_requests(store: Store) -> Finding:
     waiting = await store.pending()
     if not waiting:
         return Finding("ok", "requests", "none is open")
-    told = f"{len(waiting)} open, the oldest for {span(time.time() - waiting[0].asked_at)}; see `sayso pending`"
+    told = (
+        f"{len(waiting)} open, the oldest for {span(clock_of(store).now() - waiting[0].asked_at)}; see `sayso pending`"
+    )
     return Finding("ok", "requests", told)
 
 

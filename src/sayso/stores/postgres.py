@@ -7,7 +7,7 @@ import atexit
 import os
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sayso import audit, decide
 from sayso.errors import StoreError, UnknownRequest
@@ -18,6 +18,7 @@ from sayso.stores.postgres_clock import ServerClock
 from sayso.stores.postgres_follower import Follower
 from sayso.stores.postgres_form import bring_up_to_date, statement
 from sayso.stores.postgres_group import Group, call_of
+from sayso.stores.postgres_health import Health, examine
 from sayso.stores.postgres_server import Away, Connection, Readers, Row, Server
 from sayso.stores.postgres_writer import Writer
 from sayso.stores.unpacking import readable
@@ -76,6 +77,10 @@ class PostgresStore:
         self._serving = self._home.start(self._writer.serve())
         self._following = self._home.start(self._follower.run())
         atexit.register(self._stop)
+
+    def __str__(self) -> str:
+        """Name the database, and never the password."""
+        return self._server.shown
 
     def __repr__(self) -> str:
         """Name the database, and never the password."""
@@ -331,6 +336,10 @@ class PostgresStore:
 
     # The life of the store.
 
+    async def health(self) -> Health:
+        """Return how the way to the server and back is, measured now."""
+        return await asyncio.wrap_future(self._home.start(examine(self._readers, self._follower, self.clock)))
+
     async def aclose(self) -> None:
         """Write what is queued and close all connections."""
         await asyncio.to_thread(self._stop)
@@ -358,9 +367,7 @@ class PostgresStore:
 
     async def _read(self, name: str, *values: object) -> list[Row]:
         ends = time.monotonic() + self._patience
-        return await patiently(
-            lambda: self._readers.fetch(statement(name), *values), away=Away, ends=lambda: ends
-        )
+        return await patiently(lambda: self._readers.fetch(statement(name), *values), away=Away, ends=lambda: ends)
 
     # What was written here, and what the follower hears.
 

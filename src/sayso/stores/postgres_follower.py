@@ -1,20 +1,21 @@
-"""How a PostgreSQL store hears of what others did: one listening connection, a slow poll, and catching up after both."""
+"""How a PostgreSQL store hears of what others did: by one listening connection and a slow poll, from where it was."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from sayso.errors import StoreError
+from sayso.model import new_id
 from sayso.stores.pauses import pauses
 from sayso.stores.postgres_form import statement
 
 if TYPE_CHECKING:
     from sayso.stores.postgres_clock import ServerClock
-    from sayso.stores.postgres_server import Connection, Prepared, Readers, Row, Server
+    from sayso.stores.postgres_server import Connection, Readers, Row, Server
 
 _LOG = logging.getLogger("sayso")
 _CHANNEL = "sayso"
@@ -55,26 +56,50 @@ class Follower:
         """Know nothing yet."""
         self._server, self._clock, self._readers, self._hearer = server, clock, readers, hearer
         self._connection: Connection | None = None
-        self._look: Prepared | None = None
+        self._look: Callable[[int, int], Awaitable[list[Row]]] = _unheard
         self._rung = asyncio.Event()
+        self._echo, self._echoed = "", asyncio.Event()
         self._heard_at = time.monotonic()
         self.point = 0
 
     async def begin(self, connection: Connection) -> None:
         """Listen, from now on; behind a pooler nothing can be heard, so it is only polled."""
         if self._server.pooler:
-            _LOG.info("the store %s is behind a pooler, so it is polled: answers take up to half a second longer", self._server.shown)
+            _LOG.info(
+                "the store %s is behind a pooler, so it is polled: answers take up to half a second longer",
+                self._server.shown,
+            )
             await connection.close()
             return
         with self._server.translated():
             await connection.add_listener(_CHANNEL, self._ring)
-            connection.add_termination_listener(lambda _: self._rung.set())
-            self._look = await connection.prepare(statement("look"))
+            connection.add_termination_listener(self._lose)
+            self._look = (await connection.prepare(statement("look"))).fetch
         self._connection = connection
 
-    def _ring(self, _: object, pid: int, *__: object) -> None:
-        if not self._hearer.is_own(pid):
+    def _ring(self, _: object, pid: int, __: str, payload: str) -> None:
+        if payload and payload == self._echo:
+            self._echoed.set()
+        elif not self._hearer.is_own(pid):
             self._rung.set()
+
+    def _lose(self, _: object) -> None:
+        self._rung.set()
+
+    async def echo(self) -> float | None:
+        """Return how many seconds a hint takes to come back; None if none can be heard."""
+        if self._connection is None:
+            return None
+        self._echo, began = new_id(), time.monotonic()
+        await self._readers.fetch(statement("echo"), _CHANNEL, self._echo)
+        try:
+            async with asyncio.timeout(_POLL_SECONDS):
+                await self._echoed.wait()
+        except TimeoutError:
+            return None
+        finally:
+            self._echoed.clear()
+        return time.monotonic() - began
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -112,7 +137,9 @@ class Follower:
             self._heard_at = time.monotonic()
             self._clock.hear(said, began)
             if changes < self.point:
-                _LOG.warning("the store %s has an older past than before: perhaps a copy was restored", self._server.shown)
+                _LOG.warning(
+                    "the store %s has an older past than before: perhaps a copy was restored", self._server.shown
+                )
                 self.point = changes
                 await self._hearer.look()
             await self._hearer.learn(version)
@@ -123,11 +150,11 @@ class Follower:
     async def _fetch(self) -> list[Row]:
         if self._server.pooler:
             return await self._readers.fetch(statement("look"), self.point, _PAGE)
-        if self._connection is None or self._connection.is_closed() or self._look is None:
+        if self._connection is None or self._connection.is_closed():
             self._connection = None
-            await self.begin(await self._server.connect(cached=True))
+            await self.begin(await self._server.connect(cached=False))
         with self._server.translated():
-            return await self._look.fetch(self.point, _PAGE)
+            return await self._look(self.point, _PAGE)
 
     def advance(self, began: int, reached: int) -> None:
         """Skip what this store did itself, if nobody else did anything before."""
@@ -138,3 +165,7 @@ class Follower:
         """Stop listening."""
         if self._connection is not None:
             self._connection.terminate()
+
+
+async def _unheard(_: int, __: int) -> list[Row]:
+    raise StoreError("nobody listens yet")

@@ -1,4 +1,4 @@
-"""The statements of a PostgreSQL store, and the form of its tables: made and brought up to date by whoever comes first."""
+"""The statements of a PostgreSQL store, and the form of its tables, brought up to date by whoever comes first."""
 
 from __future__ import annotations
 
@@ -38,13 +38,11 @@ async def bring_up_to_date(connection: Connection, server: Server) -> None:
         await connection.execute("CREATE SCHEMA sayso")
     for number, script in enumerate(_changes()[version:], version + 1):
         await connection.execute(script)
-        await connection.execute(f"UPDATE sayso.form SET version = {number}")
+        await connection.fetch(statement("form_write"), number)
 
 
 async def _version(connection: Connection, server: Server) -> int:
-    found = await connection.fetch(
-        "SELECT current_setting('server_encoding'), to_regclass('sayso.form') IS NOT NULL"
-    )
+    found = await connection.fetch("SELECT current_setting('server_encoding'), to_regclass('sayso.form') IS NOT NULL")
     encoding, is_there = found[0]
     if encoding != _ENCODING:
         raise StoreError(f"the store {server.shown} has the encoding {encoding}; make a database with UTF8")

@@ -41,22 +41,49 @@ class Rejected(StoreError):
 class Prepared(Protocol):
     """A statement that the server has planned."""
 
-    async def fetch(self, *values: object) -> list[Row]: ...
+    async def fetch(self, *values: object) -> list[Row]:
+        """Return its rows."""
+        ...
 
 
 class Connection(Protocol):
-    """What is used of a connection."""
+    """What is used of asyncpg's connections, which have no types of their own."""
 
-    async def fetch(self, query: str, *values: object) -> list[Row]: ...
-    async def fetchrow(self, query: str, *values: object) -> Row | None: ...
-    async def execute(self, query: str) -> str: ...
-    async def prepare(self, query: str) -> Prepared: ...
-    async def add_listener(self, channel: str, callback: Callable[..., None]) -> None: ...
-    def add_termination_listener(self, callback: Callable[..., None]) -> None: ...
-    def get_server_pid(self) -> int: ...
-    def is_closed(self) -> bool: ...
-    def terminate(self) -> None: ...
-    async def close(self, *, timeout: float | None = None) -> None: ...  # noqa: ASYNC109 - as asyncpg has it
+    async def fetch(self, query: str, *values: object) -> list[Row]:
+        """Return the rows of one statement."""
+        ...
+
+    async def execute(self, query: str) -> str:
+        """Run one statement or several, and return what the last one did; nothing is prepared for that."""
+        ...
+
+    async def prepare(self, query: str) -> Prepared:
+        """Have a statement planned once."""
+        ...
+
+    async def add_listener(self, channel: str, callback: Callable[[object, int, str, str], None]) -> None:
+        """Call back with session, channel and payload of every hint."""
+        ...
+
+    def add_termination_listener(self, callback: Callable[[object], None]) -> None:
+        """Call back when the connection is gone."""
+        ...
+
+    def get_server_pid(self) -> int:
+        """Return the number of the session."""
+        ...
+
+    def is_closed(self) -> bool:
+        """Whether it is gone."""
+        ...
+
+    def terminate(self) -> None:
+        """End it, whatever is under way."""
+        ...
+
+    async def close(self) -> None:
+        """End it in order."""
+        ...
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,11 +248,11 @@ _REFUSALS: tuple[tuple[Any, str], ...] = (
     (_asyncpg.InvalidPasswordError, "does not let this user in ({}); check the password"),
     (_asyncpg.InvalidAuthorizationSpecificationError, "does not let this user in ({}); check user and pg_hba.conf"),
     (_asyncpg.InvalidCatalogNameError, "has no such database ({}); make it with `createdb`, sayso makes its tables"),
-    (_asyncpg.InsufficientPrivilegeError, "does not give this user the rights that sayso needs: {}; see docs/postgres.md"),
+    (_asyncpg.InsufficientPrivilegeError, "does not give this user a right that sayso needs: {}; see docs/postgres.md"),
     (_asyncpg.ReadOnlySQLTransactionError, "only lets itself be read ({}); name the primary, not a replica"),
     (_asyncpg.LockNotAvailableError, "is held by another process for too long ({}); try again"),
     (_asyncpg.QueryCanceledError, "needed too long for a statement ({}); try again"),
-    (_asyncpg.DiskFullError, "cannot be written: the server's disk is full ({}); make room, nothing acknowledged is lost"),
+    (_asyncpg.DiskFullError, "cannot be written: its disk is full ({}); make room, nothing acknowledged is lost"),
     (_asyncpg.UndefinedTableError, "lost its tables ({}); restore a copy"),
     (_asyncpg.UndefinedObjectError, "does not know an option of the address ({})"),
 )  # fmt: skip
