@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Generator
 from importlib import util
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from sayso.stores.home import Home
 from sayso.stores.postgres_server import Server
@@ -33,6 +33,8 @@ class Postgres:
         self._numbers = itertools.count()
         self._home = Home("test-postgres")
         self._run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "-D", str(folder / "data"))
+        access = folder / "data" / "pg_hba.conf"
+        access.write_text(f"host all locked 127.0.0.1/32 scram-sha-256\n{access.read_text()}")
         self._durable = durable
         self.port = _free_port()
         self.start()
@@ -82,8 +84,10 @@ class Postgres:
         """Make the database that is copied for each test."""
         from sayso.stores.postgres import PostgresStore  # noqa: PLC0415 - the server is there before the store
 
+        self.ask("CREATE ROLE locked LOGIN PASSWORD 'right'")
+        self.ask("CREATE ROLE guest LOGIN")
         self.ask(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0")
-        asyncio.run(PostgresStore(self.url(TEMPLATE)).aclose())
+        self._home.start(PostgresStore(self.url(TEMPLATE)).aclose()).result()
         self.ask(_ENDED.format(TEMPLATE))
 
     def ask(self, query: str, url: str = "") -> list[Any]:
@@ -142,9 +146,9 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(*, durable: bool = False) -> Generator[Postgres]:
+def running(*, durable: bool = False, where: Path | None = None) -> Generator[Postgres]:
     """Have a server, and remove all of it."""
-    folder = Path(tempfile.mkdtemp(prefix="sayso-postgres-"))
+    folder = Path(tempfile.mkdtemp(prefix="sayso-postgres-", dir=where))
     try:
         server = Postgres(folder, durable=durable)
         try:
@@ -153,3 +157,91 @@ def running(*, durable: bool = False) -> Generator[Postgres]:
             server.leave()
     finally:
         shutil.rmtree(folder)
+
+
+class Wire:
+    """A line to a server that a test cuts, or that is a pooler for all that can be seen."""
+
+    def __init__(self, postgres: Postgres, *, pooler: bool = False) -> None:
+        self._to, self._pooler = postgres.port, pooler
+        self._home = Home("test-wire")
+        self._cut: tuple[bytes, str] | None = None
+        self._dead = False
+        self._ends: set[asyncio.StreamWriter] = set()
+        self.cuts = 0
+        self._server = self._home.start(asyncio.start_server(self._carry, "127.0.0.1", 0)).result()
+        self.port: int = self._server.sockets[0].getsockname()[1]
+
+    def through(self, url: str) -> str:
+        """Return an address that goes through this line."""
+        return url.replace(f":{self._to}/", f":{self.port}/")
+
+    def cut(self, text: bytes, where: str) -> None:
+        """Cut the next connection that says this: `before` the server hears it, or before its `answer` is heard."""
+        self._cut = (text, where)
+
+    def break_down(self) -> None:
+        """Let nothing through any more."""
+        self._home.start(self._break()).result()
+
+    def repair(self) -> None:
+        self._dead = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.close()
+        self.break_down()
+        self._home.leave(_nothing)
+
+    async def _break(self) -> None:
+        self._dead = True
+        for each in self._ends:
+            each.transport.abort()
+
+    async def _carry(self, near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        if self._dead:
+            back.transport.abort()
+            return
+        far, there = await asyncio.open_connection("127.0.0.1", self._to)
+        ends = {back, there}
+        self._ends |= ends
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._send(near, there, far))
+                both.create_task(self._answer(far, back))
+        except* (OSError, EOFError):
+            self._ends -= ends
+        for each in ends:
+            each.transport.abort()
+
+    async def _send(self, near: asyncio.StreamReader, there: asyncio.StreamWriter, far: asyncio.StreamReader) -> None:
+        while data := await near.read(65536):
+            where = self._cut[1] if self._cut is not None and self._cut[0] in data else ""
+            if where:
+                self._cut = None
+                self.cuts += 1
+            if where == "before":
+                raise EOFError
+            if where == "answer":
+                self._silent = far
+            there.write(data)
+            await there.drain()
+        raise EOFError
+
+    _silent: asyncio.StreamReader | None = None
+
+    async def _answer(self, far: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        while data := await far.read(65536):
+            if self._silent is far:
+                raise EOFError
+            back.write(_with_another_session(data) if self._pooler else data)
+            await back.drain()
+        raise EOFError
+
+
+def _with_another_session(data: bytes) -> bytes:
+    """Return the server's words with the number of the session changed, as a pooler makes up its own."""
+    start = data.find(b"K\x00\x00\x00\x0c")
+    return data if start < 0 else data[: start + 5] + b"\x00\x00\x00\x01" + data[start + 9 :]

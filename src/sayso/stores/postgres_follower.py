@@ -65,10 +65,7 @@ class Follower:
     async def begin(self, connection: Connection) -> None:
         """Listen, from now on; behind a pooler nothing can be heard, so it is only polled."""
         if self._server.pooler:
-            _LOG.info(
-                "the store %s is behind a pooler, so it is polled: answers take up to half a second longer",
-                self._server.shown,
-            )
+            _LOG.info("the store %s is behind a pooler: it is polled, so answers take longer", self._server.shown)
             await connection.close()
             return
         with self._server.translated():

@@ -42,8 +42,7 @@ async def bring_up_to_date(connection: Connection, server: Server) -> None:
 
 
 async def _version(connection: Connection, server: Server) -> int:
-    found = await connection.fetch("SELECT current_setting('server_encoding'), to_regclass('sayso.form') IS NOT NULL")
-    encoding, is_there = found[0]
+    encoding, is_there = (await connection.fetch(statement("form_find")))[0]
     if encoding != _ENCODING:
         raise StoreError(f"the store {server.shown} has the encoding {encoding}; make a database with UTF8")
     version = (await connection.fetch(statement("form_read")))[0][0] if is_there else 0

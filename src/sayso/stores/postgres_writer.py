@@ -21,13 +21,14 @@ from sayso.stores.pauses import patiently
 from sayso.stores.postgres_form import statement
 from sayso.stores.postgres_group import Group, Need
 from sayso.stores.postgres_server import Away, Connection, Rejected, Row, Server
-from sayso.stores.waiting import Settled, deliver
+from sayso.stores.waiting import Settled, deliver, taken_in
 
 T = TypeVar("T")
 Work = Callable[[Group], Any]
 
 _LOG = logging.getLogger("sayso")
-_LARGEST_GROUP = 500
+_LARGEST_GROUP = 1000
+_CROWD, _BREATH_SECONDS = 4, 0.005
 _FAREWELL_SECONDS = 10.0
 # Whoever is stopped in the middle of a group must not hold up the others for ever; what is acknowledged is on disk.
 _BEGIN = (
@@ -188,7 +189,7 @@ class Writer:
         ends = time.monotonic() + patience
         try:
             await patiently(lambda: self._transact(batch), away=Away, ends=lambda: min(ends, self._ends))
-            self._tell(batch)
+            await self._tell(batch)
         except Rejected as error:
             if len(batch.items) == 1:
                 return self._fail(batch, error)
@@ -208,19 +209,21 @@ class Writer:
 
     def _fail(self, batch: _Batch, error: Exception) -> list[_Batch]:
         """Tell those who wait; what nobody waits for is owed, and the store refuses work until it is written."""
-        deliver([(each.future, error) for each in batch.items if isinstance(each, _Job) and each.future is not None])
+        told = [(each.future, error) for each in batch.items if isinstance(each, _Job) and each.future is not None]
         batch.items = _unwaited(batch.items)
-        if not batch.items:
-            return []
-        self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._server.shown}: {error!r}")
-        return [batch]
+        if batch.items:
+            self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._server.shown}: {error!r}")
+        deliver(told)
+        return [batch] if batch.items else []
 
-    def _tell(self, batch: _Batch) -> None:
+    async def _tell(self, batch: _Batch) -> None:
         """Tell everybody who has to hear of a group that is now durable."""
         told = self._after(batch.done, batch.known) if batch.done is not None else []
         with self._gate:
             self._later -= len(_unwaited(batch.items))
         deliver(batch.settled + told)
+        if len(batch.settled) >= _CROWD:
+            await taken_in(batch.settled + told, _BREATH_SECONDS)
 
     async def _transact(self, batch: _Batch) -> None:
         connection = await self._connected()
