@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from tests.postgres import running
+
 from benchmarks import report
 from benchmarks.rawpostgres import RawBatches, RawEach
 from benchmarks.rows import Row, at_least, at_most, compare, row
 from benchmarks.store import OurStore, Rows, Turn, round_trips
 from benchmarks.timing import Effort
 from sayso.stores.postgres import PostgresStore
-from tests.postgres import running
 
 COUNTS = {1: 200, 64: 3_000, 1024: 6_000}
 EACH_COUNTS = {1: 200, 64: 600, 1024: 1_024}
@@ -51,9 +52,7 @@ async def durable(effort: Effort) -> list[Row]:
 
 def _latency(turns: dict[str, list[Turn]]) -> Row:
     ours, limit, each = ([turn.p50 for turn in turns[who]] for who in ("ours", "limit", "each"))
-    return row(
-        "P10", "Postgres p50, 1 waiting", ours, limit=compare(ours, limit, at_most(2)), peer=compare(ours, each)
-    )
+    return row("P10", "Postgres p50, 1 waiting", ours, limit=compare(ours, limit, at_most(2)), peer=compare(ours, each))
 
 
 def _rate(turns: dict[str, list[Turn]], waiting: int) -> Row:

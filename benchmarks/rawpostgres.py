@@ -1,4 +1,4 @@
-"""The least that rows in PostgreSQL can cost: one table, no logic; all that queued in one statement, or one for each."""
+"""The least that rows in PostgreSQL can cost: one table, no logic; what queued in one statement, or one for each."""
 
 from __future__ import annotations
 

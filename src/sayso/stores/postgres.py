@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from sayso import audit, decide
 from sayso.errors import StoreError, UnknownRequest
 from sayso.stores.home import Home
-from sayso.stores.learners import Learn, Learners
+from sayso.stores.learners import Learn
 from sayso.stores.pauses import patiently
+from sayso.stores.postgres_audience import Audience
 from sayso.stores.postgres_clock import ServerClock
 from sayso.stores.postgres_follower import Follower
 from sayso.stores.postgres_form import bring_up_to_date, statement
@@ -22,8 +23,8 @@ from sayso.stores.postgres_health import Health, examine
 from sayso.stores.postgres_server import Away, Connection, Readers, Row, Server
 from sayso.stores.postgres_writer import Writer
 from sayso.stores.unpacking import readable
-from sayso.stores.waiting import Feed, Settled, Waiters, deliver
-from sayso.wire import pack_request, pack_token, unpack_remembered, unpack_request, unpack_token
+from sayso.stores.waiting import Settled, deliver
+from sayso.wire import pack_request, pack_token, unpack_request, unpack_token
 
 if TYPE_CHECKING:
     from sayso.model import (
@@ -62,10 +63,6 @@ class PostgresStore:
         self._server = Server.at(url)
         self._patience = patience
         self.clock = ServerClock()
-        self._waiters, self._learners, self._feed = Waiters(), Learners(), Feed()
-        self._open_here: set[str] = set()
-        self._version = -1
-        self._remembered: Sequence[Remembered] = ()
         self._process = os.getpid()
         self._is_closed = False
         self._home = Home("sayso-postgres")
@@ -90,7 +87,8 @@ class PostgresStore:
         self._server, connection = await self._server.reach()
         self._readers = Readers(self._server)
         self._writer = Writer(self._server, self._home.loop, patience=self._patience, after=self._after)
-        self._follower = Follower(self._server, self.clock, self._readers, self)
+        self._audience = Audience(self._readers)
+        self._follower = Follower(self._server, self.clock, self._readers, self._audience, self._writer)
         await self._readers.start()
         try:
             await self._prepare(connection)
@@ -116,16 +114,17 @@ class PostgresStore:
     async def open(self, request: ApprovalRequest) -> ApprovalRequest:
         """Add the request, or return the one that its session and call id already have."""
         packed, call = pack_request(request), call_of(request.session, request.key)
-        self._open_here.add(request.id)  # before it is written: nobody can have closed it yet
+        line = audit.body(audit.of_request(request, "asked", request.asked_at))  # here, not while others wait
+        self._audience.open_here.add(request.id)  # before it is written: nobody can have closed it yet
         found: ApprovalRequest | None = None
         try:
             found = await self._writer.do(
-                lambda group: group.open(request, call, packed), ("request", request.id), ("call", call)
+                lambda group: group.open(request, call, packed, line), ("request", request.id), ("call", call)
             )
             return found
         finally:
             if found is not request:
-                self._open_here.discard(request.id)
+                self._audience.open_here.discard(request.id)
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
         """Return what was asked about this call."""
@@ -160,7 +159,7 @@ class PostgresStore:
 
     async def changed(self, after: int) -> None:
         """Wait until requests have changed after that point."""
-        await self._feed.beyond(after)
+        await self._audience.feed.beyond(after)
 
     async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Note that somebody has a request before them, if it is open."""
@@ -218,16 +217,16 @@ class PostgresStore:
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
-        future = self._waiters.add(request_id)  # first, so that a close between the look and the wait is heard
+        future = self._audience.waiters.add(request_id)  # first, so that a close between the look and the wait is heard
         try:
-            if request_id in self._open_here:
+            if request_id in self._audience.open_here:
                 return await future  # opened by this store, and nothing was heard of it since
             request = await self.get(request_id)
             if request is None:
                 raise UnknownRequest(request_id)
             return request if request.status != "open" else await future
         finally:
-            self._waiters.discard(request_id, future)
+            self._audience.waiters.discard(request_id, future)
 
     async def prune(self, before: float) -> int:
         """Remove closed requests that were asked before that time, and return how many; the audit keeps everything.
@@ -251,7 +250,7 @@ class PostgresStore:
 
     def attach(self, learn: Learn) -> None:
         """Call `learn` with all remembered decisions, now and whenever they changed."""
-        self._learners.add(learn)
+        self._audience.learners.add(learn)
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
         """Change the remembered decisions, wait until that is durable, and return how many were dropped."""
@@ -351,73 +350,40 @@ class PostgresStore:
         self._is_closed = True
         self._writer.stop()
         self._serving.result()
-        deliver(self._waiters.fail(self._waiters.ids(), StoreError(f"the store {self._server.shown} is closed")))
-        self._home.leave(self._end)
+        deliver(
+            self._audience.waiters.fail(
+                self._audience.waiters.ids(), StoreError(f"the store {self._server.shown} is closed")
+            )
+        )
+        self._home.start(self._end()).result()
+        self._home.leave(_nothing_more)
 
     async def _end(self) -> None:
-        await self._follower.aclose()
+        """End the connections before the tasks: a statement that is cancelled would want a connection for that."""
+        self._follower.stop()
         await self._readers.aclose()
+        await asyncio.sleep(0)
 
     async def _fetch(self, name: str, *values: object) -> list[Row]:
         """Read, after what was queued here; tried again if the connection turns out to be gone."""
         await self._writer.caught_up()
-        if self._is_closed:
-            raise StoreError(f"the store {self._server.shown} is closed")
-        return await asyncio.wrap_future(self._home.start(self._read(name, *values)))
+        self._writer.check_open()
+        reading = self._home.start(self._read(name, *values))
+        try:
+            return await asyncio.wrap_future(reading)
+        except asyncio.CancelledError:
+            if reading.cancelled():
+                self._writer.check_open()  # it was cancelled because the store was closed
+            raise
 
     async def _read(self, name: str, *values: object) -> list[Row]:
         ends = time.monotonic() + self._patience
         return await patiently(lambda: self._readers.fetch(statement(name), *values), away=Away, ends=lambda: ends)
 
-    # What was written here, and what the follower hears.
-
     def _after(self, group: Group, known: Row | None) -> Settled:
         """Tell everybody who has to hear of a group that is now durable."""
-        self._open_here.difference_update(request.id for request in group.closed)
-        if known is not None:
-            self._teach(known)
         self._follower.advance(group.began, group.change)
-        return self._waiters.take(group.closed) + self._feed.reach(group.change)
-
-    def is_own(self, pid: int) -> bool:
-        """Whether that session is the one that writes here."""
-        return pid == self._writer.pid
-
-    async def hear(self, closed: Sequence[str], reached: int) -> None:
-        """Wake those who wait for requests that are closed, or for any change."""
-        self._open_here.difference_update(closed)  # first: who begins to wait from now on looks for itself
-        waited = set(self._waiters.ids()).intersection(closed)
-        if waited:
-            rows = await self._readers.fetch(statement("requests_get"), list(waited))
-            found = readable(row[0] for row in rows)
-            deliver(self._waiters.take([each for each in found if each.status != "open"]))
-        deliver(self._feed.reach(reached))
-
-    async def look(self) -> None:
-        """Look at everything that is waited for."""
-        self._open_here.clear()
-        self._version = -1
-        await self.hear(self._waiters.ids(), 0)
-
-    async def learn(self, version: int) -> None:
-        """Read what is remembered, if it is newer than what is known."""
-        if version > self._version:
-            self._teach((await self._readers.fetch(statement("remembered_read")))[0])
-
-    def _teach(self, known: Row) -> None:
-        version, packed = known
-        if version <= self._version:
-            return  # read before what is known by now
-        self._version = version
-        self._remembered = [unpack_remembered(each) for each in packed]
-        self._learners.teach(self._learners.version + 1, self._remembered)
-
-    def doubt(self) -> None:
-        """Go on without what may have been revoked: a yes holds only as long as it could be taken back."""
-        if self._version >= 0:
-            self._version = -1
-            refusals = [each for each in self._remembered if not each.decision.approved]
-            self._learners.teach(self._learners.version + 1, refusals)
+        return self._audience.told(group, known)
 
 
 async def _nothing_more() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from sayso.errors import StoreError
 from sayso.model import new_id
@@ -14,8 +14,10 @@ from sayso.stores.pauses import pauses
 from sayso.stores.postgres_form import statement
 
 if TYPE_CHECKING:
+    from sayso.stores.postgres_audience import Audience
     from sayso.stores.postgres_clock import ServerClock
     from sayso.stores.postgres_server import Connection, Readers, Row, Server
+    from sayso.stores.postgres_writer import Writer
 
 _LOG = logging.getLogger("sayso")
 _CHANNEL = "sayso"
@@ -25,41 +27,21 @@ _STALE_SECONDS = 60.0
 _PAGE = 1000
 
 
-class Hearer(Protocol):
-    """Who has to know what is heard."""
-
-    async def hear(self, closed: Sequence[str], reached: int) -> None:
-        """Take which requests are closed, and how far the changes go."""
-        ...
-
-    async def learn(self, version: int) -> None:
-        """Take that what is remembered has this version."""
-        ...
-
-    def is_own(self, pid: int) -> bool:
-        """Whether that session is this store's own, which has told everybody already."""
-        ...
-
-    async def look(self) -> None:
-        """Look at everything that is waited for: the past may have changed."""
-        ...
-
-    def doubt(self) -> None:
-        """Go on without what may have been revoked meanwhile."""
-        ...
-
-
 class Follower:
     """Follows the changes of requests, and of what is remembered."""
 
-    def __init__(self, server: Server, clock: ServerClock, readers: Readers, hearer: Hearer) -> None:
-        """Know nothing yet."""
-        self._server, self._clock, self._readers, self._hearer = server, clock, readers, hearer
+    def __init__(
+        self, server: Server, clock: ServerClock, readers: Readers, audience: Audience, writer: Writer
+    ) -> None:
+        """Know nothing yet; what the writer did itself is known already."""
+        self._server, self._clock, self._readers = server, clock, readers
+        self._audience, self._writer = audience, writer
         self._connection: Connection | None = None
         self._look: Callable[[int, int], Awaitable[list[Row]]] = _unheard
         self._rung = asyncio.Event()
         self._echo, self._echoed = "", asyncio.Event()
         self._heard_at = time.monotonic()
+        self._is_over = False
         self.point = 0
 
     async def begin(self, connection: Connection) -> None:
@@ -77,7 +59,7 @@ class Follower:
     def _ring(self, _: object, pid: int, __: str, payload: str) -> None:
         if payload and payload == self._echo:
             self._echoed.set()
-        elif not self._hearer.is_own(pid):
+        elif pid != self._writer.pid:
             self._rung.set()
 
     def _lose(self, _: object) -> None:
@@ -99,9 +81,9 @@ class Follower:
         return time.monotonic() - began
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Follow until stopped, or cancelled."""
         waiting, lost = pauses(), False
-        while True:
+        while not self._is_over:
             try:
                 await self.look()
                 if lost:
@@ -109,11 +91,13 @@ class Follower:
                 waiting, lost = pauses(), False
                 await self._hint()
             except StoreError as error:
+                if self._is_over:
+                    return
                 if not lost:
                     _LOG.warning("nothing is heard from the store, trying again: %s", error)
                 lost = True
                 if time.monotonic() - self._heard_at > _STALE_SECONDS:
-                    self._hearer.doubt()
+                    self._audience.doubt()
                 await asyncio.sleep(next(waiting))
 
     async def _hint(self) -> None:
@@ -138,10 +122,10 @@ class Follower:
                     "the store %s has an older past than before: perhaps a copy was restored", self._server.shown
                 )
                 self.point = changes
-                await self._hearer.look()
-            await self._hearer.learn(version)
+                await self._audience.look()
+            await self._audience.learn(version)
             reached = last if len(closed) == _PAGE else changes
-            await self._hearer.hear(closed, reached)
+            await self._audience.hear(closed, reached)
             self.point = max(self.point, reached)
 
     async def _fetch(self) -> list[Row]:
@@ -158,8 +142,10 @@ class Follower:
         if self.point == began:
             self.point = reached
 
-    async def aclose(self) -> None:
-        """Stop listening."""
+    def stop(self) -> None:
+        """Stop listening, and begin nothing new."""
+        self._is_over = True
+        self._rung.set()
         if self._connection is not None:
             self._connection.terminate()
 

@@ -74,7 +74,7 @@ class Group:
         self._by_call: dict[bytes, str] = {}
         self._added: dict[str, bytes] = {}
         self._written: dict[str, tuple[str, bytes, int]] = {}
-        self._lines: list[tuple[int, bytes, str]] = []
+        self._lines: list[tuple[bytes, str]] = []
         self.shelves = {name: Shelf() for name in (*_SHELVES, "receipts")}
         for row in rows:
             self._take(row)
@@ -109,8 +109,8 @@ class Group:
             raise UnknownRequest(request_id)
         return request
 
-    def open(self, request: ApprovalRequest, call: bytes, packed: bytes) -> ApprovalRequest:
-        """Add a request, or return the one that its call has."""
+    def open(self, request: ApprovalRequest, call: bytes, packed: bytes, line: bytes) -> ApprovalRequest:
+        """Add a request with the line that tells of it, or return the one that its call has."""
         if call in self._by_call:
             return self.known(self._by_call[call])
         if request.id in self._requests:
@@ -120,7 +120,7 @@ class Group:
         self._added[request.id] = call
         self._write(request, packed)
         self.opened = True
-        self.step(request, "asked", request.asked_at)
+        self.record(line)
         return request
 
     def update(self, request: ApprovalRequest) -> None:
@@ -154,7 +154,7 @@ class Group:
         last, previous = self._end
         line = entry if isinstance(entry, bytes) else audit.body(entry)
         sealed = audit.seal(previous, last + 1, line)
-        self._lines.append((last + 1, line, sealed))
+        self._lines.append((line, sealed))
         self._end = (last + 1, sealed)
 
     # Everything else.
@@ -220,7 +220,7 @@ class Group:
             statement("group_write"),
             *self._new_rows(),
             *self._changed_rows(),
-            *_columns(self._lines, 3),
+            *_columns(self._lines, 2),
             *(writer, number),
             *(*self._end, self.change, self.version + self.remembers),
             self.change > self.began or self.remembers,

@@ -25,6 +25,10 @@ CONNECT_SECONDS = 10.0
 COMMAND_SECONDS = 30.0
 _MOST_READERS = 4
 _IDLE_SECONDS = 60.0
+_BAD_ADDRESS = (
+    "the address of the PostgreSQL store cannot be used: write postgresql://user@host:port/database, and a password "
+    "with other than letters and digits in percent form, or better in PGPASSWORD or ~/.pgpass"
+)
 _NAMED = {"application_name": "sayso"}
 
 Row = Sequence[Any]
@@ -99,8 +103,10 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         try:
             parts = urlsplit(url)
             port = "" if parts.port is None else f":{parts.port}"
-        except ValueError as error:
-            raise ConfigurationError(f"the address of the PostgreSQL store cannot be used: {error}") from None
+        except ValueError:
+            raise ConfigurationError(_BAD_ADDRESS) from None
+        if "@" in f"{parts.path}{parts.fragment}":
+            raise ConfigurationError(_BAD_ADDRESS)  # a part of a password would be taken for a name, and shown
         options = parse_qsl(parts.query, keep_blank_values=True)
         pooler = [value for name, value in options if name == "pooler"]
         if pooler not in ([], ["transaction"]):
@@ -153,8 +159,11 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _settle(connection: Any) -> None:  # noqa: ANN401 - asyncpg has no types
-    """Set what holds for a session of our own: its statements are planned once."""
-    await connection.execute("SET plan_cache_mode = force_generic_plan; SET jit = off")
+    """Set what holds for a session of our own: its statements are planned once, and for tables that will grow."""
+    await connection.execute(
+        "SET plan_cache_mode = force_generic_plan; SET jit = off; "
+        "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
+    )
 
 
 class Readers:

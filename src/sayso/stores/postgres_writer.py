@@ -27,7 +27,7 @@ T = TypeVar("T")
 Work = Callable[[Group], Any]
 
 _LOG = logging.getLogger("sayso")
-_LARGEST_GROUP = 1000
+_LARGEST_GROUP = 500
 _CROWD, _BREATH_SECONDS = 4, 0.005
 _FAREWELL_SECONDS = 10.0
 # Whoever is stopped in the middle of a group must not hold up the others for ever; what is acknowledged is on disk.
@@ -122,14 +122,18 @@ class Writer:
         """The number of the session that writes, by which the server names it to who listens."""
         return None if self._connection is None else self._connection.get_server_pid()
 
-    def _put(self, item: Item) -> None:
+    def check_open(self) -> None:
+        """Refuse to work when the store is closed, or in a process that has none of its threads."""
         if self._process != os.getpid():
             raise StoreError(
                 f"the store {self._server.shown} was opened before a fork; open it again in the child process"
             )
+        if self._ends < float("inf"):
+            raise StoreError(f"the store {self._server.shown} is closed")
+
+    def _put(self, item: Item) -> None:
         with self._gate:
-            if self._ends < float("inf"):
-                raise StoreError(f"the store {self._server.shown} is closed")
+            self.check_open()
             self._queue.append(item)
             self._later += not isinstance(item, _Job) or item.future is None
             if self._is_awake:
@@ -222,7 +226,7 @@ class Writer:
         with self._gate:
             self._later -= len(_unwaited(batch.items))
         deliver(batch.settled + told)
-        if len(batch.settled) >= _CROWD:
+        if len(batch.settled) >= _CROWD and len(self._queue) < len(batch.settled) // _CROWD:
             await taken_in(batch.settled + told, _BREATH_SECONDS)
 
     async def _transact(self, batch: _Batch) -> None:

@@ -47,6 +47,11 @@ class Waiters:
         with self._lock:
             return list(self._waiting)
 
+    def among(self, ids: Iterable[str]) -> list[str]:
+        """Return those of these requests that somebody waits for."""
+        with self._lock:
+            return [each for each in ids if each in self._waiting]
+
     def fail(self, ids: Iterable[str], error: Exception) -> Settled:
         """Return the futures of those who wait for these requests in vain, and forget them."""
         with self._lock:

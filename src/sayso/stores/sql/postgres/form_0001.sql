@@ -41,9 +41,6 @@ CREATE INDEX requests_open ON sayso.requests (id) WHERE status = 'open';
 -- The feed: each change of a request has the next number, so that whoever knows one finds all that came after it.
 CREATE INDEX requests_changed ON sayso.requests (change);
 
--- People name a request by the end of its id.
-CREATE INDEX requests_end ON sayso.requests ("right"(id, 4));
-
 -- Decisions that stand for later calls.
 CREATE TABLE sayso.remembered (
     id text COLLATE "C" PRIMARY KEY,

@@ -7,11 +7,13 @@ WITH added AS (
     FROM unnest($8::text[], $9::text[], $10::bytea[], $11::bigint[]) AS new (id, status, packed, change)
     WHERE old.id = new.id
 ), sealed AS (
-    INSERT INTO sayso.audit (number, line, hash) SELECT * FROM unnest($12::bigint[], $13::bytea[], $14::text[])
+    INSERT INTO sayso.audit (number, line, hash)
+    SELECT $16 - cardinality($12) + place, line, hash
+    FROM unnest($12::bytea[], $13::text[]) WITH ORDINALITY AS new (line, hash, place)
 ), mine AS (
-    INSERT INTO sayso.writers (id, last_group, wrote_at) VALUES ($15, $16, statement_timestamp())
+    INSERT INTO sayso.writers (id, last_group, wrote_at) VALUES ($14, $15, statement_timestamp())
     ON CONFLICT (id) DO UPDATE SET last_group = excluded.last_group, wrote_at = excluded.wrote_at
 )
 UPDATE sayso.head
-SET chain_number = $17, chain_hash = $18, request_changes = $19, remembered_version = $20
-RETURNING CASE WHEN $21 THEN pg_notify('sayso', '') END IS NULL
+SET chain_number = $16, chain_hash = $17, request_changes = $18, remembered_version = $19
+RETURNING CASE WHEN $20 THEN pg_notify('sayso', '') END IS NULL
