@@ -31,6 +31,7 @@ GROUPS = (
     "pydanticai",
     "fingerprint",
     "store",
+    "database",
     "wake",
     "pending",
     "lag",

@@ -10,13 +10,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from benchmarks import report
 from benchmarks.rawsqlite import RawStore
 from benchmarks.rows import Row, at_least, at_most, compare, row
 from benchmarks.timing import Effort
 from sayso import ApprovalDecision, ApprovalRequest, ToolCall
+from sayso.ports import Store
 from sayso.stores.sqlite import SqliteStore
 from sayso.wire import pack_request
 
@@ -55,8 +56,8 @@ def request(request_id: str) -> ApprovalRequest:
 class OurStore:
     """sayso's store in the form of the raw one."""
 
-    def __init__(self, path: Path, synchronous: Any) -> None:  # noqa: ANN401 - one of two words
-        self._store = SqliteStore(path, synchronous=synchronous)
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._made: dict[str, ApprovalRequest] = {}
 
     def make(self, ids: Iterable[str]) -> None:
@@ -116,14 +117,14 @@ async def round_trips(store: Rows, *, waiting: int, count: int) -> Turn:
 
 
 @asynccontextmanager
-async def contenders(levels: Iterable[str]) -> AsyncIterator[dict[str, Rows]]:
+async def contenders(levels: Iterable[Literal["FULL", "NORMAL"]]) -> AsyncIterator[dict[str, Rows]]:
     """Open every store on a file of its own, on the disk that the checkout is on."""
     with report.scratch() as name:
         folder = Path(name)
         stores: dict[str, Rows] = {}
         for level in levels:
             stores[f"limit {level}"] = RawStore(folder / f"raw-{level}.db", synchronous=level)
-            stores[f"ours {level}"] = OurStore(folder / f"ours-{level}.db", level)
+            stores[f"ours {level}"] = OurStore(SqliteStore(folder / f"ours-{level}.db", synchronous=level))
             stores[f"each {level}"] = RawStore(folder / f"each-{level}.db", synchronous=level, group=1)
         yield stores
         for store in stores.values():

@@ -13,7 +13,7 @@ from sayso import blocking, context
 from sayso.asking import Announcer
 from sayso.canonical import thaw
 from sayso.channels.callback import CallbackChannel
-from sayso.clock import SystemClock
+from sayso.clock import clock_of
 from sayso.config import settings
 from sayso.decide import Mode, parse_mode
 from sayso.door import Door
@@ -89,7 +89,7 @@ class ApprovalController:
                 "mode 'interactive' has nobody to ask: pass approval_callback=…, channels=[…] or a store that "
                 "others share, or choose the mode 'auto_deny', 'approve_all' or 'defer'"
             )
-        clock = clock or SystemClock()
+        clock = clock_of(self.store, clock)
         self.memory = memory if memory is not None else ApprovalMemory(store=self.store, session=session, clock=clock)
         self.session = session or self.memory.session
         self._tie(asked, clock, hooks, timeout, strict_audit="strict" in {audit, self.policy.audit})

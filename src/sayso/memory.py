@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 from msgspec.structs import replace
 
 from sayso import decide
-from sayso.clock import SystemClock
+from sayso.clock import clock_of
 from sayso.errors import CanonicalError, NotEntitled
 from sayso.model import (
     ApprovalDecision,
@@ -39,7 +39,7 @@ class ApprovalMemory:
 
     def __init__(self, *, store: Store | None = None, session: str | None = None, clock: Clock | None = None) -> None:
         """Begin empty, or with what the store remembers."""
-        self._clock = clock or SystemClock()
+        self._clock = clock_of(store, clock)
         self.session = session or new_id()
         self._lock = threading.Lock()
         self._by_id: dict[str, Remembered] = {}

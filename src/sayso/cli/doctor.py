@@ -19,6 +19,7 @@ from sayso.cli import reading
 from sayso.cli.screen import say, short_path, visible, wrapped
 from sayso.cli.store import epilog, existing, is_hub, json_option, store_option, with_hub, with_store
 from sayso.cli.times import span
+from sayso.clock import clock_of
 from sayso.errors import AuditError, ConfigurationError, PolicyError
 from sayso.plain import to_json
 from sayso.tokens import EVERY_PROJECT
@@ -26,10 +27,12 @@ from sayso.tokens import EVERY_PROJECT
 if TYPE_CHECKING:
     from sayso.hub_http import HubClient
     from sayso.ports import Store
+    from sayso.stores.postgres_health import Health
 
 State = Literal["ok", "warning", "problem"]
 _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 _MANY = 1000
+_CROWDED, _CLOCKS_DIFFER = 0.8, 5.0
 _CODES = "Ends with: 0 nothing is broken, 1 something is, 2 wrong usage."
 
 
@@ -95,15 +98,18 @@ def _store(where: str | None) -> Iterator[Finding]:
         yield Finding("warning", "store", told)
         return
     try:
-        yield from _hub(where) if is_hub(where) else _file(where)
+        yield from _hub(where) if is_hub(where) else _at_hand(where)
     except click.ClickException as error:
         yield Finding("problem", "hub" if is_hub(where) else "store", error.message)
 
 
-def _file(where: str) -> list[Finding]:
-    path = existing(where)
+def _at_hand(where: str) -> list[Finding]:
+    place = existing(where)
+    if isinstance(place, str):
+        return list(with_store(where, _database))
     inside = with_store(where, _inside)
-    return [Finding("ok", "store", f"{short_path(str(path))} can be read and written, {_size(path):,} bytes"), *inside]
+    told = f"{short_path(str(place))} can be read and written, {_size(place):,} bytes"
+    return [Finding("ok", "store", told), *inside]
 
 
 def _hub(where: str) -> list[Finding]:
@@ -124,7 +130,7 @@ async def _at_hub(hub: HubClient) -> list[Finding]:
     return [
         Finding("ok", "hub", f"{hub.where} is ready, sayso {me['hub']['version']}, {seconds * 1000:.1f} ms away"),
         Finding("ok", "token", f"you are {me['name']}, for {project}{roles}"),
-        _waiting([each["asked_at"] for each in waiting["items"]], more=waiting["next"] is not None),
+        _waiting([each["asked_at"] for each in waiting["items"]], time.time(), more=waiting["next"] is not None),
         Finding("ok", "audit", f"the hub says that the chain is whole, {state['entries']} entries")
         if state["verified"]
         else Finding("problem", "audit", f"the hub says of the chain: {state['problem']}"),
@@ -136,19 +142,54 @@ def _size(path: Path) -> int:
     return path.stat().st_size + (log.stat().st_size if log.exists() else 0)
 
 
+async def _database(store: Store) -> list[Finding]:
+    from sayso.stores.postgres import PostgresStore  # noqa: PLC0415 - only who has one needs it
+
+    if not isinstance(store, PostgresStore):
+        raise TypeError(f"{store!r} is not the store of that address")
+    await store.flush()
+    health = await store.health()
+    return [
+        Finding("ok", "store", f"{store} can be read and written, PostgreSQL {health.version}"),
+        *_way_there(health),
+        *await _inside(store),
+    ]
+
+
+def _way_there(health: Health) -> Iterator[Finding]:
+    trip, clock = f"{health.round_trip * 1000:.1f} ms", f"{abs(health.clock_ahead):.1f} s"
+    yield Finding("ok", "round trip", f"{trip} there and back")
+    if health.hint is None:
+        yield Finding("warning", "hints", "a pooler is in between, so changes are polled, twice a second")
+    else:
+        yield Finding("ok", "hints", f"a change is heard of after {health.hint * 1000:.1f} ms")
+    crowded = health.connections > health.most_connections * _CROWDED
+    told = f"{health.connections} of {health.most_connections} at the server, {health.own_connections} of sayso here"
+    yield Finding("warning" if crowded else "ok", "connections", told)
+    if health.replica_lag is not None:
+        yield Finding("ok", "replicas", f"the last one is {health.replica_lag:.1f} s behind")
+    off = abs(health.clock_ahead) > _CLOCKS_DIFFER
+    told = f"the server's is {clock} {'ahead' if health.clock_ahead > 0 else 'behind'}; expiry goes by the server's"
+    yield Finding("warning" if off else "ok", "clock", told)
+    if not health.encrypted and not health.near:
+        yield Finding("warning", "TLS", "the connection is not encrypted; add sslmode=verify-full to the address")
+    if not health.durable:
+        yield Finding("warning", "disk", "fsync is off at the server: a power cut can lose answers that were given")
+
+
 async def _inside(store: Store) -> list[Finding]:
     return [await _open_requests(store), await _chain(store)]
 
 
 async def _open_requests(store: Store) -> Finding:
-    return _waiting([each.asked_at for each in await store.pending()])
+    return _waiting([each.asked_at for each in await store.pending()], clock_of(store).now())
 
 
-def _waiting(asked_at: Sequence[float], *, more: bool = False) -> Finding:
+def _waiting(asked_at: Sequence[float], now: float, *, more: bool = False) -> Finding:
     if not asked_at:
         return Finding("ok", "requests", "none is open")
     many = f"{len(asked_at)}{' or more' if more else ''} open"
-    told = f"{many}, the oldest for {span(time.time() - asked_at[0])}; see `sayso pending`"
+    told = f"{many}, the oldest for {span(now - asked_at[0])}; see `sayso pending`"
     return Finding("ok", "requests", told)
 
 

@@ -8,10 +8,9 @@ import logging
 import os
 import re
 import ssl
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 import msgspec
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from sayso.policy.tools import Policy
-    from sayso.server.hub import Hub
+    from sayso.server.hub import Hub, HubStore
 
 _STORE = "sayso.db"
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where this machine finds itself then
@@ -70,7 +69,7 @@ class _Choices(msgspec.Struct, frozen=True, kw_only=True):
     metavar="FILE",
     envvar="SAYSO_STORE",
     default=_STORE,
-    help=f"The store; else what SAYSO_STORE names, else {_STORE} here. It is made if it is not there.",
+    help=f"The store, a file or postgresql://…; else what SAYSO_STORE names, else {_STORE} here. A new file is made.",
 )
 @click.option(
     "--host", default="127.0.0.1", metavar="ADDRESS", help="The address to serve; this machine alone if not said."
@@ -117,16 +116,16 @@ def serve(**said: object) -> None:
     choices = msgspec.convert(said, _Choices)
     _check(choices)
     _write_log(as_json=choices.log_json)
-    path = settings.store_file(choices.where)
-    if path is None:
-        raise Failure(f"{choices.where!r} is no store that a hub can serve; name a file with --store")
+    place = choices.where if settings.is_database(choices.where) else settings.store_file(choices.where)
+    if place is None:
+        raise Failure(f"{choices.where!r} is no store that a hub can serve; name a file or a database with --store")
     try:
         policy = None if choices.policy is None else load_policy(Path(choices.policy))
     except ConfigurationError as error:
         raise Mistakes(error) from None
     try:
-        run(_serve(choices, path, policy, is_new=not path.exists()))
-    except (ConfigurationError, StoreError) as error:
+        run(_serve(choices, place, policy, is_new=isinstance(place, Path) and not place.exists()))
+    except (ConfigurationError, StoreError, ImportError) as error:
         raise Failure(str(error)) from None
 
 
@@ -155,14 +154,13 @@ def _write_log(*, as_json: bool) -> None:
         logger.setLevel(level)
 
 
-async def _serve(choices: _Choices, path: Path, policy: Policy | None, *, is_new: bool) -> None:
+async def _serve(choices: _Choices, place: Path | str, policy: Policy | None, *, is_new: bool) -> None:
     from sayso.server.app import create_app  # noqa: PLC0415 - as above
     from sayso.server.hub import Hub  # noqa: PLC0415
     from sayso.server.listening import bind, server  # noqa: PLC0415
-    from sayso.stores.sqlite import SqliteStore  # noqa: PLC0415
 
     with contextlib.closing(bind(choices.host, choices.port)) as taken:
-        store = SqliteStore(path)
+        store = cast("HubStore", settings.open_store(place))  # which every one that others share is
         try:
             hub = Hub(store, policy=policy)
             app = create_app(hub, allowed_hosts=(*choices.host_names, choices.host))
@@ -171,9 +169,9 @@ async def _serve(choices: _Choices, path: Path, policy: Policy | None, *, is_new
             telling = _start_notices(hub, choices, url)
             serving = server(app, hub, certificate=choices.tls_cert, key=choices.tls_key, proxy=choices.behind_proxy)
             _load_certificate(serving.config.load, choices)
-            link, text = tokens.make("link", _name(), now=time.time(), seconds=LINK_SECONDS, project=EVERY_PROJECT)
+            link, text = tokens.make("link", _name(), now=hub.clock.now(), seconds=LINK_SECONDS, project=EVERY_PROJECT)
             await store.add_token(link)
-            _greet(url, path, link.name, text, is_new=is_new)
+            _greet(url, _shown(place, store), link.name, text, is_new=is_new)
             await serving.serve(sockets=[taken])
             if telling is not None:
                 telling.cancel()
@@ -228,9 +226,13 @@ def _url(choices: _Choices, taken: socket.socket) -> str:
     return f"{scheme}://{shown}{port}"
 
 
-def _greet(url: str, path: Path, name: str, text: str, *, is_new: bool) -> None:
+def _shown(place: Path | str, store: object) -> str:
+    return short_path(str(place)) if isinstance(place, Path) else str(store)
+
+
+def _greet(url: str, store: str, name: str, text: str, *, is_new: bool) -> None:
     made = " which was made just now," if is_new else ""
-    for line in wrapped(f"The hub serves the store {short_path(str(path))},{made} at {url}; Ctrl+C stops it."):
+    for line in wrapped(f"The hub serves the store {store},{made} at {url}; Ctrl+C stops it."):
         say(line)
     say(f"Sign in as {name}, once, within 10 minutes:")
     say(f"  {sign_in_address(url, text)}")

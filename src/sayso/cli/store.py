@@ -89,7 +89,7 @@ def store_option(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(),  # so that shells complete it
         metavar="FILE",
         envvar="SAYSO_STORE",
-        help="The store; else what SAYSO_STORE names.",
+        help="The store, a file or postgresql://…; else what SAYSO_STORE names.",
     )(command)
 
 
@@ -121,15 +121,15 @@ def epilog(example: str, codes: str) -> str:
 
 def with_store(where: str | None, work: Callable[[Store], Awaitable[T]]) -> T:
     """Do something with a store that is there; whatever is wrong with it is told in one sentence."""
-    path = existing(where)
+    place = existing(where)
     try:
-        return asyncio.run(_with_store(path, work))
-    except (StoreError, ConfigurationError) as error:
+        return asyncio.run(_with_store(place, work))
+    except (StoreError, ConfigurationError, ImportError) as error:
         raise Failure(str(error)) from None
 
 
-async def _with_store(path: Path, work: Callable[[Store], Awaitable[T]]) -> T:
-    store = settings.open_store(path)
+async def _with_store(place: Path | str, work: Callable[[Store], Awaitable[T]]) -> T:
+    store = settings.open_store(place)
     try:
         return await work(store)
     finally:
@@ -182,10 +182,17 @@ def is_hub(where: str | None) -> bool:
     return where is not None and where.startswith(("https://", "http://"))
 
 
-def existing(where: str | None) -> Path:
-    """Return the file of the store that is meant; it has to be there, since a new one would hold no requests."""
+def existing(where: str | None) -> Path | str:
+    """Return the file of the store that is meant, or the address of its database.
+
+    A file has to be there, since a new one would hold no requests.
+    """
     if not where:
         raise Failure(f"there is no store to look into; {_HOW}")
+    return where if settings.is_database(where) else _existing_file(where)
+
+
+def _existing_file(where: str) -> Path:
     path = settings.store_file(where)
     if settings.is_hub(where):
         raise Failure(f"{where!r} is a hub, where people answer on its page; for a store beside you, {_HOW}")

@@ -14,7 +14,6 @@ from sayso.cli.screen import bold, say, wrapped
 from sayso.cli.store import (
     CODES_OF_IDS,
     CODES_OF_READING,
-    Failure,
     Unknown,
     ambiguous,
     check_part,
@@ -26,7 +25,7 @@ from sayso.cli.store import (
     with_store,
 )
 from sayso.cli.times import read_span, span
-from sayso.errors import ConfigurationError
+from sayso.clock import clock_of
 from sayso.tokens import EVERY_PROJECT, Token, TokenKind
 
 if TYPE_CHECKING:
@@ -90,16 +89,12 @@ def sign_in_address(url: str, text: str) -> str:
 
 
 def _made(where: str | None, kind: TokenKind, seconds: float | None, **whose: Any) -> tuple[Token, str]:  # noqa: ANN401 - options
-    try:
-        made, text = tokens.make(kind, now=time.time(), seconds=seconds, **whose)
-    except ConfigurationError as error:
-        raise Failure(str(error)) from None
-
-    async def work(store: Store) -> None:
+    async def work(store: Store) -> tuple[Token, str]:
+        made, text = tokens.make(kind, now=clock_of(store).now(), seconds=seconds, **whose)
         await keyring(store).add_token(made)
+        return made, text
 
-    with_store(where, work)
-    return made, text
+    return with_store(where, work)
 
 
 def keyring(store: Store) -> Keyring:

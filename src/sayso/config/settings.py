@@ -15,20 +15,28 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FORMS = "'memory:', a file such as 'sayso.db', 'sqlite:///sayso.db', or the address of a hub, 'https://…'"
+_FORMS = (
+    "'memory:', a file such as 'sayso.db', 'sqlite:///sayso.db', a database, 'postgresql://…', "
+    "or the address of a hub, 'https://…'"
+)
 
 
 def open_store(where: StoreLike | None) -> Store:
     """Open the store that is meant: an object, a URL, a file, or nothing.
 
-    Nothing means the hub that the environment names in SAYSO_STORE, else a store in memory.
+    Nothing means the hub or the database that the environment names in SAYSO_STORE, else a store in memory.
     """
     if isinstance(where, Store):
         return where
-    if where is None and is_hub(named := os.environ.get("SAYSO_STORE")):
+    named = os.environ.get("SAYSO_STORE")
+    if where is None and (is_hub(named) or is_database(named)):
         where = named
     if is_hub(where):
         return _at_hub(where)
+    if is_database(where):
+        from sayso.stores.postgres import PostgresStore  # noqa: PLC0415 - each store loads its own libraries
+
+        return PostgresStore(where)
     if where is None or where == "memory:":
         from sayso.stores.memory import MemoryStore  # noqa: PLC0415 - each store loads its own libraries
 
@@ -44,6 +52,11 @@ def open_store(where: StoreLike | None) -> Store:
 def is_hub(where: object) -> TypeGuard[str]:
     """Whether this is the address of a hub."""
     return isinstance(where, str) and where.lower().startswith(("https://", "http://"))
+
+
+def is_database(where: object) -> TypeGuard[str]:
+    """Whether this is the address of a PostgreSQL database."""
+    return isinstance(where, str) and where.lower().startswith(("postgresql://", "postgres://"))
 
 
 def _at_hub(url: str) -> Store:

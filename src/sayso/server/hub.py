@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from sayso.clock import SystemClock
+from sayso.clock import clock_of
 from sayso.controller import ApprovalController
 from sayso.errors import StoreError, UnknownRequest
 from sayso.ports import Keyring, Store
@@ -59,7 +59,7 @@ class Hub:
             hooks: told of every answer that is given here.
         """
         self.store = store
-        self.clock = clock or SystemClock()
+        self.clock = clock_of(store, clock)
         self.controller = ApprovalController(mode="defer", store=store, policy=policy, clock=self.clock, hooks=hooks)
         self.connections = connections or Connections(store, self.clock)
         self.throttle = throttle or Throttle()

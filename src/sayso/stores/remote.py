@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import threading
 from collections import OrderedDict
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Never, TypeVar
+from typing import TYPE_CHECKING, Never, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -17,6 +16,7 @@ from sayso import audit, decide
 from sayso.errors import NotEntitled, StoreError, UnknownRequest
 from sayso.model import new_id
 from sayso.stores import remote_wire as words
+from sayso.stores.home import Home
 from sayso.stores.learners import Learn, Learners
 from sayso.stores.remote_following import Follower
 from sayso.stores.remote_http import AsyncWay, Away, Hub
@@ -84,18 +84,16 @@ class RemoteStore:
         self._opening: dict[str, Future[ApprovalRequest]] = {}
         self._ended: OrderedDict[str, ApprovalRequest] = OrderedDict()
         self._is_leaving = False
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="sayso-remote", daemon=True)
-        self._thread.start()
+        self._home = Home("sayso-remote")
         self._way = AsyncWay(hub)
         self._follower = Follower(self._way, self, self._learners)
         try:
-            self._feed.reach(self._start(self._follower.begin()).result())
+            self._feed.reach(self._home.start(self._follower.begin()).result())
         except BaseException:
             self._leave()
             raise
         self._teller = Teller(hub)
-        self._following = self._start(self._follower.run())
+        self._following = self._home.start(self._follower.run())
 
     def __repr__(self) -> str:
         """Name the hub, and never the token."""
@@ -108,7 +106,7 @@ class RemoteStore:
         self._asked[request.id] = request  # before it is sent: nobody can have closed it yet
         self._unheard.add(request.id)
         # Not cancelled with its caller, who may want to withdraw it: that takes that it has arrived.
-        opening = self._opening[request.id] = self._start(self._open(request, message))
+        opening = self._opening[request.id] = self._home.start(self._open(request, message))
         opening.add_done_callback(lambda _: self._opening.pop(request.id, None))
         return await asyncio.shield(asyncio.wrap_future(opening))
 
@@ -249,7 +247,7 @@ class RemoteStore:
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> Never:  # noqa: ARG002 - never done
         """Refuse: what is remembered was said by people, and only they take it back."""
-        self._loop.call_soon_threadsafe(self._follower.teach)  # whoever has put it in place already is put right
+        self._home.loop.call_soon_threadsafe(self._follower.teach)  # whoever has put it in place already is put right
         raise NotEntitled(f"only people at the hub {self.url} can change what is remembered there")
 
     def finish(self, request_id: str, result: Result) -> None:
@@ -326,14 +324,11 @@ class RemoteStore:
 
     # The way to the hub and back.
 
-    def _start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
     async def _ask(self, operation: str, message: words.Message) -> bytes:
         self._teller.check_process()
         if self._is_leaving:
             raise StoreError(f"the store at {self.url} is closed")
-        asking = self._start(self._way.ask(operation, message))
+        asking = self._home.start(self._way.ask(operation, message))
         try:
             return await asyncio.wrap_future(asking)
         except asyncio.CancelledError:
@@ -373,17 +368,5 @@ class RemoteStore:
 
     def _leave(self) -> None:
         """End what is under way, the connections, and the thread."""
-        if self._loop.is_closed():
-            return
         self._is_leaving = True
-        self._start(self._end_all()).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _end_all(self) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for each in others:
-            each.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        await self._way.aclose()
+        self._home.leave(self._way.aclose)

@@ -12,7 +12,8 @@ import msgspec
 
 from sayso.errors import StoreError, UnknownRequest
 from sayso.stores.learners import Learners
-from sayso.stores.remote_http import Away, pauses
+from sayso.stores.pauses import pauses
+from sayso.stores.remote_http import Away
 from sayso.stores.remote_wire import Changes, Told
 from sayso.wire import unpack_remembered
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import math
-import random
 import ssl
 import threading
 import time
-from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
@@ -22,25 +19,17 @@ except ImportError as error:
 
 from sayso import tokens
 from sayso.errors import ConfigurationError, StoreError, UnknownRequest
+from sayso.stores.pauses import patiently
 from sayso.stores.remote_wire import MEDIA, UNKNOWN_REQUEST, Message
 
 _SECONDS = 15.0  # for one attempt
 _BRIEF = 2.0  # for all attempts, at a hub that has been away for long
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _MOST_CONNECTIONS = 32
 _TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
 class Away(StoreError):
     """The hub cannot be reached, or is not ready; it may be soon."""
-
-
-def pauses() -> Iterator[float]:
-    """Yield how long to wait before each next attempt: longer and longer, and never in step with others."""
-    longest = _SHORTEST_PAUSE
-    while True:
-        yield longest * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
-        longest = min(longest * 2, _LONGEST_PAUSE)
 
 
 class Hub:
@@ -140,15 +129,8 @@ class AsyncWay:
 
     async def ask(self, operation: str, message: Message, *, patience: float = math.inf) -> bytes:
         """Try until there is an answer, or for as long as it is worth it."""
-        ends, waiting = min(self.hub.deadline(), time.monotonic() + patience), pauses()
-        while True:
-            pause = next(waiting)
-            try:
-                return await self.once(operation, message)
-            except Away:
-                if time.monotonic() + pause > ends:
-                    raise
-            await asyncio.sleep(pause)
+        ends = min(self.hub.deadline(), time.monotonic() + patience)
+        return await patiently(lambda: self.once(operation, message), away=Away, ends=lambda: ends)
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -16,7 +16,8 @@ import msgspec
 from sayso import audit
 from sayso.errors import StoreError, UnknownRequest
 from sayso.model import AuditEntry, Result, new_id
-from sayso.stores.remote_http import Away, Way, pauses
+from sayso.stores.pauses import pauses
+from sayso.stores.remote_http import Away, Way
 from sayso.stores.remote_wire import MOST_NEWS, Append
 from sayso.stores.waiting import deliver
 

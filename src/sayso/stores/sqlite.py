@@ -320,8 +320,7 @@ class SqliteStore:
 
     def _look(self, ids: Sequence[str]) -> None:
         self._open_here.difference_update(ids)  # first: who begins to wait from now on looks for itself
-        waited = set(self._waiters.ids()).intersection(ids)
-        found = [self._reader.execute(rows.GET, (each,)).fetchone() for each in waited]
+        found = [self._reader.execute(rows.GET, (each,)).fetchone() for each in self._waiters.among(ids)]
         requests = [unpack_request(row[0]) for row in found if row is not None]
         deliver(self._waiters.take([each for each in requests if each.status != "open"]))
         deliver(self._feed.reach(rows.reached(self._reader)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ import msgspec
 
 from sayso import decide
 from sayso.errors import StoreError, UnknownRequest
+from sayso.stores.unpacking import readable
 from sayso.wire import pack_remembered, pack_request, unpack_remembered, unpack_request, unpack_token
 
 if TYPE_CHECKING:
@@ -20,24 +20,12 @@ if TYPE_CHECKING:
     from sayso.stores.sqlite_writer import Transaction
     from sayso.tokens import Token
 
-_LOG = logging.getLogger("sayso")
 GET = "SELECT packed FROM requests WHERE id = ?"
 _ALL = -1  # as SQLite says it
 _AFTER_ALL = "\U0010ffff"  # ids sort by the time of their making; this one comes after all of them
 _RECEIPT_SECONDS = 7 * 24 * 3600.0  # nobody tries again after so long
 
 T = TypeVar("T")
-
-
-def readable(packed_rows: list[tuple[bytes]]) -> list[ApprovalRequest]:
-    """Read the rows; one that cannot be read cannot be answered, and must not keep the others from it."""
-    found: list[ApprovalRequest] = []
-    for (packed,) in packed_rows:
-        try:
-            found.append(unpack_request(packed))
-        except StoreError as error:
-            _LOG.warning("a request is left out: %s", error)
-    return found
 
 
 def get(tx: Transaction, request_id: str) -> ApprovalRequest | None:
@@ -63,7 +51,7 @@ def find(tx: Transaction, session: str, key: str) -> ApprovalRequest | None:
 def pending(tx: Transaction, limit: int | None, after: str) -> list[ApprovalRequest]:
     """Return the open requests that come after that id, oldest first."""
     query = "SELECT packed FROM requests WHERE status = 'open' AND id > ? ORDER BY id LIMIT ?"
-    return readable(tx.execute(query, after, _ALL if limit is None else limit).fetchall())
+    return readable(packed for (packed,) in tx.execute(query, after, _ALL if limit is None else limit))
 
 
 def recent(tx: Transaction, limit: int, part: str, before: str) -> list[ApprovalRequest]:
@@ -72,7 +60,7 @@ def recent(tx: Transaction, limit: int, part: str, before: str) -> list[Approval
         "SELECT packed FROM requests WHERE id < ?3 AND (substr(id, 1, length(?1)) = ?1 OR substr(id, -length(?1)) = ?1)"
         " ORDER BY id DESC LIMIT ?2"
     )
-    return readable(tx.execute(query, part, limit, before or _AFTER_ALL).fetchall())
+    return readable(packed for (packed,) in tx.execute(query, part, limit, before or _AFTER_ALL))
 
 
 def asked(tx: Transaction, request: ApprovalRequest) -> ApprovalRequest:
@@ -106,7 +94,7 @@ def changes(tx: Transaction, after: int | None, limit: int) -> tuple[int, list[A
         return reached(tx.connection), []
     query = "SELECT change, packed FROM requests WHERE change > ? ORDER BY change LIMIT ?"
     found = tx.execute(query, after, limit).fetchall()
-    return (found[-1][0] if found else after), readable([(packed,) for _, packed in found])
+    return (found[-1][0] if found else after), readable(packed for _, packed in found)
 
 
 def reached(connection: sqlite3.Connection) -> int:

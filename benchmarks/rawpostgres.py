@@ -1,0 +1,107 @@
+"""The least that rows in PostgreSQL can cost: one table, no logic; what queued in one statement, or one for each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import asyncpg
+
+TABLE = "CREATE TABLE IF NOT EXISTS rows (id text PRIMARY KEY, status text NOT NULL, body bytea NOT NULL)"
+BOTH = """
+WITH added AS (INSERT INTO rows SELECT id, 'open', body FROM unnest($1::text[], $2::bytea[]) AS new (id, body)),
+changed AS (UPDATE rows SET status = 'approved' WHERE id = ANY ($3::text[]))
+SELECT pg_notify('rows', '')
+"""
+ADD = "WITH added AS (INSERT INTO rows VALUES ($1, 'open', $2)) SELECT pg_notify('rows', '')"
+CHANGE = "WITH changed AS (UPDATE rows SET status = 'approved' WHERE id = $1) SELECT pg_notify('rows', '')"
+
+Job = tuple[str, "bytes | None", "asyncio.Future[None]"]
+
+
+class Waiting:
+    """Who waits for which row."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+
+    def closed(self, request_id: str) -> asyncio.Future[None]:
+        return self._waiting.setdefault(request_id, asyncio.get_running_loop().create_future())
+
+    def wake(self, request_id: str) -> None:
+        future = self._waiting.pop(request_id, None)
+        if future is not None and not future.done():
+            future.set_result(None)
+
+
+class RawBatches(Waiting):
+    """One connection; a statement takes what came in during the last one."""
+
+    def __init__(self, connection: Any) -> None:  # noqa: ANN401 - asyncpg has no types
+        super().__init__()
+        self._connection = connection
+        self._jobs: list[Job] = []
+        self._rung = asyncio.Event()
+        self._task = asyncio.create_task(self._serve())
+
+    @classmethod
+    async def at(cls, url: str) -> RawBatches:
+        connection = await asyncpg.connect(url)
+        await connection.execute(TABLE)
+        return cls(connection)
+
+    def open(self, request_id: str, body: bytes) -> Awaitable[object]:
+        self.closed(request_id)
+        return self._put(request_id, body)
+
+    def close(self, request_id: str) -> Awaitable[object]:
+        return self._put(request_id, None)
+
+    def _put(self, request_id: str, body: bytes | None) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._jobs.append((request_id, body, future))
+        self._rung.set()
+        return future
+
+    async def _serve(self) -> None:
+        while True:
+            await self._rung.wait()
+            self._rung.clear()
+            jobs, self._jobs = self._jobs, []
+            added = [(each, body) for each, body, _ in jobs if body is not None]
+            changed = [each for each, body, _ in jobs if body is None]
+            await self._connection.fetch(BOTH, [each for each, _ in added], [body for _, body in added], changed)
+            for each, body, future in jobs:
+                future.set_result(None)
+                if body is None:
+                    self.wake(each)
+
+    async def aclose(self) -> None:
+        self._task.cancel()
+        await self._connection.close()
+
+
+class RawEach(Waiting):
+    """Eight connections; a statement for each row."""
+
+    def __init__(self, pool: Any) -> None:  # noqa: ANN401 - as above
+        super().__init__()
+        self._pool = pool
+
+    @classmethod
+    async def at(cls, url: str) -> RawEach:
+        pool = await asyncpg.create_pool(url, min_size=8, max_size=8)
+        await pool.execute(TABLE)
+        return cls(pool)
+
+    async def open(self, request_id: str, body: bytes) -> None:
+        self.closed(request_id)
+        await self._pool.fetch(ADD, request_id, body)
+
+    async def close(self, request_id: str) -> None:
+        await self._pool.fetch(CHANGE, request_id)
+        self.wake(request_id)
+
+    async def aclose(self) -> None:
+        await self._pool.close()

@@ -1,0 +1,256 @@
+"""One group of changes of a PostgreSQL store: the rows that its jobs need, as they stand, and what becomes of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from sayso import audit, decide
+from sayso.errors import StoreError, UnknownRequest
+from sayso.stores.postgres_form import statement
+from sayso.wire import pack_remembered, pack_request, unpack_remembered, unpack_request
+
+if TYPE_CHECKING:
+    from sayso.model import ApprovalRequest, AuditEntry, Remembered, Step
+    from sayso.ports import News
+    from sayso.stores.postgres_server import Connection, Row
+
+T = TypeVar("T")
+
+Need = tuple[str, str | bytes]  # a kind of row, and which
+_KINDS = ("request", "call", "remembered", "parked", "tokens", "receipts")
+_SHELVES = ("remembered", "parked", "tokens")
+
+
+def call_of(session: str, key: str) -> bytes:
+    """Return what stands for a call of a session in the database, which limits how long a key can be."""
+    return hashlib.sha256(f"{len(session)}:{session}{key}".encode("utf-8", "surrogatepass")).digest()
+
+
+class Shelf:
+    """Bytes under names, as they stand and as the group leaves them."""
+
+    def __init__(self) -> None:
+        """Begin with what will be read."""
+        self._there: dict[str, bytes | None] = {}
+        self._changed: dict[str, bytes | None] = {}
+
+    def found(self, name: str, packed: bytes) -> None:
+        """Take a row as it stands."""
+        self._there[name] = packed
+
+    def get(self, name: str) -> bytes | None:
+        """Return what is under a name."""
+        return self._there.get(name)
+
+    def put(self, name: str, packed: bytes | None) -> None:
+        """Put this under a name, or nothing."""
+        self._there[name] = self._changed[name] = packed
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._changed)
+
+    def changes(self) -> tuple[list[str], list[bytes], list[str]]:
+        """Return the names and bytes to put, and the names to drop."""
+        kept = {name: packed for name, packed in self._changed.items() if packed is not None}
+        return list(kept), list(kept.values()), [name for name in self._changed if name not in kept]
+
+
+class Group:
+    """What a group knows and does. It holds the head, so nothing it knows can change under it."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        """Take the rows that were read."""
+        self.opened = False
+        self.closed: list[ApprovalRequest] = []
+        self.remembers = False
+        self.last_group = -1  # of this writer
+        self._requests: dict[str, bytes | ApprovalRequest] = {}
+        self._by_call: dict[bytes, str] = {}
+        self._added: dict[str, bytes] = {}
+        self._written: dict[str, tuple[str, bytes, int]] = {}
+        self._lines: list[tuple[bytes, str]] = []
+        self.shelves = {name: Shelf() for name in (*_SHELVES, "receipts")}
+        for row in rows:
+            self._take(row)
+        self.began = self.change
+
+    def _take(self, row: Row) -> None:
+        what, name, packed, number, change, version = row
+        if what == "request":
+            self._requests[name] = packed
+        elif what == "call":
+            self._by_call[packed] = name
+        elif what == "head":
+            self._end, self.change, self.version = (number, name), change, version
+        elif what == "writer":
+            self.last_group = number
+        else:
+            self.shelves[what].found(name, packed)
+
+    # Requests.
+
+    def get(self, request_id: str) -> ApprovalRequest | None:
+        """Return one request."""
+        found = self._requests.get(request_id)
+        if isinstance(found, bytes):
+            found = self._requests[request_id] = unpack_request(found)
+        return found
+
+    def known(self, request_id: str) -> ApprovalRequest:
+        """Return a request that has to be there."""
+        request = self.get(request_id)
+        if request is None:
+            raise UnknownRequest(request_id)
+        return request
+
+    def open(self, request: ApprovalRequest, call: bytes, packed: bytes, line: bytes) -> ApprovalRequest:
+        """Add a request with the line that tells of it, or return the one that its call has."""
+        if call in self._by_call:
+            return self.known(self._by_call[call])
+        if request.id in self._requests:
+            raise StoreError(f"the id {request.id} names another request")
+        self._requests[request.id] = request
+        self._by_call[call] = request.id
+        self._added[request.id] = call
+        self._write(request, packed)
+        self.opened = True
+        self.record(line)
+        return request
+
+    def update(self, request: ApprovalRequest) -> None:
+        """Change a request to what it is now."""
+        packed = pack_request(request)
+        self._requests[request.id] = request
+        self._write(request, packed)
+
+    def _write(self, request: ApprovalRequest, packed: bytes) -> None:
+        self.change += 1
+        self._written[request.id] = (request.status, packed, self.change)
+
+    def append(self, news: Sequence[News]) -> None:
+        """Take results, and lines of the audit; a request that is no longer kept needs no result."""
+        for each in news:
+            if isinstance(each, bytes):
+                self.record(each)
+                continue
+            request = self.get(each[0])
+            if request is not None:
+                self.update(decide.finish(request, each[1]))
+
+    # The audit.
+
+    def step(self, request: ApprovalRequest, step: Step, at: float) -> None:
+        """Audit a step of a request."""
+        self.record(audit.of_request(request, step, at))
+
+    def record(self, entry: AuditEntry | bytes) -> None:
+        """Seal an entry behind the last one."""
+        last, previous = self._end
+        line = entry if isinstance(entry, bytes) else audit.body(entry)
+        sealed = audit.seal(previous, last + 1, line)
+        self._lines.append((line, sealed))
+        self._end = (last + 1, sealed)
+
+    # Everything else.
+
+    def once(self, attempt: str, work: Callable[[], T]) -> T:
+        """Do this, unless this attempt has its answer."""
+        if not attempt:
+            return work()
+        receipts = self.shelves["receipts"]
+        known = receipts.get(attempt)
+        if known is not None:
+            return msgspec.msgpack.decode(known)
+        answer = work()
+        receipts.put(attempt, msgspec.msgpack.encode(answer))
+        return answer
+
+    def take(self, shelf: str, name: str) -> bytes | None:
+        """Return what is under a name, and leave nothing there."""
+        packed = self.shelves[shelf].get(name)
+        if packed is not None:
+            self.shelves[shelf].put(name, None)
+        return packed
+
+    def remember(self, added: Sequence[Remembered]) -> None:
+        """Add remembered decisions."""
+        for each in added:
+            self.shelves["remembered"].put(each.id, pack_remembered(each))
+            self.remembers = True
+
+    def forget(self, dropped: Sequence[str]) -> int:
+        """Drop remembered decisions, and return how many were there."""
+        gone = sum(self.take("remembered", each) is not None for each in dropped)
+        self.remembers = self.remembers or gone > 0
+        return gone
+
+    def spend(self, remembered_id: str) -> bool:
+        """Take one use of a counted decision: false when none is left."""
+        packed = self.shelves["remembered"].get(remembered_id)
+        left = decide.spend(None if packed is None else unpack_remembered(packed))
+        if left is None:
+            return False
+        if left.uses_left:
+            self.remember([left])
+        else:
+            self.forget([left.id])
+        return True
+
+    # Writing.
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._written or self._lines) or any(shelf.is_changed for shelf in self.shelves.values())
+
+    async def write(self, connection: Connection, writer: str, number: int) -> None:
+        """Write all that has changed."""
+        for name in _SHELVES:
+            if self.shelves[name].is_changed:
+                await connection.fetch(statement(f"{name}_write"), *self.shelves[name].changes())
+        if self.shelves["receipts"].is_changed:
+            await connection.fetch(statement("receipts_write"), *self.shelves["receipts"].changes()[:2])
+        await connection.fetch(
+            statement("group_write"),
+            *self._new_rows(),
+            *self._changed_rows(),
+            *_columns(self._lines, 2),
+            *(writer, number),
+            *(*self._end, self.change, self.version + self.remembers),
+            self.change > self.began or self.remembers,
+        )
+
+    def _new_rows(self) -> Sequence[list[Any]]:
+        rows: list[tuple[Any, ...]] = []
+        for each, call in self._added.items():
+            request = self.known(each)
+            status, packed, change = self._written[each]
+            rows.append((each, call, _text(request.project), status, request.asked_at, packed, change))
+        return _columns(rows, 7)
+
+    def _changed_rows(self) -> Sequence[list[Any]]:
+        return _columns([(each, *rest) for each, rest in self._written.items() if each not in self._added], 4)
+
+
+def _text(value: str) -> str:
+    """Return a text as the database can hold it: a name to look for, not the record."""
+    return value.replace("\x00", "").encode("utf-8", "replace").decode()
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], count: int) -> Sequence[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(count)]
+
+
+async def read(connection: Connection, writer: str, needs: Iterable[Need]) -> list[Row]:
+    """Return the rows that a group needs."""
+    wanted: dict[str, list[str | bytes]] = {kind: [] for kind in _KINDS}
+    for kind, name in needs:
+        if name:  # who makes one attempt only gives it no name
+            wanted[kind].append(name)
+    return await connection.fetch(statement("group_read"), writer, *wanted.values())

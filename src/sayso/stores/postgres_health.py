@@ -1,0 +1,58 @@
+"""How the way to a PostgreSQL server is, for people who want to know."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sayso.stores.postgres_form import statement
+
+if TYPE_CHECKING:
+    from sayso.stores.postgres_clock import ServerClock
+    from sayso.stores.postgres_follower import Follower
+    from sayso.stores.postgres_server import Readers
+
+_TRIPS = 5
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured and found; times are in seconds."""
+
+    version: str
+    round_trip: float
+    hint: float | None  # how long it takes to hear of a change; None if it is only polled
+    connections: int
+    most_connections: int
+    own_connections: int  # of sayso, in this database
+    encrypted: bool
+    near: bool  # the server is on this machine
+    durable: bool
+    replica_lag: float | None  # of the slowest replica, where there is one and it may be seen
+    clock_ahead: float  # the server's clock against this machine's
+
+
+async def examine(readers: Readers, follower: Follower, clock: ServerClock) -> Health:
+    """Measure, with a few small statements."""
+    trips: list[float] = []
+    for _ in range(_TRIPS):
+        began = time.perf_counter()
+        await readers.fetch("SELECT 1")
+        trips.append(time.perf_counter() - began)
+    found = (await readers.fetch(statement("health")))[0]
+    version, connections, most, own, encrypted, near, durable, lag = found
+    return Health(
+        version=version,
+        round_trip=median(trips),
+        hint=await follower.echo(),
+        connections=connections,
+        most_connections=most,
+        own_connections=own,
+        encrypted=encrypted,
+        near=near,
+        durable=durable,
+        replica_lag=lag,
+        clock_ahead=clock.now() - time.time(),
+    )

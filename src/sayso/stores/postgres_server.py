@@ -1,0 +1,271 @@
+"""The way to a PostgreSQL server: its address, connections, and one clear sentence for whatever goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from typing import Any, Protocol, cast
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import msgspec
+from msgspec.structs import replace
+
+from sayso.errors import ConfigurationError, StoreError
+
+try:
+    import asyncpg  # pyright: ignore[reportMissingTypeStubs] - it has none
+except ImportError as error:
+    raise ImportError("a store in PostgreSQL needs asyncpg: install `sayso[postgres]`") from error
+
+_asyncpg = cast("Any", asyncpg)
+
+CONNECT_SECONDS = 10.0
+COMMAND_SECONDS = 30.0
+_MOST_READERS = 4
+_IDLE_SECONDS = 60.0
+_BAD_ADDRESS = (
+    "the address of the PostgreSQL store cannot be used: write postgresql://user@host:port/database, and a password "
+    "with other than letters and digits in percent form, or better in PGPASSWORD or ~/.pgpass"
+)
+_NAMED = {"application_name": "sayso"}
+
+Row = Sequence[Any]
+
+
+class Away(StoreError):
+    """The server cannot be reached, or the connection is gone; it may be back soon."""
+
+
+class Rejected(StoreError):
+    """The server does not take these values, whoever else is fine."""
+
+
+class Prepared(Protocol):
+    """A statement that the server has planned."""
+
+    async def fetch(self, *values: object) -> list[Row]:
+        """Return its rows."""
+        ...
+
+
+class Connection(Protocol):
+    """What is used of asyncpg's connections, which have no types of their own."""
+
+    async def fetch(self, query: str, *values: object) -> list[Row]:
+        """Return the rows of one statement."""
+        ...
+
+    async def execute(self, query: str) -> str:
+        """Run one statement or several, and return what the last one did; nothing is prepared for that."""
+        ...
+
+    async def prepare(self, query: str) -> Prepared:
+        """Have a statement planned once."""
+        ...
+
+    async def add_listener(self, channel: str, callback: Callable[[object, int, str, str], None]) -> None:
+        """Call back with session, channel and payload of every hint."""
+        ...
+
+    def add_termination_listener(self, callback: Callable[[object], None]) -> None:
+        """Call back when the connection is gone."""
+        ...
+
+    def get_server_pid(self) -> int:
+        """Return the number of the session."""
+        ...
+
+    def is_closed(self) -> bool:
+        """Whether it is gone."""
+        ...
+
+    def terminate(self) -> None:
+        """End it, whatever is under way."""
+        ...
+
+    async def close(self) -> None:
+        """End it in order."""
+        ...
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """One database at one server, as it is named by an address, and without its password for people."""
+
+    url: str
+    shown: str
+    pooler: bool  # behind a pooler that gives each transaction another connection
+
+    @classmethod
+    def at(cls, url: str) -> Server:
+        """Read an address; `pooler=transaction` is for sayso, all else is for asyncpg."""
+        try:
+            parts = urlsplit(url)
+            port = "" if parts.port is None else f":{parts.port}"
+        except ValueError:
+            raise ConfigurationError(_BAD_ADDRESS) from None
+        if "@" in f"{parts.path}{parts.fragment}":
+            raise ConfigurationError(_BAD_ADDRESS)  # a part of a password would be taken for a name, and shown
+        options = parse_qsl(parts.query, keep_blank_values=True)
+        pooler = [value for name, value in options if name == "pooler"]
+        if pooler not in ([], ["transaction"]):
+            raise ConfigurationError(f"pooler={','.join(pooler)} in a store's address; use pooler=transaction, or none")
+        kept = urlencode([each for each in options if each[0] != "pooler"])
+        user = f"{parts.username}@" if parts.username else ""
+        return cls(
+            url=urlunsplit(parts._replace(query=kept)),
+            shown=f"postgresql://{user}{parts.hostname or ''}{port}{parts.path}",
+            pooler=bool(pooler),
+        )
+
+    async def connect(self, *, cached: bool) -> Connection:
+        """Return a new connection; with `cached`, one that keeps the plans of its statements."""
+        with self.translated():
+            connection = await _asyncpg.connect(
+                self.url,
+                timeout=CONNECT_SECONDS,
+                command_timeout=COMMAND_SECONDS,
+                statement_cache_size=100 if cached else 0,
+                server_settings=_NAMED,
+            )
+            if cached:
+                await _settle(connection)
+        return cast("Connection", connection)
+
+    async def reach(self) -> tuple[Server, Connection]:
+        """Return the first connection, and the server as it turns out to be: perhaps behind a pooler."""
+        connection = await self.connect(cached=False)
+        with self.translated():
+            own = await connection.execute(f"SELECT 1 WHERE pg_backend_pid() = {connection.get_server_pid()}")
+        return replace(self, pooler=self.pooler or own != "SELECT 1"), connection
+
+    @contextlib.contextmanager
+    def translated(self) -> Generator[None]:
+        """Turn what asyncpg and the network raise into one sentence that says what to do."""
+        try:
+            yield
+        except _asyncpg.ClientConfigurationError as error:
+            raise ConfigurationError(f"the store {self.shown} cannot be used as it is written: {error}") from None
+        except _LOST as error:
+            raise Away(f"the store {self.shown} {_about_loss(error)}") from error
+        except _BAD_VALUES as error:
+            raise Rejected(f"the store {self.shown} cannot keep this: {_first_line(error)}") from error
+        except _asyncpg.InterfaceError as error:
+            kind = Rejected if isinstance(error, ValueError) else Away  # values, or the state of the connection
+            raise kind(f"the store {self.shown} failed: {_first_line(error)}") from error
+        except (_asyncpg.PostgresError, _asyncpg.InternalClientError) as error:
+            raise StoreError(f"the store {self.shown} {_about_refusal(error)}") from error
+
+
+async def _settle(connection: Any) -> None:  # noqa: ANN401 - asyncpg has no types
+    """Set what holds for a session of our own: its statements are planned once, and for tables that will grow."""
+    await connection.execute(
+        "SET plan_cache_mode = force_generic_plan; SET jit = off; "
+        "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
+    )
+
+
+class Readers:
+    """A few connections for what only reads; each is opened when it is needed and closed when it is not."""
+
+    def __init__(self, server: Server) -> None:
+        """Open none yet."""
+        self._server = server
+        self._pool: Any = _asyncpg.create_pool(
+            server.url,
+            min_size=0,
+            max_size=_MOST_READERS,
+            max_inactive_connection_lifetime=_IDLE_SECONDS,
+            reset=_leave_as_it_is,
+            timeout=CONNECT_SECONDS,
+            command_timeout=COMMAND_SECONDS,
+            statement_cache_size=0 if server.pooler else 100,
+            server_settings=_NAMED,
+            init=None if server.pooler else _settle,
+        )
+
+    async def start(self) -> None:
+        """Get ready; this connects to nothing."""
+        with self._server.translated():
+            await self._pool
+
+    async def fetch(self, query: str, *values: object) -> list[Row]:
+        """Return the rows of one statement."""
+        async with self._connection() as connection:
+            return await connection.fetch(query, *values)
+
+    @contextlib.asynccontextmanager
+    async def _connection(self) -> AsyncGenerator[Connection]:
+        with self._server.translated():
+            async with self._pool.acquire(timeout=CONNECT_SECONDS + COMMAND_SECONDS) as connection:
+                if not self._server.pooler:
+                    yield connection
+                    return
+                async with connection.transaction():  # else its statements may go to several sessions
+                    yield connection
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        self._pool.terminate()
+
+
+async def _leave_as_it_is(connection: object) -> None:
+    """Do nothing: nothing is ever set that would have to be reset."""
+
+
+_LOST = (
+    OSError,
+    asyncio.TimeoutError,
+    _asyncpg.PostgresConnectionError,
+    _asyncpg.CannotConnectNowError,
+    _asyncpg.AdminShutdownError,
+    _asyncpg.CrashShutdownError,
+    _asyncpg.TooManyConnectionsError,
+    _asyncpg.IdleInTransactionSessionTimeoutError,
+)
+_BAD_VALUES = (
+    _asyncpg.DataError,
+    _asyncpg.IntegrityConstraintViolationError,
+    _asyncpg.ProgramLimitExceededError,
+    UnicodeEncodeError,
+    OverflowError,
+)
+
+
+def _about_loss(error: Exception) -> str:
+    if isinstance(error, _asyncpg.TooManyConnectionsError):
+        return "has no connection left; raise its max_connections, or put a pooler before it"
+    if isinstance(error, ssl.SSLError):
+        return f"does not agree on TLS: {_first_line(error)}; check sslmode and the certificates"
+    if isinstance(error, TimeoutError):
+        return "does not answer in time; check the network and how busy the server is"
+    if isinstance(error, OSError):
+        return f"cannot be reached: {error.strerror or _first_line(error)}; check that it runs, and its address"
+    return f"broke the connection: {_first_line(error)}"
+
+
+def _about_refusal(error: Exception) -> str:
+    told = _first_line(error)
+    for kind, sentence in _REFUSALS:
+        if isinstance(error, kind):
+            return sentence.format(told)
+    return f"failed: {told}"
+
+
+_REFUSALS: tuple[tuple[Any, str], ...] = (
+    (_asyncpg.InvalidPasswordError, "does not let this user in ({}); check the password"),
+    (_asyncpg.InvalidAuthorizationSpecificationError, "does not let this user in ({}); check user and pg_hba.conf"),
+    (_asyncpg.InvalidCatalogNameError, "has no such database ({}); make it with `createdb`, sayso makes its tables"),
+    (_asyncpg.InsufficientPrivilegeError, "does not give this user a right that sayso needs: {}; see docs/postgres.md"),
+    (_asyncpg.ReadOnlySQLTransactionError, "only lets itself be read ({}); name the primary, not a replica"),
+    (_asyncpg.LockNotAvailableError, "is held by another process for too long ({}); try again"),
+    (_asyncpg.QueryCanceledError, "needed too long for a statement ({}); try again"),
+    (_asyncpg.DiskFullError, "cannot be written: its disk is full ({}); make room, nothing acknowledged is lost"),
+    (_asyncpg.UndefinedTableError, "lost its tables ({}); restore a copy"),
+    (_asyncpg.UndefinedObjectError, "does not know an option of the address ({})"),
+)  # fmt: skip
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

@@ -1,0 +1,298 @@
+"""The one task that writes to a PostgreSQL store: in groups, one transaction for all that came in meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import msgspec
+
+from sayso.errors import StoreError, UnknownRequest
+from sayso.model import AuditEntry, new_id
+from sayso.stores import postgres_group as groups
+from sayso.stores.pauses import patiently
+from sayso.stores.postgres_form import statement
+from sayso.stores.postgres_group import Group, Need
+from sayso.stores.postgres_server import Away, Connection, Rejected, Row, Server
+from sayso.stores.waiting import Settled, deliver, taken_in
+
+T = TypeVar("T")
+Work = Callable[[Group], Any]
+
+_LOG = logging.getLogger("sayso")
+_LARGEST_GROUP = 500
+_CROWD, _BREATH_SECONDS = 4, 0.005
+_FAREWELL_SECONDS = 10.0
+# Whoever is stopped in the middle of a group must not hold up the others for ever; what is acknowledged is on disk.
+_BEGIN = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '10s'; "
+    "SET LOCAL statement_timeout = '20s'; SET LOCAL idle_in_transaction_session_timeout = '10s'; {}"
+    "SELECT 1 FROM sayso.head FOR UPDATE"
+)
+
+
+class _Job(msgspec.Struct):
+    """Something to do inside a group, with the rows that it needs; with a future, somebody waits for it."""
+
+    work: Work
+    needs: tuple[Need, ...] = ()
+    future: asyncio.Future[Any] | Future[Any] | None = None
+
+
+Item = _Job | AuditEntry | bytes  # a line that was written out beforehand is bytes
+
+
+class _Batch(msgspec.Struct):
+    """What is written in one transaction. Its number tells, after a lost connection, whether it was."""
+
+    number: int
+    items: list[Item]
+    done: Group | None = None  # what it came to, from when it may be durable
+    settled: Settled = []
+    known: Row | None = None  # the remembered decisions, if it changed them
+
+
+class Writer:
+    """A queue, and the task that empties it. Jobs run in order; a group is durable before anybody hears of it."""
+
+    def __init__(
+        self, server: Server, loop: asyncio.AbstractEventLoop, *, patience: float, after: Callable[..., Settled]
+    ) -> None:
+        """Take where to write, and whom to tell what was written."""
+        self._server, self._loop, self._patience, self._after = server, loop, patience, after
+        self._id = new_id()
+        self._number = 0
+        self._queue: deque[Item] = deque()
+        self._gate = threading.Lock()
+        self._wake = asyncio.Event()
+        self._is_awake = False
+        self._ends = float("inf")
+        self._owed: list[_Batch] = []
+        self._later = 0  # how much is queued that nobody waits for
+        self._broken: StoreError | None = None
+        self._connection: Connection | None = None
+        self.pid = 0  # of the session that writes, by which the server names it to who listens
+        self._process = os.getpid()
+        self.begin = _BEGIN.format("")
+
+    def strengthen(self) -> None:
+        """Have each commit wait for the disk, where the server would not."""
+        self.begin = _BEGIN.format("SET LOCAL synchronous_commit = on; ")
+
+    # From any thread.
+
+    async def do(self, work: Callable[[Group], T], *needs: Need) -> T:
+        """Run this in the next group and return its result once that is durable."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._put(_Job(work, needs, future))
+        return await future
+
+    def do_now(self, work: Callable[[Group], T], *needs: Need) -> T:
+        """Run this in the next group and wait, without a loop, until that is durable."""
+        done: Future[T] = Future()
+        self._put(_Job(work, needs, done))
+        return done.result()
+
+    def later(self, item: AuditEntry | bytes | Work, *needs: Need) -> None:
+        """Queue this; if the store cannot be written, the next caller is told."""
+        broken = self._broken
+        if broken is not None:
+            self._put(_Job(_nothing))  # have another try at what is owed
+            raise broken
+        self._put(item if isinstance(item, AuditEntry | bytes) else _Job(item, needs))
+
+    async def caught_up(self) -> None:
+        """Wait until what was queued without waiting is durable, so that whoever reads now finds it."""
+        if self._later:
+            await self.do(_nothing)
+
+    @property
+    def backlog(self) -> int:
+        """How much is not durable yet, and nobody waits for."""
+        return self._later
+
+    def check_open(self) -> None:
+        """Refuse to work when the store is closed, or in a process that has none of its threads."""
+        if self._process != os.getpid():
+            raise StoreError(
+                f"the store {self._server.shown} was opened before a fork; open it again in the child process"
+            )
+        if self._ends < float("inf"):
+            raise StoreError(f"the store {self._server.shown} is closed")
+
+    def _put(self, item: Item) -> None:
+        with self._gate:
+            self.check_open()
+            self._queue.append(item)
+            self._later += not isinstance(item, _Job) or item.future is None
+            if self._is_awake:
+                return
+            self._is_awake = True
+        self._loop.call_soon_threadsafe(self._wake.set)
+
+    def stop(self) -> None:
+        """Take nothing more, and end once what is queued is written, or could not be for a while."""
+        with self._gate:
+            self._ends = min(self._ends, time.monotonic() + _FAREWELL_SECONDS)
+        self._loop.call_soon_threadsafe(self._wake.set)
+
+    # In the loop.
+
+    async def serve(self) -> None:
+        """Write until told to stop."""
+        while True:
+            items = self._gather()
+            if items:
+                await self._commit(items)
+            elif self._ends < float("inf"):
+                break
+            else:
+                await self._wake.wait()
+        if self._broken is not None:
+            _LOG.critical("%d entries could not be written: %s", self._later, self._broken)
+        if self._connection is not None:
+            self._connection.terminate()
+
+    def _gather(self) -> list[Item]:
+        """Take what is there."""
+        with self._gate:
+            items = [self._queue.popleft() for _ in range(min(len(self._queue), _LARGEST_GROUP))]
+            if not items:
+                self._is_awake = False
+                self._wake.clear()
+        return items
+
+    async def _commit(self, items: list[Item]) -> None:
+        """Write a group after what is still owed from earlier ones."""
+        batches, self._owed = [*self._owed, self._new(items)], []
+        patience = self._patience if self._broken is None else 0.0  # who was told already need not wait again
+        self._broken = None
+        for batch in batches:
+            if self._owed and self._broken is not None:
+                self._owed += self._fail(batch, self._broken)  # what was queued later must not be durable earlier
+            else:
+                self._owed += await self._persist(batch, patience)
+
+    def _new(self, items: list[Item]) -> _Batch:
+        self._number += 1
+        return _Batch(self._number, items)
+
+    async def _persist(self, batch: _Batch, patience: float) -> list[_Batch]:
+        """Write this, and return what of it is still owed."""
+        ends = time.monotonic() + patience
+        try:
+            await patiently(lambda: self._transact(batch), away=Away, ends=lambda: min(ends, self._ends))
+            await self._tell(batch)
+        except Rejected as error:
+            if len(batch.items) == 1:
+                return self._fail(batch, error)
+            return await self._one_by_one(batch.items, patience)
+        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, and the task must live on
+            return self._fail(batch, error)
+        return []
+
+    async def _one_by_one(self, items: list[Item], patience: float) -> list[_Batch]:
+        """Write what does not need the one that cannot be written."""
+        owed: list[_Batch] = []
+        for item in items:
+            batch = self._new([item])
+            blocked = self._broken if owed else None
+            owed += await self._persist(batch, patience) if blocked is None else self._fail(batch, blocked)
+        return owed
+
+    def _fail(self, batch: _Batch, error: Exception) -> list[_Batch]:
+        """Tell those who wait; what nobody waits for is owed, and the store refuses work until it is written."""
+        told = [(each.future, error) for each in batch.items if isinstance(each, _Job) and each.future is not None]
+        batch.items = _unwaited(batch.items)
+        if batch.items:
+            self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._server.shown}: {error!r}")
+        deliver(told)
+        return [batch] if batch.items else []
+
+    async def _tell(self, batch: _Batch) -> None:
+        """Tell everybody who has to hear of a group that is now durable."""
+        told = self._after(batch.done, batch.known) if batch.done is not None else []
+        with self._gate:
+            self._later -= len(_unwaited(batch.items))
+        deliver(batch.settled + told)
+        if len(batch.settled) >= _CROWD and len(self._queue) < len(batch.settled) // _CROWD:
+            await taken_in(batch.settled + told, _BREATH_SECONDS)
+
+    async def _transact(self, batch: _Batch) -> None:
+        connection = await self._connected()
+        with self._server.translated():
+            try:
+                await self._exchange(connection, batch)
+            except BaseException:
+                connection.terminate()  # that is a rollback, unless the commit is what got lost
+                raise
+
+    async def _connected(self) -> Connection:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await self._server.connect(cached=not self._server.pooler)
+            self.pid = self._connection.get_server_pid()
+        return self._connection
+
+    async def _exchange(self, connection: Connection, batch: _Batch) -> None:
+        await connection.execute(self.begin)
+        needs = [need for each in batch.items if isinstance(each, _Job) for need in each.needs]
+        rows = await groups.read(connection, self._id, needs)
+        if batch.done is not None and Group(rows).last_group == batch.number:
+            await connection.execute("ROLLBACK")  # it was durable all along: only the answer was lost
+            return
+        group, batch.settled = self._work(batch.items, rows)
+        if not group.is_changed:
+            await connection.execute("ROLLBACK")
+            return
+        await group.write(connection, self._id, batch.number)
+        if group.remembers:
+            batch.known = (await connection.fetch(statement("remembered_read")))[0]
+        batch.done = group
+        if await connection.execute("COMMIT") != "COMMIT":
+            raise StoreError(f"the store {self._server.shown} did not commit; nothing of it is written")
+
+    def _work(self, items: list[Item], rows: list[Row]) -> tuple[Group, Settled]:
+        """Do all jobs; whatever one does that fails in the middle is as if it had never been there."""
+        failed: Settled = []
+        while True:
+            group = Group(rows)
+            settled, bad = _run(items, group)
+            if bad is None:
+                return group, settled + failed
+            item, error = bad
+            if item.future is None:
+                raise Rejected(f"the store {self._server.shown} cannot do this: {error!r}") from error
+            failed.append((item.future, error))
+            items = [each for each in items if each is not item]
+
+
+def _run(items: list[Item], group: Group) -> tuple[Settled, tuple[_Job, Exception] | None]:
+    settled: Settled = []
+    for item in items:
+        if not isinstance(item, _Job):
+            group.record(item)
+            continue
+        try:
+            result = item.work(group)
+        except UnknownRequest as error:
+            result = error
+        except Exception as error:  # noqa: BLE001 - whoever waits for it must hear of it, and nobody else
+            return settled, (item, error)
+        if item.future is not None:
+            settled.append((item.future, result))
+    return settled, None
+
+
+def _unwaited(items: list[Item]) -> list[Item]:
+    return [each for each in items if not isinstance(each, _Job) or each.future is None]
+
+
+def _nothing(_: Group) -> None:
+    pass

@@ -1,0 +1,2 @@
+-- A hint to oneself.
+SELECT pg_notify($1, $2)

@@ -1,0 +1,2 @@
+-- The form that the tables have now.
+UPDATE sayso.form SET version = $1

