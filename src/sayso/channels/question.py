@@ -19,6 +19,8 @@ T = TypeVar("T")
 _LOOK_SECONDS = 2.0  # between two looks at who else looks
 _MOST_NAMES = 3
 _LONGEST_NAME = 30
+_LONGEST_AGENT = 40
+_LONGEST_TOOL = 60
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
@@ -114,9 +116,9 @@ class Question:
 
 
 def named(request: ApprovalRequest) -> str:
-    """Name the agent and the tool."""
-    who = " > ".join(request.agent_path)
-    return visible(f"{who}: {request.tool_name}" if who else request.tool_name)
+    """Name the agent and the tool, as far as there is room on any screen; the request itself has all of it."""
+    who, tool = visible(" > ".join(request.agent_path)), visible(request.tool_name)
+    return f"{cut(who, _LONGEST_AGENT)}: {cut(tool, _LONGEST_TOOL)}" if who else cut(tool, _LONGEST_TOOL)
 
 
 def _name(seen: Seen) -> str:
