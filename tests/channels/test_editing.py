@@ -74,7 +74,7 @@ def test_having_seen_an_edit_is_not_having_seen_the_request(editor: Path) -> Non
     terminal.press("e", at=OFFER)
     terminal.wait_for("Nothing was changed:")
     terminal.press("y")
-    terminal.wait_for("Not everything was shown yet")
+    terminal.wait_for("Not all of it was on the screen yet")
     terminal.press("n")
     assert "RAN" not in terminal.end()[0]
 
@@ -94,7 +94,7 @@ def test_an_edit_that_is_long_can_be_seen_in_the_pager_too(
 
 @pytest.mark.parametrize(
     ("script", "why"),
-    [("exit 1", "Nothing was changed: '"), ("exit 0", "Nothing was changed.")],
+    [("exit 1", "Nothing was changed:"), ("exit 0", "Nothing was changed.")],
 )
 def test_an_edit_that_came_to_nothing_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str

@@ -247,7 +247,7 @@ def test_a_yes_needs_that_all_of_it_was_on_the_screen() -> None:
     terminal = watch()
     terminal.wait_for(KEYS)
     terminal.write("y")
-    terminal.wait_for("Not everything was shown yet: scroll to its end with space, or press v.")
+    terminal.wait_for("Not all of it was on the screen yet: scroll to its end with space, or press v.")
     while "more row" in terminal.wait_for(KEYS):
         before = terminal.screen
         terminal.write(" ")
@@ -271,7 +271,7 @@ def test_the_end_alone_is_not_all_of_it() -> None:
     terminal.wait_for("why this is asked")
     terminal.wait_for(KEYS)
     terminal.write("y")
-    terminal.wait_for("Not everything was shown yet")
+    terminal.wait_for("Not all of it was on the screen yet")
     assert stored(request).status == "open"
     leave(terminal)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import re
 import sys
 import threading
 from collections.abc import Generator
@@ -13,15 +14,33 @@ from typing import TextIO, cast
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.output import Output
 
+# A colour; anything else that begins with an escape or its 8-bit twins: a sequence, a string for the terminal, a key;
+# and single characters that move the cursor.
+_CODES = re.compile(
+    r"(?P<colour>\x1b\[[0-9;:]*m)"
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]?"
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+)
+_NO_COLOUR = "\x1b[0m"
 
-class _Above:
+
+def tame(text: str) -> str:
+    """Return a text that can be coloured, but can neither move the cursor nor make the terminal do anything else."""
+    tamed = _CODES.sub(lambda code: code["colour"] or "", text)
+    return f"{tamed}{_NO_COLOUR}" if "\x1b" in tamed else tamed
+
+
+class Above:
     """Stands in for `sys.stdout` and `sys.stderr`; anybody may write to it, from any thread.
 
-    Prompt-toolkit has such a thing, but it writes from a thread of its own whenever no prompt is up, which may be the
-    moment at which the next one is being drawn.
+    What is written may be an agent's words, and must not draw over the question. Prompt-toolkit has such a thing, but
+    it writes from a thread of its own whenever no prompt is up, which may be the moment at which the next one is drawn.
     """
 
     def __init__(self, real: TextIO, output: Output) -> None:
+        """Take what it stands in for, and the terminal."""
         self._real = real
         self._output = output
         self._loop = asyncio.get_running_loop()
@@ -29,6 +48,7 @@ class _Above:
         self._lock = threading.Lock()
         self._text = ""
         self._is_due = False
+        self._is_held = False
 
     def write(self, text: str) -> int:
         """Keep it until its line is complete."""
@@ -44,7 +64,19 @@ class _Above:
     def flush(self) -> None:
         """Do nothing: a line that is not complete would be drawn over."""
 
+    @contextlib.contextmanager
+    def held(self) -> Generator[None]:
+        """Print nothing meanwhile: another program has the screen."""
+        self._is_held = True
+        try:
+            yield
+        finally:
+            self._is_held = False
+            self._print_lines()
+
     def _print_lines(self) -> None:
+        if self._is_held:
+            return
         with self._lock:
             lines, newline, self._text = self._text.rpartition("\n")
             self._is_due = False
@@ -60,21 +92,22 @@ class _Above:
 
     def _print(self, text: str) -> None:
         self._output.enable_autowrap()
-        self._output.write_raw(text)
+        self._output.write_raw(tame(text))
         self._output.flush()
 
     def __getattr__(self, name: str) -> object:
+        """Be in all else what it stands in for."""
         return getattr(self._real, name)
 
 
 @contextlib.contextmanager
-def printed_above(output: Output) -> Generator[None]:
+def printed_above(output: Output) -> Generator[Above]:
     """Let everything that is printed to this terminal go above what is on it."""
     before = sys.stdout, sys.stderr
-    above = _Above(sys.stdout, output)
+    above = Above(sys.stdout, output)
     sys.stdout = sys.stderr = cast("TextIO", above)
     try:
-        yield
+        yield above
     finally:
         sys.stdout, sys.stderr = before
         above.close_down()

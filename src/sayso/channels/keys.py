@@ -54,6 +54,7 @@ class Touch:
         """Begin unarmed; longer so if the person had something else before them and may be about to answer that."""
         self.armed = False
         self._delay = _STARTLED_SECONDS if startled else _ARMING_SECONDS
+        self._then: Callable[[], None] | None = None
         self._last = -math.inf  # when a key came
         self._timers: list[asyncio.TimerHandle] = []
 
@@ -64,12 +65,13 @@ class Touch:
 
     def arm(self, then: Callable[[], None]) -> None:
         """Begin to count in a moment: the question has just come to the screen."""
+        self._then = then
+        self._timers.append(asyncio.get_running_loop().call_later(self._delay, self._arm))
 
-        def arm() -> None:
-            self.armed = True
-            then()
-
-        self._timers.append(asyncio.get_running_loop().call_later(self._delay, arm))
+    def _arm(self) -> None:
+        self.armed = True
+        if self._then is not None:
+            self._then()
 
     def disarm(self) -> None:
         """Count nothing any more."""
@@ -81,6 +83,9 @@ class Touch:
     def pass_by(self) -> None:
         """Note a key that means nothing here, but shows that others beside it were not typed at the question."""
         self._last = asyncio.get_running_loop().time()
+        if self._timers and self._then is not None and not self.armed:  # it may be held down
+            self.disarm()
+            self.arm(self._then)
 
     def take(self, act: Callable[[], None]) -> None:
         """Act on a key, if it counts, and no other came just before it or comes just after it."""

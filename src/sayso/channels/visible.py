@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 from sayso.policy.shell.lexer import hidden_character
 
@@ -19,7 +20,7 @@ _TWINS = frozenset("асеорхуіјѕԁһӏԛԝѵАВЕЅІЈКМНОРСТХ
 # Letters that hardly anybody writes for what they are, and that look like Latin ones.
 _MASKS = ("CHEROKEE ", "LISU ", "COPTIC ", "DESERET ", "OLD ITALIC ", "LATIN LETTER SMALL CAPITAL ")
 # Other characters that are taken for those which part a path, an address or a number.
-_SIGNS = frozenset("⁄∕⧸╱⟋∖⧵╲‐‑−∶꞉ː։׃∣ǀǃɡɑɩ")
+_SIGNS = frozenset("⁄∕⧸╱⟋∖⧵╲‐‑−∶꞉ː։׃∣ǀǃɡɑɩ")  # noqa: RUF001 - which is why they are here
 _JAMO = re.compile("[\u1160-\u11ff\ud7b0-\ud7fb]")  # parts of a Korean letter that are written over its first part
 _OVERLAY = 1  # the combining class of what strikes a letter through
 
@@ -33,7 +34,7 @@ def visible(text: str) -> str:
     return _BLANKS.sub(lambda run: f"⟨{len(run[0]):,} blanks⟩", text) if len(text) > _MOST_BLANKS else text
 
 
-def _coded(run: re.Match[str], deceiving: Set[int]) -> Iterator[str]:
+def _coded(run: re.Match[str], deceiving: AbstractSet[int]) -> Iterator[str]:
     marks = 0 if run.start() else _MOST_MARKS  # at the start, one would stand on what is before the text
     for at, each in enumerate(run[0], run.start()):
         marks = marks + 1 if _is_mark(each) else 0

@@ -48,13 +48,13 @@ class Watch:
         self._news = ""
         self._help = False
         self._note = Buffer(multiline=False, accept_handler=self._noted)
-        keyboard, screen = terminal_ends()
+        ends = terminal_ends()
         self._app: Application[None] = Application(
             layout=self._layout(),
             key_bindings=self._bindings(),
             style=STYLE,
-            input=keyboard,
-            output=screen,
+            input=ends.keyboard,
+            output=ends.screen,
             full_screen=True,
             refresh_interval=1.0,
             terminal_size_polling_interval=0.5,
