@@ -14,22 +14,33 @@ from typing import TextIO, cast
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.output import Output
 
+from sayso.channels.showing import Line, wrapped
+
+_MARK = ("", "┊ ")  # before each row that is not ours, or a question could be made up just above the keys
+_COLOUR = re.compile(r"(\x1b\[[0-9;:]*m)")
+_NO_COLOUR = "\x1b[0m"
 # A colour; anything else that begins with an escape or its 8-bit twins: a sequence, a string for the terminal, a key;
 # and single characters that move the cursor.
 _CODES = re.compile(
-    r"(?P<colour>\x1b\[[0-9;:]*m)"
+    rf"{_COLOUR.pattern}"
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
-_NO_COLOUR = "\x1b[0m"
 
 
 def tame(text: str) -> str:
     """Return a text that can be coloured, but can neither move the cursor nor make the terminal do anything else."""
-    tamed = _CODES.sub(lambda code: code["colour"] or "", text)
-    return f"{tamed}{_NO_COLOUR}" if "\x1b" in tamed else tamed
+    return _CODES.sub(lambda code: code[1] or "", text)
+
+
+def rows(line: str, width: int) -> list[str]:
+    """Return a line that somebody prints in rows with our mark, as a terminal would leave it."""
+    last = line.rstrip("\r").rpartition("\r")[2].expandtabs()  # a bar that is drawn over and over
+    first, *others = _COLOUR.split(tame(last))
+    parts: Line = [_MARK, ("", first), *zip(others[::2], others[1::2], strict=True)]
+    return [f"{''.join(code + text for code, text in row)}{_NO_COLOUR}" for row in wrapped(parts, width)]
 
 
 class Above:
@@ -49,6 +60,7 @@ class Above:
         self._text = ""
         self._is_due = False
         self._is_held = False
+        self.rows = 0  # that were printed so far
 
     def write(self, text: str) -> int:
         """Keep it until its line is complete."""
@@ -81,18 +93,21 @@ class Above:
             lines, newline, self._text = self._text.rpartition("\n")
             self._is_due = False
         if newline:
-            run_in_terminal(lambda: self._print(lines + newline))
+            width = self._output.get_size().columns
+            printed = [row for line in lines.split("\n") for row in rows(line, width)]
+            self.rows += len(printed)
+            run_in_terminal(lambda: self._print("".join(f"{row}\n" for row in printed)))
 
     def close_down(self) -> None:
         """Print what is left."""
         with self._lock:
             rest, self._text = self._text, ""
         if rest:
-            self._print(rest)
+            self._print(tame(rest))
 
     def _print(self, text: str) -> None:
         self._output.enable_autowrap()
-        self._output.write_raw(tame(text))
+        self._output.write_raw(text)
         self._output.flush()
 
     def __getattr__(self, name: str) -> object:

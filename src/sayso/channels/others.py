@@ -34,13 +34,15 @@ async def answer_together(question: Question, waiting: Sequence[Question], stage
 
 async def _key(whole: dict[Question, list[Line]], waiting: Sequence[Question], stage: Prompt) -> str:
     """Show those to which a yes would go, and return the answer; a yes only if all of them were on the screen."""
-    lines = [line for each in whole.values() for line in each]
+    lines, before = [line for each in whole.values() for line in each], stage.printed
     stage.tell(lines)
     offer = f"[y] allow these {len(whole)} alike once  [v] view them  " if whole else ""
     words = f"{offer}[n] deny all {len(waiting)}  [l] leave all  [b] back"
     choice = Choice(keys="yvnlb" if whole else "nlb", words=lambda: words)
-    seen = stage.has_room(len(lines), choice)
-    while (key := await stage.key(choice)) == "v" or (key == "y" and not seen):
+    seen = False
+    while (key := await stage.key(choice)) == "v" or (
+        key == "y" and not seen and not stage.has_room(len(lines), before)
+    ):
         if key == "y":
             stage.say(f"Not all of them were on the screen yet: {stage.how_to_see_all}.")
             continue

@@ -50,7 +50,9 @@ class Prompt:
         self._ends = ends
         self._screen = ends.screen
         self._rows: int | None = None  # of a request of which nothing was folded
-        self.seen_all = False
+        self._before = 0  # how many rows others had printed when it was shown
+        self._is_seen = False
+        self._choice = Choice(keys="", words=str)
 
     @property
     def width(self) -> int:
@@ -60,9 +62,24 @@ class Prompt:
     def show(self, request: ApprovalRequest, *, whole: bool) -> None:
         """Print a request."""
         found = shown(request, self.width, whole=whole)
-        self._rows = len(found.lines) if found.whole else None
-        self.seen_all = whole
+        self._rows, self._before = len(found.lines) if found.whole else None, self.printed
+        self._is_seen = whole
         self._print([[], *found.lines])
+
+    @property
+    def seen_all(self) -> bool:
+        """Whether all of it is on the screen, or was opened."""
+        return self._is_seen or (self._rows is not None and self.has_room(self._rows, self._before))
+
+    @property
+    def printed(self) -> int:
+        """How many rows others have printed so far."""
+        return 0 if self._ends.above is None else self._ends.above.rows
+
+    def has_room(self, rows: int, before: int) -> bool:
+        """Whether so many rows, told when others had printed so much before, are above the keys and on the screen."""
+        below = [row for text in (self._status(), self._choice.words()) for row in filled(text, self.width - 1)]
+        return rows + self.printed - before + len(below) <= self._screen.get_size().rows
 
     def tell(self, lines: Iterable[Line]) -> None:
         """Print lines."""
@@ -78,19 +95,14 @@ class Prompt:
 
     def count_as_seen(self) -> None:
         """Take note that the person has seen all of it in another way."""
-        self.seen_all = True
+        self._is_seen = True
 
     async def key(self, choice: Choice) -> str:
         """Wait for a key."""
-        self.seen_all = self.seen_all or (self._rows is not None and self.has_room(self._rows, choice))
+        self._choice = choice
         touch, self._startled = Touch(startled=self._startled), False
         waiting = pressed(choice, self._status, touch, keyboard=self._ends.keyboard, screen=self._screen)
         return await self._question.while_open(waiting)
-
-    def has_room(self, rows: int, choice: Choice) -> bool:
-        """Whether so many rows are on the screen together with the keys below them."""
-        below = [row for text in (self._status(), choice.words()) for row in filled(text, self.width - 1)]
-        return rows + len(below) <= self._screen.get_size().rows
 
     async def typed(self, words: str) -> str:
         """Wait for a line, to its end, whatever happens: the rest of it must not become keys at the next question."""
