@@ -19,8 +19,8 @@ from prompt_toolkit.layout import HSplit, Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.output import Output
 
-from sayso.channels.colours import STYLE
-from sayso.channels.showing import filled
+from sayso.channels.colours import STYLE, keyed
+from sayso.channels.showing import Line, filled
 
 _ARMING_SECONDS = 0.3  # a key that was meant for something else comes sooner
 _STARTLED_SECONDS = 1.0  # where another question was until just now
@@ -112,8 +112,8 @@ async def pressed(choice: Choice, status: Callable[[], str], touch: Touch, *, ke
         layout=Layout(
             HSplit(
                 [
-                    _row("class:status", status),
-                    _row("class:keys", lambda: choice.words() if touch.armed else NOT_YET),
+                    _rows(status, lambda row: [("class:status", row)]),
+                    _rows(lambda: choice.words() if touch.armed else NOT_YET, keyed),
                 ]
             )
         ),
@@ -132,11 +132,12 @@ async def pressed(choice: Choice, status: Callable[[], str], touch: Touch, *, ke
         touch.disarm()
 
 
-def _row(style: str, text: Callable[[], str]) -> Window:
+def _rows(text: Callable[[], str], styled: Callable[[str], Line]) -> Window:
     """Return a text that is as high as it has to be, broken between words."""
 
     def broken() -> FormattedText:
-        return FormattedText([(style, "\n".join(filled(text(), get_app().output.get_size().columns - 1)))])
+        rows = map(styled, filled(text(), get_app().output.get_size().columns - 1))
+        return FormattedText([part for row in rows for part in [*row, ("", "\n")]][:-1])
 
     return Window(FormattedTextControl(broken), dont_extend_height=True, wrap_lines=True)
 

@@ -74,8 +74,7 @@ def _parts(request: ApprovalRequest, fold: _Fold) -> Iterator[Line]:
     yield from fact("tool says", request.description, fold.width)
     yield from fact("because", request.reason, fold.width)
     if request.approvers is not None and request.approvers.must_be_known:
-        told = f"{request.approvers}; only a hub knows who they are, so from here only a no counts"
-        yield from fact("needs", told, fold.width)
+        yield from fact("needs", f"{request.approvers}; only a hub knows who they are", fold.width)
     if request.rule is not None:
         yield from fact("rule", str(request.rule), fold.width)
     yield []

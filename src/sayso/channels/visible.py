@@ -73,6 +73,8 @@ def _look_alikes(word: re.Match[str]) -> Iterator[int]:
         plain = unicodedata.normalize("NFKC", each)
         name = unicodedata.name(each, "")
         dressed = each > _ASCII_LAST and plain != each and plain.isascii()
-        foreign = each.isalpha() and each > _ASCII_LAST and not name.startswith("LATIN")
+        # What is as wide as two letters is taken for none.
+        narrow = unicodedata.east_asian_width(each) != "W"
+        foreign = each.isalpha() and each > _ASCII_LAST and narrow and not name.startswith("LATIN")
         if dressed or name.startswith(_MASKS) or (foreign and (latin or disguised)):
             yield at

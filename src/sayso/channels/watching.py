@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterable, Mapping
+from signal import SIGHUP, SIGTERM
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -31,6 +32,7 @@ from sayso.model import ApprovalDecision, ApprovalRequest, Seen
 
 _CHANNEL = "watch"
 _MOVES = {"j": 1, Keys.Down: 1, "k": -1, Keys.Up: -1}
+_ENDS = (SIGTERM, SIGHUP)  # the terminal has to be given back first
 _SCROLLS = {" ": 1, Keys.PageDown: 1, "b": -1, Keys.PageUp: -1}
 
 
@@ -65,8 +67,10 @@ class Watch:
         """Show the inbox until the person leaves.
 
         Raises:
-            Interrupted: they left it with Ctrl-C.
+            Interrupted: they left it with Ctrl-C, or the process was told to end.
         """
+        for signal in _ENDS:
+            asyncio.get_running_loop().add_signal_handler(signal, self._leave, Interrupted())
         following = asyncio.ensure_future(self._follow())
         following.add_done_callback(self._failed)
         try:
