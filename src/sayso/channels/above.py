@@ -14,7 +14,7 @@ from typing import TextIO, cast
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.output import Output
 
-from sayso.channels.showing import Line, wrapped
+from sayso.channels.showing import Fragment, Line, wrapped
 
 _MARK = ("", "┊ ")  # before each row that is not ours, or a question could be made up just above the keys
 _COLOUR = re.compile(r"(\x1b\[[0-9;:]*m)")
@@ -40,7 +40,12 @@ def rows(line: str, width: int) -> list[str]:
     last = line.rstrip("\r").rpartition("\r")[2].expandtabs()  # a bar that is drawn over and over
     first, *others = _COLOUR.split(tame(last))
     parts: Line = [_MARK, ("", first), *zip(others[::2], others[1::2], strict=True)]
-    return [f"{''.join(code + text for code, text in row)}{_NO_COLOUR}" for row in wrapped(parts, width)]
+    return ["".join([*map(_coloured, row), _NO_COLOUR]) for row in wrapped(parts, width)]
+
+
+def _coloured(part: Fragment) -> str:
+    code, text = part
+    return code + text if _COLOUR.fullmatch(code) else text
 
 
 class Above:

@@ -14,7 +14,8 @@ _GREEN, _RED, _TEAL, _AMBER = "#008700", "#d70000", "#008787", "#af5f00"
 STYLE = Style.from_dict(
     {
         "who": "bold", "tool": "bold underline", "name": "", "value": "", "heading": "italic", "status": "bold",
-        "keys": "", "key": "bold", "folded": "italic", "number": "", "gutter": "", "said": "italic", "selected": "reverse",
+        "keys": "", "key": "bold", "folded": "italic", "number": "", "gutter": "", "said": "italic",
+        "selected": "reverse",
         "added": _GREEN, "removed": _RED, "blocked": _RED, "hunk": _TEAL, "asks": _AMBER, "marked": f"bold {_AMBER}",
     }
 )  # fmt: skip
