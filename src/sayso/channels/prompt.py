@@ -39,7 +39,7 @@ class Prompt:
 
     how_to_see_all = "press v to see all of it first"
 
-    def __init__(self, question: Question, status: Callable[[], str], *, ends: Ends, startled: bool = False) -> None:
+    def __init__(self, question: Question, status: Callable[[], str], *, ends: Ends, startled: bool) -> None:
         """Take the question, what is said about it above the keys, and the terminal.
 
         It is startling if another question went away by itself, perhaps just when a key was to be pressed.
