@@ -192,6 +192,7 @@ def test_edited_arguments_are_kept_frozen_and_none_is_not_no_arguments() -> None
         pytest.param({"scope": "tool"}, "set `remember` to 'session' or 'always' too", id="scope without remember"),
         pytest.param({"remember": "session", "uses": 0}, "whole number from 1 up, not 0", id="no uses"),
         pytest.param({"remember": "session", "uses": -1}, "whole number from 1 up", id="negative uses"),
+        pytest.param({"remember": "session", "uses": 10**30}, "no more than 1000000000", id="uses beyond counting"),
         pytest.param({"remember": "session", "uses": True}, "whole number from 1 up", id="uses is a boolean"),
         pytest.param({"remember": "session", "uses": 1.5}, "whole number from 1 up", id="uses is a fraction"),
         pytest.param({"remember": "session", "until": math.inf}, "seconds since the epoch", id="until for ever"),

@@ -43,6 +43,7 @@ Step = Literal[
 
 
 _SHORT = 80
+_MOST_USES = 1_000_000_000  # more than anybody means, and less than any store can count
 
 
 def new_id() -> str:
@@ -205,8 +206,8 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
             _reject(f"`scope` must be one of the request's offered kinds, not {self.scope!r}")
         if self.remember == "none" and (self.uses is not None or self.until is not None or self.scope):
             _reject("`uses`, `until` and `scope` say how to remember; set `remember` to 'session' or 'always' too")
-        if self.uses is not None and (type(self.uses) is not int or self.uses < 1):
-            _reject(f"`uses` must be a whole number from 1 up, not {self.uses!r}")
+        if self.uses is not None and (type(self.uses) is not int or not 1 <= self.uses <= _MOST_USES):
+            _reject(f"`uses` must be a whole number from 1 up, not {self.uses!r}, and no more than {_MOST_USES}")
         if self.until is not None and not math.isfinite(self.until):
             _reject(f"`until` must be a time in seconds since the epoch, not {self.until!r}")
         self._check_details()

@@ -1,5 +1,6 @@
 """A program that asks in a real terminal, and what goes on around it: editors, pagers, other processes."""
 
+import asyncio
 import json
 import re
 import stat
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.terminal import Terminal
+
+from sayso import ApprovalController
 
 CHILD = str(Path(__file__).with_name("terminal_child.py"))
 
@@ -41,6 +44,19 @@ def elsewhere(store: Path, work: str) -> None:
 
 ALLOW = "await controller.answer(request.id, ApprovalDecision(approved=True, who='bob'))"
 SEE = "await controller.store.see(request.id, Seen(who='bob', channel='page', at=time.time()))"
+
+
+def until_it_ran(store: Path) -> None:
+    """Wait until the newest request in a store was used."""
+
+    async def wait() -> None:
+        async with ApprovalController(store=store, mode="defer") as controller, asyncio.timeout(30):
+            point = 0
+            while (await controller.store.recent(1))[0].status != "used":
+                await controller.store.changed(point)
+                point, _ = await controller.store.changes(point)
+
+    asyncio.run(wait())
 
 
 def a_second_later(terminal: Terminal) -> None:

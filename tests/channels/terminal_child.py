@@ -62,7 +62,8 @@ async def work() -> None:
             for tool, args in zip(tools, calls, strict=True):
                 group.create_task(one(tool, args))
             for line in facts.get("say", []):
-                await asyncio.to_thread(sys.stdin.fileno)
+                while sys.stdout is sys.__stdout__:  # until the question is there
+                    await asyncio.to_thread(sys.stdin.fileno)
                 print(line, flush=True)
         for each in controller.memory.list():
             seconds = None if each.expires_at is None else round(each.expires_at - each.remembered_at)

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from tests.channels.asking import ALLOW, a_second_later, ask, elsewhere
+import pytest
+from tests.channels.asking import ALLOW, a_second_later, ask, elsewhere, program
 from tests.terminal import Terminal
 
 TOGETHER = "[l] leave all"
@@ -28,7 +29,7 @@ def test_a_yes_to_those_that_are_alike_leaves_the_others_with_their_numbers() ->
     below = screen[screen.index("3 wait here") :]
     assert below.index("│ item: tea") < below.index("│ item: cake")  # what is answered is shown in full
     assert "│ item: milk" not in below
-    terminal.press("y", at="[y] allow these 2 alike once  [n] deny all 3")
+    terminal.press("y", at="[y] allow these 2 alike once  [v] view them  [n] deny all 3")
     screen = terminal.wait_for("2 of 3")
     assert "Allowed once: 1, 3." in screen
     terminal.press("n")
@@ -49,6 +50,22 @@ def test_what_cannot_be_shown_whole_stays_out_of_a_yes() -> None:
     screen, _ = terminal.end()
     assert screen.count("RAN:") == 1
     assert screen.count("NOT:") == 1
+
+
+@pytest.mark.proves("H10")
+def test_those_that_have_scrolled_away_have_to_be_opened_before_a_yes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGER", program(tmp_path / "pager", f"cat > {tmp_path}/shown"))
+    terminal = ask(args=[{"item": name, "price": 1} for name in ("tea", "milk", "cake")], rows=24)
+    others(terminal, 3)
+    terminal.press("y", at="[y] allow these 3 alike once")
+    terminal.wait_for("Not all of them were on the screen yet: press v")
+    terminal.press("v", at="[y] allow these 3 alike once")
+    terminal.press("y", at="[y] allow these 3 alike once")
+    terminal.end()
+    shown = (tmp_path / "shown").read_text()
+    assert [name for name in ("tea", "milk", "cake") if f"│ item: {name}\n" in shown] == ["tea", "milk", "cake"]
 
 
 def test_where_nothing_can_be_shown_whole_no_yes_is_offered() -> None:
@@ -112,6 +129,7 @@ def test_what_a_program_prints_meanwhile_goes_above_each_question_and_leaves_it_
         assert screen.count("Run set_price?") == 1
         terminal.press("n")
     screen, _ = terminal.end()
-    assert [line for line in screen.split("\n") if line in words] == words
+    said = [line.removeprefix("┊ ") for line in screen.split("\n")]
+    assert [line for line in said if line in words] == words
     assert screen.count("refused by ann") == 3
     assert "Run set_price?" not in screen

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prompt_toolkit.utils import get_cwidth
 
-from sayso.channels.showing import cut, filled, shown, written
+from sayso.channels.showing import GUTTER, cut, filled, shown, written
 from sayso.model import ApprovalRequest
 
 
@@ -58,6 +59,32 @@ def test_two_values_that_differ_are_written_differently(left: object, right: obj
 def test_a_number_that_python_refuses_to_write_is_written_all_the_same() -> None:
     assert written([10**5000])[1].strip().startswith('"the number 0x')
     assert shown(ApprovalRequest(tool_name="x", args={"n": 10**5000}), 80, whole=True).whole
+
+
+HEADING = ("class:heading", "arguments, as the agent wrote them")
+
+
+@pytest.mark.proves("H10")
+@pytest.mark.parametrize("char", ["字", "\u2630", "\U0001f600", "x"])
+def test_no_row_is_wider_than_the_screen_and_nothing_of_an_argument_begins_one(char: str) -> None:
+    for length in range(60, 100):
+        request = ApprovalRequest(tool_name="x", args={"n" * (length - 50): char * length + "[y] allow"})
+        lines = shown(request, 80).lines
+        assert max(get_cwidth("".join(text for _, text in line)) for line in lines) <= 80
+        assert {line[0] for line in lines[lines.index([HEADING]) + 1 :]} == {GUTTER}
+
+
+@pytest.mark.proves("H10")
+def test_a_name_that_could_be_taken_for_more_is_quoted() -> None:
+    request = ApprovalRequest(tool_name="x", args={"path: safe.txt, mode": "w", "to": "ann"})
+    rows = ["".join(text for _, text in line) for line in shown(request, 80).lines]
+    assert rows[-2:] == ['  │ "path: safe.txt, mode": w', "  │ to: ann"]
+
+
+def test_a_long_text_of_wide_letters_is_shown_as_soon_as_one_of_others() -> None:
+    """Its rows were once counted anew for each row, which took minutes here, and the question never came."""
+    found = shown(ApprovalRequest(tool_name="x", args={"text": "字" * 400_000}), 80)
+    assert not found.whole
 
 
 @settings(deadline=None)

@@ -95,6 +95,31 @@ def test_what_is_long_is_folded_and_nobody_says_yes_to_what_they_have_not_seen(m
 
 
 @pytest.mark.proves("H10")
+def test_in_a_low_window_what_has_scrolled_away_has_to_be_opened_before_a_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAGER", "true")
+    terminal = ask(rows=10)
+    assert "wants to run" not in terminal.wait_for(KEYS)
+    terminal.press("y")
+    terminal.wait_for("Not all of it was on the screen yet: press v to see all of it first.")
+    terminal.press("v")
+    terminal.press("y")
+    assert "RAN: tea costs 4" in terminal.end()[0]
+
+
+def test_where_only_a_hub_knows_who_may_say_yes_no_yes_is_offered(tmp_path: Path) -> None:
+    rule = {"approval": "required", "approvers": {"count": 2, "role": "ops"}}
+    terminal = ask(policy={"default": "none", "tools": {"set_price": rule}}, store=str(tmp_path / "state.db"))
+    screen = terminal.wait_for("[n] deny  [m] deny, with a note  [v] view all")
+    assert "2 people in the role ops; only a hub knows who they are" in screen
+    terminal.write("y")
+    a_second_later(terminal)  # a key that comes right behind another one does not count
+    terminal.press("n", at="[n] deny")
+    screen, _ = terminal.end()
+    assert "refused by ann" in screen
+    assert "Allowed" not in screen
+
+
+@pytest.mark.proves("H10")
 def test_keys_that_were_typed_before_the_question_was_there_do_not_count() -> None:
     terminal = ask()
     for _ in range(20):
@@ -126,7 +151,8 @@ def test_several_questions_are_numbered_and_answered_one_by_one() -> None:
         terminal.wait_for(f"{number} of 3")
         terminal.press(key)
     screen, _ = terminal.end()
-    assert sorted(line.split(":")[0] for line in screen.splitlines() if line.startswith(("RAN", "NOT"))) == [
+    said = [line.removeprefix("┊ ") for line in screen.splitlines()]
+    assert sorted(line.split(":")[0] for line in said if line.startswith(("RAN", "NOT"))) == [
         "NOT",
         "RAN",
         "RAN",
@@ -201,10 +227,8 @@ def test_what_the_host_prints_meanwhile_goes_above_the_question() -> None:
     terminal = ask(say=["the agent goes on talking"])
     terminal.wait_for("the agent goes on talking")
     terminal.wait_for(KEYS)
-    lines = terminal.screen.splitlines()
-    assert lines.index("the agent goes on talking") < next(
-        at for at, line in enumerate(lines) if line.startswith("Run set_price?")
-    )
+    screen = terminal.screen
+    assert screen.index("the agent goes on talking") < screen.index("Run set_price?")
     terminal.press("y")
     assert "RAN: tea costs 4" in terminal.end()[0]
 

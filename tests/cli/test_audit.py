@@ -184,7 +184,7 @@ def test_every_entry_is_exported_in_order() -> None:
 def test_no_cell_of_a_table_is_a_formula(start: str) -> None:
     record(1, tool=f'{start}HYPERLINK("http://evil","x")')
     row = next(csv.DictReader(io.StringIO(sayso("audit", "export", "--format", "csv").stdout)))
-    assert row["tool"][0] in {"'", "\\"}
+    assert row["tool"][0] in {"'", "\\", "⟨"}
     assert "HYPERLINK" in row["tool"]
     assert row["number"] == "1"
 

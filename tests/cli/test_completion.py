@@ -33,11 +33,11 @@ def answered(line: str, *, by: str = "zsh", **settings: str) -> subprocess.Compl
 
 
 def offered(line: str, **settings: str) -> dict[str, str]:
-    """Return the candidates with their descriptions, as zsh is told them."""
+    """Return the candidates with their descriptions, as zsh shows them: it takes a backslash away."""
     done = answered(line, **settings)
     assert (done.returncode, done.stderr) == (0, "")
     told = done.stdout.splitlines()
-    return dict(zip(told[1::3], told[2::3], strict=True))
+    return dict(zip(told[1::3], (each.replace("\\\\", "\\") for each in told[2::3]), strict=True))
 
 
 # --- Ids ---------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from prompt_toolkit.utils import get_cwidth
 from tests.cli.questions import STORE, ask, in_store, sayso, stored, within
 from tests.terminal import Terminal
 
@@ -66,6 +67,20 @@ def test_every_line_fits_the_width_and_tricks_are_shown_as_codes(columns: str, m
         assert not re.search("[^\n -\u0300\u2026\u2500-\u257f]", "\n".join(lines)), arguments
         assert "\x1b" not in "".join(lines), arguments
     assert SHOWN in re.sub(r"\n *[│┆]? ?", "", sayso("show", request.id).stdout)
+
+
+@pytest.mark.proves("H10")
+def test_letters_of_two_columns_push_nothing_to_the_start_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    request = ask({"to": "字" * 60 + "83ee1c  2m old", "字" * 60: 1}, tool="字" * 60)
+    for arguments in (["pending"], ["show", request.id]):
+        assert max(map(get_cwidth, sayso(*arguments).stdout.split("\n"))) <= 80, arguments
+
+
+def test_more_than_a_store_can_count_is_wrong_usage() -> None:
+    ask()
+    for arguments in (["pending", "--all", "--limit", "9" * 20], ["audit", "list", "--limit", "9" * 20]):
+        assert sayso(*arguments).exit_code == 2, arguments
 
 
 def test_a_short_id_is_the_end_that_names_no_other() -> None:
@@ -203,6 +218,7 @@ def test_how_an_answer_is_remembered_is_said_and_never_guessed(
         (["--session", "--always"], 2, "exclude each other"),
         (["--for", "soon"], 2, "the span is 'soon'"),
         (["--uses", "0"], 2, "0 is not in the range"),
+        (["--uses", "9" * 30], 2, "is not in the range"),
         (["--args", "nowhere.json"], 1, "there is no such file"),
     ],
 )

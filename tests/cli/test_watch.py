@@ -14,6 +14,8 @@ from tests.channels.asking import ALLOW, SEE, a_second_later, elsewhere, program
 from tests.cli.questions import STORE, ask, stored
 from tests.terminal import KEYS, Terminal
 
+from sayso import Policy
+
 WATCH = [sys.executable, "-m", "sayso", "watch", "--store", STORE, "--who", "ann"]
 LONG = {"to": "bob", "text": "\n".join(f"line {number}" for number in range(60))}
 # An agent in a process of its own, which waits for the answer and says what came of it.
@@ -229,6 +231,22 @@ def test_an_answer_that_comes_too_late_says_who_was_faster() -> None:
     leave(terminal)
 
 
+def test_an_answer_that_is_not_taken_says_why_and_leaves_the_request_selected() -> None:
+    rule = {"approval": "required", "approvers": {"count": 2, "role": "ops"}}
+    request = ask({"amount": 7}, policy=Policy.from_dict({"default": "none", "tools": {"pay": rule}}))
+    ask({"amount": 8})
+    terminal = watch(rows=40)
+    terminal.press("y")
+    screen = terminal.wait_for("Not answered: its rule asks for 2 people in the role ops; answer through a hub,")
+    assert f"▸ {request.id[-6:]}" in screen
+    terminal.wait_for(KEYS)
+    assert stored(request).status == "open"
+    terminal.press("n")  # it can be answered still
+    terminal.wait_for("Denied.")
+    assert stored(request).status == "denied"
+    leave(terminal)
+
+
 def test_one_whose_time_is_up_goes_and_says_so_even_if_nobody_else_is_there() -> None:
     request = ask(timeout=8)
     terminal = watch()
@@ -247,7 +265,7 @@ def test_a_yes_needs_that_all_of_it_was_on_the_screen() -> None:
     terminal = watch()
     terminal.wait_for(KEYS)
     terminal.write("y")
-    terminal.wait_for("Not everything was shown yet: scroll to its end with space, or press v.")
+    terminal.wait_for("Not all of it was on the screen yet: scroll to its end with space, or press v.")
     while "more row" in terminal.wait_for(KEYS):
         before = terminal.screen
         terminal.write(" ")
@@ -271,7 +289,7 @@ def test_the_end_alone_is_not_all_of_it() -> None:
     terminal.wait_for("why this is asked")
     terminal.wait_for(KEYS)
     terminal.write("y")
-    terminal.wait_for("Not everything was shown yet")
+    terminal.wait_for("Not all of it was on the screen yet")
     assert stored(request).status == "open"
     leave(terminal)
 
@@ -362,12 +380,16 @@ def test_all_of_it_opens_in_the_pager_and_counts_as_seen(tmp_path: Path, monkeyp
 # --- How it ends -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("key", "code"), [("q", 0), ("\x03", 130)])
+@pytest.mark.parametrize(("key", "code"), [("q", 0), ("\x03", 130), ("TERM", 130), ("HUP", 130)])
 def test_the_terminal_is_as_it_was_afterwards(key: str, code: int) -> None:
     ask()
-    terminal = Terminal(["/bin/sh", "-c", f'{" ".join(WATCH)}; echo "ended with $?"; stty -a'])
+    started = f"{' '.join(WATCH)} & echo $! > process; fg" if len(key) > 1 else " ".join(WATCH)
+    terminal = Terminal(["/bin/bash", "-c", f'set -m; {started}; echo "ended with $?"; stty -a'])
     terminal.wait_for(KEYS)
-    terminal.write(key)
+    if len(key) > 1:
+        os.kill(int(Path("process").read_text()), signal.Signals[f"SIG{key}"])
+    else:
+        terminal.write(key)
     screen, _ = terminal.end()
     assert f"ended with {code}\n" in screen
     assert " icanon" in screen

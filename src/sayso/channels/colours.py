@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from prompt_toolkit.styles import Style
@@ -13,10 +14,19 @@ _GREEN, _RED, _TEAL, _AMBER = "#008700", "#d70000", "#008787", "#af5f00"
 STYLE = Style.from_dict(
     {
         "who": "bold", "tool": "bold underline", "name": "", "value": "", "heading": "italic", "status": "bold",
-        "keys": "", "folded": "italic", "number": "", "gutter": "", "said": "italic", "selected": "reverse",
+        "keys": "", "key": "bold", "folded": "italic", "number": "", "gutter": "", "said": "italic",
+        "selected": "reverse",
         "added": _GREEN, "removed": _RED, "blocked": _RED, "hunk": _TEAL, "asks": _AMBER, "marked": f"bold {_AMBER}",
     }
 )  # fmt: skip
+
+
+_KEY = re.compile(r"(\[\S{1,3}\])")
+
+
+def keyed(row: str) -> Line:
+    """Return words about keys, with the keys marked."""
+    return [("class:key" if _KEY.fullmatch(part) else "class:keys", part) for part in _KEY.split(row) if part]
 
 
 def plain(lines: Iterable[Line]) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+from sayso.channels.colours import keyed
 from sayso.channels.pane import Pane
 from sayso.channels.sheet import WORDS
-from sayso.channels.showing import Line, cut, filled
+from sayso.channels.showing import Line, cells, cut, filled
 from sayso.channels.visible import visible
 from sayso.channels.words import about
 from sayso.model import ApprovalRequest
@@ -84,20 +85,23 @@ class Frame:
         who = " > ".join(request.agent_path)
         call = visible(f"{who}: {request}" if who else str(request))
         text = cut(f"{'▸' if chosen else ' '} {name}{facts}  {call}", self._width)
-        return [("class:selected" if chosen else "", text)]
+        return [("class:selected", text + " " * (self._width - cells(text)))] if chosen else [("", text)]
 
     def _foot(self, requests: Mapping[str, ApprovalRequest], pane: Pane | None) -> list[Line]:
         keys = "[j/k] move  [?] help  [q] leave"
         if pane is None:
-            return self._lines("class:keys", "[?] help  [q] leave")
+            return self._keys("[?] help  [q] leave")
         if pane.question.closed.is_set():
-            return self._lines("class:keys", keys if requests else "[?] help  [q] leave")
+            return self._keys(keys if requests else "[?] help  [q] leave")
         place = [*requests, pane.question.request.id].index(pane.question.request.id) + 1
         own = f"  {keys}" if pane.choice is not None and pane.choice.at_rest and pane.touch.armed else ""
         return [
             *self._lines("class:status", pane.question.status(f"{place} of {len(requests)}")),
-            *self._lines("class:keys", pane.words() + own),
+            *self._keys(pane.words() + own),
         ]
+
+    def _keys(self, words: str) -> list[Line]:
+        return [keyed(row) for row in filled(words, self._width)] if words else []
 
     def _lines(self, style: str, text: str) -> list[Line]:
         return [[(style, line)] for line in filled(text, self._width)] if text else []

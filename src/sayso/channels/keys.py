@@ -19,8 +19,8 @@ from prompt_toolkit.layout import HSplit, Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.output import Output
 
-from sayso.channels.colours import STYLE
-from sayso.channels.showing import filled
+from sayso.channels.colours import STYLE, keyed
+from sayso.channels.showing import Line, filled
 
 _ARMING_SECONDS = 0.3  # a key that was meant for something else comes sooner
 _STARTLED_SECONDS = 1.0  # where another question was until just now
@@ -54,6 +54,7 @@ class Touch:
         """Begin unarmed; longer so if the person had something else before them and may be about to answer that."""
         self.armed = False
         self._delay = _STARTLED_SECONDS if startled else _ARMING_SECONDS
+        self._then: Callable[[], None] | None = None
         self._last = -math.inf  # when a key came
         self._timers: list[asyncio.TimerHandle] = []
 
@@ -64,12 +65,13 @@ class Touch:
 
     def arm(self, then: Callable[[], None]) -> None:
         """Begin to count in a moment: the question has just come to the screen."""
+        self._then = then
+        self._timers.append(asyncio.get_running_loop().call_later(self._delay, self._arm))
 
-        def arm() -> None:
-            self.armed = True
-            then()
-
-        self._timers.append(asyncio.get_running_loop().call_later(self._delay, arm))
+    def _arm(self) -> None:
+        self.armed = True
+        if self._then is not None:
+            self._then()
 
     def disarm(self) -> None:
         """Count nothing any more."""
@@ -81,6 +83,9 @@ class Touch:
     def pass_by(self) -> None:
         """Note a key that means nothing here, but shows that others beside it were not typed at the question."""
         self._last = asyncio.get_running_loop().time()
+        if self._timers and self._then is not None and not self.armed:  # it may be held down
+            self.disarm()
+            self.arm(self._then)
 
     def take(self, act: Callable[[], None]) -> None:
         """Act on a key, if it counts, and no other came just before it or comes just after it."""
@@ -107,8 +112,8 @@ async def pressed(choice: Choice, status: Callable[[], str], touch: Touch, *, ke
         layout=Layout(
             HSplit(
                 [
-                    _row("class:status", status),
-                    _row("class:keys", lambda: choice.words() if touch.armed else NOT_YET),
+                    _rows(status, lambda row: [("class:status", row)]),
+                    _rows(lambda: choice.words() if touch.armed else NOT_YET, keyed),
                 ]
             )
         ),
@@ -127,11 +132,12 @@ async def pressed(choice: Choice, status: Callable[[], str], touch: Touch, *, ke
         touch.disarm()
 
 
-def _row(style: str, text: Callable[[], str]) -> Window:
+def _rows(text: Callable[[], str], styled: Callable[[str], Line]) -> Window:
     """Return a text that is as high as it has to be, broken between words."""
 
     def broken() -> FormattedText:
-        return FormattedText([(style, "\n".join(filled(text(), get_app().output.get_size().columns - 1)))])
+        rows = map(styled, filled(text(), get_app().output.get_size().columns - 1))
+        return FormattedText([part for row in rows for part in [*row, ("", "\n")]][:-1])
 
     return Window(FormattedTextControl(broken), dont_extend_height=True, wrap_lines=True)
 

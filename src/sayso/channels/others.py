@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sayso.channels.keys import Choice
+from sayso.channels.prompt import Prompt
 from sayso.channels.question import Question
-from sayso.channels.sheet import Answer, Stage
+from sayso.channels.sheet import Answer, paged
 from sayso.channels.showing import Line, cut, shown
 from sayso.channels.visible import visible
 from sayso.channels.words import named
@@ -15,14 +16,13 @@ from sayso.model import ApprovalDecision
 _DONE = {"y": "Allowed once:", "n": "Denied:", "l": "Left to others:"}
 
 
-async def answer_together(question: Question, waiting: Sequence[Question], stage: Stage) -> Answer | None:
+async def answer_together(question: Question, waiting: Sequence[Question], stage: Prompt) -> Answer | None:
     """Offer one answer for several, each of which gets it as its own; None to go back to the one question."""
+    listed = list(_listed(question, waiting, stage.width))
+    stage.tell(listed)
     alike = [each for each in waiting if _kind(each) == _kind(question)]
-    stage.tell(_listed(question, waiting, stage.width))
-    whole = [each for each in alike if _show(each, stage)]
-    offer = f"[y] allow these {len(whole)} alike once  " if whole else ""
-    words = f"{offer}[n] deny all {len(waiting)}  [l] leave all  [b] back"
-    key = await stage.key(Choice(keys="ynlb" if whole else "nlb", words=lambda: words))
+    whole = {each: lines for each in alike if (lines := _whole(each, stage))}
+    key = await _key(whole, waiting, stage)
     if key == "b":
         return None
     chosen = whole if key == "y" else waiting
@@ -31,6 +31,27 @@ async def answer_together(question: Question, waiting: Sequence[Question], stage
     if key == "l":
         return "left"
     return _answer(key, question) if question in given else None
+
+
+async def _key(whole: dict[Question, list[Line]], waiting: Sequence[Question], stage: Prompt) -> str:
+    """Show those to which a yes would go, and return the answer; a yes only if all of them were on the screen."""
+    lines, before = [line for each in whole.values() for line in each], stage.printed
+    stage.tell(lines)
+    offer = f"[y] allow these {len(whole)} alike once  [v] view them  " if whole else ""
+    words = f"{offer}[n] deny all {len(waiting)}  [l] leave all  [b] back"
+    choice = Choice(keys="yvnlb" if whole else "nlb", words=lambda: words)
+    seen = False
+    while (key := await stage.key(choice)) == "v" or (
+        key == "y" and not seen and not stage.has_room(len(lines), before)
+    ):
+        if key == "y":
+            stage.say(f"Not all of them were on the screen yet: {stage.how_to_see_all}.")
+            continue
+        seen, problem = True, await paged(stage, lines)
+        if problem is not None:
+            stage.tell(lines)
+            stage.say(problem)
+    return key
 
 
 def _kind(question: Question) -> tuple[object, ...]:
@@ -52,11 +73,13 @@ def _listed(question: Question, waiting: Sequence[Question], width: int) -> Iter
         yield [("class:who" if each is question else "", cut(f"{each.number:>4} {mark} {text}", width))]
 
 
-def _show(question: Question, stage: Stage) -> bool:
-    """Show one of those that are alike; false if it is too long for that, so that no yes can include it."""
+def _whole(question: Question, stage: Prompt) -> list[Line]:
+    """Return all lines of one that is alike; none, and say why, if no yes can include it."""
     found = shown(question.request, stage.width)
-    if found.whole:
-        stage.tell([[], [("class:status", f"{question.number}:")], *found.lines])
-    else:
+    if not question.can_be_allowed:
+        stage.say(f"Number {question.number}, {named(question.request)}, needs people whom only a hub knows.")
+    elif not found.whole:
         stage.say(f"Number {question.number}, {named(question.request)}, is too long for this; it stays out of a yes.")
-    return found.whole
+    else:
+        return [[], [("class:status", f"{question.number}:")], *found.lines]
+    return []

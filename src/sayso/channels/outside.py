@@ -21,12 +21,12 @@ def edit(text: str, screen: int) -> str:
         OSError: the editor cannot be run.
         ValueError: it ended with an error, or wrote what is no text.
     """
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "") or ["vi"]
     with tempfile.TemporaryDirectory(prefix="sayso-") as folder:
         file = Path(folder, "arguments.json")
         file.write_text(text, encoding="utf-8")
-        if subprocess.run([*shlex.split(editor), str(file)], check=False, stdout=screen).returncode != 0:  # noqa: S603 - the person's own
-            raise ValueError(f"{editor!r} ended with an error")
+        if subprocess.run([*editor, str(file)], check=False, stdout=screen).returncode != 0:  # noqa: S603 - the person's own
+            raise ValueError(f"{editor[0]!r} ended with an error")
         return file.read_text(encoding="utf-8")
 
 

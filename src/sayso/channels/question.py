@@ -45,6 +45,11 @@ class Question:
         self.answer: concurrent.futures.Future[ApprovalDecision | None] = concurrent.futures.Future()
         self.closed = asyncio.Event()  # set in the loop of whoever shows it
 
+    @property
+    def can_be_allowed(self) -> bool:
+        """Whether a yes would count from somebody whom nobody but this machine knows."""
+        return self.request.approvers is None or not self.request.approvers.must_be_known
+
     def yes(self, *, args: Mapping[str, Any] | None = None) -> ApprovalDecision:
         """Return a yes to this one call."""
         return ApprovalDecision(approved=True, override_args=args, who=self.who, channel=self.channel)

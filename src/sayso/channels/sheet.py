@@ -93,8 +93,9 @@ class Sheet:
         *,
         waiting: Callable[[], Sequence[ApprovalRequest]],
         more: Mapping[str, Action] | None = None,
+        without: str = "",
     ) -> None:
-        """Take the question, its stage, all that wait with it, and what further keys do."""
+        """Take the question, its stage, all that wait with it, what further keys do, and which keys there are not."""
         self._question = question
         self._stage = stage
         self._waiting = waiting
@@ -109,6 +110,8 @@ class Sheet:
             "r": self._rule,
             **(more or {}),
         }
+        for key in without:
+            del self._actions[key]
 
     async def ask(self) -> Answer:
         """Show the question and follow keys until there is an answer.
@@ -135,7 +138,7 @@ class Sheet:
     def _has_seen_all(self) -> bool:
         """Whether a yes would be one to all of it; else say how to see it."""
         if not self._stage.seen_all:
-            self._stage.say(f"Not everything was shown yet: {self._stage.how_to_see_all}.")
+            self._stage.say(f"Not all of it was on the screen yet: {self._stage.how_to_see_all}.")
         return self._stage.seen_all
 
     async def _deny(self) -> Answer:
@@ -153,13 +156,12 @@ class Sheet:
 
     async def _page(self, request: ApprovalRequest) -> None:
         """Open everything in the person's pager or, if that is not to be, show it here."""
-        lines = shown(request, self._stage.width, whole=True).lines
-        problem = await self._stage.outside(lambda screen: outside.page(lines, screen))
+        problem = await paged(self._stage, shown(request, self._stage.width, whole=True).lines)
         if problem is None:
             self._stage.count_as_seen()
             return
         self._stage.show(request, whole=True)
-        self._stage.say(f"Shown here, because {problem}.")
+        self._stage.say(problem)
 
     async def _allow_for(self) -> Answer | None:
         """Offer what the request offers to let stand, for how long and how often."""
@@ -223,7 +225,8 @@ class Sheet:
             args = thaw(freeze(parse_args(text)))
         except ValueError as error:
             return f"This cannot be read: {error}."
-        problem = await asyncio.to_thread(misfit, args, request.parameters)
+        # Without patterns: one that takes years would hold up everything else in the process.
+        problem = await asyncio.to_thread(misfit, args, request.parameters, patterns=False)
         if problem is not None:
             return f"This does not fit the tool: {cut(problem, _LONGEST_PROBLEM)}."
         if self._question.hearing is None:
@@ -236,7 +239,7 @@ class Sheet:
             return f"This cannot run: {error}."
 
     async def _offered(self, changed: ApprovalRequest) -> str:
-        self._stage.show(changed, whole=True)
+        self._stage.show(changed, whole=False)
         if self._question.hearing is None:
             self._stage.say(JUDGED_LATER)
         words = "[y] allow once, with these arguments  [e] edit again  [v] view all  [b] back"
@@ -246,6 +249,12 @@ class Sheet:
             elif self._has_seen_all():
                 break
         return key
+
+
+async def paged(stage: Stage, lines: Sequence[Line]) -> str | None:
+    """Open lines in the person's pager; say why they have to be shown here, if they have to."""
+    problem = await stage.outside(lambda screen: outside.page(lines, screen))
+    return None if problem is None else f"Shown here, because {problem}."
 
 
 def told(answer: Answer) -> str:

@@ -28,6 +28,7 @@ NARROWEST = 20  # columns; a screen with fewer is too small to show anything wel
 _LONGEST_NUMBER = 10_000  # bits; Python refuses to write much longer ones
 _BLOCK = "a text of "
 _WORDS = frozenset(("", "true", "false", "null", "none"))
+_NAME = re.compile(r"[\w.*-]+")
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _COLOURS = {"+": "class:added", "-": "class:removed"}
 _SAID = {"ask": "class:asks", "no ": "class:blocked"}  # how a shell line's parts begin
@@ -73,8 +74,7 @@ def _parts(request: ApprovalRequest, fold: _Fold) -> Iterator[Line]:
     yield from fact("tool says", request.description, fold.width)
     yield from fact("because", request.reason, fold.width)
     if request.approvers is not None and request.approvers.must_be_known:
-        told = f"{request.approvers}; only a hub knows who they are, so from here only a no counts"
-        yield from fact("needs", told, fold.width)
+        yield from fact("needs", f"{request.approvers}; only a hub knows who they are", fold.width)
     if request.rule is not None:
         yield from fact("rule", str(request.rule), fold.width)
     yield []
@@ -100,8 +100,13 @@ def hanging(head: Fragment, text: str, width: int) -> Iterator[Line]:
 
 def _argument(name: str, value: object) -> list[Line]:
     first, *rest = written(value)
-    head = [GUTTER, ("class:name", f"{visible(name)}: "), ("class:value", visible(first))]
+    head = [GUTTER, ("class:name", f"{visible(written_name(name))}: "), ("class:value", visible(first))]
     return [head, *([GUTTER, ("class:value", visible(line))] for line in rest)]
+
+
+def written_name(name: str) -> str:
+    """Return how an argument's name is written: quoted if it could be taken for more than a name."""
+    return name if _NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
 def written(value: object) -> list[str]:
@@ -180,34 +185,52 @@ def _numbered(diff: Iterable[str]) -> Iterator[Line]:
 def wrapped(line: Line, width: int) -> Iterator[Line]:
     """Yield a line in as many pieces as the width takes, those after the first with a mark."""
     start = [*line[:1], ("class:folded", "↪ ")] if line[:1] == [GUTTER] else [("class:folded", "↪ ")]
+    later = width - sum(cells(each) for _, each in start)
     room, piece = width, Line()
     for style, text in line:
-        rest = text
-        while _cells(rest) > room:
-            head = _head(rest, room)
-            yield [*piece, (style, rest[:head])]
-            rest, room, piece = rest[head:], width - sum(_cells(each) for _, each in start), start
-        piece, room = [*piece, (style, rest)], room - _cells(rest)
+        at = 0
+        while (end := _end(text, at, room)) < len(text):
+            if room >= later:
+                end = max(end, at + 1)  # or nothing would ever be shown
+            yield [*piece, (style, text[at:end])]
+            at, room, piece = end, later, start
+        piece, room = [*piece, (style, text[at:])], room - cells(text[at:])
     yield piece
 
 
-def _head(text: str, room: int) -> int:
-    """Return how many characters fit; at least one, or nothing would ever be shown."""
-    used = 0
-    for at, each in enumerate(text):
-        used += _cells(each)
-        if used > room:
-            return max(at, 1)
+def _end(text: str, at: int, room: int) -> int:
+    """Return where a row ends that begins here."""
+    left = room
+    for end in range(at, min(len(text), at + max(room, 0) + 1)):
+        left -= cells(text[end])
+        if left < 0:
+            return end
     return len(text)
 
 
-def _cells(text: str) -> int:
-    return len(text) if text.isascii() else sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text)
+def cells(text: str) -> int:
+    """Return how many columns a text takes, at the most: what takes more would leave its row."""
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def _width(char: str) -> int:
+    # Terminals have newer tables than Python, in which more of the symbols are wide.
+    symbol = char >= "\u2600" and unicodedata.category(char) in {"So", "No"}
+    return 2 if symbol or unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def rows_of(text: str, width: int) -> list[str]:
+    """Return a text in rows of so many columns, broken wherever they end."""
+    rows, at = list[str](), 0
+    while (end := max(_end(text, at, width), at + 1)) < len(text):
+        rows.append(text[at:end])
+        at = end
+    return [*rows, text[at:]]
 
 
 def cut(text: str, room: int) -> str:
     """Return a text on one line of that many columns."""
-    return text if _cells(text) <= room else text[: _head(text, max(room - 1, 1))] + "…"
+    return text if cells(text) <= room else text[: max(_end(text, 0, room - 1), 1)] + "…"
 
 
 def filled(text: str, width: int) -> list[str]:
@@ -221,7 +244,7 @@ def _packed(line: str, room: int) -> list[str]:
     rows = [""]
     for item in line.strip().split("  "):
         longer = f"{rows[-1]}  {item}" if rows[-1] else indent + item
-        if _cells(longer) > room and rows[-1]:
+        if cells(longer) > room and rows[-1]:
             rows.append(indent + item)
         else:
             rows[-1] = longer

@@ -22,12 +22,9 @@ from sayso.model import ApprovalDecision, ApprovalRequest, Seen
 from sayso.ports import Hearing
 
 try:
-    from prompt_toolkit.input import Input
-    from prompt_toolkit.output import Output
-
     from sayso.channels.keys import ENTER, Closed, Interrupted
     from sayso.channels.others import answer_together
-    from sayso.channels.prompt import Prompt, shared_terminal
+    from sayso.channels.prompt import Ends, Prompt, shared_terminal
     from sayso.channels.question import Question
     from sayso.channels.sheet import Action, Answer, Sheet, told
 except ImportError as error:
@@ -169,17 +166,18 @@ class _Desk:
             await asyncio.wait({self._working})
 
     async def _work(self) -> None:
-        with shared_terminal() as (keyboard, screen):
+        with shared_terminal() as ends:
             while self._questions:
                 question = self._questions[0]
                 if not question.answer.done():
-                    await self._handle(question, keyboard, screen)
+                    await self._handle(question, ends)
                 self._questions.remove(question)
 
-    async def _handle(self, question: Question, keyboard: Input, screen: Output) -> None:
-        stage = Prompt(
-            question, lambda: question.status(f"{question.number} of {self._count}"), keyboard=keyboard, screen=screen
-        )
+    async def _handle(self, question: Question, ends: Ends) -> None:
+        def status() -> str:
+            return question.status(f"{question.number} of {self._count}")
+
+        stage = Prompt(question, status, ends=ends, startled=self._startled)
         looking = asyncio.ensure_future(question.look_round())
         try:
             answer = await self._asked(question, stage)
@@ -196,6 +194,7 @@ class _Desk:
             stage,
             waiting=lambda: [each.request for each in self._waiting()],
             more={**_here(question), "o": lambda: answer_together(question, self._waiting(), stage)},
+            without="" if question.can_be_allowed else "yae",
         )
         try:
             return await sheet.ask()

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterable, Mapping
+from signal import SIGHUP, SIGTERM
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -32,6 +33,7 @@ from sayso.model import ApprovalDecision, ApprovalRequest, Seen
 
 _CHANNEL = "watch"
 _MOVES = {"j": 1, Keys.Down: 1, "k": -1, Keys.Up: -1}
+_ENDS = (SIGTERM, SIGHUP)  # the terminal has to be given back first
 _SCROLLS = {" ": 1, Keys.PageDown: 1, "b": -1, Keys.PageUp: -1}
 
 
@@ -49,13 +51,13 @@ class Watch:
         self._news = ""
         self._help = False
         self._note = Buffer(multiline=False, accept_handler=self._noted)
-        keyboard, screen = terminal_ends()
+        ends = terminal_ends()
         self._app: Application[None] = Application(
             layout=self._layout(),
             key_bindings=self._bindings(),
             style=STYLE,
-            input=keyboard,
-            output=screen,
+            input=ends.keyboard,
+            output=ends.screen,
             full_screen=True,
             refresh_interval=1.0,
             terminal_size_polling_interval=0.5,
@@ -66,8 +68,10 @@ class Watch:
         """Show the inbox until the person leaves.
 
         Raises:
-            Interrupted: they left it with Ctrl-C.
+            Interrupted: they left it with Ctrl-C, or the process was told to end.
         """
+        for signal in _ENDS:
+            asyncio.get_running_loop().add_signal_handler(signal, self._leave, Interrupted())
         following = asyncio.ensure_future(self._follow())
         following.add_done_callback(self._failed)
         try:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from sayso.channels.showing import cut
 from sayso.channels.visible import visible
 from sayso.model import ApprovalRequest
 
+_LONGEST_AGENT, _LONGEST_TOOL = 40, 60
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 JUDGED_LATER = "The rules and the tool judge these arguments where the call runs, and may still refuse them."
 
 
 def named(request: ApprovalRequest) -> str:
-    """Name the agent and the tool."""
-    who = " > ".join(request.agent_path)
-    return visible(f"{who}: {request.tool_name}" if who else request.tool_name)
+    """Name the agent and the tool, as far as there is room on any screen; the request itself has all of it."""
+    who, tool = visible(" > ".join(request.agent_path)), visible(request.tool_name)
+    return f"{cut(who, _LONGEST_AGENT)}: {cut(tool, _LONGEST_TOOL)}" if who else cut(tool, _LONGEST_TOOL)
 
 
 def closed_words(request: ApprovalRequest) -> str:

@@ -20,6 +20,7 @@ from sayso.cli.store import (
     CODES_OF_CHAINS,
     CODES_OF_NUMBERS,
     CODES_OF_READING,
+    MOST,
     Broken,
     Failure,
     Unknown,
@@ -76,7 +77,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 @_filters
 @click.option(
     "--limit",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=MOST),
     default=50,
     metavar="NUMBER",
     help="How many of the newest; 50 if not given.",
@@ -93,7 +94,7 @@ def list_them(where: str | None, *, as_json: bool, limit: int, **wanted: Any) ->
 @audit.command(epilog=epilog("sayso audit show 42", CODES_OF_NUMBERS))
 @store_option
 @json_option
-@click.argument("number", type=click.IntRange(min=1))
+@click.argument("number", type=click.IntRange(min=1, max=MOST))
 def show(number: int, where: str | None, *, as_json: bool) -> None:
     """Show one entry in full, with its hash."""
 

@@ -126,6 +126,9 @@ def _store(context: click.Context) -> str | None:
 
 
 def _for_this_shell(about: str) -> str:
-    """Mark where click's script for fish ends a text: at the first comma."""
+    """Keep a backslash, which zsh would take away, and mark where click's script for fish ends: at the first comma."""
+    shell = os.environ.get(COMPLETE)
+    if shell == "zsh_complete":
+        return about.replace("\\", "\\\\")
     start, comma, _ = about.partition(",")
-    return f"{start}…" if comma and os.environ.get(COMPLETE) == "fish_complete" else about
+    return f"{start}…" if comma and shell == "fish_complete" else about

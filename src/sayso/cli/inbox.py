@@ -18,6 +18,7 @@ from sayso.cli.store import (
     CODES_OF_ANSWERS,
     CODES_OF_IDS,
     CODES_OF_READING,
+    MOST,
     Answered,
     Failure,
     Over,
@@ -56,7 +57,7 @@ _JUDGED_AGAIN = (
 @click.option("--all", "everything", is_flag=True, help="Also those that are closed, newest last.")
 @click.option(
     "--limit",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=MOST),
     default=100,
     metavar="NUMBER",
     help="With --all, how many of the newest; 100 if not given.",
@@ -112,7 +113,7 @@ def _answering(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--for", "seconds", metavar="SPAN", callback=read_span, help="Remember it so long: 30m, 7d."),
         click.option(
             "--uses",
-            type=click.IntRange(min=1),
+            type=click.IntRange(min=1, max=MOST),
             metavar="NUMBER",
             help="Remember it for so many calls after this one.",
         ),

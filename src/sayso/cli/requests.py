@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sayso.canonical import thaw
-from sayso.channels.showing import written
+from sayso.channels.showing import written, written_name
 from sayso.cli.screen import bold, cut, exact, place, width, wrapped
 from sayso.cli.times import moment, span
 from sayso.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest
@@ -123,7 +123,7 @@ def arguments(title: str, args: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield from _title(title if args else f"{title}: none")
     for name, value in thaw(args).items():
-        yield from wrapped(f"{name}:", head=" ", indent=2)
+        yield from wrapped(f"{written_name(name)}:", head=" ", indent=2)
         for line in written(value):
             yield from exact(line, indent=2)
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sayso.channels.showing import cut as cut_cells
+from sayso.channels.showing import rows_of
 from sayso.channels.visible import visible
 
 if TYPE_CHECKING:
@@ -45,25 +47,24 @@ def width() -> int:
 def wrapped(text: str, *, head: str = "", indent: int = 0) -> Iterator[str]:
     """Yield the lines of a text that may come from anybody; the first starts with `head`, the others are indented."""
     room = max(width() - indent, _NARROWEST // 2)
-    lines = textwrap.wrap(visible(text), room, break_on_hyphens=False) or [""]
+    words = textwrap.wrap(visible(text), room, break_on_hyphens=False) or [""]
+    lines = [row for line in words for row in rows_of(line, room)]
     yield (head + " " * (indent - len(click.unstyle(head))) + lines[0]).rstrip()
     yield from (" " * indent + line for line in lines[1:])
 
 
 def cut(text: str, room: int) -> str:
     """Return a text that may come from anybody on one line of that many columns."""
-    shown = visible(text)
-    return shown if len(shown) <= room else shown[: max(0, room - 1)] + "…"
+    return cut_cells(visible(text), room)
 
 
 def exact(text: str, *, indent: int) -> Iterator[str]:
     """Yield every character of a text, spaces too: each line behind a bar, the rest of a long one behind a dotted."""
     room = max(width() - indent - 2, _NARROWEST // 2)
     for line in text.split("\n"):
-        shown = visible(line)
-        parts = [shown[at : at + room] for at in range(0, len(shown), room)] or [""]
-        yield f"{' ' * indent}│ {parts[0]}"
-        yield from (f"{' ' * indent}┆ {part}" for part in parts[1:])
+        first, *others = rows_of(visible(line), room)
+        yield f"{' ' * indent}│ {first}"
+        yield from (f"{' ' * indent}┆ {part}" for part in others)
 
 
 def short_path(path: str) -> str:

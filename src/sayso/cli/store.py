@@ -37,6 +37,7 @@ CODES_OF_ANSWERS = (
 )
 CODES_OF_CHAINS = f"Ends with: {ENDS}, 7 the chain is broken."
 
+MOST = 1_000_000_000  # of anything that can be counted; more than a store can count is a slip of the hand
 _SHORTEST = 4  # what may be typed
 _SHOWN = 6  # what is shown at least: a request that comes later rarely ends like it
 _WHOLE = 32
