@@ -73,7 +73,7 @@ def test_a_point_that_was_never_reached_means_now(served: Served) -> None:
 def test_a_listener_gets_past_what_is_not_kept_any_more(served: Served) -> None:
     request = served.ask(asked_at=1.0)
     close(served, request)
-    assert served.do(served.store.prune(2.0)) == 1
+    assert served.do(served.store.drop([request.id])) == 1
     with served.person() as ann, following(ann, after=0) as events:
         assert next(events)[0] == "hello"
         batch = served.do(served.hub.events.beyond(0))
