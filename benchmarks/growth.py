@@ -4,33 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from tests.postgres import Postgres, running
+
 from benchmarks import report
 from benchmarks.rows import Row, at_most, compare, row
 from benchmarks.store import OurStore, request, round_trips
 from benchmarks.timing import Effort, interleave, repeat_async
 from sayso.stores.postgres import PostgresStore
 from sayso.wire import pack_request
-from tests.postgres import Postgres, running
 
 CLOSED = 1_000_000
 COUNTS = {1: 100, 64: 2_000}
+PIECE = 50_000
 # As a million requests leave a store: their rows, and three entries of the audit each; ids sort before all others.
 FILL = """
-    WITH numbers AS (SELECT number, lpad(to_hex(number), 32, '!') AS id FROM generate_series(1, {count}) AS number),
-    requests AS (
+    WITH numbers AS (
+        SELECT number, lpad(to_hex(number), 32, '!') AS id FROM generate_series({first}, {last}) AS number
+    ), requests AS (
         INSERT INTO sayso.requests (id, call, project, status, asked_at, packed, change)
         SELECT id, sha256(id::bytea), '', 'used', 0, '\\x{packed}', number FROM numbers
     ), lines AS (
-        INSERT INTO sayso.audit SELECT number, '\\x{line}', repeat('0', 64) FROM generate_series(1, 3 * {count}) AS number
+        INSERT INTO sayso.audit (number, line, hash)
+        SELECT number, '\\x{line}', repeat('0', 64) FROM generate_series(3 * {first} - 2, 3 * {last}) AS number
     )
-    UPDATE sayso.head SET request_changes = {count}, chain_number = 3 * {count}
+    UPDATE sayso.head SET request_changes = {last}, chain_number = 3 * {last}
 """
 
 
 def fill(server: Postgres, url: str, count: int) -> None:
     """Put that many closed requests into a database, past the store."""
     packed, line = pack_request(request("1" * 32)).hex(), (b"x" * 400).hex()
-    server.ask(FILL.format(count=count, packed=packed, line=line), url)
+    for first in range(1, count, PIECE):
+        server.ask(FILL.format(first=first, last=min(first + PIECE - 1, count), packed=packed, line=line), url)
     for query in ("VACUUM ANALYZE sayso.requests", "VACUUM ANALYZE sayso.audit", "CHECKPOINT"):
         server.ask(query, url)
 

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from tests.server.conftest import ON_EACH_STORE
 from tests.server.served import PATIENCE, Served, following, heard
 
 from sayso import ApprovalDecision, plain
@@ -89,6 +90,7 @@ def test_a_point_that_is_none_is_refused(served: Served, after: str) -> None:
         assert ann.get("/events", headers={"Last-Event-ID": after}).status_code == 422
 
 
+@ON_EACH_STORE
 def test_events_of_another_project_are_not_told(served: Served) -> None:
     with (
         served.person(project="shop") as ann,

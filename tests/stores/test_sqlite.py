@@ -580,13 +580,14 @@ async def test_an_older_form_is_brought_up_to_date(file: Path) -> None:
         older.execute("DROP TABLE receipts")
         older.execute("DROP INDEX requests_changed")
         older.execute("ALTER TABLE requests DROP COLUMN change")
-        older.execute("ALTER TABLE facts DROP COLUMN request_changes")
+        for column in ("request_changes", "start_number", "start_hash"):
+            older.execute(f"ALTER TABLE facts DROP COLUMN {column}")
         older.execute("PRAGMA user_version = 1")
         older.commit()
     store = SqliteStore(file)
     await store.park("a run", b"state")
     assert (await store.parked("a run"), await store.get(request.id)) == (b"state", request)
-    assert ask(file, "PRAGMA user_version") == (6,)
+    assert ask(file, "PRAGMA user_version") == (7,)
     point, _ = await store.changes()
     await store.close(request.id, "denied", None, now=1.0)
     assert [each.id for each in (await store.changes(point))[1]] == [request.id]
