@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import anyio
 import pytest
+from tests.postgres import Postgres, Wire
 from tests.server.served import Served, following, heard
 from websockets.exceptions import ConnectionClosed
 
@@ -92,6 +93,14 @@ def test_who_is_known_to_one_hub_is_known_to_the_other_until_both_forget_them(hu
                 socket.recv(20)
         assert there.post("/sign-out").status_code == 204
         assert here.get("/me").status_code == 401
+
+
+def test_a_hub_whose_database_is_away_still_stops(postgres: Postgres, database: str) -> None:
+    with Wire(postgres) as wire:
+        hub = Served(wire.through(database))
+        hub.start()
+        wire.break_down()
+        hub.stop()
 
 
 @pytest.mark.proves("H6")
