@@ -3,6 +3,7 @@
 import configparser
 import re
 import shlex
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ def test_only_the_proxy_is_reachable_and_nothing_of_ours_can_write_or_gain_right
     assert all(COMPOSE["networks"][name]["internal"] for name in ("inside", "data"))
     proxy = services["proxy"]["networks"]["inside"]["ipv4_address"]
     assert {tuple(each["command"])[4] for name, each in OURS.items() if name.startswith("hub")} == {proxy}
+    (pool,) = COMPOSE["networks"]["inside"]["ipam"]["config"]
+    assert ip_address(proxy) not in ip_network(pool["ip_range"]), "else a hub that starts earlier may take it"
     passwords = re.findall(r"PASSWORD: (.*)", (DEPLOY / "compose.yaml").read_text())
     assert all(re.fullmatch(r"\$\{\w+:\?\}", each) for each in passwords), "a password that is not said is an error"
     hubs = [name for name in OURS if name.startswith("hub")]
