@@ -194,6 +194,7 @@ def need_vocabulary() -> None:
 DEVELOPMENT = Environment(ROOT / ".venv", ROOT / "requirements-dev.txt")
 OLDER = Environment(ROOT / ".venv-older", ROOT / "requirements-older.txt")
 BENCHMARKS = Environment(ROOT / ".venv-bench", ROOT / "requirements-bench.txt")
+IMAGE = ROOT / "deploy" / "requirements.txt"  # what is in the container
 
 
 # --- Checks ------------------------------------------------------------------------------------------
@@ -279,6 +280,8 @@ def lock(arguments: list[str]) -> None:
     export(DEVELOPMENT.requirements, "--extra", "all", "--group", "dev", "--group", "docs")
     export(OLDER.requirements, "--group", "older")
     export(BENCHMARKS.requirements, "--extra", "server-fast", "--group", "bench")
+    extras = ("cli", "server-fast", "postgres", "notify", "oidc")
+    export(IMAGE, *(word for extra in extras for word in ("--extra", extra)), "--group", "build")
 
 
 def export(target: Path, *selection: str) -> None:

@@ -32,6 +32,7 @@ GROUPS = (
     "fingerprint",
     "store",
     "database",
+    "growth",
     "wake",
     "pending",
     "lag",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,6 +17,9 @@ from sayso.redaction import redact, text
 if TYPE_CHECKING:
     from sayso.model import ApprovalDecision, ApprovalRequest, Approved, Step, Verdict
     from sayso.ports import Audit
+
+End = tuple[int, str]  # the number and the hash of an entry
+Entry = tuple[int, bytes, str]  # its number, its line and its hash
 
 START = "0" * 64
 _PAGE = 1000
@@ -56,10 +60,13 @@ class Line(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fiel
     error: str | None = None  # why there is nothing else
 
 
-class _Needed(msgspec.Struct):
+class _Time(msgspec.Struct):
+    at: float
+
+
+class _Needed(_Time):
     """What readers rely on."""
 
-    at: float
     agent_path: list[str] = []
 
 
@@ -165,6 +172,36 @@ def seal(previous: str, number: int, line: bytes) -> str:
     return hashlib.sha256(f"{previous}:{number}:".encode() + line).hexdigest()
 
 
+def follow(end: End, page: Sequence[Entry]) -> End:
+    """Check that these entries follow one that is known, and return the last of them.
+
+    Raises:
+        AuditError: names the first entry that was changed, dropped or moved.
+    """
+    number, previous = end
+    for found, line, written in page:
+        number += 1
+        if found != number:
+            raise AuditError(f"audit entry {number} is missing: entry {found} follows entry {number - 1}")
+        if seal(previous, number, line) != written:
+            raise AuditError(f"audit entry {number} was changed, or moved here: its hash does not fit")
+        previous = written
+    return number, previous
+
+
+def pruned(at: float, who: str, reason: str) -> bytes:
+    """Return the line that tells of what has left the store."""
+    return _ENCODER.encode(Line(at=at, step="pruned", who=text(who), reason=text(reason)))
+
+
+def time_of(line: bytes) -> float:
+    """Return when the step was that a line tells of; one that cannot be read is of no time, so it is never old."""
+    try:
+        return msgspec.json.decode(line, type=_Time).at
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return math.inf
+
+
 async def entries(store: Audit, after: int = 0) -> AsyncIterator[dict[str, Any]]:
     """Yield the entries that came after that number, oldest first, as plain data."""
     async for row in _lines(store, after):
@@ -181,7 +218,7 @@ def told(number: int, line: bytes, sealed: str) -> dict[str, Any]:
     return {**known, "number": number, "hash": sealed}
 
 
-async def verify(store: Audit, *, known: tuple[int, str] | None = None) -> int:
+async def verify(store: Audit, *, known: End | None = None) -> int:
     """Check the whole chain and return the number of its last entry.
 
     `known` is a number and hash noted earlier, outside the store: with it, even a chain that somebody rewrote from
@@ -190,25 +227,29 @@ async def verify(store: Audit, *, known: tuple[int, str] | None = None) -> int:
     Raises:
         AuditError: names the first entry that was changed, dropped or moved.
     """
-    start, (last, last_hash) = await store.audit_ends()
-    number, previous = start
-    async for found, line, written in _lines(store):
-        if number == last:
-            if (await store.audit_ends())[1] == (last, last_hash):
-                raise AuditError(f"audit entry {found} was put behind the end of the chain, which is entry {last}")
+    while True:
+        start, end = await store.audit_ends()
+        try:
+            return await _verify(store, start, end, known)
+        except AuditError:
+            if (await store.audit_ends())[0] == start:
+                raise  # else what was just looked at has been pruned
+
+
+async def _verify(store: Audit, start: End, end: End, known: End | None) -> int:
+    checked, (last, last_hash) = start, end
+    async for entry in _lines(store):
+        if checked[0] == last:
+            if (await store.audit_ends())[1] == end:
+                raise AuditError(f"audit entry {entry[0]} was put behind the end of the chain, which is entry {last}")
             break  # written after this check began
-        number += 1
-        if found != number:
-            raise AuditError(f"audit entry {number} is missing: entry {found} follows entry {number - 1}")
-        if seal(previous, number, line) != written:
-            raise AuditError(f"audit entry {number} was changed, or moved here: its hash does not fit")
-        if known == (number, previous := written):
+        checked = follow(checked, [entry])
+        if known == checked:
             known = None  # the note is confirmed
-    if number != last:
-        raise AuditError(
-            f"audit entry {number + 1} is missing: the chain should end with entry {last}, but ends with {number}"
-        )
-    if previous != last_hash:
+    if checked[0] != last:
+        missing = f"the chain should end with entry {last}, but ends with {checked[0]}"
+        raise AuditError(f"audit entry {checked[0] + 1} is missing: {missing}")
+    if checked[1] != last_hash:
         raise AuditError(f"audit entry {last} was changed: it is not the one that the chain ends with")
     if known is not None and known != start:
         raise AuditError(_about_note(known[0], start[0], last))
@@ -223,7 +264,7 @@ def _about_note(noted: int, start: int, last: int) -> str:
     return f"audit entry {noted} is not the one that was noted: the chain was rewritten"
 
 
-async def _lines(store: Audit, after: int = 0) -> AsyncIterator[tuple[int, bytes, str]]:
+async def _lines(store: Audit, after: int = 0) -> AsyncIterator[Entry]:
     while page := await store.audit(after, _PAGE):
         for line in page:
             yield line

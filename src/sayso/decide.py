@@ -101,6 +101,14 @@ def finish(request: ApprovalRequest, result: Result) -> ApprovalRequest:
     return replace(request, result=result)
 
 
+def is_over(request: ApprovalRequest, before: float) -> bool:
+    """Whether nothing can happen to a request any more, and nothing has since that time."""
+    ended = [request.asked_at, request.used_at, request.decision.decided_at if request.decision else None]
+    if request.status == "expired":
+        ended.append(request.expires_at)
+    return not TRANSITIONS[request.status] and all(at is None or at < before for at in ended)
+
+
 def see(request: ApprovalRequest, seen: Seen) -> ApprovalRequest:
     """Return an open request with one more who has it before them; each counts once, by about the latest time."""
     known = next((each for each in request.seen if (each.who, each.channel) == (seen.who, seen.channel)), None)

@@ -38,7 +38,7 @@ By = Literal["policy", "mode", "memory", "answer"]
 Result = Literal["returned", "raised"]
 Step = Literal[
     "asked", "voted", "approved", "denied", "expired", "withdrawn", "claimed",
-    "allowed", "stopped", "returned", "raised", "revoked",
+    "allowed", "stopped", "returned", "raised", "revoked", "pruned",
 ]  # fmt: skip
 
 

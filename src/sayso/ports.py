@@ -230,3 +230,20 @@ class Store(Audit, Protocol):
     async def aclose(self) -> None:
         """Write what is queued and let go of the store."""
         ...
+
+
+@runtime_checkable
+class Prunable(Store, Protocol):
+    """A store that keeps everything until it is told what may go; see `sayso.retention`."""
+
+    async def oldest(self, limit: int, after: str = "") -> list[ApprovalRequest]:
+        """Return the requests that come after that id, open or not, oldest first, as ids sort."""
+        ...
+
+    async def drop(self, ids: Sequence[str]) -> int:
+        """Forget these requests, but none that is open or approved and not used, and return how many were there."""
+        ...
+
+    async def cut(self, start: tuple[int, str], end: tuple[int, str]) -> None:
+        """Forget the audit up to an entry, if what it keeps still begins after `start`; then it begins after `end`."""
+        ...

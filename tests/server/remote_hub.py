@@ -17,6 +17,7 @@ from sayso import tokens
 from sayso.ports import Clock
 from sayso.server.app import create_app
 from sayso.server.hub import Hub
+from sayso.stores.postgres import PostgresStore
 from sayso.stores.remote import RemoteStore
 from sayso.stores.sqlite import SqliteStore
 from sayso.tokens import TokenKind
@@ -40,17 +41,17 @@ def listening() -> socket.socket:
 
 
 class Served:
-    """A hub in a thread of this process."""
+    """A hub in a thread of this process, on a file or on the database at an address."""
 
     def __init__(
         self,
-        file: Path,
+        place: Path | str,
         *,
         clock: Clock | None = None,
         certificate: Path | None = None,
         key: Path | None = None,
     ) -> None:
-        self.store = SqliteStore(file)
+        self.store = PostgresStore(place) if isinstance(place, str) else SqliteStore(place)
         self.hub = Hub(self.store, clock=clock)
         self._socket = listening()
         self.port: int = self._socket.getsockname()[1]

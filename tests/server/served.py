@@ -1,4 +1,4 @@
-"""A real hub on a real port: uvicorn in a thread, SQLite in a file, and clients that talk to it."""
+"""A real hub on a real port: uvicorn in a thread, a store in a file or a database, and clients that talk to it."""
 
 import asyncio
 import json
@@ -20,6 +20,7 @@ from sayso.policy.tools import ToolRules
 from sayso.server.app import create_app
 from sayso.server.hub import Hub
 from sayso.server.listening import HubServer, bind, server
+from sayso.stores.postgres import PostgresStore
 from sayso.stores.sqlite import SqliteStore
 from sayso.tokens import TokenKind
 
@@ -31,8 +32,9 @@ PATIENCE = 20.0
 class Served:
     """The hub of a test, in a thread of its own."""
 
-    def __init__(self, folder: Path, *, proxy: str | None = None, **settings: Any) -> None:
-        self.file = folder / "hub.db"
+    def __init__(self, place: Path | str, *, proxy: str | None = None, **settings: Any) -> None:
+        """Take a folder for a file, or the address of a database."""
+        self._place = place
         self._proxy = proxy
         self._settings = settings
         self._running = threading.Event()
@@ -50,7 +52,7 @@ class Served:
 
     async def _serve(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.store = SqliteStore(self.file, synchronous="NORMAL")
+        self.store = self._open()
         taken = bind("127.0.0.1", 0)
         self.port = taken.getsockname()[1]
         self.hub = Hub(self.store, **self._settings)
@@ -58,6 +60,15 @@ class Served:
         self._running.set()
         await self._server.serve(sockets=[taken])
         await self.store.aclose()
+
+    @property
+    def file(self) -> Path:
+        return Path(self._place) / "hub.db"
+
+    def _open(self) -> SqliteStore | PostgresStore:
+        return (
+            PostgresStore(self._place) if isinstance(self._place, str) else SqliteStore(self.file, synchronous="NORMAL")
+        )
 
     # What a test does as the hub's owner.
 

@@ -24,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+from tests.server.conftest import ON_EACH_STORE
 from tests.server.remote_hub import Served
 
 from sayso import (
@@ -57,8 +58,9 @@ PLAIN = [
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Generator[Served]:
-    with Served(tmp_path / "sayso.db") as hub:
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Served]:
+    on_database = getattr(request, "param", "file") == "database"
+    with Served(request.getfixturevalue("database") if on_database else tmp_path / "sayso.db") as hub:
         yield hub
 
 
@@ -103,6 +105,7 @@ async def test_the_hub_says_whose_a_request_is_whatever_the_agent_says(served: S
     assert found.call().digest() == request.digest
 
 
+@ON_EACH_STORE
 async def test_two_agents_and_two_projects_with_the_same_session_and_call_id_never_meet(served: Served) -> None:
     spaces = [("builder", "shop"), ("builder", "bank"), ("tester", "shop"), ("builder", "")]
     agents = [served.agent(*space) for space in spaces]
@@ -121,6 +124,7 @@ async def test_two_agents_and_two_projects_with_the_same_session_and_call_id_nev
         await agent.aclose()
 
 
+@ON_EACH_STORE
 @pytest.mark.proves("H8")
 async def test_requests_of_others_do_not_exist_for_an_agent(served: Served, agent: RemoteStore) -> None:
     other = served.agent("builder", "bank")
@@ -143,6 +147,7 @@ async def test_requests_of_others_do_not_exist_for_an_agent(served: Served, agen
     await other.aclose()
 
 
+@ON_EACH_STORE
 async def test_an_id_of_somebody_else_cannot_be_taken(served: Served, agent: RemoteStore) -> None:
     mine = await agent.open(a_request())
     for project in ("shop", "bank"):

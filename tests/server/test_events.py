@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from tests.server.conftest import ON_EACH_STORE
 from tests.server.served import PATIENCE, Served, following, heard
 
 from sayso import ApprovalDecision, plain
@@ -76,7 +77,7 @@ def test_a_point_that_was_never_reached_means_now(served: Served) -> None:
 def test_a_listener_gets_past_what_is_not_kept_any_more(served: Served) -> None:
     request = served.ask(asked_at=1.0)
     close(served, request)
-    assert served.do(served.store.prune(2.0)) == 1
+    assert served.do(served.store.drop([request.id])) == 1
     with served.person() as ann, following(ann, after=0) as events:
         assert next(events)[0] == "hello"
         batch = served.do(served.hub.events.beyond(0))
@@ -93,6 +94,7 @@ def test_a_point_that_is_none_is_refused(served: Served, after: str) -> None:
 
 
 @pytest.mark.proves("H11")
+@ON_EACH_STORE
 def test_events_of_another_project_are_not_told(served: Served) -> None:
     with (
         served.person(project="shop") as ann,

@@ -8,6 +8,7 @@ import anyio
 import httpx2
 import pytest
 from anyio import to_thread
+from tests.server.conftest import ON_EACH_STORE
 from tests.server.served import POLICY, Served
 
 from sayso import ApprovalController, ApprovalDecision, ToolCall, plain
@@ -151,6 +152,7 @@ def test_somebody_is_told_who_they_are(served: Served) -> None:
 
 
 @pytest.mark.proves("H11")
+@ON_EACH_STORE
 def test_requests_of_another_project_do_not_exist(served: Served) -> None:
     mine, other, default = served.ask(project="shop"), served.ask(project="bank"), served.ask()
     with served.person(project="shop") as ann:
@@ -172,6 +174,7 @@ def test_requests_of_another_project_do_not_exist(served: Served) -> None:
 # --- What stays --------------------------------------------------------------------------------------
 
 
+@ON_EACH_STORE
 def test_what_is_remembered_is_listed_and_taken_back(served: Served) -> None:
     request = served.ask(project="shop")
     with served.person(project="shop") as ann, served.person("bob", project="bank") as bob:

@@ -15,7 +15,16 @@ import pytest
 from msgspec.structs import replace
 from tests.postgres import Postgres, Wire
 
-from sayso import ApprovalController, ApprovalDecision, ApprovalMemory, ApprovalRequest, Policy, ToolCall, audit
+from sayso import (
+    ApprovalController,
+    ApprovalDecision,
+    ApprovalMemory,
+    ApprovalRequest,
+    Policy,
+    ToolCall,
+    audit,
+    retention,
+)
 from sayso.clock import SystemClock
 from sayso.contract import Learner
 from sayso.errors import ConfigurationError, StoreError
@@ -366,8 +375,8 @@ async def test_a_user_with_the_rights_that_the_page_lists_can_do_everything_but_
         assert await store.claim(request.id, now=2.0, attempt="first")
         await store.park("a run", b"state")
         assert await store.unpark("a run") == b"state"
-        assert await store.prune(before=time.time()) == 1
-        assert await steps(store) == ["asked", "approved", "claimed"]
+        assert (await retention.prune(store, before=time.time())).requests == 1
+        assert await steps(store) == ["asked", "approved", "claimed", "pruned"]
     for each in ("UPDATE sayso.audit SET line = ''", "DELETE FROM sayso.audit", "DROP TABLE sayso.audit"):
         with pytest.raises(Exception, match=r"permission denied|must be owner"):
             postgres.ask(each, url)

@@ -78,7 +78,7 @@ async def until_pending(store: Store, count: int) -> list[ApprovalRequest]:
 class AtHub(RemoteStore):
     """An agent's store, and for what only people do, the hub's own."""
 
-    people: SqliteStore
+    people: Store
     space = Space("", "builder")
 
     async def close(

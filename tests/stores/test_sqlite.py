@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import pytest
 
-from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall, audit
+from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall, audit, retention
 from sayso.errors import ConfigurationError, StoreError
 from sayso.model import Approved, AuditEntry, Denied
 from sayso.ports import Store
@@ -446,7 +446,7 @@ async def test_old_closed_requests_can_be_pruned_and_what_is_gone_cannot_be_repl
     for row in rows[:2]:
         await store.close(row.id, "approved", YES, now=5.0)
     await store.claim(rows[0].id, now=6.0)
-    assert await store.prune(before=10.0) == 1
+    assert (await retention.prune(store, before=10.0)).requests == 1
     assert [await store.get(row.id) is None for row in rows] == [True, False, False]
     outcome = await controller.review(rows[0].call(), asked=True)
     assert isinstance(outcome, Denied)
@@ -580,13 +580,14 @@ async def test_an_older_form_is_brought_up_to_date(file: Path) -> None:
         older.execute("DROP TABLE receipts")
         older.execute("DROP INDEX requests_changed")
         older.execute("ALTER TABLE requests DROP COLUMN change")
-        older.execute("ALTER TABLE facts DROP COLUMN request_changes")
+        for column in ("request_changes", "start_number", "start_hash"):
+            older.execute(f"ALTER TABLE facts DROP COLUMN {column}")
         older.execute("PRAGMA user_version = 1")
         older.commit()
     store = SqliteStore(file)
     await store.park("a run", b"state")
     assert (await store.parked("a run"), await store.get(request.id)) == (b"state", request)
-    assert ask(file, "PRAGMA user_version") == (6,)
+    assert ask(file, "PRAGMA user_version") == (7,)
     point, _ = await store.changes()
     await store.close(request.id, "denied", None, now=1.0)
     assert [each.id for each in (await store.changes(point))[1]] == [request.id]

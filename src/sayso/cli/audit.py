@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, get_args
 
 import click
 
+from sayso import archive
 from sayso import audit as chain
 from sayso.cli.main import CODES_OF_GROUPS, Commands
 from sayso.cli.screen import bold, cut, exact, say, short_path, visible, width, wrapped
@@ -183,7 +184,15 @@ def _read_note(_: click.Context, __: click.Parameter, value: str | None) -> tupl
 @store_option
 @json_option
 @click.option("--known", metavar="NUMBER:HASH", callback=_read_note, help="An entry that you noted earlier.")
-def verify(where: str | None, *, as_json: bool, known: tuple[int, str] | None) -> None:
+@click.option(
+    "--archive",
+    "archives",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="What `sayso prune` wrote, oldest first; may be repeated.",
+)
+def verify(where: str | None, *, as_json: bool, known: tuple[int, str] | None, archives: tuple[Path, ...]) -> None:
     """Check that no entry was changed, dropped or moved, and print the last one to note down.
 
     Keep the note outside the store: with --known, even a chain that was rewritten from start to end is found out.
@@ -191,6 +200,7 @@ def verify(where: str | None, *, as_json: bool, known: tuple[int, str] | None) -
 
     async def work(records: Records) -> Entry:
         try:
+            archive.join([*archives], (await records.audit_ends())[0])
             last = await records.verify(known)
         except AuditError as error:
             return {"whole": False, "problem": str(error), "last": None}
@@ -244,12 +254,7 @@ def _output(path: Path | None) -> Generator[IO[str]]:
         sys.stdout.flush()
         return
     shown = short_path(str(path))
-    try:
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except FileExistsError:
-        raise Failure(f"{shown} is there already; name another file") from None
-    except OSError as error:
-        raise Failure(f"{shown} cannot be written ({error.strerror}); name another place") from None
+    descriptor = archive.new_file(path)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
             yield file

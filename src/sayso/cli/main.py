@@ -35,6 +35,7 @@ _COMMANDS = {
     "watch": ("watch", "Watch what waits for an answer, live and on the whole screen, and answer it with single keys."),
     "remembered": ("remembered", "See decisions that stand for later calls, and take them back."),
     "audit": ("audit", "See what was decided and done, and check that nobody has changed the record of it."),
+    "prune": ("prune", "Drop requests that are long over and, into an archive, the audit of that time."),
     "serve": ("serve", "Serve a hub: one place where people answer what all agents ask."),
     "token": ("token", "Make, list and revoke the tokens by which a hub knows agents and people."),
     "doctor": ("doctor", "Say what is set up here, and what of it does not work."),

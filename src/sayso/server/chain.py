@@ -53,21 +53,17 @@ class Chain:
                 page = await self._store.audit(self._checked[0], _PAGE)
                 self._checked = await asyncio.to_thread(_follow, self._checked, page)
         except AuditError as error:
-            self._problem = str(error)
+            if (await self._store.audit_ends())[0] == start:
+                self._problem = str(error)
+                return
+            self._checked = None  # what was just looked at has been pruned
+            await self._go_on()
 
 
-def _follow(checked: tuple[int, str], page: list[tuple[int, bytes, str]]) -> tuple[int, str]:
-    number, previous = checked
+def _follow(checked: audit.End, page: list[audit.Entry]) -> audit.End:
     if not page:
-        raise AuditError(f"audit entry {number + 1} is missing: the chain should not end before it")
-    for found, line, written in page:
-        number += 1
-        if found != number:
-            raise AuditError(f"audit entry {number} is missing: entry {found} follows entry {number - 1}")
-        if audit.seal(previous, number, line) != written:
-            raise AuditError(f"audit entry {number} was changed, or moved here: its hash does not fit")
-        previous = written
-    return number, previous
+        raise AuditError(f"audit entry {checked[0] + 1} is missing: the chain should not end before it")
+    return audit.follow(checked, page)
 
 
 def _unfinished(checked: int, last: int) -> str:

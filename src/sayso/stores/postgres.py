@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from sayso.tokens import Token
 
 _AFTER_ALL = "\U0010ffff"  # ids sort by the time of their making; this one comes after all of them
-_PRUNED_AT_ONCE = 1000
 
 
 class PostgresStore:
@@ -228,15 +227,13 @@ class PostgresStore:
         finally:
             self._audience.waiters.discard(request_id, future)
 
-    async def prune(self, before: float) -> int:
-        """Remove closed requests that were asked before that time, and return how many; the audit keeps everything.
+    async def oldest(self, limit: int, after: str = "") -> list[ApprovalRequest]:
+        """Return the requests that come after that id, open or not, oldest first."""
+        return readable(row[0] for row in await self._fetch("requests_oldest", after, limit))
 
-        What is gone cannot be replayed: a call that claims to have been asked about is then refused as forged.
-        """
-        gone = 0
-        while found := await self._fetch("requests_prune", before, _PRUNED_AT_ONCE):
-            gone += len(found)
-        return gone
+    async def drop(self, ids: Sequence[str]) -> int:
+        """Forget these requests, but none that is open or approved and not used, and return how many were there."""
+        return len(await self._fetch("requests_drop", list(ids)))
 
     # Remembered decisions, parked runs and tokens.
 
@@ -321,8 +318,8 @@ class PostgresStore:
         return self._writer.backlog
 
     async def flush(self) -> None:
-        """Wait until everything queued so far is durable."""
-        await self._writer.do(lambda _: None)
+        """Wait until everything queued so far is durable; where nothing is, the server need not be there."""
+        await self._writer.caught_up()
 
     async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
         """Return audit entries as (number, body, hash), in order."""
@@ -332,6 +329,10 @@ class PostgresStore:
         """Return number and hash of the entry before the first kept one, and of the last one."""
         head = (await self._fetch("head_read"))[0]
         return (head[0], head[1]), (head[2], head[3])
+
+    async def cut(self, start: tuple[int, str], end: tuple[int, str]) -> None:
+        """Forget the audit up to an entry, if what it keeps still begins after `start`; then it begins after `end`."""
+        await self._fetch("audit_cut", *start, *end)
 
     # The life of the store.
 

@@ -263,17 +263,21 @@ class SqliteStore:
 
     async def audit_ends(self) -> tuple[tuple[int, str], tuple[int, str]]:
         """Return number and hash of the entry before the first kept one, and of the last one."""
-        query = "SELECT chain_number, chain_hash FROM facts"
-        last = await self._writer.do(lambda tx: tx.execute(query).fetchone())
-        return (0, audit.START), last
+        query = "SELECT start_number, start_hash, chain_number, chain_hash FROM facts"
+        row = await self._writer.do(lambda tx: tx.execute(query).fetchone())
+        return row[:2], row[2:]
 
-    async def prune(self, before: float) -> int:
-        """Remove closed requests that were asked before that time, and return how many; the audit keeps everything.
+    async def oldest(self, limit: int, after: str = "") -> list[ApprovalRequest]:
+        """Return the requests that come after that id, open or not, oldest first."""
+        return await self._writer.do(lambda tx: rows.oldest(tx, limit, after))
 
-        What is gone cannot be replayed: a call that claims to have been asked about is then refused as forged.
-        """
-        query = "DELETE FROM requests WHERE asked_at < ? AND status NOT IN ('open', 'approved')"
-        return await self._writer.do(lambda tx: tx.execute(query, before).rowcount)
+    async def drop(self, ids: Sequence[str]) -> int:
+        """Forget these requests, but none that is open or approved and not used, and return how many were there."""
+        return await self._writer.do(lambda tx: rows.drop(tx, ids))
+
+    async def cut(self, start: tuple[int, str], end: tuple[int, str]) -> None:
+        """Forget the audit up to an entry, if what it keeps still begins after `start`; then it begins after `end`."""
+        await self._writer.do(lambda tx: rows.cut(tx, start, end))
 
     async def aclose(self) -> None:
         """Write what is queued and close the file."""

@@ -63,6 +63,25 @@ def recent(tx: Transaction, limit: int, part: str, before: str) -> list[Approval
     return readable(packed for (packed,) in tx.execute(query, part, limit, before or _AFTER_ALL))
 
 
+def oldest(tx: Transaction, limit: int, after: str) -> list[ApprovalRequest]:
+    """Return the requests that come after that id, oldest first."""
+    query = "SELECT packed FROM requests WHERE id > ? ORDER BY id LIMIT ?"
+    return readable(packed for (packed,) in tx.execute(query, after, limit))
+
+
+def drop(tx: Transaction, ids: Sequence[str]) -> int:
+    """Forget those of these requests that nobody needs any more, and return how many."""
+    query = "DELETE FROM requests WHERE id = ? AND status NOT IN ('open', 'approved')"
+    return sum(tx.execute(query, each).rowcount for each in ids)
+
+
+def cut(tx: Transaction, start: tuple[int, str], end: tuple[int, str]) -> None:
+    """Forget the audit up to an entry, if it still begins after `start`."""
+    query = "UPDATE facts SET start_number = ?, start_hash = ? WHERE (start_number, start_hash) = (?, ?)"
+    if tx.execute(query, *end, *start).rowcount:
+        tx.execute("DELETE FROM audit WHERE number <= ?", end[0])
+
+
 def asked(tx: Transaction, request: ApprovalRequest) -> ApprovalRequest:
     """Return what keeps a request from being added."""
     found = find(tx, request.session, request.key)

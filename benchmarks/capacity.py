@@ -1,0 +1,200 @@
+"""How far one PostgreSQL goes: a seeded simulation of its one row of order, from service times measured here.
+
+`python -m benchmarks.capacity` measures and simulates; `--fixed MS --request US --line US` simulates other figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import time
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from statistics import mean, median, quantiles
+
+from tests.postgres import running
+
+from benchmarks import report
+from benchmarks.store import YES, request
+from sayso import ToolCall
+from sayso.model import AuditEntry, new_id
+from sayso.stores.postgres import PostgresStore
+
+SEED, SECONDS = 9, 20.0
+LARGEST_GROUP = 1000
+WRITES, LINES = (
+    4,
+    2,
+)  # of an asked call: open, close, claim, result; of an allowed one: that it ran, and what came of it
+LOADS = (1_000, 10_000, 30_000, 100_000, 300_000)
+HUBS = (2, 20, 100)
+MEASURED = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """Seconds for which a group holds the row: for itself, and for each request or line in it."""
+
+    fixed: float
+    request: float
+    line: float
+
+    def of(self, requests: float, lines: float) -> float:
+        return requests * self.request + lines * self.line
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """What agents do: how many there are, and what each of them does in an hour."""
+
+    agents: int
+    asked: float = 6.0
+    allowed: float = 120.0
+
+    @property
+    def requests(self) -> float:
+        """Writes a second that somebody waits for."""
+        return self.agents * self.asked * WRITES / 3600
+
+    @property
+    def lines(self) -> float:
+        """Lines of the audit a second, which nobody waits for."""
+        return self.agents * self.allowed * LINES / 3600
+
+
+@dataclass
+class Hub:
+    """What has come in since its last group was gathered."""
+
+    came: list[float] = field(default_factory=list[float])
+    lines: int = 0
+    is_writing: bool = False
+
+    def gather(self) -> tuple[list[float], int]:
+        """Take a group."""
+        group, self.came = self.came[:LARGEST_GROUP], self.came[LARGEST_GROUP:]
+        lines = min(self.lines, LARGEST_GROUP - len(group))
+        self.lines -= lines
+        self.is_writing = True
+        return group, lines
+
+
+@dataclass
+class Order:
+    """The row that whoever writes holds: one group after the other, in the order in which they asked for it."""
+
+    costs: Costs
+    free: float = 0.0
+    busy: float = 0.0
+    groups: list[int] = field(default_factory=list[int])
+    ends: list[tuple[float, int, Hub, list[float]]] = field(default_factory=list[tuple[float, int, Hub, list[float]]])
+
+    def take(self, now: float, hub: Hub) -> None:
+        """Let a hub write what has come in, once it is its turn."""
+        group, lines = hub.gather()
+        seconds = self.costs.fixed + self.costs.of(len(group), lines)
+        self.free = max(self.free, now) + seconds
+        self.busy += seconds
+        self.groups.append(len(group) + lines)
+        heappush(self.ends, (self.free, len(self.groups), hub, group))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a simulation gave: how busy the row was, how large groups were, and how long a write took."""
+
+    busy: float
+    group: float
+    p50: float
+    p99: float
+
+
+def simulate(costs: Costs, load: Load, hubs: int, *, seed: int = SEED) -> Outcome:
+    """Let writes come at random to any hub; each hub gathers a group, waits for the row, and holds it."""
+    chance = random.Random(seed)  # noqa: S311 - a simulation, and the same each time
+    places, order, took = [Hub() for _ in range(hubs)], Order(costs), list[float]()
+    rate = load.requests + load.lines
+    coming = chance.expovariate(rate)
+    while coming < SECONDS:
+        if order.ends and order.ends[0][0] <= coming:
+            now, _, hub, group = heappop(order.ends)
+            took += [now - came for came in group]
+            hub.is_writing = False
+        else:
+            now, hub = coming, chance.choice(places)
+            coming += chance.expovariate(rate)
+            if chance.random() * rate < load.requests:
+                hub.came.append(now)
+            else:
+                hub.lines += 1
+        if not hub.is_writing and (hub.came or hub.lines):
+            order.take(now, hub)
+    busy = min(1.0, order.busy / SECONDS)
+    return Outcome(busy=busy, group=mean(order.groups), p50=median(took), p99=quantiles(took, n=100)[98])
+
+
+async def measure() -> Costs:
+    """Measure groups of one and of many on a server that syncs to the disk that the checkout is on."""
+    report.RESULTS.mkdir(exist_ok=True)
+    with running(durable=True, where=report.RESULTS) as server:
+        server.make_template()
+        store = PostgresStore(server.database())
+        one = [await _opened(store, 1) for _ in range(40)]
+        many = [await _opened(store, MEASURED) for _ in range(10)]
+        lines = [await _recorded(store, MEASURED) for _ in range(10)]
+        await store.aclose()
+    fixed = median(one)
+    return Costs(fixed=fixed, request=(median(many) - fixed) / (2 * MEASURED), line=(median(lines) - fixed) / MEASURED)
+
+
+async def _opened(store: PostgresStore, count: int) -> float:
+    """Return the seconds that it takes to open and to close so many, as one group each; per group for one of them."""
+    made = [request(new_id()) for _ in range(count)]
+    began = time.perf_counter()
+    await asyncio.gather(*(store.open(each) for each in made))
+    opened = time.perf_counter() - began
+    await asyncio.gather(*(store.close(each.id, "approved", YES, now=1.0) for each in made))
+    return opened if count == 1 else time.perf_counter() - began
+
+
+async def _recorded(store: PostgresStore, count: int) -> float:
+    entry = AuditEntry(at=1.0, step="allowed", about=ToolCall(tool="read", args={"path": "reports/2026/summary.txt"}))
+    began = time.perf_counter()
+    for _ in range(count):
+        store.record(entry)
+    await store.flush()
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Measure, unless figures are given, and show what they come to."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.capacity", description=__doc__)
+    parser.add_argument("--fixed", type=float, metavar="MS", help="milliseconds of an empty group")
+    parser.add_argument("--request", type=float, metavar="US", help="microseconds of each write of a request")
+    parser.add_argument("--line", type=float, metavar="US", help="microseconds of each line of the audit")
+    said = parser.parse_args()
+    if said.fixed is None:
+        costs = asyncio.run(measure())
+    else:
+        costs = Costs(fixed=said.fixed / 1e3, request=said.request / 1e6, line=said.line / 1e6)
+    print(
+        f"a group: {costs.fixed * 1e3:.2f} ms, {costs.request * 1e6:.0f} µs a request, {costs.line * 1e6:.0f} µs a line"
+    )
+    print("agents  hubs  writes/s  lines/s   work   busy  group       p50       p99")
+    for agents in LOADS:
+        load = Load(agents=agents)
+        for hubs in HUBS:
+            print(f"{agents:6} {hubs:5} {load.requests:9.0f} {load.lines:8.0f} {_told(costs, load, hubs)}")
+
+
+def _told(costs: Costs, load: Load, hubs: int) -> str:
+    work = costs.of(load.requests, load.lines)  # seconds in each second, however large the groups
+    if work >= 1:
+        return f"{work:6.0%}   more than one server can do"
+    done = simulate(costs, load, hubs)
+    return f"{work:6.0%} {done.busy:6.0%} {done.group:6.1f} {done.p50 * 1e3:6.0f} ms {done.p99 * 1e3:6.0f} ms"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""P10: whether a million closed requests in PostgreSQL slow an open one; the limit is the same store with none."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from tests.postgres import Postgres, running
+
+from benchmarks import report
+from benchmarks.rows import Row, at_most, compare, row
+from benchmarks.store import OurStore, request, round_trips
+from benchmarks.timing import Effort, interleave, repeat_async
+from sayso.stores.postgres import PostgresStore
+from sayso.wire import pack_request
+
+CLOSED = 1_000_000
+COUNTS = {1: 100, 64: 2_000}
+PIECE = 50_000
+# As a million requests leave a store: their rows, and three entries of the audit each; ids sort before all others.
+FILL = """
+    WITH numbers AS (
+        SELECT number, lpad(to_hex(number), 32, '!') AS id FROM generate_series({first}, {last}) AS number
+    ), requests AS (
+        INSERT INTO sayso.requests (id, call, project, status, asked_at, packed, change)
+        SELECT id, sha256(id::bytea), '', 'used', 0, '\\x{packed}', number FROM numbers
+    ), lines AS (
+        INSERT INTO sayso.audit (number, line, hash)
+        SELECT number, '\\x{line}', repeat('0', 64) FROM generate_series(3 * {first} - 2, 3 * {last}) AS number
+    )
+    UPDATE sayso.head SET request_changes = {last}, chain_number = 3 * {last}
+"""
+
+
+def fill(server: Postgres, url: str, count: int) -> None:
+    """Put that many closed requests into a database, past the store."""
+    packed, line = pack_request(request("1" * 32)).hex(), (b"x" * 400).hex()
+    for first in range(1, count, PIECE):
+        server.ask(FILL.format(first=first, last=min(first + PIECE - 1, count), packed=packed, line=line), url)
+    for query in ("VACUUM ANALYZE sayso.requests", "VACUUM ANALYZE sayso.audit", "CHECKPOINT"):
+        server.ask(query, url)
+
+
+async def grown(effort: Effort) -> list[Row]:
+    """Measure a full and an empty store, turn by turn."""
+    report.RESULTS.mkdir(exist_ok=True)
+    with running(durable=True, where=report.RESULTS) as server:
+        server.make_template()
+        urls = {"full": server.database(), "empty": server.database()}
+        fill(server, urls["full"], effort.count(CLOSED))
+        stores = {name: PostgresStore(url) for name, url in urls.items()}
+        try:
+            return [*await _answered(stores, effort), *await _looked_at(stores, effort)]
+        finally:
+            for store in stores.values():
+                await store.aclose()
+
+
+async def _answered(stores: dict[str, PostgresStore], effort: Effort) -> list[Row]:
+    rows: list[Row] = []
+    ours = {name: OurStore(store) for name, store in stores.items()}
+    for waiting, count in COUNTS.items():
+        seconds: dict[str, list[float]] = {name: [] for name in ours}
+        for turn in range(effort.rounds):
+            for name in sorted(ours, reverse=bool(turn % 2)):
+                done = await round_trips(ours[name], waiting=waiting, count=max(waiting, effort.count(count)))
+                seconds[name].append(done.p50 if waiting == 1 else 1 / done.rate)
+        rows.append(_row(f"{waiting} open, 1M closed ÷ none", seconds))
+    return rows
+
+
+async def _looked_at(stores: dict[str, PostgresStore], effort: Effort) -> list[Row]:
+    """Measure what people and hubs read, with a hundred requests open."""
+    for store in stores.values():
+        for number in range(100):
+            await store.open(request(f"f{number:031x}"))
+    looks: dict[str, Callable[[PostgresStore], Awaitable[object]]] = {
+        "inbox of 100": lambda store: store.pending(),
+        "newest 100": lambda store: store.recent(),
+        "what changed": lambda store: store.changes((CLOSED + 10_000) * 10),
+    }
+    rows = [_row(f"{what}, 1M closed ÷ none", await _look(stores, effort, look)) for what, look in looks.items()]
+    named = await _look(stores, effort, lambda store: store.recent(5, "00000063"))
+    # A person types it, now and then: an index for it would cost every request.
+    return [*rows, row("P10", "… named by its end", named["full"], limit=compare(named["full"], named["empty"]))]
+
+
+async def _look(
+    stores: dict[str, PostgresStore], effort: Effort, look: Callable[[PostgresStore], Awaitable[object]]
+) -> dict[str, list[float]]:
+    samples = {name: repeat_async(lambda store=store: look(store)) for name, store in stores.items()}
+    return await interleave(samples, effort, most=200)
+
+
+def _row(what: str, seconds: dict[str, list[float]]) -> Row:
+    return row("P10", what, seconds["full"], limit=compare(seconds["full"], seconds["empty"], at_most(1.5)))
+
+
+MEASUREMENTS = (grown,)

@@ -1,0 +1,94 @@
+"""Letting go of what is long over, and keeping it in an archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from sayso import retention
+from sayso.archive import Archive
+from sayso.cli.screen import say, short_path
+from sayso.cli.store import (
+    CODES_OF_CHAINS,
+    Broken,
+    Failure,
+    epilog,
+    json_option,
+    store_option,
+    who_option,
+    with_store,
+)
+from sayso.cli.times import read_span
+from sayso.clock import clock_of
+from sayso.errors import AuditError
+from sayso.plain import to_json
+from sayso.ports import Prunable
+
+if TYPE_CHECKING:
+    from sayso.ports import Store
+    from sayso.retention import Pruned
+
+
+@click.command(epilog=epilog("sayso prune --closed-for 90d --archive 2026-10.jsonl", CODES_OF_CHAINS))
+@store_option
+@json_option
+@who_option
+@click.option(
+    "--closed-for", metavar="TIME", required=True, callback=read_span, help="How long it has to be over: 90d."
+)
+@click.option(
+    "--archive",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A new file for all that goes; only with it the audit is cut too.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+def prune(
+    where: str | None, *, as_json: bool, who: str, closed_for: float, archive: Path | None, dry_run: bool
+) -> None:
+    """Drop requests that are long over and, into an archive, the audit of that time.
+
+    Open requests stay, and approvals that nobody used, and the answers that are remembered. The chain still verifies:
+    `sayso audit verify --archive FILE` follows it through the archives. Agents and hubs may go on meanwhile.
+    """
+
+    async def work(store: Store) -> Pruned:
+        if not isinstance(store, Prunable):
+            raise Failure("this store cannot be pruned; name the file or the database that holds the requests")
+        before = clock_of(store).now() - closed_for
+        try:
+            if dry_run:
+                return await retention.survey(store, before)
+            return await _prune(store, before, archive, who)
+        except AuditError as error:
+            raise Broken(f"the chain is broken, so nothing more is dropped: {error}") from None
+
+    _tell(with_store(where, work), archive, as_json=as_json, dry_run=dry_run)
+
+
+async def _prune(store: Prunable, before: float, path: Path | None, who: str) -> Pruned:
+    archive = None if path is None else Archive(path)
+    try:
+        return await retention.prune(store, before, archive=archive, who=who)
+    finally:
+        if archive is not None:
+            archive.close()
+
+
+def _tell(done: Pruned, archive: Path | None, *, as_json: bool, dry_run: bool) -> None:
+    if as_json:
+        say(to_json({**msgspec.structs.asdict(done), "dry_run": dry_run}, indent=2))
+        return
+    requests = f"{done.requests} {'request' if done.requests == 1 else 'requests'}"
+    entries = f"{done.entries} {'entry' if done.entries == 1 else 'entries'} of the audit"
+    if dry_run:
+        say(f"{requests} would go and, with --archive, {entries}.")
+    elif not (done.requests or done.entries):
+        say("Nothing is over for so long.")
+    elif archive is None:
+        say(f"{requests} dropped; the audit keeps all of its entries.")
+    else:
+        say(f"{requests} and {entries} are now in {short_path(str(archive))}, and no longer in the store.")

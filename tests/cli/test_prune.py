@@ -1,0 +1,84 @@
+"""`sayso prune`: what is long over leaves the store, and what is said of it is true."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from tests.cli.questions import ask, in_store, sayso, stored
+
+from sayso.specimens import NO
+from sayso.testing import FixedClock
+
+OLD = time.time() - 100 * 86400
+
+
+@pytest.fixture(autouse=True)
+def closed() -> list[str]:
+    """Two requests that were denied a hundred days ago, and one that was asked then and still waits."""
+    ids = [ask({"amount": number}, clock=FixedClock(OLD)).id for number in range(2)]
+    for each in ids:
+        in_store(lambda store, each=each: store.close(each, "denied", NO, now=OLD))
+    return ids
+
+
+def test_what_would_go_is_said_and_nothing_goes() -> None:
+    waiting = ask()
+    told = sayso("prune", "--closed-for", "90d", "--dry-run", "--archive", "a.jsonl")
+    assert told.stdout == "2 requests would go and, with --archive, 4 entries of the audit.\n"
+    told = sayso("prune", "--closed-for", "90d", "--dry-run", "--json")
+    assert json.loads(told.stdout) == {"requests": 2, "entries": 4, "start": 4, "dry_run": True}
+    assert not Path("a.jsonl").exists()
+    assert (len(json.loads(sayso("pending", "--all", "--json").stdout)), stored(waiting).status) == (3, "open")
+
+
+def test_requests_go_and_the_audit_stays() -> None:
+    told = sayso("prune", "--closed-for", "90d", "--who", "ann")
+    assert (told.exit_code, told.stdout) == (0, "2 requests dropped; the audit keeps all of its entries.\n")
+    assert sayso("prune", "--closed-for", "90d").stdout == "Nothing is over for so long.\n"
+    assert json.loads(sayso("pending", "--all", "--json").stdout) == []
+    last = json.loads(sayso("audit", "show", "5", "--json").stdout)
+    assert (last["step"], last["who"], last["reason"]) == (
+        "pruned",
+        "ann",
+        "2 requests were dropped, and 0 entries up to 0",
+    )
+
+
+@pytest.mark.proves("H6")
+def test_an_archive_takes_both_and_the_chain_is_followed_through_it() -> None:
+    ask()
+    told = sayso("prune", "--closed-for", "90d", "--archive", "a.jsonl")
+    assert told.stdout == "2 requests and 4 entries of the audit are now in a.jsonl, and no longer in the store.\n"
+    assert sayso("audit", "verify").exit_code == 0
+    assert sayso("audit", "verify", "--archive", "a.jsonl").exit_code == 0
+    assert [json.loads(line)["number"] for line in sayso("audit", "list", "--json").stdout.splitlines()] == [5, 6]
+    archive = Path("a.jsonl")
+    archive.write_text(archive.read_text().replace('\\"denied\\"', '\\"asked\\"', 1))
+    told = sayso("audit", "verify", "--archive", "a.jsonl")
+    assert (told.exit_code, "audit entry 3 was changed" in told.stderr) == (7, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        ((), 2, "Missing option '--closed-for'"),
+        (("--closed-for", "soon"), 2, "is 'soon'; use a positive number"),
+        (("--closed-for", "1d", "--store", "no.db"), 1, "there is no store no.db"),
+        (("--closed-for", "1d", "--archive", "state.db"), 1, "state.db is there already; name another file"),
+        (("--closed-for", "1d", "--archive", "no/a.jsonl"), 1, "no/a.jsonl cannot be written (No such file"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence_and_nothing_goes(
+    arguments: tuple[str, ...], code: int, problem: str, closed: list[str]
+) -> None:
+    told = sayso("prune", *arguments)
+    assert told.exit_code == code
+    assert problem in told.stderr
+    assert all(sayso("show", each).exit_code == 0 for each in closed)
+
+
+def test_no_archive_is_no_part_of_a_chain() -> None:
+    told = sayso("audit", "verify", "--archive", "no.jsonl")
+    assert (told.exit_code, told.stdout) == (1, "")
+    assert "the archive no.jsonl cannot be read" in told.stderr
