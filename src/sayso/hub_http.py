@@ -19,7 +19,13 @@ except ImportError as error:
 _SECONDS = 30.0
 _QUIET_SECONDS = 60.0  # a stream that says nothing for so long is dead: the hub says something every 15
 
-Facts = dict[str, Any]
+
+class Facts(dict[str, Any]):
+    """What a hub tells; that it does not tell something that every hub does is a `StoreError`."""
+
+    def __missing__(self, name: str) -> Any:  # noqa: ANN401 - nothing is returned
+        """Say that this is no hub, or one of another version."""
+        raise StoreError(f"the hub tells nothing of {name!r}; check its address, and whether it is of this version")
 
 
 class HubClient:
@@ -54,7 +60,7 @@ class HubClient:
             )
         except httpx2.HTTPError as error:
             raise self._away(error) from error
-        facts = _facts(answer)
+        facts = self._facts(answer)
         self._check(answer.status_code, facts, reading=method == "GET")
         return answer.status_code, facts
 
@@ -64,7 +70,7 @@ class HubClient:
             async with self._client.stream("GET", path, timeout=_QUIET_SECONDS) as stream:
                 if stream.status_code != HTTPStatus.OK:
                     await stream.aread()
-                    self._check(stream.status_code, _facts(stream))
+                    self._check(stream.status_code, self._facts(stream))
                 async for line in stream.aiter_lines():
                     yield line
         except httpx2.HTTPError as error:
@@ -85,10 +91,12 @@ class HubClient:
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or (reading and status >= HTTPStatus.BAD_REQUEST):
             raise StoreError(f"the hub {self.where} says: {facts.get('detail', status)}")
 
-
-def _facts(answer: httpx2.Response) -> Facts:
-    try:
-        facts: object = answer.json() if answer.content else {}
-    except ValueError:
-        facts = {}
-    return cast("Facts", facts) if isinstance(facts, dict) else {}
+    def _facts(self, answer: httpx2.Response) -> Facts:
+        """Read an answer; a page or a redirection comes from something else, perhaps in front of the hub."""
+        try:
+            facts: object = answer.json() if answer.content and not answer.is_redirect else {}
+        except ValueError:
+            facts = None
+        if answer.is_redirect or not isinstance(facts, dict):
+            raise StoreError(f"{self.where} does not answer as a hub does ({answer.status_code}); check the address")
+        return Facts(cast("dict[str, Any]", facts))

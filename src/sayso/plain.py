@@ -49,6 +49,15 @@ def _plain(value: object) -> object:
     return hex(value) if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER else value
 
 
+def as_before(edited: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return edited arguments; one that was left as it was shown stays what it was: bytes do not become a text."""
+    known = {name: (value, to_json(value)) for name, value in thaw(before).items()}
+    return {
+        name: known[name][0] if name in known and known[name][1] == to_json(value) else value
+        for name, value in edited.items()
+    }
+
+
 def of_rule(rule: Rule) -> dict[str, Any]:
     """Return a rule as plain data."""
     return {"source": rule.source, "key": rule.key, "line": rule.line}

@@ -1,9 +1,11 @@
 """The same commands over a hub: the token says who answers, and what they may see."""
 
+import http.server
 import json
 import os
 import sqlite3
 import sys
+import threading
 from collections.abc import Generator
 from pathlib import Path
 
@@ -100,6 +102,30 @@ def test_a_hub_that_is_away_or_does_not_know_the_token_is_said(hub: Served, monk
         ("https://ann:secret@hub.example", "has no name, password"),
     ):
         assert words in " ".join(sayso("pending", "--store", address).stderr.split())
+
+
+class _Elsewhere(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        status, body = {"/page": (200, b"<html>"), "/json": (200, b"{}")}.get(
+            self.path.partition("/approvals")[0], (302, b"")
+        )
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is called there
+        pass
+
+
+def test_what_is_no_hub_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAYSO_TOKEN", "sayso_nonsense")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Elsewhere) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for path, words in (("page", "as a hub does (200)"), ("login", "as a hub does (302)"), ("json", "nothing of")):
+            done = sayso("pending", "--store", f"http://127.0.0.1:{server.server_port}/{path}")
+            assert (done.exit_code, words in " ".join(done.stderr.split())) == (1, True), done.stderr
+        server.shutdown()
 
 
 def test_the_live_inbox_follows_a_hub(hub: Served) -> None:

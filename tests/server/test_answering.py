@@ -294,3 +294,17 @@ def test_the_swift_way_of_an_answer_tells_what_the_other_one_tells(served: Serve
             assert ann.post("/approvals/x?outcome=cancel", headers=headers).status_code == 404
             assert nobody.post(f"/approvals/{request.id}", content="{}", headers=headers).status_code == 401
     assert told[0] == told[1]
+
+
+def test_of_edited_arguments_those_that_were_left_as_shown_stay_what_they_were(served: Served) -> None:
+    request = served.ask({"amount": 5, "content": b"\x00", "parts": (1, 2), "on": True})
+    with served.person() as ann:
+        shown = ann.get(f"/approvals/{request.id}").json()["args"]
+        body = {"outcome": "modify", "args": {**shown, "amount": 7, "on": 1}}
+        for _ in range(2):
+            assert ann.post(f"/approvals/{request.id}", json=body).status_code == 200, "also when it is said again"
+    decision = served.get(request).decision
+    assert decision is not None
+    assert decision.override_args is not None
+    assert dict(decision.override_args) == {"amount": 7, "content": b"\x00", "parts": (1, 2), "on": 1}
+    assert type(decision.override_args["on"]) is int

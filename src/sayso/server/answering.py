@@ -59,7 +59,7 @@ def decision_of(answer: Answer, request: ApprovalRequest, now: float) -> Approva
         return ApprovalDecision(
             approved=approved is True,
             note=answer.note,
-            override_args=answer.args,
+            override_args=None if answer.args is None else plain.as_before(answer.args, request.args),
             remember=remember,
             scope=scope,
             uses=answer.uses,
