@@ -120,7 +120,8 @@ class Writer:
     @property
     def pid(self) -> int | None:
         """The number of the session that writes, by which the server names it to who listens."""
-        return None if self._connection is None else self._connection.get_server_pid()
+        connection = self._connection
+        return None if connection is None or connection.is_closed() else connection.get_server_pid()
 
     def check_open(self) -> None:
         """Refuse to work when the store is closed, or in a process that has none of its threads."""
