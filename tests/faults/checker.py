@@ -85,7 +85,7 @@ def _by_call(events: Iterable[Event], ids: Mapping[str, str]) -> dict[str, list[
     """Put the two halves of each operation together."""
     begun: dict[tuple[str, int], Event] = {}
     ended: dict[tuple[str, int], Event] = {}
-    for event in events:
+    for event in (each for each in events if each.kind != "ready"):
         (begun if event.step == "invoked" else ended)[event.process, event.number] = event
     found: dict[str, list[Operation]] = defaultdict(list)
     for key in begun.keys() | ended.keys():

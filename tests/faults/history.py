@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from sayso.canonical import thaw
 
 T = TypeVar("T")
 
-Kind = Literal["open", "close", "claim", "run", "refused"]
+Kind = Literal["open", "close", "claim", "run", "refused", "ready"]
 
 
 class Word(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -44,15 +45,19 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Recorder:
     """The history of one process; what it wrote is there even if it is killed the moment after."""
 
-    def __init__(self, file: Path, process: str, ring: Callable[[], None]) -> None:
+    def __init__(self, file: Path, process: str, ring: Callable[[], None], *, fatal: int = 0) -> None:
         self._file = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._process, self._ring = process, ring
         self._numbers = itertools.count()
+        self._left = fatal  # lines until this process dies of the last one; 0 for never
 
     def write(self, number: int, step: Literal["invoked", "returned", "failed"], kind: Kind, **facts: Any) -> None:
         event = Event(at=time.monotonic(), process=self._process, number=number, step=step, kind=kind, **facts)
         os.write(self._file, msgspec.json.encode(event) + b"\n")
         self._ring()
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     async def during(
         self, kind: Kind, work: Awaitable[T], result: Callable[[T], Word | bool | None], **facts: Any

@@ -4,12 +4,14 @@ import asyncio
 import contextlib
 import os
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
 
+import anyio
 import msgspec
 from anyio.lowlevel import checkpoint
 
@@ -45,7 +47,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     hurry: bool = False  # give up on silent connections sooner than people would want to
     port: int = 0
     seed: int = 0
-    answers: bool = True  # else this person only looks
+    ignores: str = "nobody"  # whose questions this person does not answer
+    fatal: int = 0  # the line of its history after which this process dies
 
 
 def play(role: Role, plan: Plan, file: Path, bell: Connection) -> None:
@@ -55,13 +58,14 @@ def play(role: Role, plan: Plan, file: Path, bell: Connection) -> None:
         time.time = lambda: right() + plan.clock_ahead
     if plan.hurry:
         _hurry()
-    recorder = Recorder(file, f"{plan.name}:{file.stem}", _bell(bell))
+    recorder = Recorder(file, f"{plan.name}:{file.stem}", _bell(bell), fatal=plan.fatal)
     asyncio.run(_ROLES[role](plan, recorder))
 
 
 def _hurry() -> None:
     vars(postgres_server).update(CONNECT_SECONDS=1.0, COMMAND_SECONDS=1.5)
-    vars(postgres_writer).update(_BEGIN=vars(postgres_writer)["_BEGIN"].replace("0s'", "s'"))  # 10 s → 1 s
+    begin = re.sub(r"'(\d+)s'", r"'\g<1>00ms'", vars(postgres_writer)["_BEGIN"])
+    vars(postgres_writer).update(_BEGIN=begin)
 
 
 # Writing down what is done to the store.
@@ -102,9 +106,7 @@ async def _agent(plan: Plan, recorder: Recorder) -> None:
     store = await asyncio.to_thread(_open, plan)
     _record(store, recorder, all_of_it=True)
     policy = Policy(default="required")
-    controller = ApprovalController(
-        store=store, policy=policy, session=plan.session or plan.name, timeout=plan.timeout
-    )
+    controller = ApprovalController(store=store, policy=policy, session=plan.session or plan.name, timeout=plan.timeout)
     numbers = iter(range(plan.calls))
     await asyncio.gather(*(_work(controller, recorder, numbers) for _ in range(plan.at_once)))
     while True:  # what is owed of the audit is written before a good agent ends
@@ -135,6 +137,8 @@ async def _attempt(
         except ApprovalError as error:
             recorder.note("refused", call=call.call_id, said=error.cause)
         except StoreError:
+            with anyio.move_on_after(0.1):
+                await anyio.sleep_forever()
             continue
         return
 
@@ -162,13 +166,11 @@ async def _person(plan: Plan, recorder: Recorder) -> None:
 async def _answer_all(plan: Plan, recorder: Recorder, inbox: Inbox) -> None:
     """Answer what is open, until nothing is; then wait for more, or a moment."""
     point, _ = await inbox.changes()
-    while found := await inbox.pending():
-        answering = [_answer(plan, recorder, inbox, each) for each in found[: plan.at_once] if plan.answers]
+    while found := [each for each in await inbox.pending() if each.session != plan.ignores]:
+        answering = [_answer(plan, recorder, inbox, each) for each in found[: plan.at_once]]
         for each in await asyncio.gather(*answering, return_exceptions=True):
             if isinstance(each, BaseException) and not isinstance(each, StoreError | StillOpen | UnknownRequest):
                 raise each
-        if not answering:
-            break
     async with asyncio.timeout(0.5):
         await inbox.changed(point)
 
@@ -201,7 +203,9 @@ async def _hub(plan: Plan, recorder: Recorder) -> None:
     store = await asyncio.to_thread(PostgresStore, plan.store, patience=plan.patience)
     _record(store, recorder, all_of_it=False)
     hub = Hub(store, throttle=Throttle(answers=1_000_000))
-    await server(create_app(hub), hub).serve(sockets=[bind("127.0.0.1", plan.port)])
+    taken = bind("127.0.0.1", plan.port)
+    recorder.note("ready")
+    await server(create_app(hub), hub).serve(sockets=[taken])
 
 
 def _bell(bell: Connection) -> Callable[[], None]:

@@ -4,11 +4,14 @@
 """
 
 import os
+import random
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.faults.world import SECONDS, World
+from msgspec.structs import replace
+from tests.faults.history import Event, of_kind
+from tests.faults.world import SECONDS, Child, World
 from tests.postgres import Postgres, Wire, running
 
 SEED = int(os.environ.get("SAYSO_FAULT_SEED", "9"))
@@ -18,6 +21,14 @@ SEED = int(os.environ.get("SAYSO_FAULT_SEED", "9"))
 def world(tmp_path: Path, database: str) -> Generator[World]:
     with World(tmp_path, database, seed=SEED) as world:
         yield world
+
+
+def finish(*agents: Child) -> None:
+    for each in agents:
+        each.finish()
+
+
+# The server.
 
 
 @pytest.mark.proves("H3", "H6", "H16")
@@ -31,7 +42,152 @@ def test_a_server_that_is_killed_under_load_loses_nothing_that_was_acknowledged(
                 world.until_ran(10)
                 server.kill()
                 server.start()
-            for each in agents:
-                each.finish()
+            finish(*agents)
             world.check()
             assert world.failed() == [], "a server that is back soon enough is waited for"
+
+
+@pytest.mark.proves("H5", "H16")
+def test_a_server_whose_disk_is_full_runs_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    with running(durable=True, room="128m") as server:
+        server.make_template()
+        with World(tmp_path, server.database(), seed=SEED) as world:
+            agents = [world.agent(name, calls=60) for name in ("a", "b")]
+            world.person("ann")
+            world.until_ran(10)
+            ballast = server.data / "ballast"
+            with ballast.open("wb") as file:
+                room = os.statvfs(server.data)
+                os.posix_fallocate(file.fileno(), 0, room.f_bavail * room.f_frsize)
+            world.until(lambda events: len([each for each in events if each.step == "failed"]) >= 5)
+            ballast.unlink()
+            if not server.is_up:
+                server.start()
+            finish(*agents)
+            world.check()
+
+
+# The way to it.
+
+
+@pytest.mark.proves("H3", "H6")
+def test_connections_that_are_cut_neither_lose_nor_double_anything(
+    world: World, postgres: Postgres, database: str
+) -> None:
+    with Wire(postgres) as wire:
+        agents = [world.agent("a", store=wire.through(database), calls=60), world.agent("b", calls=60)]
+        world.person("ann", store=wire.through(database))
+        for where in ("before", "answer", "before", "answer"):
+            world.until_ran(4)
+            wire.cut(b"COMMIT\x00", where)
+        world.until_ran(4)
+        wire.break_down()
+        wire.repair()
+        world.until_ran(4)
+        assert postgres.end_sessions(database) >= 6
+        finish(*agents)
+        world.check()
+        assert wire.cuts == 4
+        assert world.failed() == [], "a connection that is cut is made again"
+
+
+@pytest.mark.proves("H3", "H6")
+@pytest.mark.parametrize("where", ["between", "in a commit"])
+def test_connections_that_fall_silent_hold_nobody_up_for_long(
+    world: World, postgres: Postgres, database: str, where: str
+) -> None:
+    with Wire(postgres) as wire:
+        far = world.agent("a", store=wire.through(database), calls=30, hurry=True, patience=SECONDS)
+        near = world.agent("b", calls=30, hurry=True, patience=SECONDS)
+        world.person("ann", hurry=True, patience=SECONDS)
+        world.until_ran(3, far)
+        if where == "between":
+            assert wire.hold() >= 2
+        else:
+            wire.cut(b"COMMIT\x00", "hold")
+            world.until(lambda _: wire.cuts == 1)
+        world.until_ran(5, near)
+        world.until_ran(5, far)
+        wire.repair()  # now arrives what everybody has given up
+        finish(far, near)
+        world.check()
+        assert world.failed() == []
+
+
+@pytest.mark.proves("H6")
+def test_without_any_hint_everybody_hears_of_everything_all_the_same(
+    world: World, postgres: Postgres, database: str
+) -> None:
+    with Wire(postgres, hushed=True) as wire:
+        agents = [world.agent(name, store=wire.through(database), calls=12, at_once=12) for name in ("a", "b")]
+        world.person("ann", store=wire.through(database))
+        finish(*agents)
+    final = world.check()
+    assert {row.word.status for row in final.rows} == {"used", "denied"}
+
+
+# Who uses it.
+
+
+@pytest.mark.proves("H2", "H3", "H16")
+def test_an_agent_that_is_killed_at_any_moment_and_comes_back_runs_nothing_twice(world: World) -> None:
+    world.person("ann")
+    agent, fate = world.agent("a", session="s", calls=24, at_once=4, fatal=1), random.Random(SEED)
+    for _ in range(8):
+        agent.die()
+        agent = world.again("agent", replace(agent.plan, fatal=fate.randint(1, 40)))
+    agent.die()
+    finish(world.again("agent", replace(agent.plan, fatal=0)))
+    final = world.check()
+    assert len(final.rows) == 24
+
+
+@pytest.mark.proves("H3", "H6", "H16")
+def test_a_hub_that_is_killed_and_comes_back_loses_nothing_and_the_others_go_on(world: World) -> None:
+    hubs = [world.hub("h1"), world.hub("h2")]
+    agents = [
+        world.agent(name, store=hub.url, token=world.token("agent", name), calls=30, patience=SECONDS)
+        for name, hub in zip("ab", hubs, strict=True)
+    ]
+    for name, hub in zip(("ann", "ben"), hubs, strict=True):
+        world.person(name, store=hub.url, token=world.token("approver", name))
+    world.until_ran(4, agents[0])
+    hubs[0].kill()
+    world.until_ran(4, agents[1])
+    world.ready(world.again("hub", hubs[0].plan))
+    finish(*agents)
+    final = world.check()
+    assert len(final.rows) == 60
+
+
+def lost(events: list[Event]) -> int:
+    """Return how many answers were not taken because another one was."""
+    return len([each for each in of_kind(events, "close") if each.found != each.meant and each.process[0] in "ab"])
+
+
+@pytest.mark.proves("H2", "H6")
+def test_of_two_people_at_two_hubs_who_answer_at_once_one_is_taken(world: World) -> None:
+    hubs = [world.hub("h1"), world.hub("h2")]
+    for name, hub in zip(("ann", "ben"), hubs, strict=True):
+        world.person(name, store=hub.url, token=world.token("approver", name))
+    world.agent("x", calls=1000, at_once=16)
+    world.agent("y", store=hubs[1].url, token=world.token("agent", "y"), calls=1000, at_once=16)
+    world.until(lambda events: lost(events) >= 5)
+    world.check()
+
+
+@pytest.mark.proves("H5", "H6")
+def test_clocks_that_are_wrong_by_an_hour_change_nothing(world: World) -> None:
+    hub = world.hub("h1", clock_ahead=3600.0)
+    world.person("ann", store=hub.url, token=world.token("approver", "ann"), ignores="late")
+    agents = [
+        world.agent("slow", calls=10, timeout=300.0, clock_ahead=-3600.0),
+        world.agent("fast", calls=10, timeout=300.0, clock_ahead=3600.0),
+        world.agent("far", store=hub.url, token=world.token("agent", "far"), calls=10, timeout=300.0),
+        world.agent("late", calls=8, timeout=1.0, clock_ahead=-3600.0),
+    ]
+    finish(*agents)
+    final = world.check()
+    expired = {row.call.partition("-")[0] for row in final.rows if row.word.status == "expired"}
+    assert expired == {"late"}
+    assert len([row for row in final.rows if row.word.status == "expired"]) == 8

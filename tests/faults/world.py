@@ -19,6 +19,7 @@ from tests.faults import history
 from tests.faults.checker import Final, Row, check
 from tests.faults.history import Event, plain, word_of
 from tests.faults.roles import Plan, Role, play
+from tests.postgres import free_port
 
 SECONDS = 60.0  # for anything to happen: much longer than it takes, so that a busy machine changes no verdict
 
@@ -32,11 +33,18 @@ class Child:
     def __init__(self, process: ForkServerProcess, file: Path, plan: Plan) -> None:
         self._process, self.file, self.plan = process, file, plan
         self.read = 0
+        self.process = f"{plan.name}:{file.stem}"  # as its history names it
+        self.url = f"http://127.0.0.1:{plan.port}"
 
     def kill(self) -> None:
         """End it as a power cut would."""
         self._process.kill()
         self._process.join(SECONDS)
+
+    def die(self) -> None:
+        """Wait until it has killed itself, as its plan says."""
+        self._process.join(SECONDS)
+        assert self._process.exitcode in {-9, 0}, f"{self.plan.name} ended with {self._process.exitcode}"
 
     def finish(self) -> None:
         """Wait until it has done its work."""
@@ -74,7 +82,12 @@ class World:
         return self._start("person", name, **facts)
 
     def hub(self, name: str, **facts: Any) -> Child:
-        return self._start("hub", name, **facts)
+        return self.ready(self._start("hub", name, **{"port": free_port()} | facts))
+
+    def ready(self, hub: Child) -> Child:
+        """Wait until a hub can be reached."""
+        self.until(lambda events: any(each.kind == "ready" and each.process == hub.process for each in events))
+        return hub
 
     def _start(self, role: Role, name: str, **facts: Any) -> Child:
         plan = Plan(**{"name": name, "store": self.url, "seed": self._seed} | facts)
@@ -114,15 +127,16 @@ class World:
             if select.select([self._bell], [], [], left)[0]:
                 os.read(self._bell.fileno(), 65536)
 
-    def until_ran(self, count: int) -> None:
-        """Wait until that many more calls have run."""
+    def until_ran(self, count: int, by: Child | None = None) -> None:
+        """Wait until that many more calls have run, by anybody or by this one."""
         self._read()
-        before = self.ran
-        self.until(lambda _: self.ran >= before + count)
+        before = self.ran(by)
+        self.until(lambda _: self.ran(by) >= before + count)
 
-    @property
-    def ran(self) -> int:
-        return len(history.of_kind(self.events, "run"))
+    def ran(self, by: Child | None = None) -> int:
+        """Return how many calls have run."""
+        found = history.of_kind(self.events, "run")
+        return len([each for each in found if by is None or each.process == by.process])
 
     def failed(self) -> list[str]:
         """Return what processes were told instead of an outcome."""
@@ -182,5 +196,3 @@ async def _final(store: PostgresStore) -> Final:
     ]
     steps = [(each["step"], each.get("request_id") or "") async for each in audit.entries(store)]
     return Final(rows=rows, audit=steps, clock=time.time() - time.monotonic())
-
-

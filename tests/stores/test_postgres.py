@@ -164,12 +164,6 @@ async def test_the_inbox_is_as_fast_however_much_is_closed(postgres: Postgres, d
 # What goes wrong on the way.
 
 
-def end_sessions(postgres: Postgres, url: str) -> int:
-    """Have the server end all sessions that stores have in a database."""
-    own = "application_name = 'sayso' AND pid <> pg_backend_pid() AND datname = current_database()"
-    return len(postgres.ask(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {own}", url))  # noqa: S608 - above
-
-
 @pytest.mark.proves("H6")
 async def test_a_store_whose_sessions_are_ended_goes_on_and_hears_of_what_it_missed(
     postgres: Postgres, database: str, store: PostgresStore
@@ -177,7 +171,7 @@ async def test_a_store_whose_sessions_are_ended_goes_on_and_hears_of_what_it_mis
     request = await store.open(a_request())
     waiting = asyncio.ensure_future(store.closed(request.id))
     async with opened(database) as other:
-        assert end_sessions(postgres, database) >= 3
+        assert postgres.end_sessions(database) >= 3
         await other.close(request.id, "approved", YES, now=1.0)
     with anyio.fail_after(10):
         assert (await waiting).status == "approved"

@@ -154,7 +154,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         except _asyncpg.InterfaceError as error:
             kind = Rejected if isinstance(error, ValueError) else Away  # values, or the state of the connection
             raise kind(f"the store {self.shown} failed: {_first_line(error)}") from error
-        except (_asyncpg.PostgresError, _asyncpg.InternalClientError) as error:
+        except _asyncpg.PostgresError as error:
             raise StoreError(f"the store {self.shown} {_about_refusal(error)}") from error
 
 
@@ -223,6 +223,7 @@ _LOST = (
     _asyncpg.CrashShutdownError,
     _asyncpg.TooManyConnectionsError,
     _asyncpg.IdleInTransactionSessionTimeoutError,
+    _asyncpg.InternalClientError,  # a session that the server ends at the moment in which it is given something to do
 )
 _BAD_VALUES = (
     _asyncpg.DataError,
