@@ -148,6 +148,18 @@ class Postgres:
         finally:
             self._home.start(connection.close()).result()
 
+    @contextlib.contextmanager
+    def full(self) -> Generator[None]:
+        """Leave no room on the disk that it has for itself."""
+        ballast = self.data / "ballast"
+        with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(65536))
+        try:
+            yield
+        finally:
+            ballast.unlink()
+
     def _mount(self, room: str) -> None:
         """Give the data a disk of its own, of this size."""
         if os.geteuid() != 0:

@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
 import random
 import re
+import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from multiprocessing.connection import Connection
@@ -39,7 +41,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     store: str  # the address of a database or of a hub
     token: str = ""
     session: str = ""
-    calls: int = 20
+    calls: int = 1_000_000  # until it is told to stop
     at_once: int = 8
     timeout: float | None = None  # until a question expires
     patience: float = 5.0
@@ -107,7 +109,9 @@ async def _agent(plan: Plan, recorder: Recorder) -> None:
     _record(store, recorder, all_of_it=True)
     policy = Policy(default="required")
     controller = ApprovalController(store=store, policy=policy, session=plan.session or plan.name, timeout=plan.timeout)
-    numbers = iter(range(plan.calls))
+    stopping = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+    numbers = itertools.takewhile(lambda _: not stopping.is_set(), range(plan.calls))
     await asyncio.gather(*(_work(controller, recorder, numbers) for _ in range(plan.at_once)))
     while True:  # what is owed of the audit is written before a good agent ends
         with contextlib.suppress(StoreError):

@@ -46,6 +46,11 @@ class Child:
         self._process.join(SECONDS)
         assert self._process.exitcode in {-9, 0}, f"{self.plan.name} ended with {self._process.exitcode}"
 
+    def stop(self) -> None:
+        """Have it begin nothing new, and wait until it has done what it began."""
+        self._process.terminate()
+        self.finish()
+
     def finish(self) -> None:
         """Wait until it has done its work."""
         self._process.join(SECONDS)

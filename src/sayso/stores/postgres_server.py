@@ -35,7 +35,7 @@ Row = Sequence[Any]
 
 
 class Away(StoreError):
-    """The server cannot be reached, or the connection is gone; it may be back soon."""
+    """The server cannot be reached, the connection is gone, or somebody holds all up; that may soon be over."""
 
 
 class Rejected(StoreError):
@@ -223,6 +223,7 @@ _LOST = (
     _asyncpg.CrashShutdownError,
     _asyncpg.TooManyConnectionsError,
     _asyncpg.IdleInTransactionSessionTimeoutError,
+    _asyncpg.LockNotAvailableError,
     _asyncpg.InternalClientError,  # a session that the server ends at the moment in which it is given something to do
 )
 _BAD_VALUES = (
@@ -237,6 +238,8 @@ _BAD_VALUES = (
 def _about_loss(error: Exception) -> str:
     if isinstance(error, _asyncpg.TooManyConnectionsError):
         return "has no connection left; raise its max_connections, or put a pooler before it"
+    if isinstance(error, _asyncpg.LockNotAvailableError):
+        return f"is held by another process for too long ({_first_line(error)}); try again"
     if isinstance(error, ssl.SSLError):
         return f"does not agree on TLS: {_first_line(error)}; check sslmode and the certificates"
     if isinstance(error, TimeoutError):
@@ -260,7 +263,6 @@ _REFUSALS: tuple[tuple[Any, str], ...] = (
     (_asyncpg.InvalidCatalogNameError, "has no such database ({}); make it with `createdb`, sayso makes its tables"),
     (_asyncpg.InsufficientPrivilegeError, "does not give this user a right that sayso needs: {}; see docs/postgres.md"),
     (_asyncpg.ReadOnlySQLTransactionError, "only lets itself be read ({}); name the primary, not a replica"),
-    (_asyncpg.LockNotAvailableError, "is held by another process for too long ({}); try again"),
     (_asyncpg.QueryCanceledError, "needed too long for a statement ({}); try again"),
     (_asyncpg.DiskFullError, "cannot be written: its disk is full ({}); make room, nothing acknowledged is lost"),
     (_asyncpg.UndefinedTableError, "lost its tables ({}); restore a copy"),
