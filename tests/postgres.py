@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import select
 import shutil
 import signal
 import socket
@@ -84,9 +85,13 @@ class Postgres:
         self._process.send_signal(signal.SIGSTOP)  # so that it starts nothing more
         me = self._process.pid
         children = Path(f"/proc/{me}/task/{me}/children").read_text(encoding="ascii").split()
-        for each in [*map(int, children), me]:
-            os.kill(each, signal.SIGKILL)
+        ends = [os.pidfd_open(each) for each in [*map(int, children), me]]
+        for each in ends:
+            signal.pidfd_send_signal(each, signal.SIGKILL)
         self._process.wait()
+        for each in ends:
+            select.select([each], [], [])  # it takes a moment; before, the next server would find it in its way
+            os.close(each)
 
     @property
     def is_up(self) -> bool:
@@ -97,7 +102,7 @@ class Postgres:
         if self.is_up:
             self.stop()
         if self._is_mounted:
-            subprocess.run(["umount", "--lazy", str(self.data)], check=True)
+            subprocess.run(["/bin/umount", "--lazy", str(self.data)], check=True)
         self._home.leave(_nothing)
 
     def url(self, database: str, user: str = "postgres") -> str:
@@ -166,7 +171,7 @@ class Postgres:
             raise AssertionError("a full disk needs a small disk, which only root can mount: run this test as root")
         self.data.mkdir(mode=0o700)
         options = f"size={room},uid={NOBODY},gid={NOBODY},mode=0700"
-        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "sayso-test", str(self.data)], check=True)
+        subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", options, "sayso-test", str(self.data)], check=True)
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self._programs / program), *arguments]

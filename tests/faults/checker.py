@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 import msgspec
-
 from tests.faults.history import Event, Kind, Word
 
 SLACK = 0.5  # seconds by which what the database calls now may differ from what this machine does

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import anyio
 import msgspec
 from anyio.lowlevel import checkpoint
+from tests.faults.history import Recorder, Word, meaning, plain, word_of
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall
 from sayso.canonical import thaw
@@ -26,10 +27,9 @@ from sayso.server.app import create_app
 from sayso.server.hub import Hub
 from sayso.server.listening import bind, server
 from sayso.server.throttle import Throttle
-from sayso.stores import postgres_server, postgres_writer
+from sayso.stores import postgres_follower, postgres_server, postgres_writer
 from sayso.stores.postgres import PostgresStore
 from sayso.stores.remote import RemoteStore
-from tests.faults.history import Recorder, Word, meaning, plain, word_of
 
 Role = Literal["agent", "person", "hub"]
 
@@ -65,7 +65,9 @@ def play(role: Role, plan: Plan, file: Path, bell: Connection) -> None:
 
 
 def _hurry() -> None:
-    vars(postgres_server).update(CONNECT_SECONDS=1.0, COMMAND_SECONDS=1.5)
+    """Let all that is waited for take a tenth of what it may take."""
+    vars(postgres_server).update(CONNECT_SECONDS=1.0, COMMAND_SECONDS=1.2)
+    vars(postgres_follower).update(_POLL_SECONDS=0.5)
     begin = re.sub(r"'(\d+)s'", r"'\g<1>00ms'", vars(postgres_writer)["_BEGIN"])
     vars(postgres_writer).update(_BEGIN=begin)
 

@@ -11,15 +11,15 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Self
 
-
-from sayso import audit, tokens
-from sayso.stores.postgres import PostgresStore
-from sayso.tokens import TokenKind
 from tests.faults import history
 from tests.faults.checker import Final, Row, check
 from tests.faults.history import Event, plain, word_of
 from tests.faults.roles import Plan, Role, play
 from tests.postgres import free_port
+
+from sayso import audit, tokens
+from sayso.stores.postgres import PostgresStore
+from sayso.tokens import TokenKind
 
 SECONDS = 60.0  # for anything to happen: much longer than it takes, so that a busy machine changes no verdict
 

@@ -22,7 +22,7 @@ except ImportError as error:
 _asyncpg = cast("Any", asyncpg)
 
 CONNECT_SECONDS = 10.0
-COMMAND_SECONDS = 30.0
+COMMAND_SECONDS = 12.0  # then nobody is there any more: what a statement may take, and a little
 _MOST_READERS = 4
 _IDLE_SECONDS = 60.0
 _BAD_ADDRESS = (

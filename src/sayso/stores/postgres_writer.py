@@ -32,8 +32,8 @@ _CROWD, _BREATH_SECONDS = 4, 0.005
 _FAREWELL_SECONDS = 10.0
 # Whoever falls silent in the middle of a group must not hold up the others for ever: it is over before they give up.
 _BEGIN = (
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '10s'; "
-    "SET LOCAL statement_timeout = '20s'; SET LOCAL idle_in_transaction_session_timeout = '5s'; {}"
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '8s'; "
+    "SET LOCAL statement_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '4s'; {}"
     "SELECT 1 FROM sayso.head FOR UPDATE"
 )
 
