@@ -69,7 +69,7 @@ class Postgres:
         """Wait until it lets somebody in."""
         ready = [str(self._programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port), "-t", "1"]
         for _ in range(600):
-            if subprocess.run(ready, check=False, **self._user).returncode == 0:
+            if subprocess.call(ready, **self._user) == 0:
                 return
             if self._process.poll() is not None:
                 break

@@ -93,3 +93,21 @@ def test_a_terminal_is_told_from_what_is_none() -> None:
     assert code == 0
     assert "questions can be asked here" in screen
     assert "off, since NO_COLOR says so" in screen
+
+
+def test_a_database_is_measured_and_told(database: str) -> None:
+    told = {each["what"]: each for each in json.loads(sayso("doctor", "--json", "--store", database).stdout)}
+    assert "can be read and written, PostgreSQL 18" in told["store"]["told"]
+    assert told["round trip"]["told"].endswith("ms there and back")
+    assert "a change is heard of after" in told["hints"]["told"]
+    assert " of 200 at the server" in told["connections"]["told"]
+    assert told["requests"]["told"] == "none is open"
+    assert told["audit"]["told"] == "the chain is whole, 0 entries"
+    assert (told["clock"]["state"], told["disk"]["state"]) == ("ok", "warning")  # the server of the tests syncs nothing
+
+
+def test_a_database_that_cannot_be_reached_is_a_problem() -> None:
+    done = sayso("doctor", "--json", "--store", "postgresql://ann:hidden@127.0.0.1:1/x")
+    told = {each["what"]: each for each in json.loads(done.stdout)}
+    assert done.exit_code == 1
+    assert "postgresql://ann@127.0.0.1:1/x cannot be reached" in told["store"]["told"]

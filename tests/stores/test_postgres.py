@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from tests.postgres import Postgres, Wire
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalMemory, ApprovalRequest, Policy, ToolCall, audit
+from sayso.clock import SystemClock
 from sayso.contract import Learner
 from sayso.errors import ConfigurationError, StoreError
 from sayso.model import AuditEntry, Pending
@@ -285,6 +286,7 @@ async def test_expiry_goes_by_the_clock_of_the_server(
     now: float = postgres.ask("SELECT extract(epoch FROM clock_timestamp())::float8")[0][0]
     here = time.time
     monkeypatch.setattr(time, "time", lambda: here() + off)
+    monkeypatch.setattr(SystemClock, "now", staticmethod(lambda: here() + off))
     async with ApprovalController(
         mode="defer", store=database, policy=Policy(default="required"), timeout=60
     ) as people:

@@ -78,6 +78,7 @@ class Writer:
         self._later = 0  # how much is queued that nobody waits for
         self._broken: StoreError | None = None
         self._connection: Connection | None = None
+        self.pid = 0  # of the session that writes, by which the server names it to who listens
         self._process = os.getpid()
         self.begin = _BEGIN.format("")
 
@@ -116,12 +117,6 @@ class Writer:
     def backlog(self) -> int:
         """How much is not durable yet, and nobody waits for."""
         return self._later
-
-    @property
-    def pid(self) -> int | None:
-        """The number of the session that writes, by which the server names it to who listens."""
-        connection = self._connection
-        return None if connection is None or connection.is_closed() else connection.get_server_pid()
 
     def check_open(self) -> None:
         """Refuse to work when the store is closed, or in a process that has none of its threads."""
@@ -242,6 +237,7 @@ class Writer:
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
             self._connection = await self._server.connect(cached=not self._server.pooler)
+            self.pid = self._connection.get_server_pid()
         return self._connection
 
     async def _exchange(self, connection: Connection, batch: _Batch) -> None:
