@@ -75,9 +75,9 @@ class Postgres:
                 break
         raise AssertionError(f"PostgreSQL does not start: {(self._folder / 'log').read_text()[-2000:]}")
 
-    def stop(self) -> None:
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop it, whoever is connected."""
-        self._process.send_signal(signal.SIGINT)
+        self._process.send_signal(how)
         self._process.wait(timeout=30)
 
     def kill(self) -> None:
@@ -100,7 +100,7 @@ class Postgres:
     def leave(self) -> None:
         """Stop it for good."""
         if self.is_up:
-            self.stop()
+            self.stop(signal.SIGQUIT)  # at once: what it has not written is removed anyway
         if self._is_mounted:
             subprocess.run(["/bin/umount", "--lazy", str(self.data)], check=True)
         self._home.leave(_nothing)
