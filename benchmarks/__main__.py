@@ -32,6 +32,7 @@ GROUPS = (
     "fingerprint",
     "store",
     "database",
+    "fleet",
     "wake",
     "pending",
     "lag",
