@@ -244,7 +244,8 @@ class Wire:
     def cut(self, text: bytes, where: str) -> None:
         """Cut the next connection that says this: `before` the server hears it, or before its `answer` is heard.
 
-        Or `hold` it: nothing more comes through, and nobody is told.
+        Or `hold` it: nothing more comes through, and nobody is told. Or `bar` it: it is cut, and nobody can
+        connect before the repair.
         """
         self._cut = (text, where)
 
@@ -308,7 +309,8 @@ class Wire:
             if where:
                 self._cut = None
                 self.cuts += 1
-            if where == "before":
+            if where in {"before", "bar"}:
+                self._dead = where == "bar"
                 raise EOFError
             if where == "hold":
                 line.flows.clear()

@@ -216,6 +216,25 @@ async def test_a_commit_whose_answer_is_lost_is_neither_doubled_nor_lost(databas
         assert await steps(store) == ["asked", "approved", "claimed", "returned"]
 
 
+@pytest.mark.proves("H5", "H6")
+async def test_what_was_never_committed_is_told_to_nobody(postgres: Postgres, database: str) -> None:
+    with Wire(postgres, hushed=True) as wire:  # so that nobody hears of it otherwise
+        async with opened(wire.through(database)) as far, opened(database) as near:
+            request = await near.open(a_request())
+            waiting = asyncio.ensure_future(far.closed(request.id))
+            wire.cut(b"COMMIT\x00", "bar")
+            answering = asyncio.ensure_future(far.close(request.id, "approved", YES, now=1.0))
+            with anyio.fail_after(20):
+                while not wire.cuts:
+                    await anyio.lowlevel.checkpoint()
+                await near.close(request.id, "denied", None, now=1.0)
+                wire.repair()
+                assert (await answering).status == "denied"
+            told, _ = await asyncio.wait({waiting}, timeout=0.3)
+            assert [each.result().status for each in told] in ([], ["denied"])
+            waiting.cancel()
+
+
 @pytest.mark.proves("H5")
 async def test_a_server_that_stays_away_is_told_and_what_is_owed_is_written_once_it_is_back(
     database: str, wire: Wire

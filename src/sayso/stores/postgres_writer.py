@@ -247,6 +247,7 @@ class Writer:
         if batch.done is not None and Group(rows).last_group == batch.number:
             await connection.execute("ROLLBACK")  # it was durable all along: only the answer was lost
             return
+        batch.done = batch.known = None
         group, batch.settled = self._work(batch.items, rows)
         if not group.is_changed:
             await connection.execute("ROLLBACK")
