@@ -1,4 +1,4 @@
-"""P10: 1,024 agents wait in four processes, two hubs answer, all through one PostgreSQL; beside raw rows, as far apart."""
+"""P10: 1,024 agents wait in four processes, two hubs answer, through one PostgreSQL; beside raw rows as far apart."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from statistics import quantiles
 from typing import Any, Literal
+
+from tests.postgres import Postgres, free_port, running
 
 from benchmarks import report
 from benchmarks.rawpostgres import CLOSED, OPEN, RawFar
@@ -25,7 +27,6 @@ from sayso.server.listening import bind, server
 from sayso.stores.postgres import PostgresStore
 from sayso.stores.remote import RemoteStore
 from sayso.wire import pack_request
-from tests.postgres import Postgres, free_port, running
 
 PROCESSES, HUBS, WAITING = 4, 2, 1024
 COUNT = 8_000  # round trips of a turn, by all processes
@@ -60,9 +61,10 @@ class Turn:
 async def ask(part: Part, told: Connection) -> None:
     """Do as many round trips as one is told, time after time, and tell how long each took."""
     once, follow = await _asker(part)
-    following = asyncio.create_task(follow)
+    following = asyncio.ensure_future(follow)
     told.send(None)
-    while count := await asyncio.to_thread(told.recv):
+    while not following.done():
+        count = await asyncio.to_thread(told.recv)
         left = iter(range(count))
         seconds: list[float] = []
 
@@ -74,7 +76,6 @@ async def ask(part: Part, told: Connection) -> None:
 
         await asyncio.gather(*(work() for _ in range(WAITING // PROCESSES)))
         told.send(seconds)
-    following.cancel()
 
 
 async def _asker(part: Part) -> tuple[Callable[[str], Awaitable[object]], Any]:
@@ -105,10 +106,8 @@ async def _asker(part: Part) -> tuple[Callable[[str], Awaitable[object]], Any]:
 
 
 async def answer(part: Part, told: Connection) -> None:
-    """Answer every second row, until told to stop."""
-    answering = asyncio.create_task(_answer_rows(part, told) if part.way == "limit" else _answer_requests(part, told))
-    await asyncio.to_thread(told.recv)
-    answering.cancel()
+    """Answer every second row, until somebody ends this process."""
+    await (_answer_rows(part, told) if part.way == "limit" else _answer_requests(part, told))
 
 
 async def _answer_rows(part: Part, told: Connection) -> None:
@@ -151,11 +150,11 @@ class Fleet:
     def __init__(self, way: Way, server: Postgres) -> None:
         url = server.database("template0" if way == "limit" else "template_sayso")
         ports = [free_port() for _ in range(HUBS)]
-        text = asyncio.run(_token(url)) if way == "through hubs" else ""
+        texts = asyncio.run(_tokens(url)) if way == "through hubs" else [""] * PROCESSES
         self._processes: list[Any] = []
         self._hubs = [self._start(answer, Part(way=way, url=url, number=i, port=ports[i])) for i in range(HUBS)]
         self._agents = [
-            self._start(ask, Part(way=way, url=url, number=i, port=ports[i % HUBS], token=text))
+            self._start(ask, Part(way=way, url=url, number=i, port=ports[i % HUBS], token=texts[i]))
             for i in range(PROCESSES)
         ]
 
@@ -175,19 +174,19 @@ class Fleet:
         return Turn(len(seconds) / (time.perf_counter() - began), quantiles(seconds, n=100)[-1])
 
     def stop(self) -> None:
-        for each in [*self._agents, *self._hubs]:
-            each.send(0)
         for process in self._processes:
-            process.join(5)
             process.kill()
+            process.join()
 
 
-async def _token(url: str) -> str:
+async def _tokens(url: str) -> list[str]:
+    """Make a token for each process of agents."""
     store = await asyncio.to_thread(PostgresStore, url)
-    token, text = tokens.make("agent", "fleet", now=time.time())
-    await store.add_token(token)
+    made = [tokens.make("agent", f"agent-{number}", now=time.time()) for number in range(PROCESSES)]
+    for token, _ in made:
+        await store.add_token(token)
     await store.aclose()
-    return text
+    return [text for _, text in made]
 
 
 @contextmanager
