@@ -206,3 +206,81 @@ def test_clocks_that_are_wrong_by_an_hour_change_nothing(world: World) -> None:
     expired = {row.call.partition("-")[0] for row in final.rows if row.word.status == "expired"}
     assert expired == {"late"}
     assert len([row for row in final.rows if row.word.status == "expired"]) == 8
+
+
+# Everything at once.
+
+
+class Storm:
+    """All processes at once, through one line to one server, and everything that can be done to them."""
+
+    def __init__(self, world: World, server: Postgres, wire: Wire, seed: int) -> None:
+        self._fate = random.Random(seed)  # noqa: S311 - no secret
+        self._world, self._server, self._wire = world, server, wire
+        far = wire.through(world.url)
+        self.hubs = [world.hub(name, store=far, hurry=True) for name in ("h1", "h2")]
+        self.agents = [
+            world.agent("a", hurry=True),
+            world.agent("b", store=far, hurry=True),
+            world.agent("c", store=self.hubs[0].url, token=world.token("agent", "c")),
+        ]
+        for name, hub in zip(("ann", "ben"), self.hubs, strict=True):
+            world.person(name, store=hub.url, token=world.token("approver", name))
+        self._blows = (
+            self._server_dies,
+            self._hub_dies,
+            self._agent_dies,
+            self._cut,
+            self._hold,
+            self._break,
+            self._end,
+        )
+
+    def strike(self) -> None:
+        blow = self._fate.choice(self._blows)
+        print(blow.__name__)
+        blow()
+
+    def _server_dies(self) -> None:
+        self._server.kill()
+        self._server.start()
+
+    def _hub_dies(self) -> None:
+        i = self._fate.randrange(len(self.hubs))
+        self.hubs[i].kill()
+        self.hubs[i] = self._world.ready(self._world.again("hub", self.hubs[i].plan))
+
+    def _agent_dies(self) -> None:
+        i = self._fate.randrange(len(self.agents))
+        self.agents[i].kill()
+        self.agents[i] = self._world.again("agent", self.agents[i].plan)
+
+    def _cut(self) -> None:
+        self._wire.cut(b"COMMIT\x00", self._fate.choice(["before", "answer", "hold"]))
+
+    def _hold(self) -> None:
+        self._wire.hold()
+
+    def _break(self) -> None:
+        self._wire.break_down()
+        self._wire.repair()
+
+    def _end(self) -> None:
+        self._server.end_sessions(self._world.url)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(SEED, SEED + 4))
+def test_whatever_comes_in_whatever_order_nothing_is_lost_or_doubled(tmp_path: Path, seed: int) -> None:
+    with running(durable=True) as server, Wire(server) as wire:
+        server.make_template()
+        with World(tmp_path, server.database(), seed=seed) as world:
+            storm = Storm(world, server, wire, seed)
+            for _ in range(12):
+                world.until_ran(10)
+                storm.strike()
+            wire.repair()
+            world.until_ran(10)
+            stop(*storm.agents)
+            world.check()
