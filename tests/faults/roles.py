@@ -81,6 +81,20 @@ def _open(plan: Plan) -> PostgresStore | RemoteStore:
     return PostgresStore(plan.store, patience=plan.patience)
 
 
+async def _opened(plan: Plan) -> PostgresStore | RemoteStore:
+    """Open the store as soon as that can be done: whoever starts a process starts it again."""
+    while True:
+        try:
+            return await asyncio.to_thread(_open, plan)
+        except StoreError:
+            await _a_moment()
+
+
+async def _a_moment() -> None:
+    with anyio.move_on_after(0.1):
+        await anyio.sleep_forever()
+
+
 def _record(store: PostgresStore | RemoteStore, recorder: Recorder, *, all_of_it: bool) -> None:
     """Have a store write down what is done to it; a hub does for others what these write down themselves."""
     opens, closes, claims = store.open, store.close, store.claim
@@ -107,7 +121,7 @@ def _record(store: PostgresStore | RemoteStore, recorder: Recorder, *, all_of_it
 
 
 async def _agent(plan: Plan, recorder: Recorder) -> None:
-    store = await asyncio.to_thread(_open, plan)
+    store = await _opened(plan)
     _record(store, recorder, all_of_it=True)
     policy = Policy(default="required")
     controller = ApprovalController(store=store, policy=policy, session=plan.session or plan.name, timeout=plan.timeout)
@@ -143,8 +157,7 @@ async def _attempt(
         except ApprovalError as error:
             recorder.note("refused", call=call.call_id, said=error.cause)
         except StoreError:
-            with anyio.move_on_after(0.1):
-                await anyio.sleep_forever()
+            await _a_moment()
             continue
         return
 
@@ -161,7 +174,7 @@ async def _person(plan: Plan, recorder: Recorder) -> None:
     if plan.store.startswith("http"):
         inbox = HubInbox(plan.store, plan.token)
     else:
-        store = await asyncio.to_thread(_open, plan)
+        store = await _opened(plan)
         _record(store, recorder, all_of_it=True)
         inbox = StoreInbox(store)
     while True:
@@ -206,7 +219,8 @@ def decision_for(plan: Plan, request: ApprovalRequest) -> ApprovalDecision:
 
 
 async def _hub(plan: Plan, recorder: Recorder) -> None:
-    store = await asyncio.to_thread(PostgresStore, plan.store, patience=plan.patience)
+    store = await _opened(plan)
+    assert isinstance(store, PostgresStore)
     _record(store, recorder, all_of_it=False)
     hub = Hub(store, throttle=Throttle(answers=1_000_000))
     taken = bind("127.0.0.1", plan.port)

@@ -22,6 +22,7 @@ from sayso.errors import ConfigurationError, StoreError
 from sayso.model import AuditEntry, Pending
 from sayso.ports import Store
 from sayso.specimens import a_memory, a_request
+from sayso.stores import postgres_server
 from sayso.stores.postgres import PostgresStore
 from sayso.stores.postgres_server import Rejected
 from sayso.testing import StoreContract
@@ -214,6 +215,18 @@ async def test_a_commit_whose_answer_is_lost_is_neither_doubled_nor_lost(databas
         assert wire.cuts == 2
         assert not await store.claim(request.id, now=2.0)
         assert await steps(store) == ["asked", "approved", "claimed", "returned"]
+
+
+@pytest.mark.proves("H5")
+async def test_when_one_reader_falls_silent_the_others_are_not_tried_in_turn(
+    database: str, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_server, "COMMAND_SECONDS", 1.0)
+    async with opened(wire.through(database), patience=3.0) as store:
+        request = await store.open(a_request())
+        await asyncio.gather(*(store.get(request.id) for _ in range(50)))
+        assert wire.hold() >= 6, "all four readers are there, beside the writer and the listener"
+        assert await store.get(request.id) == request
 
 
 @pytest.mark.proves("H5", "H6")

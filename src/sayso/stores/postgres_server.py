@@ -192,8 +192,12 @@ class Readers:
 
     async def fetch(self, query: str, *values: object) -> list[Row]:
         """Return the rows of one statement."""
-        async with self._connection() as connection:
-            return await connection.fetch(query, *values)
+        try:
+            async with self._connection() as connection:
+                return await connection.fetch(query, *values)
+        except Away:
+            await self._pool.expire_connections()  # the others may be as dead as this one
+            raise
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncGenerator[Connection]:
