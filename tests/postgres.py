@@ -73,7 +73,11 @@ class Postgres:
                 return
             if self._process.poll() is not None:
                 break
-        raise AssertionError(f"PostgreSQL does not start: {(self._folder / 'log').read_text()[-2000:]}")
+        raise AssertionError(f"PostgreSQL does not start: {self.log[-2000:]}")
+
+    @property
+    def log(self) -> str:
+        return (self._folder / "log").read_text(encoding="utf-8")
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop it, whoever is connected."""
