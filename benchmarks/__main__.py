@@ -33,6 +33,7 @@ GROUPS = (
     "store",
     "database",
     "growth",
+    "fleet",
     "wake",
     "pending",
     "lag",

@@ -8,7 +8,12 @@ from typing import Any
 
 import asyncpg
 
-TABLE = "CREATE TABLE IF NOT EXISTS rows (id text PRIMARY KEY, status text NOT NULL, body bytea NOT NULL)"
+TABLE = """
+CREATE TABLE IF NOT EXISTS rows (id text PRIMARY KEY, status text NOT NULL, body bytea NOT NULL);
+CREATE INDEX IF NOT EXISTS rows_open ON rows (id) WHERE status = 'open'
+"""
+OPEN = "SELECT id FROM rows WHERE status = 'open' AND abs(hashtext(id)) % 2 = $1"
+CLOSED = "SELECT id FROM rows WHERE id = ANY ($1::text[]) AND status = 'approved'"
 BOTH = """
 WITH added AS (INSERT INTO rows SELECT id, 'open', body FROM unnest($1::text[], $2::bytea[]) AS new (id, body)),
 changed AS (UPDATE rows SET status = 'approved' WHERE id = ANY ($3::text[]))
@@ -80,6 +85,32 @@ class RawBatches(Waiting):
     async def aclose(self) -> None:
         self._task.cancel()
         await self._connection.close()
+
+
+class RawFar(RawBatches):
+    """The same, where another process closes the rows: a hint says when to look."""
+
+    async def listen(self, url: str, query: str) -> None:
+        """Hear of what others do, and ask this then."""
+        self._look, self._query, self._hint = await asyncpg.connect(url), query, asyncio.Event()
+        self._hint.set()
+        await self._look.add_listener("rows", lambda *_: self._hint.set())
+
+    async def news(self, *values: object) -> list[str]:
+        """Wait for a hint, and return the rows that the query finds."""
+        await self._hint.wait()
+        self._hint.clear()
+        return [each for (each,) in await self._look.fetch(self._query, *values)]
+
+    async def follow(self) -> None:
+        """Wake those whose rows are closed."""
+        while True:
+            for each in await self.news(list(self._waiting)):
+                self.wake(each)
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        await self._look.close()
 
 
 class RawEach(Waiting):

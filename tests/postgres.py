@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import select
 import shutil
 import signal
 import socket
@@ -24,26 +25,42 @@ TEMPLATE = "template_sayso"
 class Postgres:
     """A server on this machine. It is told to sync nothing: what a power cut would lose is not tested with it."""
 
-    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+    def __init__(self, folder: Path, *, durable: bool = False, room: str = "") -> None:
         self._folder, self._programs = folder, _programs(folder)
+        self.data = folder / "data"
         self._user: dict[str, Any] = {}
         if os.geteuid() == 0:  # PostgreSQL refuses to be root
             self._user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
             os.chown(folder, NOBODY, NOBODY)
+        self._is_mounted = bool(room)
+        if room:
+            self._mount(room)
         self._numbers = itertools.count()
         self._home = Home("test-postgres")
-        self._run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "-D", str(folder / "data"))
-        access = folder / "data" / "pg_hba.conf"
+        self._run(
+            "initdb",
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--no-sync",
+            "--wal-segsize=1",
+            "-D",
+            str(self.data),
+        )
+        access = self.data / "pg_hba.conf"
         access.write_text(f"host all locked 127.0.0.1/32 scram-sha-256\n{access.read_text()}")
         self._durable = durable
-        self.port = _free_port()
+        self.port = free_port()
         self.start()
 
     def start(self) -> None:
         log = (self._folder / "log").open("ab")
         options = ["-c", f"fsync={'on' if self._durable else 'off'}", "-c", "max_connections=200"]
         place = ["-h", "127.0.0.1", "-p", str(self.port), "-k", ""]
-        command = [str(self._programs / "postgres"), "-D", str(self._folder / "data"), *place, *options]
+        command = [str(self._programs / "postgres"), "-D", str(self.data), *place, *options]
         with log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder, **self._user)
         self.wait()
@@ -56,16 +73,40 @@ class Postgres:
                 return
             if self._process.poll() is not None:
                 break
-        raise AssertionError(f"PostgreSQL does not start: {(self._folder / 'log').read_text()[-2000:]}")
+        raise AssertionError(f"PostgreSQL does not start: {self.log[-2000:]}")
 
-    def stop(self) -> None:
+    @property
+    def log(self) -> str:
+        return (self._folder / "log").read_text(encoding="utf-8")
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop it, whoever is connected."""
-        self._process.send_signal(signal.SIGINT)
+        self._process.send_signal(how)
         self._process.wait(timeout=30)
+
+    def kill(self) -> None:
+        """End all of it at once, with signal 9."""
+        self._process.send_signal(signal.SIGSTOP)  # so that it starts nothing more
+        me = self._process.pid
+        children = Path(f"/proc/{me}/task/{me}/children").read_text(encoding="ascii").split()
+        ends = [os.pidfd_open(each) for each in [*map(int, children), me]]
+        for each in ends:
+            signal.pidfd_send_signal(each, signal.SIGKILL)
+        self._process.wait()
+        for each in ends:
+            select.select([each], [], [])  # it takes a moment; before, the next server would find it in its way
+            os.close(each)
+
+    @property
+    def is_up(self) -> bool:
+        return self._process.poll() is None
 
     def leave(self) -> None:
         """Stop it for good."""
-        self.stop()
+        if self.is_up:
+            self.stop(signal.SIGQUIT)  # at once: what it has not written is removed anyway
+        if self._is_mounted:
+            subprocess.run(["/bin/umount", "--lazy", str(self.data)], check=True)
         self._home.leave(_nothing)
 
     def url(self, database: str, user: str = "postgres") -> str:
@@ -90,6 +131,10 @@ class Postgres:
         self._home.start(PostgresStore(self.url(TEMPLATE)).aclose()).result()
         self.ask(_ENDED.format(TEMPLATE))
 
+    def end_sessions(self, url: str) -> int:
+        """End all sessions that stores have in a database, and return how many."""
+        return len(self.ask(_SESSIONS.format(url.rpartition("/")[2])))
+
     def ask(self, query: str, url: str = "") -> list[Any]:
         """Ask the server itself, past the store."""
 
@@ -112,6 +157,26 @@ class Postgres:
         finally:
             self._home.start(connection.close()).result()
 
+    @contextlib.contextmanager
+    def full(self) -> Generator[None]:
+        """Leave no room on the disk that it has for itself."""
+        ballast = self.data / "ballast"
+        with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(65536))
+        try:
+            yield
+        finally:
+            ballast.unlink()
+
+    def _mount(self, room: str) -> None:
+        """Give the data a disk of its own, of this size."""
+        if os.geteuid() != 0:
+            raise AssertionError("a full disk needs a small disk, which only root can mount: run this test as root")
+        self.data.mkdir(mode=0o700)
+        options = f"size={room},uid={NOBODY},gid={NOBODY},mode=0700"
+        subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", options, "sayso-test", str(self.data)], check=True)
+
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self._programs / program), *arguments]
         subprocess.run(command, check=True, capture_output=True, cwd=self._folder, **self._user)
@@ -121,6 +186,10 @@ async def _nothing() -> None:
     pass
 
 
+_SESSIONS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE application_name = 'sayso' AND pid <> pg_backend_pid() AND datname = '{}'"
+)
 # A session ends a moment after its connection, and a template must have none.
 _ENDED = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{}'"
 
@@ -139,18 +208,18 @@ def _programs(folder: Path) -> Path:
     return copy / "pginstall18" / "bin"
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with contextlib.closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))
         return taken.getsockname()[1]
 
 
 @contextlib.contextmanager
-def running(*, durable: bool = False, where: Path | None = None) -> Generator[Postgres]:
+def running(*, durable: bool = False, where: Path | None = None, room: str = "") -> Generator[Postgres]:
     """Have a server, and remove all of it."""
     folder = Path(tempfile.mkdtemp(prefix="sayso-postgres-", dir=where))
     try:
-        server = Postgres(folder, durable=durable)
+        server = Postgres(folder, durable=durable, room=room)
         try:
             yield server
         finally:
@@ -160,14 +229,14 @@ def running(*, durable: bool = False, where: Path | None = None) -> Generator[Po
 
 
 class Wire:
-    """A line to a server that a test cuts, or that is a pooler for all that can be seen."""
+    """A line to a server that a test cuts, holds up or hushes, or that is a pooler for all that can be seen."""
 
-    def __init__(self, postgres: Postgres, *, pooler: bool = False) -> None:
-        self._to, self._pooler = postgres.port, pooler
+    def __init__(self, postgres: Postgres, *, pooler: bool = False, hushed: bool = False) -> None:
+        self._to, self._pooler, self._hushed = postgres.port, pooler, hushed
         self._home = Home("test-wire")
         self._cut: tuple[bytes, str] | None = None
         self._dead = False
-        self._ends: set[asyncio.StreamWriter] = set()
+        self._lines: set[_Line] = set()
         self.cuts = 0
         self._server = self._home.start(asyncio.start_server(self._carry, "127.0.0.1", 0)).result()
         self.port: int = self._server.sockets[0].getsockname()[1]
@@ -177,15 +246,24 @@ class Wire:
         return url.replace(f":{self._to}/", f":{self.port}/")
 
     def cut(self, text: bytes, where: str) -> None:
-        """Cut the next connection that says this: `before` the server hears it, or before its `answer` is heard."""
+        """Cut the next connection that says this: `before` the server hears it, or before its `answer` is heard.
+
+        Or `hold` it: nothing more comes through, and nobody is told. Or `bar` it: it is cut, and nobody can
+        connect before the repair.
+        """
         self._cut = (text, where)
 
     def break_down(self) -> None:
         """Let nothing through any more."""
         self._home.start(self._break()).result()
 
+    def hold(self) -> int:
+        """Carry nothing more of what is connected now, tell nobody, and return how many that are."""
+        return self._home.start(self._hold()).result()
+
     def repair(self) -> None:
-        self._dead = False
+        """Let everything through again; what was held up arrives now."""
+        self._home.start(self._repair()).result()
 
     def __enter__(self) -> Self:
         return self
@@ -197,48 +275,95 @@ class Wire:
 
     async def _break(self) -> None:
         self._dead = True
-        for each in self._ends:
-            each.transport.abort()
+        for each in self._lines:
+            each.abort()
+
+    async def _hold(self) -> int:
+        for each in self._lines:
+            each.flows.clear()
+        return len(self._lines)
+
+    async def _repair(self) -> None:
+        self._dead = False
+        for each in self._lines:
+            each.flows.set()
 
     async def _carry(self, near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
         if self._dead:
             back.transport.abort()
             return
-        far, there = await asyncio.open_connection("127.0.0.1", self._to)
-        ends = {back, there}
-        self._ends |= ends
+        try:
+            far, there = await asyncio.open_connection("127.0.0.1", self._to)
+        except OSError:
+            back.transport.abort()
+            return
+        line = _Line(back, there)
+        self._lines.add(line)
         try:
             async with asyncio.TaskGroup() as both:
-                both.create_task(self._send(near, there, far))
-                both.create_task(self._answer(far, back))
+                both.create_task(self._send(near, there, line))
+                both.create_task(self._answer(far, back, line))
         except* (OSError, EOFError):
-            self._ends -= ends
-        for each in ends:
-            each.transport.abort()
+            self._lines.discard(line)
+        line.abort()
 
-    async def _send(self, near: asyncio.StreamReader, there: asyncio.StreamWriter, far: asyncio.StreamReader) -> None:
+    async def _send(self, near: asyncio.StreamReader, there: asyncio.StreamWriter, line: "_Line") -> None:
         while data := await near.read(65536):
             where = self._cut[1] if self._cut is not None and self._cut[0] in data else ""
             if where:
                 self._cut = None
                 self.cuts += 1
-            if where == "before":
+            if where in {"before", "bar"}:
+                self._dead = where == "bar"
                 raise EOFError
-            if where == "answer":
-                self._silent = far
+            if where == "hold":
+                line.flows.clear()
+            line.is_silent = where == "answer"
+            await line.flows.wait()
             there.write(data)
             await there.drain()
         raise EOFError
 
-    _silent: asyncio.StreamReader | None = None
-
-    async def _answer(self, far: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+    async def _answer(self, far: asyncio.StreamReader, back: asyncio.StreamWriter, line: "_Line") -> None:
+        quiet = _without_hints if self._hushed else None
+        rest = b""
         while data := await far.read(65536):
-            if self._silent is far:
+            if line.is_silent:
                 raise EOFError
-            back.write(_with_another_session(data) if self._pooler else data)
+            await line.flows.wait()
+            if self._pooler:
+                data = _with_another_session(data)
+            if quiet is not None:
+                data, rest = quiet(rest + data)
+            back.write(data)
             await back.drain()
         raise EOFError
+
+
+class _Line:
+    """One connection through a wire."""
+
+    def __init__(self, back: asyncio.StreamWriter, there: asyncio.StreamWriter) -> None:
+        self._ends = (back, there)
+        self.is_silent = False
+        self.flows = asyncio.Event()
+        self.flows.set()
+
+    def abort(self) -> None:
+        for each in self._ends:
+            each.transport.abort()
+        self.flows.set()
+
+
+def _without_hints(data: bytes) -> tuple[bytes, bytes]:
+    """Return the server's words without what it only hints at, and the beginning of a message that goes on."""
+    if data in {b"N", b"S"}:
+        return data, b""  # whether it speaks TLS, before anything else
+    kept = b""
+    while len(data) > 4 and len(data) > (length := int.from_bytes(data[1:5])):
+        kept += b"" if data[:1] == b"A" else data[: length + 1]
+        data = data[length + 1 :]
+    return kept, data
 
 
 def _with_another_session(data: bytes) -> bytes:

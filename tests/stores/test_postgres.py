@@ -31,6 +31,7 @@ from sayso.errors import ConfigurationError, StoreError
 from sayso.model import AuditEntry, Pending
 from sayso.ports import Store
 from sayso.specimens import a_memory, a_request
+from sayso.stores import postgres_server
 from sayso.stores.postgres import PostgresStore
 from sayso.stores.postgres_server import Rejected
 from sayso.testing import StoreContract
@@ -174,12 +175,6 @@ async def test_the_inbox_is_as_fast_however_much_is_closed(postgres: Postgres, d
 # What goes wrong on the way.
 
 
-def end_sessions(postgres: Postgres, url: str) -> int:
-    """Have the server end all sessions that stores have in a database."""
-    own = "application_name = 'sayso' AND pid <> pg_backend_pid() AND datname = current_database()"
-    return len(postgres.ask(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {own}", url))  # noqa: S608 - above
-
-
 @pytest.mark.proves("H6")
 async def test_a_store_whose_sessions_are_ended_goes_on_and_hears_of_what_it_missed(
     postgres: Postgres, database: str, store: PostgresStore
@@ -187,7 +182,7 @@ async def test_a_store_whose_sessions_are_ended_goes_on_and_hears_of_what_it_mis
     request = await store.open(a_request())
     waiting = asyncio.ensure_future(store.closed(request.id))
     async with opened(database) as other:
-        assert end_sessions(postgres, database) >= 3
+        assert postgres.end_sessions(database) >= 3
         await other.close(request.id, "approved", YES, now=1.0)
     with anyio.fail_after(10):
         assert (await waiting).status == "approved"
@@ -229,6 +224,37 @@ async def test_a_commit_whose_answer_is_lost_is_neither_doubled_nor_lost(databas
         assert wire.cuts == 2
         assert not await store.claim(request.id, now=2.0)
         assert await steps(store) == ["asked", "approved", "claimed", "returned"]
+
+
+@pytest.mark.proves("H5")
+async def test_when_one_reader_falls_silent_the_others_are_not_tried_in_turn(
+    database: str, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_server, "COMMAND_SECONDS", 1.0)
+    async with opened(wire.through(database), patience=3.0) as store:
+        request = await store.open(a_request())
+        await asyncio.gather(*(store.get(request.id) for _ in range(50)))
+        assert wire.hold() >= 6, "all four readers are there, beside the writer and the listener"
+        assert await store.get(request.id) == request
+
+
+@pytest.mark.proves("H5", "H6")
+async def test_what_was_never_committed_is_told_to_nobody(postgres: Postgres, database: str) -> None:
+    with Wire(postgres, hushed=True) as wire:  # so that nobody hears of it otherwise
+        async with opened(wire.through(database)) as far, opened(database) as near:
+            request = await near.open(a_request())
+            waiting = asyncio.ensure_future(far.closed(request.id))
+            wire.cut(b"COMMIT\x00", "bar")
+            answering = asyncio.ensure_future(far.close(request.id, "approved", YES, now=1.0))
+            with anyio.fail_after(20):
+                while not wire.cuts:
+                    await anyio.lowlevel.checkpoint()
+                await near.close(request.id, "denied", None, now=1.0)
+                wire.repair()
+                assert (await answering).status == "denied"
+            told, _ = await asyncio.wait({waiting}, timeout=0.3)
+            assert [each.result().status for each in told] in ([], ["denied"])
+            waiting.cancel()
 
 
 @pytest.mark.proves("H5")

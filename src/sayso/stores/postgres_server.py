@@ -22,7 +22,7 @@ except ImportError as error:
 _asyncpg = cast("Any", asyncpg)
 
 CONNECT_SECONDS = 10.0
-COMMAND_SECONDS = 30.0
+COMMAND_SECONDS = 12.0  # then nobody is there any more: what a statement may take, and a little
 _MOST_READERS = 4
 _IDLE_SECONDS = 60.0
 _BAD_ADDRESS = (
@@ -35,7 +35,7 @@ Row = Sequence[Any]
 
 
 class Away(StoreError):
-    """The server cannot be reached, or the connection is gone; it may be back soon."""
+    """The server cannot be reached, the connection is gone, or somebody holds all up; that may soon be over."""
 
 
 class Rejected(StoreError):
@@ -154,7 +154,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         except _asyncpg.InterfaceError as error:
             kind = Rejected if isinstance(error, ValueError) else Away  # values, or the state of the connection
             raise kind(f"the store {self.shown} failed: {_first_line(error)}") from error
-        except (_asyncpg.PostgresError, _asyncpg.InternalClientError) as error:
+        except _asyncpg.PostgresError as error:
             raise StoreError(f"the store {self.shown} {_about_refusal(error)}") from error
 
 
@@ -192,8 +192,12 @@ class Readers:
 
     async def fetch(self, query: str, *values: object) -> list[Row]:
         """Return the rows of one statement."""
-        async with self._connection() as connection:
-            return await connection.fetch(query, *values)
+        try:
+            async with self._connection() as connection:
+                return await connection.fetch(query, *values)
+        except Away:
+            await self._pool.expire_connections()  # the others may be as dead as this one
+            raise
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncGenerator[Connection]:
@@ -223,6 +227,8 @@ _LOST = (
     _asyncpg.CrashShutdownError,
     _asyncpg.TooManyConnectionsError,
     _asyncpg.IdleInTransactionSessionTimeoutError,
+    _asyncpg.LockNotAvailableError,
+    _asyncpg.InternalClientError,  # a session that the server ends at the moment in which it is given something to do
 )
 _BAD_VALUES = (
     _asyncpg.DataError,
@@ -236,6 +242,8 @@ _BAD_VALUES = (
 def _about_loss(error: Exception) -> str:
     if isinstance(error, _asyncpg.TooManyConnectionsError):
         return "has no connection left; raise its max_connections, or put a pooler before it"
+    if isinstance(error, _asyncpg.LockNotAvailableError):
+        return f"is held by another process for too long ({_first_line(error)}); try again"
     if isinstance(error, ssl.SSLError):
         return f"does not agree on TLS: {_first_line(error)}; check sslmode and the certificates"
     if isinstance(error, TimeoutError):
@@ -259,7 +267,6 @@ _REFUSALS: tuple[tuple[Any, str], ...] = (
     (_asyncpg.InvalidCatalogNameError, "has no such database ({}); make it with `createdb`, sayso makes its tables"),
     (_asyncpg.InsufficientPrivilegeError, "does not give this user a right that sayso needs: {}; see docs/postgres.md"),
     (_asyncpg.ReadOnlySQLTransactionError, "only lets itself be read ({}); name the primary, not a replica"),
-    (_asyncpg.LockNotAvailableError, "is held by another process for too long ({}); try again"),
     (_asyncpg.QueryCanceledError, "needed too long for a statement ({}); try again"),
     (_asyncpg.DiskFullError, "cannot be written: its disk is full ({}); make room, nothing acknowledged is lost"),
     (_asyncpg.UndefinedTableError, "lost its tables ({}); restore a copy"),

@@ -30,10 +30,10 @@ _LOG = logging.getLogger("sayso")
 _LARGEST_GROUP = 500
 _CROWD, _BREATH_SECONDS = 4, 0.005
 _FAREWELL_SECONDS = 10.0
-# Whoever is stopped in the middle of a group must not hold up the others for ever; what is acknowledged is on disk.
+# Whoever falls silent in the middle of a group must not hold up the others for ever: it is over before they give up.
 _BEGIN = (
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '10s'; "
-    "SET LOCAL statement_timeout = '20s'; SET LOCAL idle_in_transaction_session_timeout = '10s'; {}"
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '8s'; "
+    "SET LOCAL statement_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '4s'; {}"
     "SELECT 1 FROM sayso.head FOR UPDATE"
 )
 
@@ -247,6 +247,7 @@ class Writer:
         if batch.done is not None and Group(rows).last_group == batch.number:
             await connection.execute("ROLLBACK")  # it was durable all along: only the answer was lost
             return
+        batch.done = batch.known = None
         group, batch.settled = self._work(batch.items, rows)
         if not group.is_changed:
             await connection.execute("ROLLBACK")
