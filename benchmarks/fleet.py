@@ -196,7 +196,7 @@ def fleets() -> Generator[dict[Way, Fleet]]:
     with running(durable=True, where=report.RESULTS) as server:
         server.make_template()
         ways: tuple[Way, ...] = ("limit", "ours", "through hubs")
-        found = {way: Fleet(way, server) for way in ways}
+        found: dict[Way, Fleet] = {way: Fleet(way, server) for way in ways}
         try:
             yield found
         finally:
@@ -213,7 +213,11 @@ def many_machines(effort: Effort) -> list[Row]:
                 turns[way].append(fleet.turn(max(WAITING, effort.count(COUNT))))
     limit = turns["limit"]
     rows: list[Row] = []
-    for way, what, goal in (("ours", "4 processes", at_least(0.4)), ("through hubs", "over 2 hubs", None)):
+    told: tuple[tuple[Way, str, Any], ...] = (
+        ("ours", "4 processes", at_least(0.4)),
+        ("through hubs", "over 2 hubs", None),
+    )
+    for way, what, goal in told:
         ours = turns[way]
         rates, late = [each.rate for each in ours], [each.p99 for each in ours]
         raw, raw_late = [each.rate for each in limit], [each.p99 for each in limit]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
+from typing import Any, Self
 
 import asyncpg
 
@@ -51,7 +51,7 @@ class RawBatches(Waiting):
         self._task = asyncio.create_task(self._serve())
 
     @classmethod
-    async def at(cls, url: str) -> RawBatches:
+    async def at(cls, url: str) -> Self:
         connection = await asyncpg.connect(url)
         await connection.execute(TABLE)
         return cls(connection)
@@ -121,7 +121,7 @@ class RawEach(Waiting):
         self._pool = pool
 
     @classmethod
-    async def at(cls, url: str) -> RawEach:
+    async def at(cls, url: str) -> Self:
         pool = await asyncpg.create_pool(url, min_size=8, max_size=8)
         await pool.execute(TABLE)
         return cls(pool)

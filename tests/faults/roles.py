@@ -8,7 +8,7 @@ import random
 import re
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
@@ -66,10 +66,10 @@ def play(role: Role, plan: Plan, file: Path, bell: Connection) -> None:
 
 def _hurry() -> None:
     """Let all that is waited for take a tenth of what it may take."""
-    vars(postgres_server).update(CONNECT_SECONDS=1.0, COMMAND_SECONDS=1.2)
-    vars(postgres_follower).update(_POLL_SECONDS=0.5)
-    begin = re.sub(r"'(\d+)s'", r"'\g<1>00ms'", vars(postgres_writer)["_BEGIN"])
-    vars(postgres_writer).update(_BEGIN=begin)
+    postgres_server.__dict__.update(CONNECT_SECONDS=1.0, COMMAND_SECONDS=1.2)
+    postgres_follower.__dict__.update(_POLL_SECONDS=0.5)
+    begin = re.sub(r"'(\d+)s'", r"'\g<1>00ms'", postgres_writer.__dict__["_BEGIN"])
+    postgres_writer.__dict__.update(_BEGIN=begin)
 
 
 # Writing down what is done to the store.
@@ -239,4 +239,8 @@ def _bell(bell: Connection) -> Callable[[], None]:
     return ring
 
 
-_ROLES: dict[Role, Callable[[Plan, Recorder], Awaitable[None]]] = {"agent": _agent, "person": _person, "hub": _hub}
+_ROLES: dict[Role, Callable[[Plan, Recorder], Coroutine[Any, Any, None]]] = {
+    "agent": _agent,
+    "person": _person,
+    "hub": _hub,
+}

@@ -22,13 +22,14 @@ class Story:
         self._numbers = itertools.count()
 
     def begin(self, process: str, kind: Kind, **facts: Any) -> Event:
+        facts = {"call": "c", **facts}
         event = Event(
             at=next(self._times),
             process=process,
             number=next(self._numbers),
             step="invoked",
             kind=kind,
-            **{"call": "c"} | facts,
+            **facts,
         )
         self.events.append(event)
         return event

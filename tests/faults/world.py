@@ -95,7 +95,8 @@ class World:
         return hub
 
     def _start(self, role: Role, name: str, **facts: Any) -> Child:
-        plan = Plan(**{"name": name, "store": self.url, "seed": self._seed} | facts)
+        facts = {"name": name, "store": self.url, "seed": self._seed, **facts}
+        plan = Plan(**facts)
         return self.again(role, plan)
 
     def again(self, role: Role, plan: Plan) -> Child:
