@@ -10,7 +10,7 @@ const BLANKS = new RegExp(` {${MOST_BLANKS + 1},}`, "gu");
 const WORD = /[\p{L}\p{N}_]+/gu;
 const ASCII = /^[\0-\x7f]*$/;
 const LETTER = /\p{L}/u;
-const MARK = /\p{M}/u;
+const MARK = /[\p{M}\u1160-\u11ff\ud7b0-\ud7fb]/u; // also the parts of a Korean letter that are written over its first
 const CONTROL = /[\0-\x1f\x7f-\x9f\p{Cs}]/u;
 const HIDDEN = /[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\u{e0100}-\u{e01ef}]/u;
 const UNSEEN = /(?![ -~])[\p{Cf}\p{Zl}\p{Zp}\p{Zs}\p{Co}\p{Cn}]/u;
@@ -22,7 +22,28 @@ const NOT_CALLED_LATIN = new RegExp(
   "u",
 );
 // Letters of other scripts that look like Latin ones; a word of nothing else is meant to be taken for a Latin word.
-const TWINS = new Set("асеорхуіјѕԁһӏԛԝАВЕЅІЈКМНОРСТХУҮαοενικρτυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧ");
+const TWINS = new Set("асеорхуіјѕԁһӏԛԝѵАВЕЅІЈКМНОРСТХУҮԚԜαγοενικρτυχωϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧօսհոցզքՕՍԼՏ");
+// Letters that hardly anybody writes for what they are, and that look like Latin ones: Cherokee, Lisu, small capitals, …
+const MASK = new RegExp(
+  "[\\u0262\\u026a\\u0274\\u0276\\u0280-\\u0281\\u028f\\u0299\\u029b-\\u029c\\u029f\\u03e2-\\u03ef\\u13a0-\\u13fd\\u1d00-\\u1d01" +
+    "\\u1d03-\\u1d07\\u1d0a-\\u1d10\\u1d15\\u1d18-\\u1d1c\\u1d20-\\u1d23\\u2c7b\\u2c80-\\u2cfd\\ua4d0-\\ua4fd\\ua730-\\ua731" +
+    "\\ua776\\ua7af\\ua7fa\\uab46\\uab70-\\uabbf\\u{102e1}-\\u{1032f}\\u{10400}-\\u{1044f}\\u{11fb0}\\u{1df02}\\u{1df04}\\u{1df10}]",
+  "u",
+);
+// As wide as two letters, so taken for none of ours.
+const WIDE = new RegExp(
+  "[\\u1100-\\u115f\\u3005-\\ua48c\\ua960-\\ua97c\\uac00-\\ud7a3\\uf900-\\ufad9\\u{16fe0}-\\u{18d08}\\u{1aff0}-\\u{1b2fb}" +
+    "\\u{20000}-\\u{2ebe0}\\u{2f800}-\\u{3134a}]",
+  "u",
+);
+// Other characters that are taken for those which part a path, an address or a number.
+const SIGNS = new Set("⁄∕⧸╱⟋∖⧵╲‐‑−∶꞉ː։׃∣ǀǃɡɑɩ");
+// What strikes a letter through, or goes round it.
+const COVER = new RegExp(
+  "[\\p{Me}\\u0334-\\u0338\\u1cd4\\u1ce2-\\u1ce8\\u20d2-\\u20d3\\u20d8-\\u20da\\u20e5-\\u20e6\\u20ea-\\u20eb\\u{10a39}" +
+    "\\u{16af0}-\\u{16af4}\\u{1bc9e}\\u{1d167}-\\u{1d169}]",
+  "u",
+);
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
 
 /** Return a text with every character that people cannot see, or would take for another one, as its code. */
@@ -52,12 +73,12 @@ export function pieces(text) {
 
 function* coded(text) {
   const deceiving = ASCII.test(text) ? new Set() : deceivingIn(text);
-  let marks = 0;
+  let marks = MOST_MARKS; // at the start, one would stand on what is before the text
   let at = 0;
   for (const each of text) {
-    marks = each > "\x7f" && combines(each) ? marks + 1 : 0;
+    marks = MARK.test(each) ? marks + 1 : 0;
     if (CONTROL.test(each) || HIDDEN.test(each) || UNSEEN.test(each)) yield [escaped(each), true, at];
-    else if (deceiving.has(at) || marks > MOST_MARKS)
+    else if (deceiving.has(at) || marks > MOST_MARKS || COVER.test(each) || poses(text, at, each))
       yield [`⟨U+${hex(each).toUpperCase().padStart(4, "0")}⟩`, true, at];
     else yield [each, false, at];
     at += each.length;
@@ -90,12 +111,11 @@ function escaped(each) {
   return code.length <= 4 ? `\\u${code.padStart(4, "0")}` : `\\U${code.padStart(8, "0")}`;
 }
 
-/** Whether a character is put over, under or through the one before: it then changes places with other such ones. */
-function combines(each) {
-  if (!MARK.test(each)) return false;
-  const alone = each.normalize("NFD");
-  if ([...alone].length > 1) return each === "\u0344"; // of those that fall into several, the only one
-  return `${each}\u0334`.normalize("NFD") !== `${alone}\u0334` || `\u0345${each}`.normalize("NFD") !== `\u0345${alone}`;
+/** Whether a sign is taken for another: always, or as one in fancy dress that is not among its like. */
+function poses(text, at, each) {
+  if (SIGNS.has(each)) return true;
+  const dressed = isDressed(each) && each.normalize("NFKC").length === 1;
+  return dressed && ASCII.test(text.slice(Math.max(at - 1, 0), at)) && ASCII.test(text.charAt(at + each.length));
 }
 
 /** The places of letters that are not what they seem: of another script, or in fancy dress. */
@@ -108,7 +128,7 @@ function deceivingIn(text) {
     const disguised = letters.every((each) => TWINS.has(each) || !LETTER.test(each));
     let at = word.index;
     for (const each of letters) {
-      if (isDressed(each) || (isForeign(each) && (latin || disguised))) found.add(at);
+      if (isDressed(each) || MASK.test(each) || (isForeign(each) && (latin || disguised))) found.add(at);
       at += each.length;
     }
   }
@@ -121,5 +141,5 @@ function isDressed(each) {
 }
 
 function isForeign(each) {
-  return each > "\x7f" && LETTER.test(each) && (!LATIN.test(each) || NOT_CALLED_LATIN.test(each));
+  return each > "\x7f" && LETTER.test(each) && !WIDE.test(each) && (!LATIN.test(each) || NOT_CALLED_LATIN.test(each));
 }
