@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Literal
 
@@ -39,6 +40,27 @@ async def test_an_allowed_call_runs_and_the_page_tells_what_came_of_it(stage: St
     assert SENT == [("bob@example.org", 3, "draft", False)]
     await expect(ann.notice).to_have_text("Allowed: send_mail may run.")
     await expect(ann.page.locator(".result")).to_contain_text("Allowed by ann (page from 127.0.0.1)")
+    await expect(ann.page.locator(".result")).to_contain_text("it ran and returned")
+
+
+async def test_an_answer_that_comes_after_what_the_feed_told_takes_nothing_back(stage: Stage) -> None:
+    ann = await stage.person()
+    told = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        answer = await route.fetch()
+        await told.wait()
+        await route.fulfill(response=answer)
+
+    call = stage.asks(send_mail, "bob@example.org")
+    await ann.opens("send_mail")
+    await ann.page.route("**/approvals/*", late)
+    await ann.page.locator("[data-act=allow]").click()
+    with anyio.fail_after(WAIT):
+        await call
+    await expect(ann.page.locator(".result")).to_contain_text("it ran and returned")
+    told.set()
+    await expect(ann.notice).to_have_text("Allowed: send_mail may run.")
     await expect(ann.page.locator(".result")).to_contain_text("it ran and returned")
 
 

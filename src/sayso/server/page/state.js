@@ -22,6 +22,8 @@ export class Inbox extends EventTarget {
       if (this.loading) this.#gone.add(request.id);
       return;
     }
+    // The answer to a click can come after what the feed told meanwhile: nothing goes back.
+    if (before && progress(request) < progress(before)) return;
     this.#put(request);
     if (request.status !== "open") this.marked.delete(request.id);
     if (!before) this.#shown = null;
@@ -123,6 +125,12 @@ export class Inbox extends EventTarget {
   #changed(kind, request) {
     this.dispatchEvent(new CustomEvent("change", { detail: { kind, request } }));
   }
+}
+
+/** How far a request has come: votes, then closed, then used, then what came of it. */
+function progress(request) {
+  if (request.status === "open") return request.votes.length;
+  return 1e6 + (request.used_at !== null) + (request.result !== null);
 }
 
 function searchText(request) {
