@@ -59,8 +59,8 @@ class ApprovalController:
             approval_callback: asked about each request; a function, sync or async, or an object with `choose`.
             policy: what runs, what asks, what is blocked; without one, only marked tools ask.
             memory: remembered decisions; shared with others that get the same object.
-            store: where requests live: an object, a file, the address of a hub; left out, the hub that SAYSO_STORE
-                names, else in memory.
+            store: where requests live: an object, a file, the address of a hub or of a PostgreSQL database; left out,
+                the hub or database that SAYSO_STORE names, else in memory.
             channels: further ways to tell people.
             session: the session that calls belong to if they do not say.
             timeout: seconds after which an unanswered request expires.

@@ -297,7 +297,9 @@ def test_the_swift_way_of_an_answer_tells_what_the_other_one_tells(served: Serve
 
 
 def test_of_edited_arguments_those_that_were_left_as_shown_stay_what_they_were(served: Served) -> None:
-    request = served.ask({"amount": 5, "content": b"\x00", "parts": (1, 2), "on": True})
+    schema = '{"properties": {"content": {"type": "string"}, "parts": {"type": "array"}}}'
+    asked = {"amount": 5, "content": b"\x00", "parts": (1, 2), "on": True}
+    request = served.ask(asked, own=ToolRules(parameters=lambda: schema))
     with served.person() as ann:
         shown = ann.get(f"/approvals/{request.id}").json()["args"]
         body = {"outcome": "modify", "args": {**shown, "amount": 7, "on": 1}}

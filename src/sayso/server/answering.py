@@ -36,7 +36,7 @@ async def give(hub: Hub, person: Principal, request_id: str, answer: Answer, *, 
     request = await person.request(hub, request_id)
     decision = decision_of(answer, request, hub.clock.now())
     if request.status == "open":
-        await _check_edited(request, decision)
+        await _check_edited(request, answer)
         request = await _close(hub, person, request, decision, f"{channel} from {person.address}")
     if not _was_said(request, person.name, decision):
         raise _closed(request)
@@ -95,10 +95,10 @@ def _terms(answer: Answer, request: ApprovalRequest) -> tuple[Remember, ScopeKin
     return answer.remember or "session", answer.scope or widest.kind
 
 
-async def _check_edited(request: ApprovalRequest, decision: ApprovalDecision) -> None:
-    if decision.override_args is None:
+async def _check_edited(request: ApprovalRequest, answer: Answer) -> None:
+    if answer.args is None:
         return
-    problem = await asyncio.to_thread(misfit, decision.override_args, request.parameters, patterns=False)
+    problem = await asyncio.to_thread(misfit, answer.args, request.parameters, patterns=False)  # which speaks of JSON
     if problem is not None:
         _refuse(f"these arguments do not fit the tool: {problem}")
 
