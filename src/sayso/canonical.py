@@ -181,7 +181,7 @@ def _thaw(value: Any) -> Any:  # noqa: ANN401 - any value of any tool
 def parse_args(text: str) -> FrozenDict:
     """Read a model's JSON arguments strictly: one object, no duplicate key, no NaN."""
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = _READ_JSON(text)
     except CanonicalError:
         raise
     except (ValueError, RecursionError) as error:  # bad JSON, or a number longer than Python reads
@@ -204,6 +204,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> Never:
     raise CanonicalError(f"the arguments contain {name}, which is not a number")
+
+
+_READ_JSON = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant).decode
 
 
 def canonical(args: FrozenDict, name: str = "args") -> bytes:

@@ -198,14 +198,14 @@ class ApprovalController:
 
     async def answer(
         self,
-        request_id: str,
+        request: str | ApprovalRequest,
         decision: ApprovalDecision,
         *,
         who: str | None = None,
         channel: str | None = None,
         roles: Collection[str] | None = None,
     ) -> ApprovalRequest:
-        """Close a request with this decision unless it is closed already; return it as it stands.
+        """Close a request, given by its id or as it was read, unless it is closed already; return it as it stands.
 
         `roles` are those of whoever answers, from a caller that has checked who that is. Where a rule asks for several
         people, a yes that is not enough leaves the request open.
@@ -217,7 +217,7 @@ class ApprovalController:
             ValueError: the decision wants a scope that is not offered, or edited arguments that nothing can be
                 bound to; the request stays open.
         """
-        return await self._door.answer(request_id, decision, who=who, channel=channel, roles=roles)
+        return await self._door.answer(request, decision, who=who, channel=channel, roles=roles)
 
     async def withdraw(self, request_id: str, reason: str) -> ApprovalRequest:
         """Close a request because nobody's answer is wanted any more; return it as it stands."""

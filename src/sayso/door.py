@@ -48,7 +48,7 @@ class Door:
 
     async def answer(
         self,
-        request_id: str,
+        request: str | ApprovalRequest,
         decision: ApprovalDecision,
         *,
         who: str | None,
@@ -56,7 +56,7 @@ class Door:
         roles: Collection[str] | None,
     ) -> ApprovalRequest:
         """Close a request with a decision; see `ApprovalController.answer`."""
-        request = await self.get(request_id)
+        request = await self.get(request) if isinstance(request, str) else request
         now = self._clock.now()
         decision = replace(decision, who=who or decision.who, channel=channel or decision.channel, decided_at=now)
         _check_entitled(request, decision, roles, now)

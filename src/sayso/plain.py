@@ -8,12 +8,15 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from sayso.canonical import thaw
+import msgspec
+
+from sayso.canonical import FrozenDict, thaw
 from sayso.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Remembered, Rule, Scope
 from sayso.people import Approvers, Escalation, Seen
 
 _LONGEST_NUMBER = 14_284  # bits: Python writes none that has more than 4300 digits
 _AS_IT_IS = json.JSONEncoder(allow_nan=False).encode  # fails on whatever JSON has no word for
+_WRITE_LIGHT = msgspec.json.Encoder().encode
 _STATES = {
     "open": "open: it waits for an answer",
     "approved": "approved, and not run yet",
@@ -56,6 +59,24 @@ def as_before(edited: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str,
         name: known[name][0] if name in known and known[name][1] == to_json(value) else value
         for name, value in edited.items()
     }
+
+
+def is_light(request: ApprovalRequest) -> bool:
+    """Whether a request is short, and has nothing but plain data in it."""
+    args, decision = request.args, request.decision
+    unedited = decision is None or decision.override_args is None
+    rest = request.payload is None and request.presentation is None and unedited and not request.votes
+    return rest and isinstance(args, FrozenDict) and args.light
+
+
+def request_json(request: ApprovalRequest, **more: object) -> str:
+    """Write a request as JSON, with what else there is to tell of it; nearly all are light, and written at once."""
+    if is_light(request) and not any(more.values()):
+        with contextlib.suppress(ValueError):
+            text = _WRITE_LIGHT({**of_request(request), **more})
+            if text.isascii():
+                return text.decode()
+    return to_json({**of_request(request), **more})
 
 
 def of_rule(rule: Rule) -> dict[str, Any]:

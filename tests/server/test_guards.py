@@ -8,6 +8,10 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.server.served import PATIENCE, Served
 from websockets.exceptions import InvalidStatus
 
@@ -235,3 +239,13 @@ def test_a_store_that_fails_is_told_as_a_problem_without_its_whereabouts(
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         assert str(served.file) not in answer.text
     assert str(served.file) in caplog.text
+
+
+def test_what_an_address_holds_is_told_to_no_trace(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code of a link is in the address that a browser opens, and FastAPI would put that into its spans."""
+    spans, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    with served.client() as browser:
+        assert browser.get("/sign-in", params={"code": "secret"}).status_code == 200
+    assert not spans.get_finished_spans()

@@ -105,8 +105,8 @@ class Plain(AgentWork):
 
     def told(self, request: ApprovalRequest, status: HTTPStatus = HTTPStatus.OK, **facts: Any) -> Response:  # noqa: ANN401
         """Return a request of the agent, as plain data."""
-        shown = {**plain.of_request(self.space.outward(request)), **facts}
-        return Response(plain.to_json(shown), status, media_type="application/json")
+        shown = plain.request_json(self.space.outward(request), **facts)
+        return Response(shown, status, media_type="application/json")
 
 
 @routes.post(

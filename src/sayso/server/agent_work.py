@@ -43,7 +43,7 @@ class AgentWork:
         """Read what was sent, up to that many bytes."""
         received = bytearray()
         try:
-            async with asyncio.timeout(_BODY_SECONDS):
+            with self.hub.deadlines.within(_BODY_SECONDS):
                 async for chunk in self._request.stream():
                     received += chunk
                     if len(received) > most:

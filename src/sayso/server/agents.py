@@ -14,7 +14,6 @@ import msgspec
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from sayso.errors import CanonicalError, StoreError
 from sayso.model import ApprovalDecision
@@ -23,6 +22,7 @@ from sayso.server import agent_plain, identity
 from sayso.server.agent_feed import desk_of
 from sayso.server.agent_work import AgentWork, explained
 from sayso.server.problems import Problem
+from sayso.server.swift import Way
 from sayso.stores import remote_wire as words
 from sayso.wire import pack_request, unpack_request
 
@@ -158,9 +158,9 @@ _OPERATIONS: dict[str, _Operation] = {
 }
 
 
-async def operate(request: Request) -> Response:
+async def operate(request: Request, operation: str) -> Response:
     """Do what `sayso.stores.remote.RemoteStore` asks for; the form is its own, and changes with its version."""
-    agent, operation = await identity.agent(request), str(request.path_params["operation"])
+    agent = await identity.agent(request)
     _check_version(request.headers.get("content-type", ""))
     if operation not in _OPERATIONS:
         raise Problem(HTTPStatus.NOT_FOUND, f"agents cannot {operation[:50]!r} here")
@@ -177,7 +177,7 @@ async def operate(request: Request) -> Response:
 
 
 # Nobody but `RemoteStore` of the same version speaks it, so no document tells of it, and FastAPI can be left out.
-packed = Route("/agent/{operation}", operate, methods=["POST"], include_in_schema=False)
+packed = Way(folder="/agent", endpoint=operate)
 
 
 def _check_version(media: str) -> None:

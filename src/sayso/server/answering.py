@@ -108,7 +108,7 @@ async def _close(
 ) -> ApprovalRequest:
     try:
         return await hub.controller.answer(
-            request.id, decision, who=person.name, channel=channel, roles=person.token.roles
+            request, decision, who=person.name, channel=channel, roles=person.token.roles
         )
     except NotEntitled as error:
         raise Problem(HTTPStatus.FORBIDDEN, str(error)) from None

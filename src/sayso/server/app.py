@@ -13,6 +13,7 @@ from sayso.server import agents, describing, health, page, people, problems, rec
 from sayso.server.guards import LARGEST_BODY, Awake, Bodies, Hosts, Origins, SafeHeaders
 from sayso.server.hub import Hub
 from sayso.server.logs import AccessLog
+from sayso.server.swift import Swift
 
 
 def create_app(hub: Hub, *, allowed_hosts: Collection[str] = (), largest_body: int = LARGEST_BODY) -> FastAPI:
@@ -35,16 +36,18 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = (), largest_body: i
         version=version("sayso"),
         docs_url=None,  # these two would load scripts from elsewhere
         redoc_url=None,
+        # It would tell whole addresses, and the code of a link is in one; the hub has spans of its own.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
         lifespan=lifespan,
     )
     app.state.hub = hub
     app.state.accounts = None  # where people may have accounts to sign in with; `oidc.offer` says so
     problems.install(app)
-    app.router.routes += [people.swift, agents.packed]  # first, as they are called most
     for part in (people, records, signing, sockets, agents, health, page):
         app.include_router(part.routes)
     # The last one added comes first.
-    app.add_middleware(Bodies, largest=largest_body)
+    app.add_middleware(Swift, ways=(people.swift, agents.packed))
+    app.add_middleware(Bodies, hub=hub, largest=largest_body)
     app.add_middleware(Origins)
     app.add_middleware(Hosts, names=allowed_hosts)
     app.add_middleware(AccessLog)

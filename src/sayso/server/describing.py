@@ -9,7 +9,6 @@ from typing import Any
 from starlette.responses import Response
 
 from sayso import plain
-from sayso.canonical import FrozenDict
 from sayso.model import ApprovalRequest
 from sayso.server import shapes
 from sayso.server.identity import COOKIE
@@ -56,13 +55,9 @@ def complete(document: dict[str, Any]) -> None:
 
 async def request_answer(request: ApprovalRequest, **more: object) -> Response:
     """Return a request, and what else there is to tell of it; a long one is written in another thread."""
-
-    def write() -> str:
-        return plain.to_json({**plain.of_request(request), **more})
-
-    args = request.args
-    is_short = isinstance(args, FrozenDict) and args.light and request.presentation is None
-    return json_answer(write() if is_short else await asyncio.to_thread(write))
+    if plain.is_light(request):
+        return json_answer(plain.request_json(request, **more))
+    return json_answer(await asyncio.to_thread(plain.request_json, request, **more))
 
 
 def json_answer(text: str) -> Response:

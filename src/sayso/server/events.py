@@ -142,9 +142,12 @@ class Events:
         return await _batch(point, reached, found)
 
     async def _after(self, point: int) -> tuple[int, list[ApprovalRequest]]:
-        latest, _ = await self._store.changes()
         reached, found = await self._store.changes(point, _PAGE)
-        return (reached, found) if found else (max(reached, latest), [])  # what had changed is not kept any more
+        if not found:  # what had changed is not kept any more; the order of these two is so that nothing is passed over
+            latest, _ = await self._store.changes()
+            reached, found = await self._store.changes(point, _PAGE)
+            reached = reached if found else max(reached, latest)
+        return reached, found
 
 
 async def _batch(after: int, point: int, found: Sequence[ApprovalRequest]) -> Batch:
@@ -153,4 +156,4 @@ async def _batch(after: int, point: int, found: Sequence[ApprovalRequest]) -> Ba
 
 
 def _written(found: Sequence[ApprovalRequest]) -> tuple[Event, ...]:
-    return tuple(Event(request=each, text=plain.to_json(plain.of_request(each))) for each in found)
+    return tuple(Event(request=each, text=plain.request_json(each)) for each in found)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from http import HTTPStatus
 from itertools import accumulate
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sayso.server import problems
-from sayso.server.headers import SAFE
+from sayso.server.headers import SAFE, header, path_of
 from sayso.server.hub import Hub
 from sayso.server.identity import COOKIE, identify
 from sayso.server.problems import Problem
@@ -34,7 +33,7 @@ _STEP = (ord("\\")).__sub__  # it stands between the brackets: one is a step dow
 
 
 class Awake:
-    """Starts what runs beside the routes with the first connection."""
+    """Gives routes the hub, and starts what runs beside them with the first connection."""
 
     def __init__(self, app: ASGIApp, hub: Hub) -> None:
         """Take the hub."""
@@ -45,6 +44,7 @@ class Awake:
         """Pass on, with the hub awake."""
         if scope["type"] != "lifespan":
             self._hub.wake()
+            scope["sayso.hub"] = self._hub
         await self._app(scope, receive, send)
 
 
@@ -99,13 +99,14 @@ class Hosts(Refusal):
 
     def check(self, scope: Scope) -> None:
         """Look at the Host header."""
-        said = Headers(scope=scope).getlist("host")
-        name = host_name(said[0]) if len(said) == 1 else ""  # of two, a proxy might have looked at the other
+        said = [value for name, value in scope["headers"] if name == b"host"]
+        name = host_name(said[0].decode("latin-1")) if len(said) == 1 else ""  # of two, a proxy might see the other
         if name not in self._names and not _is_address(name):  # nobody can have an address point elsewhere
             sentence = f"this hub is not called {name!r}; serve it with `--host-name {name}` if it should be"
             raise Problem(HTTPStatus.MISDIRECTED_REQUEST, sentence)
 
 
+@lru_cache(maxsize=100)
 def host_name(host: str) -> str:
     """Return the name in a Host header, without its port."""
     return re.sub(r":\d*$", "", host.strip().lower())
@@ -126,13 +127,12 @@ class Origins(Refusal):
         """Look at what browsers say about where a request comes from."""
         if scope["type"] == "http" and scope["method"] in _SAFE_METHODS:
             return
-        headers = Headers(scope=scope)
-        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-        if origin is not None and not _is_own(origin, headers.get("host", ""), scope["scheme"]):
+        origin, site = header(scope, b"origin"), header(scope, b"sec-fetch-site")
+        if origin is not None and not _is_own(origin, header(scope, b"host") or "", scope["scheme"]):
             raise Problem(HTTPStatus.FORBIDDEN, "this came from a page of another origin")
         if site not in {None, "same-origin", "none"}:
             raise Problem(HTTPStatus.FORBIDDEN, "this came from a page of another site")
-        if origin is None and site is None and COOKIE in headers.get("cookie", ""):
+        if origin is None and site is None and COOKIE in (header(scope, b"cookie") or ""):
             sentence = "a browser that has signed in says where a request comes from, and this one does not"
             raise Problem(HTTPStatus.FORBIDDEN, sentence)
 
@@ -149,9 +149,10 @@ def _is_own(origin: str, host: str, scheme: str) -> bool:
 class Bodies:
     """Reads a body whole before any route sees it: not too large, not too slow, and not too deep."""
 
-    def __init__(self, app: ASGIApp, largest: int = LARGEST_BODY) -> None:
+    def __init__(self, app: ASGIApp, hub: Hub, largest: int = LARGEST_BODY) -> None:
         """Take the limit in bytes."""
         self._app = app
+        self._hub = hub
         self._largest = largest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -160,20 +161,21 @@ class Bodies:
             await self._app(scope, receive, send)
             return
         try:
-            body = await self._read(HTTPConnection(scope), receive)
+            body = await self._read(scope, receive)
         except Problem as problem:
             await problems.response(problem, {"Connection": "close"})(scope, receive, send)
             return
         if body is not None:
+            scope["sayso.body"] = body
             await self._app(scope, _replay(body, receive), send)
 
-    async def _read(self, connection: HTTPConnection, receive: Receive) -> bytes | None:
-        declared = connection.headers.get("content-length", "0")
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        declared = header(scope, b"content-length") or "0"
         if declared.isdigit() and int(declared) > self._largest:
             raise self._too_large()
         try:
-            async with asyncio.timeout(_BODY_SECONDS):
-                body = await self._receive(connection, receive)
+            with self._hub.deadlines.within(_BODY_SECONDS):
+                body = await self._receive(scope, receive)
         except TimeoutError:
             raise Problem(HTTPStatus.REQUEST_TIMEOUT, "the body came too slowly") from None
         if body is not None and is_deep(body):
@@ -182,7 +184,7 @@ class Bodies:
             )
         return body
 
-    async def _receive(self, connection: HTTPConnection, receive: Receive) -> bytes | None:
+    async def _receive(self, scope: Scope, receive: Receive) -> bytes | None:
         """Take a body, of strangers only a short one: many of them could have the hub hold many."""
         body, is_known = bytearray(), False
         while True:
@@ -193,7 +195,7 @@ class Bodies:
             if len(body) > self._largest:
                 raise self._too_large()
             if len(body) > _LARGEST_OF_STRANGERS and not is_known:
-                await identify(connection)
+                await identify(HTTPConnection(scope))
                 is_known = True
             if not message.get("more_body", False):
                 return bytes(body)
@@ -204,7 +206,7 @@ class Bodies:
 
 def _is_packed(scope: Scope) -> bool:
     """Whether this goes to the agents' operations, which are no JSON and have limits of their own."""
-    return scope["path"].removeprefix(scope.get("root_path", "")).startswith("/agent/")
+    return path_of(scope).startswith("/agent/")
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -1,8 +1,12 @@
-"""The headers that keep a browser from doing more with an answer than it should."""
+"""Headers: those that keep a browser from doing more with an answer than it should, and those that come in."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -17,3 +21,17 @@ SAFE: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """Return what a header of a connection says, the first one if there are several; its name is in small letters."""
+    for known, value in scope["headers"]:
+        if known == name:
+            return cast("bytes", value).decode("latin-1")
+    return None
+
+
+def path_of(scope: Scope) -> str:
+    """Return the address of a request within the hub, which may be mounted somewhere."""
+    path, root = cast("str", scope["path"]), cast("str", scope.get("root_path", ""))
+    return path[len(root) :] if root and path.startswith(f"{root}/") else path

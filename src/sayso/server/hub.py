@@ -14,6 +14,7 @@ from sayso.errors import StoreError, UnknownRequest
 from sayso.ports import Keyring, Store
 from sayso.server.chain import Chain
 from sayso.server.connections import Connections
+from sayso.server.deadlines import Deadlines
 from sayso.server.events import Events
 from sayso.server.meters import Meters
 from sayso.server.stats import Stats
@@ -63,6 +64,7 @@ class Hub:
         self.controller = ApprovalController(mode="defer", store=store, policy=policy, clock=self.clock, hooks=hooks)
         self.connections = connections or Connections(store, self.clock)
         self.throttle = throttle or Throttle()
+        self.deadlines = Deadlines()
         self.waiting = Waiting(store, self.clock)
         self.meters = Meters(self.waiting, self.connections)
         self.events = Events(store, self.meters.note, self.waiting.note)

@@ -12,6 +12,7 @@ from starlette.requests import HTTPConnection
 from sayso import tokens
 from sayso.model import ApprovalRequest
 from sayso.server import problems
+from sayso.server.headers import header
 from sayso.server.hub import Hub
 from sayso.server.problems import Problem
 from sayso.tokens import Token, TokenKind
@@ -40,7 +41,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
 def hub_of(connection: HTTPConnection) -> Hub:
     """Return the hub that this connection has reached."""
-    return cast("Hub", connection.app.state.hub)
+    return cast("Hub", connection.scope["sayso.hub"])
 
 
 def address_of(connection: HTTPConnection) -> str:
@@ -63,7 +64,7 @@ def cookie_of(connection: HTTPConnection) -> str:
 async def identify(connection: HTTPConnection) -> Principal:
     """Return who this is, by the bearer token or, in a browser that has signed in, by its cookie."""
     hub = hub_of(connection)
-    scheme, _, text = connection.headers.get("authorization", "").partition(" ")
+    scheme, _, text = (header(connection.scope, b"authorization") or "").partition(" ")
     if not text or scheme.lower() != "bearer":
         text = connection.cookies.get(cookie_of(connection), "")
     token_id = tokens.id_of(text)

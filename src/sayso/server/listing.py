@@ -116,11 +116,6 @@ async def _pieces(store: Store, wanted: Filter, cursor: str) -> AsyncIterator[li
         cursor = piece[-1].id
 
 
-def whole(request: ApprovalRequest) -> str:
-    """Write a request with all that there is to tell of it."""
-    return plain.to_json(plain.of_request(request))
-
-
 def written(rows: list[str], **facts: object) -> str:
     """Write a page as JSON."""
     rest = "".join(f", {plain.to_json(name)}: {plain.to_json(value)}" for name, value in facts.items())

@@ -25,7 +25,7 @@ from sayso.server.problems import Problem
 from sayso.server.reading import StrictRoute, read_object
 from sayso.server.shapes import Answer
 from sayso.server.streams import EventStream
-from sayso.server.swift import LONGEST_ID, SwiftRoute
+from sayso.server.swift import LONGEST_ID, Way
 
 routes = APIRouter(route_class=StrictRoute, responses=refusals(401, 403, 429, 503))
 
@@ -58,7 +58,7 @@ async def requests(hub: TheHub, person: Person, wanted: Annotated[Listing, Query
     point = await hub.events.reached()  # first: what changes from now on is told by the events after it
     chosen = listing.Filter(token=person.token, now=hub.clock.now(), status=wanted.status, tool=wanted.tool, q=wanted.q)
     cursor = wanted.before or wanted.after
-    rows, following = await listing.page(hub.store, chosen, wanted.limit, cursor, listing.whole)
+    rows, following = await listing.page(hub.store, chosen, wanted.limit, cursor, plain.request_json)
     return json_answer(listing.written(rows, next=following, point=point))
 
 
@@ -106,10 +106,10 @@ async def answer(
     return await _given(hub, person, request_id, body or Answer(outcome=outcome))
 
 
-async def _answer_swiftly(sent: Request) -> Response:
+async def _answer_swiftly(sent: Request, request_id: str) -> Response:
     """Do what `answer` does, for a body of JSON."""
     who = await identity.person(sent)
-    body = await sent.body()
+    body: bytes = sent.scope["sayso.body"]
     if not body:
         raise _said_nowhere()
     try:
@@ -117,10 +117,10 @@ async def _answer_swiftly(sent: Request) -> Response:
     except ValidationError as error:
         mistakes = [{**each, "loc": ("body", *each["loc"])} for each in error.errors(include_url=False)]
         raise RequestValidationError(mistakes) from None
-    return await _given(identity.hub_of(sent), who, sent.path_params["request_id"], said)
+    return await _given(identity.hub_of(sent), who, request_id, said)
 
 
-swift = SwiftRoute("/approvals/{request_id}", _answer_swiftly, media="application/json")
+swift = Way(folder="/approvals", endpoint=_answer_swiftly, media="application/json")
 
 
 def _said_nowhere() -> Problem:

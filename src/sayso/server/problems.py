@@ -46,6 +46,9 @@ class Problem(Exception):
         return {"title": self.status.phrase, "status": self.status.value, "detail": self.detail, **self.facts}
 
 
+KNOWN = (Problem, RequestValidationError, CanonicalError, UnknownRequest, HTTPException, StoreError)
+
+
 def response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
     """Return the answer for a problem."""
     told = dict(headers or {})
@@ -58,7 +61,7 @@ def response(problem: Problem, headers: Mapping[str, str] | None = None) -> Resp
 
 def install(app: FastAPI) -> None:
     """Let every error of an application be told so."""
-    for kind in (Problem, RequestValidationError, CanonicalError, UnknownRequest, HTTPException, StoreError):
+    for kind in KNOWN:
         app.add_exception_handler(kind, answer)
     app.add_exception_handler(Exception, _unexpected)
 

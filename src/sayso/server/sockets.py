@@ -87,7 +87,7 @@ class _Talk:
         after = ""
         while page := await self._hub.store.pending(_PAGE, after):
             for each in page:
-                await self._tell_of(each, _message(each, plain.to_json(plain.of_request(each))))
+                await self._tell_of(each, _message(each, plain.request_json(each)))
             after = page[-1].id
 
     async def _tell_of(self, request: ApprovalRequest, message: str) -> None:
@@ -112,7 +112,7 @@ class _Talk:
                 return
 
     async def _send(self, text: str) -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        with self._hub.deadlines.within(PATIENCE_SECONDS):
             await self._socket.send_text(text)
 
     async def _answer(self, text: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
@@ -51,25 +50,29 @@ class EventStream(Response):
                 tasks.cancel_scope.cancel()
             if connection.over.is_set():
                 with contextlib.suppress(TimeoutError):
-                    await _send(send, b"", more=False)
+                    await self._send(send, b"", more=False)
 
     async def _tell(self, send: Send) -> None:
         point = await self._hub.events.reached(self._after)
-        await _send(send, _event("hello", plain.to_json({"point": point}), point))
+        await self._send(send, _event("hello", plain.to_json({"point": point}), point))
         while True:
             batch = await self._next(point, send)
             if piece := self._written(batch):
-                await _send(send, piece)
+                await self._send(send, piece)
             point = batch.point
 
     async def _next(self, point: int, send: Send) -> Batch:
         """Wait for events, with a sign of life now and then."""
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_PING_SECONDS):
+                with self._hub.deadlines.within(_PING_SECONDS):
                     await self._hub.events.moved(point)
                 return await self._hub.events.beyond(point)
-            await _send(send, _PING)
+            await self._send(send, _PING)
+
+    async def _send(self, send: Send, piece: bytes, *, more: bool = True) -> None:
+        with self._hub.deadlines.within(PATIENCE_SECONDS):
+            await send({"type": "http.response.body", "body": piece, "more_body": more})
 
     def _written(self, batch: Batch) -> bytes:
         """Write what concerns this person; only with the last event the whole batch is behind them."""
@@ -86,11 +89,6 @@ class EventStream(Response):
 def _event(name: str, text: str, point: int) -> bytes:
     # JSON as `plain` writes it has no line breaks, so one line of data is all of it.
     return f"event: {name}\nid: {point}\ndata: {text}\n\n".encode()
-
-
-async def _send(send: Send, piece: bytes, *, more: bool = True) -> None:
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        await send({"type": "http.response.body", "body": piece, "more_body": more})
 
 
 async def _end_when_gone(receive: Receive, scope: anyio.CancelScope) -> None:

@@ -1,30 +1,54 @@
-"""Routes of Starlette's own, for what is sent most: FastAPI takes longer to read it than the hub to do it."""
+"""A way past FastAPI for what is sent most: it would take longer to read that than the hub takes to do it."""
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
 
-from starlette.routing import Match, Route
+import msgspec
+from starlette.requests import Request
+
+from sayso.server import problems
+from sayso.server.headers import header, path_of
 
 if TYPE_CHECKING:
-    from starlette.types import Scope
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 LONGEST_ID = 100
 
 
-class SwiftRoute(Route):
-    """Takes bodies of one kind that come without a query; all else is for FastAPI's route of the same address."""
+class Way(msgspec.Struct, frozen=True, kw_only=True):
+    """What answers POST requests to one folder: it is given the request, and the name in the folder."""
 
-    def __init__(self, path: str, endpoint: Any, *, media: str) -> None:  # noqa: ANN401 - as Starlette has it
-        """Take what POST requests of that kind are answered by."""
-        super().__init__(path, endpoint, methods=["POST"], include_in_schema=False)
-        self._header = (b"content-type", media.encode())
+    folder: str
+    endpoint: Callable[[Request, str], Awaitable[Response]]
+    media: str = ""  # takes bodies of this kind only, or of any
 
-    def matches(self, scope: Scope) -> tuple[Match, MutableMapping[str, Any]]:
-        """Say whether this is for here: never halfway, as the other route knows which methods there are."""
-        if scope["type"] != "http" or scope["query_string"] or self._header not in scope["headers"]:
-            return Match.NONE, {}
-        match, found = super().matches(scope)
-        fits = match is Match.FULL and all(len(each) <= LONGEST_ID for each in found["path_params"].values())
-        return (match, found) if fits else (Match.NONE, {})
+    def takes(self, scope: Scope) -> bool:
+        """Whether this request is one for here."""
+        is_kind = not self.media or header(scope, b"content-type") == self.media
+        return is_kind and scope["method"] == "POST" and not scope["query_string"]
+
+
+class Swift:
+    """Takes what comes without a query; all else is for FastAPI's route of the same address."""
+
+    def __init__(self, app: ASGIApp, ways: Iterable[Way]) -> None:
+        """Take the ways, and where all else goes."""
+        self._app = app
+        self._ways = {way.folder: way for way in ways}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass on."""
+        folder, _, name = path_of(scope).rpartition("/") if scope["type"] == "http" else ("", "", "")
+        way = self._ways.get(folder)
+        if way is None or not 0 < len(name) <= LONGEST_ID or not way.takes(scope):
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            response = await way.endpoint(request, name)
+        except problems.KNOWN as error:
+            response = await problems.answer(request, error)
+        await response(scope, receive, send)

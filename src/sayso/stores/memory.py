@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import threading
+from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from sayso import audit, decide
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 _KEPT_CLOSED = 10_000
 _KEPT_LINES = 100_000
 _KEPT_RECEIPTS = 100_000
+_SPARE = 1000  # so many changes are kept without tidying up
 _MOST_UNSEALED, _SEALED_AT_ONCE = 20_000, 100
 
 T = TypeVar("T")
@@ -63,7 +66,8 @@ class MemoryStore:
         """Begin empty."""
         self._lock = threading.Lock()
         self._open: dict[str, ApprovalRequest] = {}
-        self._closed: OrderedDict[str, ApprovalRequest] = OrderedDict()
+        self._closed: dict[str, ApprovalRequest] = {}
+        self._over: OrderedDict[str, None] = OrderedDict()  # those that may be forgotten, the oldest first
         self._by_call: dict[tuple[str, str], str] = {}
         self._remembered: dict[str, Remembered] = {}
         self._parked: dict[str, bytes] = {}
@@ -72,7 +76,8 @@ class MemoryStore:
         self._learners = Learners()
         self._waiters = Waiters()
         self._feed = Feed()
-        self._changes: OrderedDict[str, int] = OrderedDict()  # the number of each request's last change, in order
+        self._changes: dict[str, int] = {}  # the number of each request's last change
+        self._log: list[tuple[int, str]] = []  # all changes, in order; of each request only the last one counts
         self._change = 0
         self._fresh: deque[AuditEntry | bytes] = deque()
         self._lines: deque[tuple[int, bytes, str]] = deque(maxlen=_KEPT_LINES)
@@ -123,9 +128,9 @@ class MemoryStore:
         with self._lock:
             if after is None:
                 return self._change, []
-            newer = itertools.takewhile(lambda each: each[1] > after, reversed(self._changes.items()))
-            found = list(newer)[::-1][:limit]
-            return found[-1][1] if found else after, [self._get(each) for each, _ in found]
+            newer = range(bisect_right(self._log, after, key=itemgetter(0)), len(self._log))
+            found = list(itertools.islice(filter(self._is_last, map(self._log.__getitem__, newer)), limit))
+            return found[-1][0] if found else after, [self._get(each) for _, each in found]
 
     async def changed(self, after: int) -> None:
         """Wait until requests have changed after that point."""
@@ -309,25 +314,30 @@ class MemoryStore:
     def _mark_changed(self, request_id: str) -> Settled:
         self._change += 1
         self._changes[request_id] = self._change
-        self._changes.move_to_end(request_id)
+        self._log.append((self._change, request_id))
+        if len(self._log) > 2 * len(self._changes) + _SPARE:
+            self._log = list(filter(self._is_last, self._log))
         return self._feed.reach(self._change)
+
+    def _is_last(self, change: tuple[int, str]) -> bool:
+        number, request_id = change
+        return self._changes.get(request_id) == number
 
     def _keep(self, request: ApprovalRequest, step: Step, now: float) -> Settled:
         self._open.pop(request.id, None)
         self._closed[request.id] = request
+        if request.status != "approved":  # which still waits to be used
+            self._over[request.id] = None
         self._fresh.append(audit.prepare(audit.of_request(request, step, now)))
         woken = self._mark_changed(request.id)
-        if len(self._closed) > _KEPT_CLOSED:
-            self._evict()
+        if len(self._closed) > _KEPT_CLOSED and self._over:
+            self._forget(self._over.popitem(last=False)[0])
         return woken
 
-    def _evict(self) -> None:
-        """Forget the oldest request that is over; one that was approved still waits to be used."""
-        gone = next((each for each in self._closed.values() if each.status != "approved"), None)
-        if gone is not None:
-            del self._closed[gone.id]
-            del self._changes[gone.id]
-            self._by_call.pop((gone.session, gone.key), None)
+    def _forget(self, request_id: str) -> None:
+        gone = self._closed.pop(request_id)
+        del self._changes[gone.id]
+        self._by_call.pop((gone.session, gone.key), None)
 
     def _learn(self, added: Sequence[Remembered], dropped: Sequence[str]) -> None:
         self._remembered.update({each.id: each for each in added})

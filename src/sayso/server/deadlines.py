@@ -1,0 +1,72 @@
+"""Time limits for very many at once: one timer looks after all of them, about once a second."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+_LOOK_SECONDS = 1.0
+
+
+class Deadlines:
+    """The time limits of one hub: `asyncio.timeout` would set a timer for each, which takes longer than most last."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._open: set[_Limit] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def within(self, seconds: float) -> _Limit:
+        """Return a context in which a task may be for so long, and a moment more; then it raises `TimeoutError`."""
+        return _Limit(self, seconds)
+
+    def add(self, limit: _Limit) -> None:
+        """Look after one more."""
+        self._open.add(limit)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
+
+    def discard(self, limit: _Limit) -> None:
+        """Look after one less."""
+        self._open.discard(limit)
+
+    def _look(self) -> None:
+        now = monotonic()
+        for limit in [each for each in self._open if each.due <= now]:
+            self._open.discard(limit)
+            limit.end()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_LOOK_SECONDS, self._look) if self._open else None
+
+
+class _Limit:
+    """One time limit: what `asyncio.timeout` is, for a single use."""
+
+    __slots__ = ("_before", "_deadlines", "_over", "_seconds", "_task", "due")
+
+    def __init__(self, deadlines: Deadlines, seconds: float) -> None:
+        self._deadlines = deadlines
+        self._seconds = seconds
+        self._over = False
+
+    def __enter__(self) -> Self:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a time limit needs a task")
+        self._task, self._before = task, task.cancelling()
+        self.due = monotonic() + self._seconds
+        self._deadlines.add(self)
+        return self
+
+    def end(self) -> None:
+        """The time is up."""
+        self._over = True
+        self._task.cancel()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._deadlines.discard(self)
+        # Somebody else may have cancelled the task too, and then that counts.
+        if self._over and self._task.uncancel() <= self._before and kind is asyncio.CancelledError:
+            raise TimeoutError from error
