@@ -19,7 +19,10 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def within(self, seconds: float) -> _Limit:
-        """Return a context in which a task may be for so long, and a moment more; then it raises `TimeoutError`."""
+        """Return a context in which a task may be for so long, and a moment more; then it raises `TimeoutError`.
+
+        The same task may enter it again.
+        """
         return _Limit(self, seconds)
 
     def add(self, limit: _Limit) -> None:
@@ -42,20 +45,21 @@ class Deadlines:
 
 
 class _Limit:
-    """One time limit: what `asyncio.timeout` is, for a single use."""
+    """One time limit of one task."""
 
     __slots__ = ("_before", "_deadlines", "_over", "_seconds", "_task", "due")
 
     def __init__(self, deadlines: Deadlines, seconds: float) -> None:
         self._deadlines = deadlines
         self._seconds = seconds
-        self._over = False
-
-    def __enter__(self) -> Self:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a time limit needs a task")
-        self._task, self._before = task, task.cancelling()
+        self._task = task
+
+    def __enter__(self) -> Self:
+        self._over = False
+        self._before = self._task.cancelling()
         self.due = monotonic() + self._seconds
         self._deadlines.add(self)
         return self

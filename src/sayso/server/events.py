@@ -135,7 +135,7 @@ class Events:
     async def beyond(self, point: int) -> Batch:
         """Wait for what comes after a point, and return it: from memory, if that goes back so far."""
         await self.moved(point)
-        for batch in self._batches:
+        for batch in reversed(self._batches):  # nearly everybody wants the last one
             if batch.after <= point < batch.point:
                 return batch
         reached, found = await self._after(point)

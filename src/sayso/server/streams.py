@@ -12,7 +12,9 @@ from sayso import plain
 from sayso.errors import StoreError
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from collections.abc import AsyncGenerator
+
+    from starlette.types import Message, Receive, Scope, Send
 
     from sayso.server.connections import Connection
     from sayso.server.events import Batch
@@ -44,35 +46,38 @@ class EventStream(Response):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_end_when_gone, receive, tasks.cancel_scope)
                 tasks.start_soon(end_when_over, connection, tasks.cancel_scope)
-                # A listener that is too slow is ended without a farewell: it would not hear it.
-                with contextlib.suppress(TimeoutError, StoreError):
-                    await self._tell(send)
-                tasks.cancel_scope.cancel()
+                # In a task of its own, as each event would otherwise wake all that stands between here and the server.
+                tasks.start_soon(self._tell, send, tasks.cancel_scope)
             if connection.over.is_set():
-                with contextlib.suppress(TimeoutError):
-                    await self._send(send, b"", more=False)
+                with contextlib.suppress(TimeoutError), self._hub.deadlines.within(PATIENCE_SECONDS):
+                    await send(_piece(b"", more=False))
 
-    async def _tell(self, send: Send) -> None:
-        point = await self._hub.events.reached(self._after)
-        await self._send(send, _event("hello", plain.to_json({"point": point}), point))
+    async def _tell(self, send: Send, scope: anyio.CancelScope) -> None:
+        """Send events for as long as they are taken; a listener that is too slow would not hear a farewell either."""
+        patience = self._hub.deadlines.within(PATIENCE_SECONDS)
+        with contextlib.suppress(TimeoutError, StoreError):
+            async with contextlib.aclosing(self._pieces()) as pieces:
+                async for piece in pieces:
+                    with patience:
+                        await send(_piece(piece))
+        scope.cancel()
+
+    async def _pieces(self) -> AsyncGenerator[bytes]:
+        """Write everything that happens, and a sign of life now and then."""
+        events, silence = self._hub.events, self._hub.deadlines.within(_PING_SECONDS)
+        point = await events.reached(self._after)
+        yield _event("hello", plain.to_json({"point": point}), point)
         while True:
-            batch = await self._next(point, send)
+            try:
+                with silence:
+                    await events.moved(point)
+            except TimeoutError:
+                yield _PING
+                continue
+            batch = await events.beyond(point)
             if piece := self._written(batch):
-                await self._send(send, piece)
+                yield piece
             point = batch.point
-
-    async def _next(self, point: int, send: Send) -> Batch:
-        """Wait for events, with a sign of life now and then."""
-        while True:
-            with contextlib.suppress(TimeoutError):
-                with self._hub.deadlines.within(_PING_SECONDS):
-                    await self._hub.events.moved(point)
-                return await self._hub.events.beyond(point)
-            await self._send(send, _PING)
-
-    async def _send(self, send: Send, piece: bytes, *, more: bool = True) -> None:
-        with self._hub.deadlines.within(PATIENCE_SECONDS):
-            await send({"type": "http.response.body", "body": piece, "more_body": more})
 
     def _written(self, batch: Batch) -> bytes:
         """Write what concerns this person; only with the last event the whole batch is behind them."""
@@ -89,6 +94,10 @@ class EventStream(Response):
 def _event(name: str, text: str, point: int) -> bytes:
     # JSON as `plain` writes it has no line breaks, so one line of data is all of it.
     return f"event: {name}\nid: {point}\ndata: {text}\n\n".encode()
+
+
+def _piece(body: bytes, *, more: bool = True) -> Message:
+    return {"type": "http.response.body", "body": body, "more_body": more}
 
 
 async def _end_when_gone(receive: Receive, scope: anyio.CancelScope) -> None:
