@@ -31,7 +31,7 @@ from sayso.errors import ConfigurationError, StoreError
 from sayso.model import AuditEntry, Pending
 from sayso.ports import Store
 from sayso.specimens import a_memory, a_request
-from sayso.stores import postgres_server
+from sayso.stores import postgres_server, postgres_writer
 from sayso.stores.postgres import PostgresStore
 from sayso.stores.postgres_server import Rejected
 from sayso.testing import StoreContract
@@ -210,20 +210,86 @@ async def test_what_happens_while_nothing_is_heard_is_caught_up_with(database: s
 
 @pytest.mark.proves("H3", "H5")
 @pytest.mark.parametrize("where", ["before", "answer"])
-async def test_a_commit_whose_answer_is_lost_is_neither_doubled_nor_lost(database: str, wire: Wire, where: str) -> None:
+async def test_a_group_whose_answer_is_lost_is_neither_doubled_nor_lost(database: str, wire: Wire, where: str) -> None:
     async with opened(wire.through(database)) as store:
         request = await store.open(a_request())
         await store.close(request.id, "approved", YES, now=1.0)
-        wire.cut(b"COMMIT\x00", where)
+        wire.cut(b'"step":"claimed"', where)
         with anyio.fail_after(20):
             assert await store.claim(request.id, now=2.0)
         assert wire.cuts == 1
-        wire.cut(b"COMMIT\x00", where)
+        wire.cut(b'"step":"returned"', where)
         store.record(AuditEntry(at=3.0, step="returned", about=request.call()))
         await store.flush()
         assert wire.cuts == 2
         assert not await store.claim(request.id, now=2.0)
         assert await steps(store) == ["asked", "approved", "claimed", "returned"]
+
+
+@pytest.mark.proves("H3", "H5")
+@pytest.mark.parametrize("where", ["before", "answer"])
+async def test_a_commit_whose_answer_is_lost_is_neither_doubled_nor_lost(database: str, wire: Wire, where: str) -> None:
+    async with opened(wire.through(database)) as store:
+        await store.park("a run", b"state")
+        wire.cut(b"COMMIT\x00", where)
+        with anyio.fail_after(20):
+            assert await store.unpark("a run") == b"state"
+        assert wire.cuts == 1
+        assert await store.unpark("a run") is None
+
+
+@pytest.mark.proves("H3", "H5")
+async def test_a_group_that_arrives_after_its_second_attempt_is_not_written_again(
+    database: str, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_server, "COMMAND_SECONDS", 1.0)
+    async with opened(wire.through(database)) as store, opened(database) as near:
+        request = await store.open(a_request())
+        wire.cut(b'"step":"returned"', "hold")
+        store.record(AuditEntry(at=3.0, step="returned", about=request.call()))
+        with anyio.fail_after(20):
+            await store.flush()
+        assert wire.cuts == 1
+        wire.repair()
+        assert (await store.close(request.id, "denied", None, now=1.0)).status == "denied"
+        assert await steps(near) == ["asked", "returned", "denied"]
+
+
+@pytest.mark.proves("H6")
+async def test_who_falls_silent_before_its_commit_does_not_hold_up_the_others(
+    database: str, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_server, "COMMAND_SECONDS", 1.2)
+    limits = {"lock_timeout": "800ms", "statement_timeout": "1s", "idle_in_transaction_session_timeout": "400ms"}
+    monkeypatch.setattr(postgres_writer, "_LIMITS", limits)
+    async with opened(wire.through(database)) as far, opened(database) as near:
+        wire.cut(b"COMMIT\x00", "hold")
+        parking = asyncio.ensure_future(far.park("a run", b"state"))
+        with anyio.fail_after(20):
+            while not wire.cuts:
+                await anyio.lowlevel.checkpoint()
+            await near.open(a_request())
+            wire.repair()
+            await parking
+        assert await near.unpark("a run") == b"state"
+
+
+@pytest.mark.proves("H6", "H8")
+async def test_what_others_have_done_meanwhile_counts_also_where_it_was_not_heard(
+    postgres: Postgres, database: str
+) -> None:
+    with Wire(postgres, hushed=True) as wire:
+        async with opened(wire.through(database)) as far, opened(database) as near:
+            asked = [await far.open(a_request()) for _ in range(4)]
+            await near.close(asked[0].id, "denied", None, now=1.0)
+            for each in asked[1:3]:
+                await near.close(each.id, "approved", YES, now=1.0)
+            assert await near.claim(asked[2].id, now=2.0)
+            assert (await far.close(asked[0].id, "approved", YES, now=3.0)).status == "denied"
+            assert [await far.claim(each.id, now=3.0) for each in asked] == [False, True, False, False]
+            again = replace(asked[3], id=a_request().id)
+            assert (await near.open(again)).id == asked[3].id, "its call has been asked about"
+            assert await steps(near) == ["asked"] * 4 + ["denied", "approved", "approved", "claimed", "claimed"]
 
 
 @pytest.mark.proves("H5")
@@ -244,7 +310,7 @@ async def test_what_was_never_committed_is_told_to_nobody(postgres: Postgres, da
         async with opened(wire.through(database)) as far, opened(database) as near:
             request = await near.open(a_request())
             waiting = asyncio.ensure_future(far.closed(request.id))
-            wire.cut(b"COMMIT\x00", "bar")
+            wire.cut(b'"step":"approved"', "bar")
             answering = asyncio.ensure_future(far.close(request.id, "approved", YES, now=1.0))
             with anyio.fail_after(20):
                 while not wire.cuts:

@@ -118,7 +118,7 @@ class PostgresStore:
         found: ApprovalRequest | None = None
         try:
             found = await self._writer.do(
-                lambda group: group.open(request, call, packed, line), ("request", request.id), ("call", call)
+                lambda group: group.open(request, call, packed, line), ("new", request.id), ("call", call)
             )
             return found
         finally:

@@ -18,6 +18,7 @@ from sayso.errors import StoreError, UnknownRequest
 from sayso.model import AuditEntry, new_id
 from sayso.stores import postgres_group as groups
 from sayso.stores.pauses import patiently
+from sayso.stores.postgres_copies import Copies
 from sayso.stores.postgres_form import statement
 from sayso.stores.postgres_group import Group, Need
 from sayso.stores.postgres_server import Away, Connection, Rejected, Row, Server
@@ -31,11 +32,9 @@ _LARGEST_GROUP = 500
 _CROWD, _BREATH_SECONDS = 4, 0.005
 _FAREWELL_SECONDS = 10.0
 # Whoever falls silent in the middle of a group must not hold up the others for ever: it is over before they give up.
-_BEGIN = (
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '8s'; "
-    "SET LOCAL statement_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '4s'; {}"
-    "SELECT 1 FROM sayso.head FOR UPDATE"
-)
+_LIMITS = {"lock_timeout": "8s", "statement_timeout": "10s", "idle_in_transaction_session_timeout": "4s"}
+_KIND = {"default_transaction_isolation": "read committed", "default_transaction_read_only": "off"}
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}SELECT 1 FROM sayso.head FOR UPDATE"
 
 
 class _Job(msgspec.Struct):
@@ -80,11 +79,12 @@ class Writer:
         self._connection: Connection | None = None
         self.pid = 0  # of the session that writes, by which the server names it to who listens
         self._process = os.getpid()
-        self.begin = _BEGIN.format("")
+        self._settings = dict(_LIMITS)
+        self.copies = Copies()
 
     def strengthen(self) -> None:
         """Have each commit wait for the disk, where the server would not."""
-        self.begin = _BEGIN.format("SET LOCAL synchronous_commit = on; ")
+        self._settings["synchronous_commit"] = "on"
 
     # From any thread.
 
@@ -236,34 +236,65 @@ class Writer:
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await self._server.connect(cached=not self._server.pooler)
-            self.pid = self._connection.get_server_pid()
+            connection = await self._server.connect(cached=not self._server.pooler)
+            if not self._server.pooler:
+                with self._server.translated():
+                    await connection.execute(_settings("SET", {**self._settings, **_KIND}))
+            self._connection, self.pid = connection, connection.get_server_pid()
         return self._connection
 
     async def _exchange(self, connection: Connection, batch: _Batch) -> None:
-        await connection.execute(self.begin)
+        """Write a group by what is known here; where that is not enough or not so any more, hold the head and read."""
         needs = [need for each in batch.items if isinstance(each, _Job) for need in each.needs]
+        is_first = batch.done is None and not self._server.pooler  # whose transactions have settings of their own
+        if not (is_first and await self._at_once(connection, batch, needs)):
+            await self._in_turn(connection, batch, needs)
+
+    async def _at_once(self, connection: Connection, batch: _Batch, needs: list[Need]) -> bool:
+        missing = groups.unknown(needs, self.copies.kept)
+        if missing is None:
+            return False
+        rows = await groups.read(connection, self._id, missing) if missing else []
+        group, batch.settled = self._work(batch.items, rows, self.copies.kept)
+        if not group.is_simple:
+            return False
+        if not group.is_changed:
+            return not group.relies
+        batch.done = group
+        if await group.write(connection, self._id, batch.number) == "written":
+            group.copy_to(self.copies)
+            return True
+        group.leave(self.copies)
+        batch.done = None
+        return False
+
+    async def _in_turn(self, connection: Connection, batch: _Batch, needs: list[Need]) -> None:
+        await connection.execute(_BEGIN.format(_settings("SET LOCAL", self._settings) if self._server.pooler else ""))
         rows = await groups.read(connection, self._id, needs)
         if batch.done is not None and Group(rows).last_group == batch.number:
             await connection.execute("ROLLBACK")  # it was durable all along: only the answer was lost
+            batch.done.change = Group(rows).change
             return
         batch.done = batch.known = None
         group, batch.settled = self._work(batch.items, rows)
         if not group.is_changed:
             await connection.execute("ROLLBACK")
             return
-        await group.write(connection, self._id, batch.number)
+        outcome = await group.write(connection, self._id, batch.number)
+        if outcome != "written":
+            raise Rejected(f"the store {self._server.shown} cannot keep this: what it is about is {outcome}")
         if group.remembers:
             batch.known = (await connection.fetch(statement("remembered_read")))[0]
         batch.done = group
         if await connection.execute("COMMIT") != "COMMIT":
             raise StoreError(f"the store {self._server.shown} did not commit; nothing of it is written")
+        group.copy_to(self.copies)
 
-    def _work(self, items: list[Item], rows: list[Row]) -> tuple[Group, Settled]:
+    def _work(self, items: list[Item], rows: list[Row], known: groups.Known | None = None) -> tuple[Group, Settled]:
         """Do all jobs; whatever one does that fails in the middle is as if it had never been there."""
         failed: Settled = []
         while True:
-            group = Group(rows)
+            group = Group(rows, known)
             settled, bad = _run(items, group)
             if bad is None:
                 return group, settled + failed
@@ -293,6 +324,10 @@ def _run(items: list[Item], group: Group) -> tuple[Settled, tuple[_Job, Exceptio
 
 def _unwaited(items: list[Item]) -> list[Item]:
     return [each for each in items if not isinstance(each, _Job) or each.future is None]
+
+
+def _settings(how: str, settings: dict[str, str]) -> str:
+    return "".join(f"{how} {name} = '{value}'; " for name, value in settings.items())
 
 
 def _nothing(_: Group) -> None:
