@@ -299,9 +299,33 @@ async def test_when_one_reader_falls_silent_the_others_are_not_tried_in_turn(
     monkeypatch.setattr(postgres_server, "COMMAND_SECONDS", 1.0)
     async with opened(wire.through(database), patience=3.0) as store:
         request = await store.open(a_request())
-        await asyncio.gather(*(store.get(request.id) for _ in range(50)))
+        await asyncio.gather(*(store.pending() for _ in range(50)))
         assert wire.hold() >= 6, "all four readers are there, beside the writer and the listener"
         assert await store.get(request.id) == request
+
+
+@pytest.mark.proves("H5")
+async def test_what_cannot_be_looked_for_does_not_keep_the_others_from_it(store: PostgresStore) -> None:
+    asked = [await store.open(a_request()) for _ in range(3)]
+    ids = [asked[0].id, "half\x00an id", asked[1].id, "nobody's", asked[2].id]
+    found = await asyncio.gather(*(store.get(each) for each in ids), return_exceptions=True)
+    assert [*found[:1], *found[2:]] == [asked[0], asked[1], None, asked[2]]
+    assert isinstance(found[1], Rejected)
+    assert await asyncio.gather(*(store.find(each.session, each.key) for each in asked)) == asked
+
+
+@pytest.mark.proves("H5")
+async def test_who_reads_while_the_store_closes_is_told(database: str, wire: Wire) -> None:
+    async with opened(wire.through(database)) as store:
+        request = await store.open(a_request())
+        await store.get(request.id)
+        wire.hold()
+        reading = [asyncio.ensure_future(store.get(request.id)) for _ in range(2)]
+        await anyio.lowlevel.checkpoint()
+        reading.append(asyncio.ensure_future(store.get(request.id)))
+        await anyio.lowlevel.checkpoint()
+    told = await asyncio.gather(*reading, return_exceptions=True)
+    assert ["is closed" in str(each) for each in told] == [True] * 3
 
 
 @pytest.mark.proves("H5", "H6")

@@ -9,9 +9,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from sayso import decide
+from sayso.wire import unpack_request
 
 if TYPE_CHECKING:
     from sayso.model import ApprovalRequest
+    from sayso.stores.postgres_server import Row
 
 _MOST, _LONGEST = 4096, 8192  # requests, and bytes of each
 
@@ -33,6 +35,13 @@ class Copies:
         self.kept[request.id] = (request, change)
         if len(self.kept) > _MOST:
             del self.kept[next(iter(self.kept))]
+
+    def take(self, row: Row) -> ApprovalRequest:
+        """Return the request of a row (key, bytes, change), and keep it."""
+        _, packed, change = row
+        request = unpack_request(packed)
+        self.keep(request, change, len(packed))
+        return request
 
     def forget(self, ids: Iterable[str]) -> None:
         """Keep these no longer."""

@@ -23,6 +23,7 @@ _LOG = logging.getLogger("sayso")
 _CHANNEL = "sayso"
 _POLL_SECONDS = 5.0  # beside a connection that listens
 _ONLY_POLL_SECONDS = 0.5
+_REST, _LONGEST_REST_SECONDS = 4, 0.05  # times as long as a look took: so a crowd of hints is not a crowd of looks
 _STALE_SECONDS = 60.0
 _PAGE = 1000
 
@@ -85,10 +86,11 @@ class Follower:
         waiting, lost = pauses(), False
         while not self._is_over:
             try:
-                await self.look()
+                rest = await self._timed_look()
                 if lost:
                     _LOG.warning("the store %s is heard again; nothing was missed", self._server.shown)
                 waiting, lost = pauses(), False
+                await asyncio.sleep(rest)
                 await self._hint()
             except StoreError as error:
                 if self._is_over:
@@ -108,16 +110,22 @@ class Follower:
         except TimeoutError:
             return
 
+    async def _timed_look(self) -> float:
+        """Look, and return how long to rest after that."""
+        began = time.monotonic()
+        await self.look()
+        return min(_REST * (time.monotonic() - began), _LONGEST_REST_SECONDS)
+
     async def look(self) -> None:
         """Take what happened after the last look."""
         self._rung.clear()
         reached, changes = -1, 0
         while reached < changes:
-            began = time.monotonic()
+            began, point = time.monotonic(), self.point  # it goes on meanwhile, by what this store does itself
             changes, version, said, closed, last = (await self._fetch())[0]
             self._heard_at = time.monotonic()
             self._clock.hear(said, began)
-            if changes < self.point:
+            if changes < point:
                 _LOG.warning(
                     "the store %s has an older past than before: perhaps a copy was restored", self._server.shown
                 )

@@ -238,6 +238,7 @@ class Group:
             *self.shelves["receipts"].changes()[:2],
             *(self._lines, self._many, self.remembers),
         )
+        outcome: Outcome
         outcome, self.began = (await connection.fetch(statement("group_write"), *values))[0]
         self.change = self.began + self._many
         return outcome
