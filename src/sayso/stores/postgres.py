@@ -92,6 +92,7 @@ class PostgresStore:
         self._by_call: Lookup[bytes, ApprovalRequest] = self._lookup("requests_find", self._writer.copies.take)
         self._tokens: Lookup[str, Token] = self._lookup("tokens_get", lambda row: unpack_token(row[1]))
         self._follower = Follower(self._server, self.clock, self._readers, self._audience, self._writer)
+        self._writer.listen(self._follower.ring)
         await self._readers.start()
         try:
             await self._prepare(connection)

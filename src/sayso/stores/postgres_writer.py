@@ -1,8 +1,12 @@
-"""The one task that writes to a PostgreSQL store: in groups, one transaction for all that came in meanwhile."""
+"""The one task that writes to a PostgreSQL store: in groups, one transaction for all that came in meanwhile.
+
+Its connection listens too: so a hint that this store gives itself comes with the answer, and wakes nobody.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import threading
@@ -17,7 +21,7 @@ import msgspec
 from sayso.errors import StoreError, UnknownRequest
 from sayso.model import AuditEntry, new_id
 from sayso.stores import postgres_group as groups
-from sayso.stores.pauses import patiently
+from sayso.stores.pauses import patiently, pauses
 from sayso.stores.postgres_copies import Copies
 from sayso.stores.postgres_form import statement
 from sayso.stores.postgres_group import Group, Need
@@ -28,6 +32,7 @@ T = TypeVar("T")
 Work = Callable[[Group], Any]
 
 _LOG = logging.getLogger("sayso")
+_CHANNEL = "sayso"
 _LARGEST_GROUP = 500
 _CROWD, _BREATH_SECONDS = 4, 0.005
 _FAREWELL_SECONDS = 10.0
@@ -77,7 +82,8 @@ class Writer:
         self._later = 0  # how much is queued that nobody waits for
         self._broken: StoreError | None = None
         self._connection: Connection | None = None
-        self.pid = 0  # of the session that writes, by which the server names it to who listens
+        self._pid, self._pauses = 0, pauses()
+        self._ring: Callable[[str], object] = _deaf
         self._process = os.getpid()
         self._settings = dict(_LIMITS)
         self.copies = Copies()
@@ -85,6 +91,15 @@ class Writer:
     def strengthen(self) -> None:
         """Have each commit wait for the disk, where the server would not."""
         self._settings["synchronous_commit"] = "on"
+
+    def listen(self, ring: Callable[[str], object]) -> None:
+        """Call back with every hint that others give, and after each time in which none could be heard."""
+        self._ring = ring
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether hints are heard."""
+        return self._connection is not None and not self._connection.is_closed() and not self._server.pooler
 
     # From any thread.
 
@@ -154,11 +169,23 @@ class Writer:
             elif self._ends < float("inf"):
                 break
             else:
-                await self._wake.wait()
+                await self._rest()
         if self._broken is not None:
             _LOG.critical("%d entries could not be written: %s", self._later, self._broken)
         if self._connection is not None:
             self._connection.terminate()
+
+    async def _rest(self) -> None:
+        """Wait for something to do; hints come over the connection, so it is made again if it is gone."""
+        pause = None
+        if not self._server.pooler and not self.is_listening:
+            try:
+                await self._connected()
+            except StoreError:
+                pause = next(self._pauses)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._wake.wait()
 
     def _gather(self) -> list[Item]:
         """Take what is there."""
@@ -240,8 +267,15 @@ class Writer:
             if not self._server.pooler:
                 with self._server.translated():
                     await connection.execute(_settings("SET", {**self._settings, **_KIND}))
-            self._connection, self.pid = connection, connection.get_server_pid()
+                    await connection.add_listener(_CHANNEL, self._hear)
+                    connection.add_termination_listener(lambda _: self._wake.set())
+            self._connection, self._pid, self._pauses = connection, connection.get_server_pid(), pauses()
+            self._ring("")
         return self._connection
+
+    def _hear(self, _: object, pid: int, __: str, payload: str) -> None:
+        if pid != self._pid:
+            self._ring(payload)
 
     async def _exchange(self, connection: Connection, batch: _Batch) -> None:
         """Write a group by what is known here; where that is not enough or not so any more, hold the head and read."""
@@ -328,6 +362,10 @@ def _unwaited(items: list[Item]) -> list[Item]:
 
 def _settings(how: str, settings: dict[str, str]) -> str:
     return "".join(f"{how} {name} = '{value}'; " for name, value in settings.items())
+
+
+def _deaf(_: str) -> None:
+    pass
 
 
 def _nothing(_: Group) -> None:
