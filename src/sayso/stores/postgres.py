@@ -20,6 +20,7 @@ from sayso.stores.postgres_follower import Follower
 from sayso.stores.postgres_form import bring_up_to_date, statement
 from sayso.stores.postgres_group import Group, call_of
 from sayso.stores.postgres_health import Health, examine
+from sayso.stores.postgres_jobs import Closing, Opening
 from sayso.stores.postgres_lookup import K, Lookup, V
 from sayso.stores.postgres_server import Away, Connection, Readers, Row, Server
 from sayso.stores.postgres_writer import Writer
@@ -122,9 +123,7 @@ class PostgresStore:
         self._audience.open_here.add(request.id)  # before it is written: nobody can have closed it yet
         found: ApprovalRequest | None = None
         try:
-            found = await self._writer.do(
-                lambda group: group.open(request, call, packed, line), ("new", request.id), ("call", call)
-            )
+            found = await self._writer.do(Opening(request, call, packed, line), ("new", request.id), ("call", call))
             return found
         finally:
             if found is not request:
@@ -185,22 +184,7 @@ class PostgresStore:
         remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
         """Close the request unless it is closed, and return it as it stands."""
-
-        def work(group: Group) -> ApprovalRequest:
-            before = group.known(request_id)
-            after = decide.close(before, status, decision, now)
-            if after is before:
-                return before
-            group.update(after)
-            group.step(after, decide.step_of(after), now)
-            if after.status == "open":
-                return after
-            group.closed.append(after)
-            if remember and after.status == status:
-                group.remember(remember)
-            return after
-
-        return await self._writer.do(work, ("request", request_id))
+        return await self._writer.do(Closing(request_id, status, decision, now, remember), ("request", request_id))
 
     async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
         """Use up an approval: true for exactly one caller, ever."""

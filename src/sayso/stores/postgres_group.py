@@ -80,8 +80,7 @@ class Group:
         self._seen: set[str] = set()
         self._by_call: dict[bytes, str] = {}
         self._added: dict[str, bytes] = {}
-        self._written: dict[str, tuple[str, bytes, int]] = {}
-        self._many = 0
+        self._written: dict[str, tuple[ApprovalRequest, bytes]] = {}
         self._lines: list[bytes] = []
         self.shelves = {name: Shelf() for name in (*_SHELVES, "receipts")}
         for row in rows:
@@ -140,8 +139,7 @@ class Group:
         self._write(request, packed)
 
     def _write(self, request: ApprovalRequest, packed: bytes) -> None:
-        self._many += 1
-        self._written[request.id] = (request.status, packed, self._many)
+        self._written[request.id] = (request, packed)
 
     def append(self, news: Sequence[News]) -> None:
         """Take results, and lines of the audit; a request that is no longer kept needs no result."""
@@ -233,36 +231,46 @@ class Group:
         values = (
             *(writer, number),
             *self._new_rows(),
-            *self._changed_rows(),
-            *self._unchanged_rows(),
+            *self._old_rows(),
+            *self._seen_rows(),
             *self.shelves["receipts"].changes()[:2],
-            *(self._lines, self._many, self.remembers),
+            *(self._lines, self.remembers),
         )
         outcome: Outcome
         outcome, self.began = (await connection.fetch(statement("group_write"), *values))[0]
-        self.change = self.began + self._many
+        self.change = self.began + len(self._written)
         return outcome
 
     def _new_rows(self) -> Sequence[list[Any]]:
-        rows: list[tuple[Any, ...]] = []
-        for each, call in self._added.items():
-            request = self.known(each)
-            status, packed, place = self._written[each]
-            rows.append((each, call, _text(request.project), request.asked_at, status, packed, place))
-        return _columns(rows, 7)
+        rows = [self._written[each] for each in self._added]
+        return (
+            list(self._added),
+            list(self._added.values()),
+            [_text(request.project) for request, _ in rows],
+            [request.asked_at for request, _ in rows],
+            [request.status for request, _ in rows],
+            [packed for _, packed in rows],
+        )
 
-    def _changed_rows(self) -> Sequence[list[Any]]:
-        changed = [(each, *rest) for each, rest in self._written.items() if each not in self._added]
-        return _columns([(each, self._changes[each], *rest) for each, *rest in changed], 5)
+    def _old_rows(self) -> Sequence[list[Any]]:
+        rows = [each for each in self._written.items() if each[0] not in self._added]
+        return (
+            [each for each, _ in rows],
+            [self._changes[each] for each, _ in rows],
+            [request.status for _, (request, _) in rows],
+            [packed for _, (_, packed) in rows],
+        )
 
-    def _unchanged_rows(self) -> Sequence[list[Any]]:
-        seen = (self._seen & self._changes.keys()) - self._written.keys()
-        return _columns([(each, self._changes[each]) for each in seen], 2)
+    def _seen_rows(self) -> Sequence[list[Any]]:
+        seen = [each for each in self._seen if each in self._changes and each not in self._written]
+        return seen, [self._changes[each] for each in seen]
 
     def copy_to(self, copies: Copies) -> None:
-        """Have the requests kept that it wrote."""
-        for each, (_, packed, place) in self._written.items():
-            copies.keep(self.known(each), self.began + place, len(packed))
+        """Have the requests kept that it wrote, each with the change that the database gave it."""
+        old = [each for each in self._written if each not in self._added]
+        for change, each in enumerate([*old, *self._added], self.began + 1):
+            request, packed = self._written[each]
+            copies.keep(request, change, len(packed))
 
     def leave(self, copies: Copies) -> None:
         """Have nothing kept by which it decided."""
@@ -272,10 +280,6 @@ class Group:
 def _text(value: str) -> str:
     """Return a text as the database can hold it: a name to look for, not the record."""
     return value.replace("\x00", "").encode("utf-8", "replace").decode()
-
-
-def _columns(rows: Sequence[tuple[Any, ...]], count: int) -> Sequence[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(count)]
 
 
 def unknown(needs: Iterable[Need], known: Known) -> list[Need] | None:

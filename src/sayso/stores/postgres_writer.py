@@ -42,7 +42,7 @@ _KIND = {"default_transaction_isolation": "read committed", "default_transaction
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}SELECT 1 FROM sayso.head FOR UPDATE"
 
 
-class _Job(msgspec.Struct):
+class _Job(msgspec.Struct, gc=False):
     """Something to do inside a group, with the rows that it needs; with a future, somebody waits for it."""
 
     work: Work
@@ -103,11 +103,11 @@ class Writer:
 
     # From any thread.
 
-    async def do(self, work: Callable[[Group], T], *needs: Need) -> T:
-        """Run this in the next group and return its result once that is durable."""
+    def do(self, work: Callable[[Group], T], *needs: Need) -> asyncio.Future[T]:
+        """Run this in the next group; the future has its result once that is durable."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._put(_Job(work, needs, future))
-        return await future
+        return future
 
     def do_now(self, work: Callable[[Group], T], *needs: Need) -> T:
         """Run this in the next group and wait, without a loop, until that is durable."""

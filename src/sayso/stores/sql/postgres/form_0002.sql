@@ -3,15 +3,14 @@
 CREATE FUNCTION sayso.write_group(
     by_writer text, group_number bigint,
     new_ids text[], new_calls bytea[], new_projects text[], new_asked_at float8[],
-    new_statuses text[], new_packed bytea[], new_places bigint[],
-    old_ids text[], old_changes bigint[], old_statuses text[], old_packed bytea[], old_places bigint[],
+    new_statuses text[], new_packed bytea[],
+    old_ids text[], old_changes bigint[], old_statuses text[], old_packed bytea[],
     seen_ids text[], seen_changes bigint[],
-    receipt_ids text[], receipt_packed bytea[], lines bytea[],
-    many bigint, remembers boolean
+    receipt_ids text[], receipt_packed bytea[], lines bytea[], remembers boolean
 ) RETURNS TABLE (outcome text, began bigint) LANGUAGE plpgsql AS $$
 DECLARE
     was sayso.head;
-    many_done bigint;
+    many bigint := cardinality(old_ids);
     sealed text;
     hashes text[] := '{}';
 BEGIN
@@ -37,18 +36,18 @@ BEGIN
             END IF;
         END IF;
         IF cardinality(old_ids) > 0 THEN
-            UPDATE sayso.requests AS old SET status = old_statuses[i], packed = old_packed[i], change = began + old_places[i]
+            UPDATE sayso.requests AS old SET status = old_statuses[i], packed = old_packed[i], change = began + i
             FROM generate_series(1, cardinality(old_ids)) AS i
             WHERE old.id = old_ids[i] AND old.change = old_changes[i];
-            GET DIAGNOSTICS many_done = ROW_COUNT;
-            IF many_done < cardinality(old_ids) THEN
+            GET DIAGNOSTICS many = ROW_COUNT;
+            IF many < cardinality(old_ids) THEN
                 RAISE unique_violation;
             END IF;
         END IF;
         IF cardinality(new_ids) > 0 THEN
             INSERT INTO sayso.requests (id, call, project, asked_at, status, packed, change)
             SELECT new_ids[i], new_calls[i], new_projects[i], new_asked_at[i], new_statuses[i], new_packed[i],
-                began + new_places[i]
+                began + many + i
             FROM generate_series(1, cardinality(new_ids)) AS i;
         END IF;
         IF cardinality(receipt_ids) > 0 THEN
@@ -61,6 +60,7 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END;
+    many := many + cardinality(new_ids);
     sealed := was.chain_hash;
     FOR i IN 1 .. cardinality(lines) LOOP
         sealed := encode(sha256(convert_to(sealed || ':' || was.chain_number + i || ':', 'UTF8') || lines[i]), 'hex');
