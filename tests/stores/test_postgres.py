@@ -255,6 +255,25 @@ async def test_a_group_that_arrives_after_its_second_attempt_is_not_written_agai
         assert await steps(near) == ["asked", "returned", "denied"]
 
 
+@pytest.mark.proves("H3", "H5")
+async def test_an_attempt_that_arrives_late_counts_where_the_next_one_came_to_nothing(
+    database: str, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_server, "COMMAND_SECONDS", 1.0)
+    async with opened(wire.through(database)) as store:
+        request = await store.open(a_request())
+        await store.close(request.id, "approved", YES, now=1.0)
+        wire.cut(b'"step":"claimed"', "hold")
+        claiming = asyncio.ensure_future(store.claim(request.id, now=2.0))
+        with anyio.fail_after(20):
+            for count, then in ((1, lambda: wire.cut(b'"step":"claimed"', "bar")), (2, wire.repair)):
+                while wire.cuts < count:
+                    await anyio.lowlevel.checkpoint()
+                then()
+            assert await claiming
+        assert await steps(store) == ["asked", "approved", "claimed"]
+
+
 @pytest.mark.proves("H6")
 async def test_who_falls_silent_before_its_commit_does_not_hold_up_the_others(
     database: str, wire: Wire, monkeypatch: pytest.MonkeyPatch

@@ -53,14 +53,23 @@ class _Job(msgspec.Struct, gc=False):
 Item = _Job | AuditEntry | bytes  # a line that was written out beforehand is bytes
 
 
-class _Batch(msgspec.Struct):
-    """What is written in one transaction. Its number tells, after a lost connection, whether it was."""
+class _Outcome(msgspec.Struct):
+    """What a group comes to: whom to tell what, the group if it changed anything, what is remembered if that did."""
 
-    number: int
-    items: list[Item]
-    done: Group | None = None  # what it came to, from when it may be durable
     settled: Settled = []
-    known: Row | None = None  # the remembered decisions, if it changed them
+    group: Group | None = None
+    known: Row | None = None
+
+
+class _Batch(msgspec.Struct):
+    """What is written in one transaction.
+
+    Each attempt has a number, by which the next one knows, after a lost connection, whether it was written after all.
+    """
+
+    items: list[Item]
+    outcome: _Outcome
+    sent: dict[int, _Outcome]  # by number: the attempts of which nobody knows what became of them
 
 
 class Writer:
@@ -198,7 +207,7 @@ class Writer:
 
     async def _commit(self, items: list[Item]) -> None:
         """Write a group after what is still owed from earlier ones."""
-        batches, self._owed = [*self._owed, self._new(items)], []
+        batches, self._owed = [*self._owed, _Batch(items, _Outcome(), {})], []
         patience = self._patience if self._broken is None else 0.0  # who was told already need not wait again
         self._broken = None
         for batch in batches:
@@ -206,10 +215,6 @@ class Writer:
                 self._owed += self._fail(batch, self._broken)  # what was queued later must not be durable earlier
             else:
                 self._owed += await self._persist(batch, patience)
-
-    def _new(self, items: list[Item]) -> _Batch:
-        self._number += 1
-        return _Batch(self._number, items)
 
     async def _persist(self, batch: _Batch, patience: float) -> list[_Batch]:
         """Write this, and return what of it is still owed."""
@@ -229,7 +234,7 @@ class Writer:
         """Write what does not need the one that cannot be written."""
         owed: list[_Batch] = []
         for item in items:
-            batch = self._new([item])
+            batch = _Batch([item], _Outcome(), {})
             blocked = self._broken if owed else None
             owed += await self._persist(batch, patience) if blocked is None else self._fail(batch, blocked)
         return owed
@@ -245,12 +250,13 @@ class Writer:
 
     async def _tell(self, batch: _Batch) -> None:
         """Tell everybody who has to hear of a group that is now durable."""
-        told = self._after(batch.done, batch.known) if batch.done is not None else []
+        outcome = batch.outcome
+        told = self._after(outcome.group, outcome.known) if outcome.group is not None else []
         with self._gate:
             self._later -= len(_unwaited(batch.items))
-        deliver(batch.settled + told)
-        if len(batch.settled) >= _CROWD and len(self._queue) < len(batch.settled) // _CROWD:
-            await taken_in(batch.settled + told, _BREATH_SECONDS)
+        deliver(outcome.settled + told)
+        if len(outcome.settled) >= _CROWD and len(self._queue) < len(outcome.settled) // _CROWD:
+            await taken_in(outcome.settled + told, _BREATH_SECONDS)
 
     async def _transact(self, batch: _Batch) -> None:
         connection = await self._connected()
@@ -280,7 +286,7 @@ class Writer:
     async def _exchange(self, connection: Connection, batch: _Batch) -> None:
         """Write a group by what is known here; where that is not enough or not so any more, hold the head and read."""
         needs = [need for each in batch.items if isinstance(each, _Job) for need in each.needs]
-        is_first = batch.done is None and not self._server.pooler  # whose transactions have settings of their own
+        is_first = not batch.sent and not self._server.pooler  # whose transactions have settings of their own
         if not (is_first and await self._at_once(connection, batch, needs)):
             await self._in_turn(connection, batch, needs)
 
@@ -289,37 +295,47 @@ class Writer:
         if missing is None:
             return False
         rows = await groups.read(connection, self._id, missing) if missing else []
-        group, batch.settled = self._work(batch.items, rows, self.copies.kept)
+        group, settled = self._work(batch.items, rows, self.copies.kept)
         if not group.is_simple:
             return False
+        batch.outcome = _Outcome(settled, group if group.is_changed else None)
         if not group.is_changed:
             return not group.relies
-        batch.done = group
-        if await group.write(connection, self._id, batch.number) == "written":
+        number = self._send(batch)
+        if await group.write(connection, self._id, number) == "written":
             group.copy_to(self.copies)
             return True
         group.leave(self.copies)
-        batch.done = None
+        del batch.sent[number]
         return False
+
+    def _send(self, batch: _Batch) -> int:
+        """Return the number of an attempt that may be durable from now on."""
+        self._number += 1
+        batch.sent[self._number] = batch.outcome
+        return self._number
 
     async def _in_turn(self, connection: Connection, batch: _Batch, needs: list[Need]) -> None:
         await connection.execute(_BEGIN.format(_settings("SET LOCAL", self._settings) if self._server.pooler else ""))
         rows = await groups.read(connection, self._id, needs)
-        if batch.done is not None and Group(rows).last_group == batch.number:
+        now = Group(rows)
+        if now.last_group in batch.sent:
             await connection.execute("ROLLBACK")  # it was durable all along: only the answer was lost
-            batch.done.change = Group(rows).change
+            batch.outcome = batch.sent[now.last_group]
+            if batch.outcome.group is not None:
+                batch.outcome.group.change = now.change
             return
-        batch.done = batch.known = None
-        group, batch.settled = self._work(batch.items, rows)
+        group, settled = self._work(batch.items, rows)
+        batch.outcome = _Outcome(settled, group if group.is_changed else None)
         if not group.is_changed:
             await connection.execute("ROLLBACK")
             return
-        outcome = await group.write(connection, self._id, batch.number)
+        number = self._send(batch)
+        outcome = await group.write(connection, self._id, number)
         if outcome != "written":
             raise Rejected(f"the store {self._server.shown} cannot keep this: what it is about is {outcome}")
         if group.remembers:
-            batch.known = (await connection.fetch(statement("remembered_read")))[0]
-        batch.done = group
+            batch.outcome.known = (await connection.fetch(statement("remembered_read")))[0]
         if await connection.execute("COMMIT") != "COMMIT":
             raise StoreError(f"the store {self._server.shown} did not commit; nothing of it is written")
         group.copy_to(self.copies)
