@@ -269,7 +269,7 @@ class Wire:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.close()
+        self._home.loop.call_soon_threadsafe(self._server.close)
         self.break_down()
         self._home.leave(_nothing)
 

@@ -103,9 +103,9 @@ def _body(entry: AuditEntry) -> bytes:
         call_id=text(about.call_id),
         session=text(about.session),
         run=text(about.run),
-        agent_path=[text(name) for name in about.agent_path],
+        agent_path=[text(name) for name in about.agent_path] if about.agent_path else [],
         seconds=entry.seconds,
-        result=redact(entry.result),
+        result=None if entry.result is None else redact(entry.result),
     )
     if entry.outcome is not None:
         line.request_id = entry.outcome.request_id

@@ -96,7 +96,7 @@ def text(value: str) -> str:
 def _without_secrets(value: str) -> str:
     if _may_hold_secret(value.lower()):
         value = _SECRET_TEXT.sub(rf"\g<scheme>\g<key>{REDACTED}", value)
-    return value.encode(errors="backslashreplace").decode()
+    return value if value.isascii() else value.encode(errors="backslashreplace").decode()
 
 
 def _may_hold_secret(lower: str) -> bool:

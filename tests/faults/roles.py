@@ -5,7 +5,6 @@ import contextlib
 import itertools
 import os
 import random
-import re
 import signal
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -68,8 +67,8 @@ def _hurry() -> None:
     """Let all that is waited for take a tenth of what it may take."""
     postgres_server.__dict__.update(CONNECT_SECONDS=1.0, COMMAND_SECONDS=1.2)
     postgres_follower.__dict__.update(_POLL_SECONDS=0.5)
-    begin = re.sub(r"'(\d+)s'", r"'\g<1>00ms'", postgres_writer.__dict__["_BEGIN"])
-    postgres_writer.__dict__.update(_BEGIN=begin)
+    limits = {name: value.replace("s", "00ms") for name, value in postgres_writer.__dict__["_LIMITS"].items()}
+    postgres_writer.__dict__.update(_LIMITS=limits)
 
 
 # Writing down what is done to the store.

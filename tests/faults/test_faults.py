@@ -82,7 +82,7 @@ def test_connections_that_are_cut_neither_lose_nor_double_anything(
         agents = [world.agent("a", store=wire.through(database)), world.agent("b")]
         world.person("ann", store=wire.through(database))
         for count, where in enumerate(("before", "answer", "before", "answer")):
-            wire.cut(b"COMMIT\x00", where)
+            wire.cut(b'"step":', where)
             world.until(lambda _: wire.cuts > count)  # noqa: B023 - called at once
             world.until_ran(2)
         wire.break_down()
@@ -108,7 +108,7 @@ def test_connections_that_fall_silent_hold_nobody_up_for_long(
         if where == "between":
             assert wire.hold() >= 2
         else:
-            wire.cut(b"COMMIT\x00", "hold")
+            wire.cut(b'"step":', "hold")
             world.until(lambda _: wire.cuts == 1)
         world.until_ran(5, near)
         world.until_ran(5, far)
@@ -256,7 +256,7 @@ class Storm:
         self.agents[i] = self._world.again("agent", self.agents[i].plan)
 
     def _cut(self) -> None:
-        self._wire.cut(b"COMMIT\x00", self._fate.choice(["before", "answer", "hold"]))
+        self._wire.cut(b'"step":', self._fate.choice(["before", "answer", "hold"]))
 
     def _hold(self) -> None:
         self._wire.hold()

@@ -31,7 +31,7 @@ from sayso.errors import ConfigurationError, StoreError
 from sayso.model import AuditEntry, Pending
 from sayso.ports import Store
 from sayso.specimens import a_memory, a_request
-from sayso.stores import postgres_server
+from sayso.stores import postgres_server, postgres_writer
 from sayso.stores.postgres import PostgresStore
 from sayso.stores.postgres_server import Rejected
 from sayso.testing import StoreContract
@@ -210,20 +210,105 @@ async def test_what_happens_while_nothing_is_heard_is_caught_up_with(database: s
 
 @pytest.mark.proves("H3", "H5")
 @pytest.mark.parametrize("where", ["before", "answer"])
-async def test_a_commit_whose_answer_is_lost_is_neither_doubled_nor_lost(database: str, wire: Wire, where: str) -> None:
+async def test_a_group_whose_answer_is_lost_is_neither_doubled_nor_lost(database: str, wire: Wire, where: str) -> None:
     async with opened(wire.through(database)) as store:
         request = await store.open(a_request())
         await store.close(request.id, "approved", YES, now=1.0)
-        wire.cut(b"COMMIT\x00", where)
+        wire.cut(b'"step":"claimed"', where)
         with anyio.fail_after(20):
             assert await store.claim(request.id, now=2.0)
         assert wire.cuts == 1
-        wire.cut(b"COMMIT\x00", where)
+        wire.cut(b'"step":"returned"', where)
         store.record(AuditEntry(at=3.0, step="returned", about=request.call()))
         await store.flush()
         assert wire.cuts == 2
         assert not await store.claim(request.id, now=2.0)
         assert await steps(store) == ["asked", "approved", "claimed", "returned"]
+
+
+@pytest.mark.proves("H3", "H5")
+@pytest.mark.parametrize("where", ["before", "answer"])
+async def test_a_commit_whose_answer_is_lost_is_neither_doubled_nor_lost(database: str, wire: Wire, where: str) -> None:
+    async with opened(wire.through(database)) as store:
+        await store.park("a run", b"state")
+        wire.cut(b"COMMIT\x00", where)
+        with anyio.fail_after(20):
+            assert await store.unpark("a run") == b"state"
+        assert wire.cuts == 1
+        assert await store.unpark("a run") is None
+
+
+@pytest.mark.proves("H3", "H5")
+async def test_a_group_that_arrives_after_its_second_attempt_is_not_written_again(
+    database: str, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_server, "COMMAND_SECONDS", 1.0)
+    async with opened(wire.through(database)) as store, opened(database) as near:
+        request = await store.open(a_request())
+        wire.cut(b'"step":"returned"', "hold")
+        store.record(AuditEntry(at=3.0, step="returned", about=request.call()))
+        with anyio.fail_after(20):
+            await store.flush()
+        assert wire.cuts == 1
+        wire.repair()
+        assert (await store.close(request.id, "denied", None, now=1.0)).status == "denied"
+        assert await steps(near) == ["asked", "returned", "denied"]
+
+
+@pytest.mark.proves("H3", "H5")
+async def test_an_attempt_that_arrives_late_counts_where_the_next_one_came_to_nothing(
+    database: str, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_server, "COMMAND_SECONDS", 1.0)
+    async with opened(wire.through(database)) as store:
+        request = await store.open(a_request())
+        await store.close(request.id, "approved", YES, now=1.0)
+        wire.cut(b'"step":"claimed"', "hold")
+        claiming = asyncio.ensure_future(store.claim(request.id, now=2.0))
+        with anyio.fail_after(20):
+            for count, then in ((1, lambda: wire.cut(b'"step":"claimed"', "bar")), (2, wire.repair)):
+                while wire.cuts < count:
+                    await anyio.lowlevel.checkpoint()
+                then()
+            assert await claiming
+        assert await steps(store) == ["asked", "approved", "claimed"]
+
+
+@pytest.mark.proves("H6")
+async def test_who_falls_silent_before_its_commit_does_not_hold_up_the_others(
+    database: str, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_server, "COMMAND_SECONDS", 1.2)
+    limits = {"lock_timeout": "800ms", "statement_timeout": "1s", "idle_in_transaction_session_timeout": "400ms"}
+    monkeypatch.setattr(postgres_writer, "_LIMITS", limits)
+    async with opened(wire.through(database)) as far, opened(database) as near:
+        wire.cut(b"COMMIT\x00", "hold")
+        parking = asyncio.ensure_future(far.park("a run", b"state"))
+        with anyio.fail_after(20):
+            while not wire.cuts:
+                await anyio.lowlevel.checkpoint()
+            await near.open(a_request())
+            wire.repair()
+            await parking
+        assert await near.unpark("a run") == b"state"
+
+
+@pytest.mark.proves("H6", "H8")
+async def test_what_others_have_done_meanwhile_counts_also_where_it_was_not_heard(
+    postgres: Postgres, database: str
+) -> None:
+    with Wire(postgres, hushed=True) as wire:
+        async with opened(wire.through(database)) as far, opened(database) as near:
+            asked = [await far.open(a_request()) for _ in range(4)]
+            await near.close(asked[0].id, "denied", None, now=1.0)
+            for each in asked[1:3]:
+                await near.close(each.id, "approved", YES, now=1.0)
+            assert await near.claim(asked[2].id, now=2.0)
+            assert (await far.close(asked[0].id, "approved", YES, now=3.0)).status == "denied"
+            assert [await far.claim(each.id, now=3.0) for each in asked] == [False, True, False, False]
+            again = replace(asked[3], id=a_request().id)
+            assert (await near.open(again)).id == asked[3].id, "its call has been asked about"
+            assert await steps(near) == ["asked"] * 4 + ["denied", "approved", "approved", "claimed", "claimed"]
 
 
 @pytest.mark.proves("H5")
@@ -233,9 +318,33 @@ async def test_when_one_reader_falls_silent_the_others_are_not_tried_in_turn(
     monkeypatch.setattr(postgres_server, "COMMAND_SECONDS", 1.0)
     async with opened(wire.through(database), patience=3.0) as store:
         request = await store.open(a_request())
-        await asyncio.gather(*(store.get(request.id) for _ in range(50)))
+        await asyncio.gather(*(store.pending() for _ in range(50)))
         assert wire.hold() >= 6, "all four readers are there, beside the writer and the listener"
         assert await store.get(request.id) == request
+
+
+@pytest.mark.proves("H5")
+async def test_what_cannot_be_looked_for_does_not_keep_the_others_from_it(store: PostgresStore) -> None:
+    asked = [await store.open(a_request()) for _ in range(3)]
+    ids = [asked[0].id, "half\x00an id", asked[1].id, "nobody's", asked[2].id]
+    found = await asyncio.gather(*(store.get(each) for each in ids), return_exceptions=True)
+    assert [*found[:1], *found[2:]] == [asked[0], asked[1], None, asked[2]]
+    assert isinstance(found[1], Rejected)
+    assert await asyncio.gather(*(store.find(each.session, each.key) for each in asked)) == asked
+
+
+@pytest.mark.proves("H5")
+async def test_who_reads_while_the_store_closes_is_told(database: str, wire: Wire) -> None:
+    async with opened(wire.through(database)) as store:
+        request = await store.open(a_request())
+        await store.get(request.id)
+        wire.hold()
+        reading = [asyncio.ensure_future(store.get(request.id)) for _ in range(2)]
+        await anyio.lowlevel.checkpoint()
+        reading.append(asyncio.ensure_future(store.get(request.id)))
+        await anyio.lowlevel.checkpoint()
+    told = await asyncio.gather(*reading, return_exceptions=True)
+    assert ["is closed" in str(each) for each in told] == [True] * 3
 
 
 @pytest.mark.proves("H5", "H6")
@@ -244,7 +353,7 @@ async def test_what_was_never_committed_is_told_to_nobody(postgres: Postgres, da
         async with opened(wire.through(database)) as far, opened(database) as near:
             request = await near.open(a_request())
             waiting = asyncio.ensure_future(far.closed(request.id))
-            wire.cut(b"COMMIT\x00", "bar")
+            wire.cut(b'"step":"approved"', "bar")
             answering = asyncio.ensure_future(far.close(request.id, "approved", YES, now=1.0))
             with anyio.fail_after(20):
                 while not wire.cuts:

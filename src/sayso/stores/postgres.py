@@ -6,8 +6,8 @@ import asyncio
 import atexit
 import os
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sayso import audit, decide
 from sayso.errors import StoreError, UnknownRequest
@@ -20,11 +20,13 @@ from sayso.stores.postgres_follower import Follower
 from sayso.stores.postgres_form import bring_up_to_date, statement
 from sayso.stores.postgres_group import Group, call_of
 from sayso.stores.postgres_health import Health, examine
+from sayso.stores.postgres_jobs import Closing, Opening
+from sayso.stores.postgres_lookup import K, Lookup, V
 from sayso.stores.postgres_server import Away, Connection, Readers, Row, Server
 from sayso.stores.postgres_writer import Writer
 from sayso.stores.unpacking import readable
 from sayso.stores.waiting import Settled, deliver
-from sayso.wire import pack_request, pack_token, unpack_request, unpack_token
+from sayso.wire import pack_request, pack_token, unpack_token
 
 if TYPE_CHECKING:
     from sayso.model import (
@@ -86,8 +88,12 @@ class PostgresStore:
         self._server, connection = await self._server.reach()
         self._readers = Readers(self._server)
         self._writer = Writer(self._server, self._home.loop, patience=self._patience, after=self._after)
-        self._audience = Audience(self._readers)
+        self._audience = Audience(self._readers, self._writer.copies)
+        self._by_id: Lookup[str, ApprovalRequest] = self._lookup("requests_get", self._writer.copies.take)
+        self._by_call: Lookup[bytes, ApprovalRequest] = self._lookup("requests_find", self._writer.copies.take)
+        self._tokens: Lookup[str, Token] = self._lookup("tokens_get", lambda row: unpack_token(row[1]))
         self._follower = Follower(self._server, self.clock, self._readers, self._audience, self._writer)
+        self._writer.listen(self._follower.ring)
         await self._readers.start()
         try:
             await self._prepare(connection)
@@ -117,9 +123,7 @@ class PostgresStore:
         self._audience.open_here.add(request.id)  # before it is written: nobody can have closed it yet
         found: ApprovalRequest | None = None
         try:
-            found = await self._writer.do(
-                lambda group: group.open(request, call, packed, line), ("request", request.id), ("call", call)
-            )
+            found = await self._writer.do(Opening(request, call, packed, line), ("new", request.id), ("call", call))
             return found
         finally:
             if found is not request:
@@ -127,13 +131,11 @@ class PostgresStore:
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
         """Return what was asked about this call."""
-        found = await self._fetch("requests_find", call_of(session, key))
-        return unpack_request(found[0][0]) if found else None
+        return await self._look_up(self._by_call, call_of(session, key))
 
     async def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request."""
-        found = await self._fetch("requests_get", [request_id])
-        return unpack_request(found[0][0]) if found else None
+        return await self._look_up(self._by_id, request_id)
 
     async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
         """Return the open requests, oldest first; with `after`, those that come after that id."""
@@ -182,22 +184,7 @@ class PostgresStore:
         remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
         """Close the request unless it is closed, and return it as it stands."""
-
-        def work(group: Group) -> ApprovalRequest:
-            before = group.known(request_id)
-            after = decide.close(before, status, decision, now)
-            if after is before:
-                return before
-            group.update(after)
-            group.step(after, decide.step_of(after), now)
-            if after.status == "open":
-                return after
-            group.closed.append(after)
-            if remember and after.status == status:
-                group.remember(remember)
-            return after
-
-        return await self._writer.do(work, ("request", request_id))
+        return await self._writer.do(Closing(request_id, status, decision, now, remember), ("request", request_id))
 
     async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
         """Use up an approval: true for exactly one caller, ever."""
@@ -281,8 +268,7 @@ class PostgresStore:
 
     async def token(self, token_id: str) -> Token | None:
         """Return one token."""
-        found = await self._fetch("tokens_get", token_id)
-        return unpack_token(found[0][0]) if found else None
+        return await self._look_up(self._tokens, token_id)
 
     async def tokens(self) -> list[Token]:
         """Return all tokens, oldest first."""
@@ -364,6 +350,16 @@ class PostgresStore:
         self._follower.stop()
         await self._readers.aclose()
         await asyncio.sleep(0)
+
+    def _lookup(self, name: str, make: Callable[[Row], V]) -> Lookup[Any, V]:
+        closed = f"the store {self._server.shown} is closed"
+        return Lookup(self._home.loop, lambda keys: self._read(name, keys), make, closed=closed)
+
+    async def _look_up(self, lookup: Lookup[K, V], key: K) -> V | None:
+        """Read one row, after what was queued here."""
+        await self._writer.caught_up()
+        self._writer.check_open()
+        return await lookup.find(key)
 
     async def _fetch(self, name: str, *values: object) -> list[Row]:
         """Read, after what was queued here; tried again if the connection turns out to be gone."""

@@ -13,6 +13,7 @@ from sayso.wire import unpack_remembered
 
 if TYPE_CHECKING:
     from sayso.model import Remembered
+    from sayso.stores.postgres_copies import Copies
     from sayso.stores.postgres_group import Group
     from sayso.stores.postgres_server import Readers, Row
 
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 class Audience:
     """Those who wait for requests or for changes, and the memories that know what is remembered."""
 
-    def __init__(self, readers: Readers) -> None:
+    def __init__(self, readers: Readers, copies: Copies) -> None:
         """Begin with nobody."""
         self.waiters, self.feed, self.learners = Waiters(), Feed(), Learners()
         self.open_here: set[str] = set()  # opened by this store, and nothing was heard of it since
-        self._readers = readers
+        self._readers, self._copies = readers, copies
         self._version = -1
         self._remembered: Sequence[Remembered] = ()
 
@@ -41,7 +42,7 @@ class Audience:
         waited = self.waiters.among(closed)
         if waited:
             rows = await self._readers.fetch(statement("requests_get"), waited)
-            found = readable(row[0] for row in rows)
+            found = readable(rows, self._copies.take)
             deliver(self.waiters.take([each for each in found if each.status != "open"]))
         deliver(self.feed.reach(reached))
 

@@ -1,4 +1,4 @@
-"""How a PostgreSQL store hears of what others did: by one listening connection and a slow poll, from where it was."""
+"""How a PostgreSQL store hears of what others did: it looks at every hint and now and then, from where it was."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from sayso.stores.postgres_writer import Writer
 
 _LOG = logging.getLogger("sayso")
-_CHANNEL = "sayso"
 _POLL_SECONDS = 5.0  # beside a connection that listens
 _ONLY_POLL_SECONDS = 0.5
+_REST, _LONGEST_REST_SECONDS = 4, 0.05  # times as long as a look took: so a crowd of hints is not a crowd of looks
 _STALE_SECONDS = 60.0
 _PAGE = 1000
 
@@ -45,32 +45,28 @@ class Follower:
         self.point = 0
 
     async def begin(self, connection: Connection) -> None:
-        """Listen, from now on; behind a pooler nothing can be heard, so it is only polled."""
+        """Look over this connection from now on; behind a pooler nothing can be heard, so it is only polled."""
         if self._server.pooler:
             _LOG.info("the store %s is behind a pooler: it is polled, so answers take longer", self._server.shown)
             await connection.close()
             return
         with self._server.translated():
-            await connection.add_listener(_CHANNEL, self._ring)
-            connection.add_termination_listener(self._lose)
             self._look = (await connection.prepare(statement("look"))).fetch
         self._connection = connection
 
-    def _ring(self, _: object, pid: int, __: str, payload: str) -> None:
+    def ring(self, payload: str) -> None:
+        """Take a hint."""
         if payload and payload == self._echo:
             self._echoed.set()
-        elif pid != self._writer.pid:
+        else:
             self._rung.set()
-
-    def _lose(self, _: object) -> None:
-        self._rung.set()
 
     async def echo(self) -> float | None:
         """Return how many seconds a hint takes to come back; None if none can be heard."""
-        if self._connection is None:
+        if not self._writer.is_listening:
             return None
         self._echo, began = new_id(), time.monotonic()
-        await self._readers.fetch(statement("echo"), _CHANNEL, self._echo)
+        await self._readers.fetch(statement("echo"), self._echo)
         try:
             async with asyncio.timeout(_POLL_SECONDS):
                 await self._echoed.wait()
@@ -85,10 +81,11 @@ class Follower:
         waiting, lost = pauses(), False
         while not self._is_over:
             try:
-                await self.look()
+                rest = await self._timed_look()
                 if lost:
                     _LOG.warning("the store %s is heard again; nothing was missed", self._server.shown)
                 waiting, lost = pauses(), False
+                await asyncio.sleep(rest)
                 await self._hint()
             except StoreError as error:
                 if self._is_over:
@@ -103,21 +100,27 @@ class Follower:
     async def _hint(self) -> None:
         """Wait until somebody says that there may be something to see, or for a while."""
         try:
-            async with asyncio.timeout(_POLL_SECONDS if self._connection is not None else _ONLY_POLL_SECONDS):
+            async with asyncio.timeout(_POLL_SECONDS if self._writer.is_listening else _ONLY_POLL_SECONDS):
                 await self._rung.wait()
         except TimeoutError:
             return
+
+    async def _timed_look(self) -> float:
+        """Look, and return how long to rest after that."""
+        began = time.monotonic()
+        await self.look()
+        return min(_REST * (time.monotonic() - began), _LONGEST_REST_SECONDS)
 
     async def look(self) -> None:
         """Take what happened after the last look."""
         self._rung.clear()
         reached, changes = -1, 0
         while reached < changes:
-            began = time.monotonic()
+            began, point = time.monotonic(), self.point  # it goes on meanwhile, by what this store does itself
             changes, version, said, closed, last = (await self._fetch())[0]
             self._heard_at = time.monotonic()
             self._clock.hear(said, began)
-            if changes < self.point:
+            if changes < point:
                 _LOG.warning(
                     "the store %s has an older past than before: perhaps a copy was restored", self._server.shown
                 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
@@ -16,13 +16,17 @@ from sayso.wire import pack_remembered, pack_request, unpack_remembered, unpack_
 if TYPE_CHECKING:
     from sayso.model import ApprovalRequest, AuditEntry, Remembered, Step
     from sayso.ports import News
+    from sayso.stores.postgres_copies import Copies
     from sayso.stores.postgres_server import Connection, Row
 
 T = TypeVar("T")
 
+Outcome = Literal["written", "written before", "stale"]
+Known = Mapping[str, tuple["ApprovalRequest", int]]  # requests that were read or written before, each with its change
 Need = tuple[str, str | bytes]  # a kind of row, and which
 _KINDS = ("request", "call", "remembered", "parked", "tokens", "receipts")
 _SHELVES = ("remembered", "parked", "tokens")
+_NEW = ("new", "call", "receipts")  # what is nearly always not there; the database notices if it is
 
 
 def call_of(session: str, key: str) -> bytes:
@@ -62,32 +66,34 @@ class Shelf:
 
 
 class Group:
-    """What a group knows and does. It holds the head, so nothing it knows can change under it."""
+    """What a group knows and does. What it decides holds only if all that it knows is still so when it is written."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        """Take the rows that were read."""
-        self.opened = False
+    def __init__(self, rows: Iterable[Row], known: Known | None = None) -> None:
+        """Take the rows that were read, and requests that are known from before."""
         self.closed: list[ApprovalRequest] = []
         self.remembers = False
         self.last_group = -1  # of this writer
+        self.began = self.change = 0  # how far the changes went before it and go with it, once it is written
+        self._known: Known = known or {}
         self._requests: dict[str, bytes | ApprovalRequest] = {}
+        self._changes: dict[str, int] = {}  # of the requests that were there
+        self._seen: set[str] = set()
         self._by_call: dict[bytes, str] = {}
         self._added: dict[str, bytes] = {}
-        self._written: dict[str, tuple[str, bytes, int]] = {}
-        self._lines: list[tuple[bytes, str]] = []
+        self._written: dict[str, tuple[ApprovalRequest, bytes]] = {}
+        self._lines: list[bytes] = []
         self.shelves = {name: Shelf() for name in (*_SHELVES, "receipts")}
         for row in rows:
             self._take(row)
-        self.began = self.change
 
     def _take(self, row: Row) -> None:
-        what, name, packed, number, change, version = row
+        what, name, packed, number = row
         if what == "request":
-            self._requests[name] = packed
+            self._requests[name], self._changes[name] = packed, number
         elif what == "call":
             self._by_call[packed] = name
         elif what == "head":
-            self._end, self.change, self.version = (number, name), change, version
+            self.change = number
         elif what == "writer":
             self.last_group = number
         else:
@@ -97,9 +103,13 @@ class Group:
 
     def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request."""
+        self._seen.add(request_id)
         found = self._requests.get(request_id)
         if isinstance(found, bytes):
             found = self._requests[request_id] = unpack_request(found)
+        elif found is None and request_id in self._known:
+            found, self._changes[request_id] = self._known[request_id]
+            self._requests[request_id] = found
         return found
 
     def known(self, request_id: str) -> ApprovalRequest:
@@ -119,7 +129,6 @@ class Group:
         self._by_call[call] = request.id
         self._added[request.id] = call
         self._write(request, packed)
-        self.opened = True
         self.record(line)
         return request
 
@@ -130,8 +139,7 @@ class Group:
         self._write(request, packed)
 
     def _write(self, request: ApprovalRequest, packed: bytes) -> None:
-        self.change += 1
-        self._written[request.id] = (request.status, packed, self.change)
+        self._written[request.id] = (request, packed)
 
     def append(self, news: Sequence[News]) -> None:
         """Take results, and lines of the audit; a request that is no longer kept needs no result."""
@@ -150,12 +158,8 @@ class Group:
         self.record(audit.of_request(request, step, at))
 
     def record(self, entry: AuditEntry | bytes) -> None:
-        """Seal an entry behind the last one."""
-        last, previous = self._end
-        line = entry if isinstance(entry, bytes) else audit.body(entry)
-        sealed = audit.seal(previous, last + 1, line)
-        self._lines.append((line, sealed))
-        self._end = (last + 1, sealed)
+        """Add an entry behind the last one."""
+        self._lines.append(entry if isinstance(entry, bytes) else audit.body(entry))
 
     # Everything else.
 
@@ -209,33 +213,68 @@ class Group:
         """Whether there is anything to write."""
         return bool(self._written or self._lines) or any(shelf.is_changed for shelf in self.shelves.values())
 
-    async def write(self, connection: Connection, writer: str, number: int) -> None:
-        """Write all that has changed."""
+    @property
+    def is_simple(self) -> bool:
+        """Whether all that it changes can be written in one statement."""
+        return not any(self.shelves[name].is_changed for name in _SHELVES)
+
+    @property
+    def relies(self) -> bool:
+        """Whether it decided anything by what is only known from before."""
+        return not self._known.keys().isdisjoint(self._seen)
+
+    async def write(self, connection: Connection, writer: str, number: int) -> Outcome:
+        """Write all that has changed, unless something else has changed that it decided by."""
         for name in _SHELVES:
             if self.shelves[name].is_changed:
                 await connection.fetch(statement(f"{name}_write"), *self.shelves[name].changes())
-        if self.shelves["receipts"].is_changed:
-            await connection.fetch(statement("receipts_write"), *self.shelves["receipts"].changes()[:2])
-        await connection.fetch(
-            statement("group_write"),
-            *self._new_rows(),
-            *self._changed_rows(),
-            *_columns(self._lines, 2),
+        values = (
             *(writer, number),
-            *(*self._end, self.change, self.version + self.remembers),
-            self.change > self.began or self.remembers,
+            *self._new_rows(),
+            *self._old_rows(),
+            *self._seen_rows(),
+            *self.shelves["receipts"].changes()[:2],
+            *(self._lines, self.remembers),
         )
+        outcome: Outcome
+        outcome, self.began = (await connection.fetch(statement("group_write"), *values))[0]
+        self.change = self.began + len(self._written)
+        return outcome
 
     def _new_rows(self) -> Sequence[list[Any]]:
-        rows: list[tuple[Any, ...]] = []
-        for each, call in self._added.items():
-            request = self.known(each)
-            status, packed, change = self._written[each]
-            rows.append((each, call, _text(request.project), status, request.asked_at, packed, change))
-        return _columns(rows, 7)
+        rows = [self._written[each] for each in self._added]
+        return (
+            list(self._added),
+            list(self._added.values()),
+            [_text(request.project) for request, _ in rows],
+            [request.asked_at for request, _ in rows],
+            [request.status for request, _ in rows],
+            [packed for _, packed in rows],
+        )
 
-    def _changed_rows(self) -> Sequence[list[Any]]:
-        return _columns([(each, *rest) for each, rest in self._written.items() if each not in self._added], 4)
+    def _old_rows(self) -> Sequence[list[Any]]:
+        rows = [each for each in self._written.items() if each[0] not in self._added]
+        return (
+            [each for each, _ in rows],
+            [self._changes[each] for each, _ in rows],
+            [request.status for _, (request, _) in rows],
+            [packed for _, (_, packed) in rows],
+        )
+
+    def _seen_rows(self) -> Sequence[list[Any]]:
+        seen = [each for each in self._seen if each in self._changes and each not in self._written]
+        return seen, [self._changes[each] for each in seen]
+
+    def copy_to(self, copies: Copies) -> None:
+        """Have the requests kept that it wrote, each with the change that the database gave it."""
+        old = [each for each in self._written if each not in self._added]
+        for change, each in enumerate([*old, *self._added], self.began + 1):
+            request, packed = self._written[each]
+            copies.keep(request, change, len(packed))
+
+    def leave(self, copies: Copies) -> None:
+        """Have nothing kept by which it decided."""
+        copies.forget(self._seen)
 
 
 def _text(value: str) -> str:
@@ -243,8 +282,10 @@ def _text(value: str) -> str:
     return value.replace("\x00", "").encode("utf-8", "replace").decode()
 
 
-def _columns(rows: Sequence[tuple[Any, ...]], count: int) -> Sequence[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(count)]
+def unknown(needs: Iterable[Need], known: Known) -> list[Need] | None:
+    """Return what has to be read before a group can be tried; None if it cannot be tried at all."""
+    wanted = [each for each in needs if each[0] not in _NEW and (each[0] != "request" or each[1] not in known)]
+    return wanted if all(kind == "request" for kind, _ in wanted) else None
 
 
 async def read(connection: Connection, writer: str, needs: Iterable[Need]) -> list[Row]:
@@ -252,5 +293,5 @@ async def read(connection: Connection, writer: str, needs: Iterable[Need]) -> li
     wanted: dict[str, list[str | bytes]] = {kind: [] for kind in _KINDS}
     for kind, name in needs:
         if name:  # who makes one attempt only gives it no name
-            wanted[kind].append(name)
+            wanted["request" if kind == "new" else kind].append(name)
     return await connection.fetch(statement("group_read"), writer, *wanted.values())

@@ -1,8 +1,12 @@
-"""The one task that writes to a PostgreSQL store: in groups, one transaction for all that came in meanwhile."""
+"""The one task that writes to a PostgreSQL store: in groups, one transaction for all that came in meanwhile.
+
+Its connection listens too: so a hint that this store gives itself comes with the answer, and wakes nobody.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import threading
@@ -17,7 +21,8 @@ import msgspec
 from sayso.errors import StoreError, UnknownRequest
 from sayso.model import AuditEntry, new_id
 from sayso.stores import postgres_group as groups
-from sayso.stores.pauses import patiently
+from sayso.stores.pauses import patiently, pauses
+from sayso.stores.postgres_copies import Copies
 from sayso.stores.postgres_form import statement
 from sayso.stores.postgres_group import Group, Need
 from sayso.stores.postgres_server import Away, Connection, Rejected, Row, Server
@@ -27,18 +32,17 @@ T = TypeVar("T")
 Work = Callable[[Group], Any]
 
 _LOG = logging.getLogger("sayso")
+_CHANNEL = "sayso"
 _LARGEST_GROUP = 500
 _CROWD, _BREATH_SECONDS = 4, 0.005
 _FAREWELL_SECONDS = 10.0
 # Whoever falls silent in the middle of a group must not hold up the others for ever: it is over before they give up.
-_BEGIN = (
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '8s'; "
-    "SET LOCAL statement_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '4s'; {}"
-    "SELECT 1 FROM sayso.head FOR UPDATE"
-)
+_LIMITS = {"lock_timeout": "8s", "statement_timeout": "10s", "idle_in_transaction_session_timeout": "4s"}
+_KIND = {"default_transaction_isolation": "read committed", "default_transaction_read_only": "off"}
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}SELECT 1 FROM sayso.head FOR UPDATE"
 
 
-class _Job(msgspec.Struct):
+class _Job(msgspec.Struct, gc=False):
     """Something to do inside a group, with the rows that it needs; with a future, somebody waits for it."""
 
     work: Work
@@ -49,14 +53,23 @@ class _Job(msgspec.Struct):
 Item = _Job | AuditEntry | bytes  # a line that was written out beforehand is bytes
 
 
-class _Batch(msgspec.Struct):
-    """What is written in one transaction. Its number tells, after a lost connection, whether it was."""
+class _Outcome(msgspec.Struct):
+    """What a group comes to: whom to tell what, the group if it changed anything, what is remembered if that did."""
 
-    number: int
-    items: list[Item]
-    done: Group | None = None  # what it came to, from when it may be durable
     settled: Settled = []
-    known: Row | None = None  # the remembered decisions, if it changed them
+    group: Group | None = None
+    known: Row | None = None
+
+
+class _Batch(msgspec.Struct):
+    """What is written in one transaction.
+
+    Each attempt has a number, by which the next one knows, after a lost connection, whether it was written after all.
+    """
+
+    items: list[Item]
+    outcome: _Outcome
+    sent: dict[int, _Outcome]  # by number: the attempts of which nobody knows what became of them
 
 
 class Writer:
@@ -78,21 +91,32 @@ class Writer:
         self._later = 0  # how much is queued that nobody waits for
         self._broken: StoreError | None = None
         self._connection: Connection | None = None
-        self.pid = 0  # of the session that writes, by which the server names it to who listens
+        self._pid, self._pauses = 0, pauses()
+        self._ring: Callable[[str], object] = _deaf
         self._process = os.getpid()
-        self.begin = _BEGIN.format("")
+        self._settings = dict(_LIMITS)
+        self.copies = Copies()
 
     def strengthen(self) -> None:
         """Have each commit wait for the disk, where the server would not."""
-        self.begin = _BEGIN.format("SET LOCAL synchronous_commit = on; ")
+        self._settings["synchronous_commit"] = "on"
+
+    def listen(self, ring: Callable[[str], object]) -> None:
+        """Call back with every hint that others give, and after each time in which none could be heard."""
+        self._ring = ring
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether hints are heard."""
+        return self._connection is not None and not self._connection.is_closed() and not self._server.pooler
 
     # From any thread.
 
-    async def do(self, work: Callable[[Group], T], *needs: Need) -> T:
-        """Run this in the next group and return its result once that is durable."""
+    def do(self, work: Callable[[Group], T], *needs: Need) -> asyncio.Future[T]:
+        """Run this in the next group; the future has its result once that is durable."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._put(_Job(work, needs, future))
-        return await future
+        return future
 
     def do_now(self, work: Callable[[Group], T], *needs: Need) -> T:
         """Run this in the next group and wait, without a loop, until that is durable."""
@@ -154,11 +178,23 @@ class Writer:
             elif self._ends < float("inf"):
                 break
             else:
-                await self._wake.wait()
+                await self._rest()
         if self._broken is not None:
             _LOG.critical("%d entries could not be written: %s", self._later, self._broken)
         if self._connection is not None:
             self._connection.terminate()
+
+    async def _rest(self) -> None:
+        """Wait for something to do; hints come over the connection, so it is made again if it is gone."""
+        pause = None
+        if not self._server.pooler and not self.is_listening:
+            try:
+                await self._connected()
+            except StoreError:
+                pause = next(self._pauses)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._wake.wait()
 
     def _gather(self) -> list[Item]:
         """Take what is there."""
@@ -171,7 +207,7 @@ class Writer:
 
     async def _commit(self, items: list[Item]) -> None:
         """Write a group after what is still owed from earlier ones."""
-        batches, self._owed = [*self._owed, self._new(items)], []
+        batches, self._owed = [*self._owed, _Batch(items, _Outcome(), {})], []
         patience = self._patience if self._broken is None else 0.0  # who was told already need not wait again
         self._broken = None
         for batch in batches:
@@ -179,10 +215,6 @@ class Writer:
                 self._owed += self._fail(batch, self._broken)  # what was queued later must not be durable earlier
             else:
                 self._owed += await self._persist(batch, patience)
-
-    def _new(self, items: list[Item]) -> _Batch:
-        self._number += 1
-        return _Batch(self._number, items)
 
     async def _persist(self, batch: _Batch, patience: float) -> list[_Batch]:
         """Write this, and return what of it is still owed."""
@@ -202,7 +234,7 @@ class Writer:
         """Write what does not need the one that cannot be written."""
         owed: list[_Batch] = []
         for item in items:
-            batch = self._new([item])
+            batch = _Batch([item], _Outcome(), {})
             blocked = self._broken if owed else None
             owed += await self._persist(batch, patience) if blocked is None else self._fail(batch, blocked)
         return owed
@@ -218,12 +250,13 @@ class Writer:
 
     async def _tell(self, batch: _Batch) -> None:
         """Tell everybody who has to hear of a group that is now durable."""
-        told = self._after(batch.done, batch.known) if batch.done is not None else []
+        outcome = batch.outcome
+        told = self._after(outcome.group, outcome.known) if outcome.group is not None else []
         with self._gate:
             self._later -= len(_unwaited(batch.items))
-        deliver(batch.settled + told)
-        if len(batch.settled) >= _CROWD and len(self._queue) < len(batch.settled) // _CROWD:
-            await taken_in(batch.settled + told, _BREATH_SECONDS)
+        deliver(outcome.settled + told)
+        if len(outcome.settled) >= _CROWD and len(self._queue) < len(outcome.settled) // _CROWD:
+            await taken_in(outcome.settled + told, _BREATH_SECONDS)
 
     async def _transact(self, batch: _Batch) -> None:
         connection = await self._connected()
@@ -236,34 +269,82 @@ class Writer:
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await self._server.connect(cached=not self._server.pooler)
-            self.pid = self._connection.get_server_pid()
+            connection = await self._server.connect(cached=not self._server.pooler)
+            if not self._server.pooler:
+                with self._server.translated():
+                    await connection.execute(_settings("SET", {**self._settings, **_KIND}))
+                    await connection.add_listener(_CHANNEL, self._hear)
+                    connection.add_termination_listener(lambda _: self._wake.set())
+            self._connection, self._pid, self._pauses = connection, connection.get_server_pid(), pauses()
+            self._ring("")
         return self._connection
 
+    def _hear(self, _: object, pid: int, __: str, payload: str) -> None:
+        if pid != self._pid:
+            self._ring(payload)
+
     async def _exchange(self, connection: Connection, batch: _Batch) -> None:
-        await connection.execute(self.begin)
+        """Write a group by what is known here; where that is not enough or not so any more, hold the head and read."""
         needs = [need for each in batch.items if isinstance(each, _Job) for need in each.needs]
+        is_first = not batch.sent and not self._server.pooler  # whose transactions have settings of their own
+        if not (is_first and await self._at_once(connection, batch, needs)):
+            await self._in_turn(connection, batch, needs)
+
+    async def _at_once(self, connection: Connection, batch: _Batch, needs: list[Need]) -> bool:
+        missing = groups.unknown(needs, self.copies.kept)
+        if missing is None:
+            return False
+        rows = await groups.read(connection, self._id, missing) if missing else []
+        group, settled = self._work(batch.items, rows, self.copies.kept)
+        if not group.is_simple:
+            return False
+        batch.outcome = _Outcome(settled, group if group.is_changed else None)
+        if not group.is_changed:
+            return not group.relies
+        number = self._send(batch)
+        if await group.write(connection, self._id, number) == "written":
+            group.copy_to(self.copies)
+            return True
+        group.leave(self.copies)
+        del batch.sent[number]
+        return False
+
+    def _send(self, batch: _Batch) -> int:
+        """Return the number of an attempt that may be durable from now on."""
+        self._number += 1
+        batch.sent[self._number] = batch.outcome
+        return self._number
+
+    async def _in_turn(self, connection: Connection, batch: _Batch, needs: list[Need]) -> None:
+        await connection.execute(_BEGIN.format(_settings("SET LOCAL", self._settings) if self._server.pooler else ""))
         rows = await groups.read(connection, self._id, needs)
-        if batch.done is not None and Group(rows).last_group == batch.number:
+        now = Group(rows)
+        if now.last_group in batch.sent:
             await connection.execute("ROLLBACK")  # it was durable all along: only the answer was lost
+            batch.outcome = batch.sent[now.last_group]
+            if batch.outcome.group is not None:
+                batch.outcome.group.change = now.change
             return
-        batch.done = batch.known = None
-        group, batch.settled = self._work(batch.items, rows)
+        group, settled = self._work(batch.items, rows)
+        batch.outcome = _Outcome(settled, group if group.is_changed else None)
         if not group.is_changed:
             await connection.execute("ROLLBACK")
             return
-        await group.write(connection, self._id, batch.number)
+        number = self._send(batch)
+        outcome = await group.write(connection, self._id, number)
+        if outcome != "written":
+            raise Rejected(f"the store {self._server.shown} cannot keep this: what it is about is {outcome}")
         if group.remembers:
-            batch.known = (await connection.fetch(statement("remembered_read")))[0]
-        batch.done = group
+            batch.outcome.known = (await connection.fetch(statement("remembered_read")))[0]
         if await connection.execute("COMMIT") != "COMMIT":
             raise StoreError(f"the store {self._server.shown} did not commit; nothing of it is written")
+        group.copy_to(self.copies)
 
-    def _work(self, items: list[Item], rows: list[Row]) -> tuple[Group, Settled]:
+    def _work(self, items: list[Item], rows: list[Row], known: groups.Known | None = None) -> tuple[Group, Settled]:
         """Do all jobs; whatever one does that fails in the middle is as if it had never been there."""
         failed: Settled = []
         while True:
-            group = Group(rows)
+            group = Group(rows, known)
             settled, bad = _run(items, group)
             if bad is None:
                 return group, settled + failed
@@ -293,6 +374,14 @@ def _run(items: list[Item], group: Group) -> tuple[Settled, tuple[_Job, Exceptio
 
 def _unwaited(items: list[Item]) -> list[Item]:
     return [each for each in items if not isinstance(each, _Job) or each.future is None]
+
+
+def _settings(how: str, settings: dict[str, str]) -> str:
+    return "".join(f"{how} {name} = '{value}'; " for name, value in settings.items())
+
+
+def _deaf(_: str) -> None:
+    pass
 
 
 def _nothing(_: Group) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from sayso.errors import StoreError
 from sayso.wire import unpack_request
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("sayso")
 
 
-def readable(packed: Iterable[bytes]) -> list[ApprovalRequest]:
+def readable(rows: Iterable[Any], read: Callable[[Any], ApprovalRequest] = unpack_request) -> list[ApprovalRequest]:
     """Read the rows; one that cannot be read cannot be answered, and must not keep the others from it."""
     found: list[ApprovalRequest] = []
-    for each in packed:
+    for each in rows:
         try:
-            found.append(unpack_request(each))
+            found.append(read(each))
         except StoreError as error:
             _LOG.warning("a request is left out: %s", error)
     return found

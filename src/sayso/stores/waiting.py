@@ -35,6 +35,8 @@ class Waiters:
 
     def discard(self, request_id: str, future: asyncio.Future[ApprovalRequest]) -> None:
         """Wait no longer."""
+        if future.done() and not future.cancelled():
+            return  # whoever settled it has forgotten it
         with self._lock:
             waiting = self._waiting.get(request_id, [])
             if future in waiting:
@@ -100,11 +102,12 @@ def deliver(settled: Settled) -> None:
     """Give every future its result on its own loop, with one wake-up per loop."""
     here = asyncio._get_running_loop()  # noqa: SLF001 - the documented form raises, and threads come here without one
     by_loop: defaultdict[Loop, Settled] = defaultdict(list)
-    for future, value in settled:
+    for pair in settled:
+        future = pair[0]
         if isinstance(future, Future):
-            _set([(future, value)])
+            _set([pair])
         else:
-            by_loop[future.get_loop()].append((future, value))
+            by_loop[future.get_loop()].append(pair)
     for loop, pairs in by_loop.items():
         if loop is here:
             _set(pairs)

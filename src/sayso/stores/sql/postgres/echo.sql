@@ -1,2 +1,2 @@
 -- A hint to oneself.
-SELECT pg_notify($1, $2)
+SELECT pg_notify('sayso', $1)

@@ -1,2 +1,2 @@
--- What was asked about a call.
-SELECT packed FROM sayso.requests WHERE call = $1
+-- What was asked about these calls, each with its last change.
+SELECT call, packed, change FROM sayso.requests WHERE call = ANY ($1::bytea[])

@@ -1,2 +1,2 @@
--- One token.
-SELECT packed FROM sayso.tokens WHERE id = $1
+-- The tokens with these ids.
+SELECT id, packed FROM sayso.tokens WHERE id = ANY ($1::text[])

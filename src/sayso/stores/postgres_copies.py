@@ -1,0 +1,53 @@
+"""Requests as they were last read or written here: a group decides by them and need not read them first.
+
+The database says whether they still hold when the group is written, so an old copy costs a second try and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from sayso import decide
+from sayso.wire import unpack_request
+
+if TYPE_CHECKING:
+    from sayso.model import ApprovalRequest
+    from sayso.stores.postgres_server import Row
+
+_MOST, _LONGEST = 4096, 8192  # requests, and bytes of each
+
+
+class Copies:
+    """A few thousand requests, each with its change; the oldest go first."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.kept: dict[str, tuple[ApprovalRequest, int]] = {}
+
+    def keep(self, request: ApprovalRequest, change: int, length: int) -> None:
+        """Keep a request as it is since that change, if anything can still happen to it."""
+        _, known = self.kept.pop(request.id, (None, -1))
+        if known > change:
+            return  # it was read before what is known to have happened; better none than that
+        if length > _LONGEST or _is_over(request):
+            return
+        self.kept[request.id] = (request, change)
+        if len(self.kept) > _MOST:
+            del self.kept[next(iter(self.kept))]
+
+    def take(self, row: Row) -> ApprovalRequest:
+        """Return the request of a row (key, bytes, change), and keep it."""
+        _, packed, change = row
+        request = unpack_request(packed)
+        self.keep(request, change, len(packed))
+        return request
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """Keep these no longer."""
+        for each in ids:
+            self.kept.pop(each, None)
+
+
+def _is_over(request: ApprovalRequest) -> bool:
+    return not decide.TRANSITIONS[request.status] and (request.status != "used" or request.result is not None)
