@@ -8,12 +8,12 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 from msgspec.structs import replace
 from tests.postgres import Postgres, Wire
+from tests.stores.opening import opened, steps
 
 from sayso import (
     ApprovalController,
@@ -22,7 +22,6 @@ from sayso import (
     ApprovalRequest,
     Policy,
     ToolCall,
-    audit,
     retention,
 )
 from sayso.clock import SystemClock
@@ -66,21 +65,6 @@ async def store(database: str) -> AsyncGenerator[PostgresStore]:
 def wire(postgres: Postgres) -> Generator[Wire]:
     with Wire(postgres) as wire:
         yield wire
-
-
-@contextlib.asynccontextmanager
-async def opened(url: str, **options: Any) -> AsyncGenerator[PostgresStore]:
-    store = await asyncio.to_thread(PostgresStore, url, **options)
-    try:
-        yield store
-    finally:
-        await store.aclose()
-
-
-async def steps(store: Store) -> list[str]:
-    """Return what the audit says, if its chain is whole."""
-    await audit.verify(store)
-    return [entry["step"] async for entry in audit.entries(store)]
 
 
 # What survives, and who may write at once.

@@ -102,11 +102,8 @@ class PostgresStore:
         with self._server.translated():
             await connection.execute("BEGIN")
             await bring_up_to_date(connection, self._server)
-            durable, changes = (await connection.fetch(statement("begin_read")))[0]
+            self._follower.point = (await connection.fetch(statement("head_read")))[0][4]
             await connection.execute("COMMIT")
-        if durable == "off":
-            self._writer.strengthen()
-        self._follower.point = changes
 
     # Requests.
 
@@ -338,7 +335,9 @@ class PostgresStore:
 
     async def health(self) -> Health:
         """Return how the way to the server and back is, measured now."""
-        return await asyncio.wrap_future(self._home.start(examine(self._readers, self._follower, self.clock)))
+        return await asyncio.wrap_future(
+            self._home.start(examine(self._server, self._readers, self._follower, self.clock))
+        )
 
     async def aclose(self) -> None:
         """Write what is queued and close all connections."""

@@ -31,9 +31,11 @@ _LARGEST_GROUP = 500
 _CROWD, _BREATH_SECONDS = 4, 0.005
 _FAREWELL_SECONDS = 10.0
 # Whoever falls silent in the middle of a group must not hold up the others for ever: it is over before they give up.
+# Each group makes sure that its commit waits for the disk: server, database and role may say otherwise at any time.
 _BEGIN = (
     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '8s'; "
-    "SET LOCAL statement_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '4s'; {}"
+    "SET LOCAL statement_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '4s'; "
+    "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'; "
     "SELECT 1 FROM sayso.head FOR UPDATE"
 )
 
@@ -80,11 +82,6 @@ class Writer:
         self._connection: Connection | None = None
         self.pid = 0  # of the session that writes, by which the server names it to who listens
         self._process = os.getpid()
-        self.begin = _BEGIN.format("")
-
-    def strengthen(self) -> None:
-        """Have each commit wait for the disk, where the server would not."""
-        self.begin = _BEGIN.format("SET LOCAL synchronous_commit = on; ")
 
     # From any thread.
 
@@ -241,7 +238,7 @@ class Writer:
         return self._connection
 
     async def _exchange(self, connection: Connection, batch: _Batch) -> None:
-        await connection.execute(self.begin)
+        await connection.execute(_BEGIN)
         needs = [need for each in batch.items if isinstance(each, _Job) for need in each.needs]
         rows = await groups.read(connection, self._id, needs)
         if batch.done is not None and Group(rows).last_group == batch.number:
