@@ -1,5 +1,6 @@
 """`sayso serve` as a process: its link, its end, and answers that come from other processes."""
 
+import asyncio
 import json
 import signal
 import ssl
@@ -14,6 +15,9 @@ from tests.server.served import PATIENCE, following
 from tests.server.started import Hub
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
+
+from sayso import ApprovalController, Policy, guard
+from sayso.stores.remote import RemoteStore
 
 
 @pytest.fixture
@@ -104,6 +108,49 @@ def test_a_hub_that_was_killed_has_everything_when_it_is_started_again(hub: Hub,
             assert ann.get("/audit/state").json()["verified"]
     finally:
         again.kill()
+
+
+# --- a database ----------------------------------------------------------------------------------------
+
+
+def asks(url: str, token: str) -> list[int]:
+    """Call a tool as an agent on another machine does, and return what it did."""
+    ran: list[int] = []
+
+    async def pay(amount: int) -> None:
+        ran.append(amount)
+
+    async def work() -> None:
+        store = RemoteStore(url, token=token)
+        async with ApprovalController(store=store, policy=Policy(default="required"), timeout=PATIENCE) as controller:
+            await guard(pay, controller)(5)
+        await store.aclose()
+
+    asyncio.run(work())
+    return ran
+
+
+@pytest.mark.proves("R70", "H3", "H8")
+def test_a_hub_on_a_database_takes_an_agents_question_to_a_person_and_the_answer_back(
+    tmp_path: Path, database: str
+) -> None:
+    hub = Hub(tmp_path, "--log-json", database=database)
+    try:
+        assert f"The hub serves the store {database}, at http://127.0.0.1:" in " ".join(hub.greeting.split())
+        token = hub.sayso("token", "create", "agent", "--name", "builder")
+        with hub.person() as ann, following(ann, after=0) as events, ThreadPoolExecutor(1) as pool:
+            agent = pool.submit(asks, hub.url, token)
+            assert next(events)[0] == "hello"
+            asked = next(events)[2]
+            assert (asked["tool"], asked["args"], agent.done()) == ("pay", {"amount": 5}, False)
+            assert ann.post(f"/approvals/{asked['id']}", json={"approved": True}).json()["status"] == "approved"
+            assert agent.result(PATIENCE) == [5]
+        assert "approved and run: it returned" in hub.sayso("show", asked["id"][-8:])
+        assert "4 entries" in hub.sayso("audit", "verify")
+        code, log = hub.end(signal.SIGTERM)
+        assert (code, "Traceback" in log, list(tmp_path.iterdir())) == (0, False, [])
+    finally:
+        hub.kill()
 
 
 # --- https ---------------------------------------------------------------------------------------------

@@ -44,10 +44,10 @@ async def bring_up_to_date(connection: Connection, server: Server) -> None:
 
 
 async def _version(connection: Connection, server: Server) -> int:
-    server_version, encoding, is_there, is_owner = (await connection.fetch(statement("form_find")))[0]
-    if int(server_version.split(".")[0]) < _OLDEST_SERVER:
+    major, named, encoding, is_there, is_owner = (await connection.fetch(statement("form_find")))[0]
+    if major < _OLDEST_SERVER:
         raise StoreError(
-            f"the store {server.shown} is PostgreSQL {server_version}, and sayso needs {_OLDEST_SERVER} or newer; "
+            f"the store {server.shown} is PostgreSQL {named}, and sayso needs {_OLDEST_SERVER} or newer; "
             "upgrade the server"
         )
     if encoding != _ENCODING:
