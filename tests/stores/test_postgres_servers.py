@@ -221,7 +221,7 @@ async def test_a_server_without_tls_is_refused_where_the_address_asks_for_it(dat
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ("sslmode=verify-full&sslrootcert=nowhere.pem", "sslrootcert of the store's address is nowhere.pem, which"),
+        ("sslmode=verify-full&sslrootcert=nowhere.pem", "sslrootcert of the store is nowhere.pem, which"),
         ("sslmode=verify-full", "root.crt"),
         ("sslrootcert={file}", "with sslmode=prefer no certificate is checked; use sslmode=verify-full"),
     ],

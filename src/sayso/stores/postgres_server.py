@@ -201,7 +201,7 @@ def _sslmode(options: Mapping[str, str]) -> str:
     said = {name: options.get(name) or os.environ.get(variable) for name, variable in _FILES.items()}
     for name, file in said.items():
         if file and not os.access(file, os.R_OK):
-            raise ConfigurationError(f"{name} of the store's address is {file}, which cannot be read")
+            raise ConfigurationError(f"{name} of the store is {file}, which cannot be read")
     sslmode = options.get("sslmode") or os.environ.get("PGSSLMODE") or "prefer"
     if options.get("sslrootcert") and sslmode not in _ENCRYPTED:
         raise ConfigurationError(
