@@ -62,6 +62,25 @@ async def test_each_commit_waits_for_the_disk_whatever_the_database_says_and_for
     assert [level for (level,) in postgres.ask("SELECT level FROM public.noted", database)] == ["on", holds, holds]
 
 
+@pytest.mark.proves("H5", "H16")
+async def test_a_server_that_is_told_to_be_less_careful_meanwhile_changes_nothing(
+    postgres: Postgres, database: str
+) -> None:
+    for query in NOTED.split(";\n"):
+        postgres.ask(query, database)
+    async with opened(database) as store:
+        await store.open(a_request())
+        postgres.ask("ALTER SYSTEM SET synchronous_commit = off")
+        try:
+            postgres.reload()
+            assert postgres.ask("SHOW synchronous_commit", database) == [("off",)]
+            await store.open(a_request())
+        finally:
+            postgres.ask("ALTER SYSTEM RESET synchronous_commit")
+            postgres.reload()
+    assert [level for (level,) in postgres.ask("SELECT level FROM public.noted", database)] == ["on", "on"]
+
+
 # Whoever is held up is told in time, and nothing runs.
 
 
