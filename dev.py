@@ -33,6 +33,7 @@ USERS_OF_PYDANTIC_AI = (
     *(f"tests/tools/test_{name}.py" for name in ("attacks", "custom", "scripted", "workers")),
 )
 
+SBIN = "/usr/sbin:/usr/bin:/usr/local/bin"  # where daemons are, which is not on everybody's PATH
 CHROMIUM = ("chromium", "google-chrome")  # the programs that the tests look for, as `SAYSO_CHROMIUM` says another
 
 SETTINGS = {
@@ -159,6 +160,14 @@ def need_chromium() -> None:
         install_package("chromium", sentence)
 
 
+def need_postgresql() -> None:
+    """Install what no wheel has of PostgreSQL: a server that speaks TLS, and the pooler that stands before many."""
+    if not any(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
+        install_package("postgresql", "The tests need Debian's PostgreSQL, which speaks TLS: install it")
+    if not shutil.which("pgbouncer", path=SBIN):
+        install_package("pgbouncer", "The tests need PgBouncer: install it")
+
+
 def install_package(name: str, otherwise: str) -> None:
     """Install a package of Debian as root; whoever is not root is told to, by the sentence `otherwise`."""
     how = f"apt-get install {name}"
@@ -231,6 +240,7 @@ def test(arguments: list[str]) -> None:
     need_bubblewrap()
     need_vocabulary()
     need_chromium()
+    need_postgresql()
     environment = DEVELOPMENT.prepare()
     if arguments:
         environment.become("pytest", *arguments)

@@ -10,74 +10,85 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from importlib import util
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from sayso.stores.home import Home
 from sayso.stores.postgres_server import Server
 
 NOBODY = 65534
 TEMPLATE = "template_sayso"
+P = TypeVar("P", bound="Postgres")
 
 
 class Postgres:
     """A server on this machine. It is told to sync nothing: what a power cut would lose is not tested with it."""
 
     def __init__(self, folder: Path, *, durable: bool = False, room: str = "") -> None:
-        self._folder, self._programs = folder, _programs(folder)
+        self.folder, self.programs = folder, self.find(folder)
         self.data = folder / "data"
-        self._user: dict[str, Any] = {}
+        self.user: dict[str, Any] = {}
         if os.geteuid() == 0:  # PostgreSQL refuses to be root
-            self._user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+            self.user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
             os.chown(folder, NOBODY, NOBODY)
         self._is_mounted = bool(room)
         if room:
             self._mount(room)
         self._numbers = itertools.count()
         self._home = Home("test-postgres")
-        self._run(
-            "initdb",
-            "-U",
-            "postgres",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--no-sync",
-            "--wal-segsize=1",
-            "-D",
-            str(self.data),
-        )
-        access = self.data / "pg_hba.conf"
-        access.write_text(f"host all locked 127.0.0.1/32 scram-sha-256\n{access.read_text()}")
+        self.make()
         self._durable = durable
         self.port = free_port()
         self.start()
 
+    @staticmethod
+    def find(folder: Path) -> Path:
+        """Return where its programs are, if need be as a copy in this folder."""
+        return _programs(folder)
+
+    def make(self) -> None:
+        """Make what it keeps."""
+        form = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "--wal-segsize=1"]
+        self.run("initdb", *form, "-D", str(self.data))
+        self.let_in("host all locked 127.0.0.1/32 scram-sha-256")
+
+    def let_in(self, rule: str) -> None:
+        """Put a rule before all others; a server that runs has to be told."""
+        access = self.data / "pg_hba.conf"
+        access.write_text(f"{rule}\n{access.read_text()}")
+
     def start(self) -> None:
-        log = (self._folder / "log").open("ab")
+        log = (self.folder / "log").open("ab")
         options = ["-c", f"fsync={'on' if self._durable else 'off'}", "-c", "max_connections=200"]
         place = ["-h", "127.0.0.1", "-p", str(self.port), "-k", ""]
-        command = [str(self._programs / "postgres"), "-D", str(self.data), *place, *options]
+        command = [str(self.programs / "postgres"), "-D", str(self.data), *place, *options]
         with log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder, **self._user)
-        self.wait()
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, **self.user)
+        if not self.answers(self.port, self._process):
+            raise AssertionError(f"PostgreSQL does not start: {self.log[-2000:]}")
 
-    def wait(self) -> None:
-        """Wait until it lets somebody in."""
-        ready = [str(self._programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port), "-t", "1"]
+    def answers(self, port: int, process: subprocess.Popen[bytes]) -> bool:
+        """Wait until somebody is let in at a port, and return whether that came about."""
+        ready = [str(self.programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port), "-t", "1"]
         for _ in range(600):
-            if subprocess.call(ready, **self._user) == 0:
-                return
-            if self._process.poll() is not None:
+            if subprocess.call(ready, **self.user) == 0:
+                return True
+            if process.poll() is not None:
                 break
-        raise AssertionError(f"PostgreSQL does not start: {self.log[-2000:]}")
+        return False
+
+    def reload(self) -> None:
+        """Have it read its settings again, and wait until it has."""
+        before = self.log.count("reloading configuration files")
+        self._process.send_signal(signal.SIGHUP)
+        while self.log.count("reloading configuration files") == before:
+            assert self.is_up
 
     @property
     def log(self) -> str:
-        return (self._folder / "log").read_text(encoding="utf-8")
+        return (self.folder / "log").read_text(encoding="utf-8")
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop it, whoever is connected."""
@@ -177,9 +188,10 @@ class Postgres:
         options = f"size={room},uid={NOBODY},gid={NOBODY},mode=0700"
         subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", options, "sayso-test", str(self.data)], check=True)
 
-    def _run(self, program: str, *arguments: str) -> None:
-        command = [str(self._programs / program), *arguments]
-        subprocess.run(command, check=True, capture_output=True, cwd=self._folder, **self._user)
+    def run(self, program: str, *arguments: str) -> None:
+        """Run a program of it to its end."""
+        command = [str(self.programs / program), *arguments]
+        subprocess.run(command, check=True, capture_output=True, cwd=self.folder, **self.user)
 
 
 async def _nothing() -> None:
@@ -214,12 +226,19 @@ def free_port() -> int:
         return taken.getsockname()[1]
 
 
-@contextlib.contextmanager
-def running(*, durable: bool = False, where: Path | None = None, room: str = "") -> Generator[Postgres]:
+def running(
+    *, durable: bool = False, where: Path | None = None, room: str = ""
+) -> contextlib.AbstractContextManager[Postgres]:
     """Have a server, and remove all of it."""
+    return placed(lambda folder: Postgres(folder, durable=durable, room=room), where)
+
+
+@contextlib.contextmanager
+def placed(make: Callable[[Path], P], where: Path | None = None) -> Generator[P]:
+    """Have a server in a folder of its own, and remove all of it."""
     folder = Path(tempfile.mkdtemp(prefix="sayso-postgres-", dir=where))
     try:
-        server = Postgres(folder, durable=durable, room=room)
+        server = make(folder)
         try:
             yield server
         finally:

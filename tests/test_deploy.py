@@ -61,6 +61,16 @@ def test_only_the_proxy_is_reachable_and_nothing_of_ours_can_write_or_gain_right
     assert re.findall(r"server (\S+):8484", (DEPLOY / "nginx.conf").read_text()) == hubs
 
 
+def test_the_image_is_built_here_and_the_database_is_used_once_it_can_be_reached() -> None:
+    policies = {name: each["pull_policy"] for name, each in OURS.items()}
+    assert policies == {name: "build" if "build" in each else "never" for name, each in OURS.items()}
+    database = COMPOSE["services"]["database"]
+    assert "-h 127.0.0.1" in " ".join(database["healthcheck"]["test"]), "before, only its own machine's socket is there"
+    waits = {name: list(each["depends_on"].items()) for name, each in OURS.items() if "depends_on" in each}
+    assert waits["tables"] == [("database", {"condition": "service_healthy"})]
+    assert waits["hub-1"] == waits["hub-2"] == [("rights", {"condition": "service_completed_successfully"})]
+
+
 def test_the_image_runs_as_nobody_and_installs_only_what_has_a_hash() -> None:
     content = (DEPLOY / "Containerfile").read_text()
     assert re.search(r"^USER 65532:65532$", content, re.MULTILINE)

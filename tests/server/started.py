@@ -24,10 +24,13 @@ SAYSO = [sys.executable, "-m", "sayso"]
 class Hub:
     """The process, its link and its store."""
 
-    def __init__(self, folder: Path, *options: str, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *options: str, environ: Mapping[str, str] | None = None, database: str = ""
+    ) -> None:
         self.file = folder / "sayso.db"
+        self._place = database or str(self.file)
         self._process = subprocess.Popen(
-            [*SAYSO, "serve", "--port", "0", *options],
+            [*SAYSO, "serve", "--port", "0", *(["--store", database] if database else []), *options],
             cwd=folder,
             env={**os.environ, **(environ or {})},
             stdout=subprocess.PIPE,
@@ -55,7 +58,7 @@ class Hub:
 
     def sayso(self, *words: str) -> str:
         """Run a command on its store."""
-        command = [*SAYSO, *words, "--store", str(self.file)]
+        command = [*SAYSO, *words, "--store", self._place]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()

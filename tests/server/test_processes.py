@@ -1,7 +1,6 @@
 """`sayso serve` as a process: its link, its end, and answers that come from other processes."""
 
-import datetime as dt
-import ipaddress
+import asyncio
 import json
 import signal
 import ssl
@@ -11,16 +10,14 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from tests.certificates import Authority
 from tests.server.served import PATIENCE, following
 from tests.server.started import Hub
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-DAY = dt.timedelta(days=1)
+from sayso import ApprovalController, Policy, guard
+from sayso.stores.remote import RemoteStore
 
 
 @pytest.fixture
@@ -113,31 +110,58 @@ def test_a_hub_that_was_killed_has_everything_when_it_is_started_again(hub: Hub,
         again.kill()
 
 
+# --- a database ----------------------------------------------------------------------------------------
+
+
+def asks(url: str, token: str) -> list[int]:
+    """Call a tool as an agent on another machine does, and return what it did."""
+    ran: list[int] = []
+
+    async def pay(amount: int) -> None:
+        ran.append(amount)
+
+    async def work() -> None:
+        store = RemoteStore(url, token=token)
+        async with ApprovalController(store=store, policy=Policy(default="required"), timeout=PATIENCE) as controller:
+            await guard(pay, controller)(5)
+        await store.aclose()
+
+    asyncio.run(work())
+    return ran
+
+
+@pytest.mark.proves("R70", "H3", "H8")
+def test_a_hub_on_a_database_takes_an_agents_question_to_a_person_and_the_answer_back(
+    tmp_path: Path, database: str
+) -> None:
+    hub = Hub(tmp_path, "--log-json", database=database)
+    try:
+        assert f"The hub serves the store {database}, at http://127.0.0.1:" in " ".join(hub.greeting.split())
+        token = hub.sayso("token", "create", "agent", "--name", "builder")
+        with hub.person() as ann, following(ann, after=0) as events, ThreadPoolExecutor(1) as pool:
+            agent = pool.submit(asks, hub.url, token)
+            assert next(events)[0] == "hello"
+            asked = next(events)[2]
+            assert (asked["tool"], asked["args"], agent.done()) == ("pay", {"amount": 5}, False)
+            assert ann.post(f"/approvals/{asked['id']}", json={"approved": True}).json()["status"] == "approved"
+            assert agent.result(PATIENCE) == [5]
+        assert "approved and run: it returned" in hub.sayso("show", asked["id"][-8:])
+        assert "4 entries" in hub.sayso("audit", "verify")
+        code, log = hub.end(signal.SIGTERM)
+        assert (code, "Traceback" in log, list(tmp_path.iterdir())) == (0, False, [])
+    finally:
+        hub.kill()
+
+
 # --- https ---------------------------------------------------------------------------------------------
 
 
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """Make a certificate for this machine that nobody but the test trusts."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = dt.datetime.now(dt.UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + DAY)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    files = folder / "cert.pem", folder / "key.pem"
-    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    form = serialization.PrivateFormat.PKCS8
-    files[1].write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
-    return files
-
-
 def test_over_https_the_cookie_is_for_https_alone(tmp_path: Path) -> None:
-    cert, key = certificate(tmp_path)
+    authority = Authority(tmp_path)
+    cert, key = authority.issue("127.0.0.1")
     hub = Hub(tmp_path, "--tls-cert", str(cert), "--tls-key", str(key))
     try:
-        trusting = ssl.create_default_context(cafile=str(cert))
+        trusting = ssl.create_default_context(cafile=str(authority.file))
         with httpx2.Client(base_url=hub.url, verify=trusting, timeout=PATIENCE) as browser:
             assert hub.url.startswith("https://127.0.0.1:")
             answer = browser.post("/sign-in", json={"code": hub.code})

@@ -8,12 +8,12 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 from msgspec.structs import replace
 from tests.postgres import Postgres, Wire
+from tests.stores.opening import opened, steps
 
 from sayso import (
     ApprovalController,
@@ -22,8 +22,6 @@ from sayso import (
     ApprovalRequest,
     Policy,
     ToolCall,
-    audit,
-    retention,
 )
 from sayso.clock import SystemClock
 from sayso.contract import Learner
@@ -66,21 +64,6 @@ async def store(database: str) -> AsyncGenerator[PostgresStore]:
 def wire(postgres: Postgres) -> Generator[Wire]:
     with Wire(postgres) as wire:
         yield wire
-
-
-@contextlib.asynccontextmanager
-async def opened(url: str, **options: Any) -> AsyncGenerator[PostgresStore]:
-    store = await asyncio.to_thread(PostgresStore, url, **options)
-    try:
-        yield store
-    finally:
-        await store.aclose()
-
-
-async def steps(store: Store) -> list[str]:
-    """Return what the audit says, if its chain is whole."""
-    await audit.verify(store)
-    return [entry["step"] async for entry in audit.entries(store)]
 
 
 # What survives, and who may write at once.
@@ -493,25 +476,3 @@ async def test_tables_of_a_newer_sayso_are_refused(postgres: Postgres, database:
     postgres.ask("UPDATE sayso.form SET version = 99", database)
     with pytest.raises(StoreError, match=r"has the form 99 of a newer sayso, .*; upgrade sayso"):
         await asyncio.to_thread(PostgresStore, database)
-
-
-async def test_a_user_with_the_rights_that_the_page_lists_can_do_everything_but_change_the_audit(
-    postgres: Postgres, database: str
-) -> None:
-    page = Path(__file__).parents[2] / "docs" / "postgres.md"
-    rights = re.search(r"```sql\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert rights is not None
-    for each in rights[1].split(";"):
-        postgres.ask(each, database)
-    url = database.replace("postgres@", "sayso_agent@")
-    async with opened(url) as store:
-        request = await store.open(a_request())
-        await store.close(request.id, "approved", YES, now=1.0, remember=[a_memory()])
-        assert await store.claim(request.id, now=2.0, attempt="first")
-        await store.park("a run", b"state")
-        assert await store.unpark("a run") == b"state"
-        assert (await retention.prune(store, before=time.time())).requests == 1
-        assert await steps(store) == ["asked", "approved", "claimed", "pruned"]
-    for each in ("UPDATE sayso.audit SET line = ''", "DELETE FROM sayso.audit", "DROP TABLE sayso.audit"):
-        with pytest.raises(Exception, match=r"permission denied|must be owner"):
-            postgres.ask(each, url)

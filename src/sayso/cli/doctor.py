@@ -171,8 +171,12 @@ def _way_there(health: Health) -> Iterator[Finding]:
     off = abs(health.clock_ahead) > _CLOCKS_DIFFER
     told = f"the server's is {clock} {'ahead' if health.clock_ahead > 0 else 'behind'}; expiry goes by the server's"
     yield Finding("warning" if off else "ok", "clock", told)
-    if not health.encrypted and not health.near:
-        yield Finding("warning", "TLS", "the connection is not encrypted; add sslmode=verify-full to the address")
+    if not health.private:
+        yield Finding(
+            "warning",
+            "TLS",
+            "nothing makes sure that the connection is encrypted; add sslmode=verify-full to the address",
+        )
     if not health.durable:
         yield Finding("warning", "disk", "fsync is off at the server: a power cut can lose answers that were given")
 

@@ -108,11 +108,8 @@ class PostgresStore:
         with self._server.translated():
             await connection.execute("BEGIN")
             await bring_up_to_date(connection, self._server)
-            durable, changes = (await connection.fetch(statement("begin_read")))[0]
+            self._follower.point = (await connection.fetch(statement("head_read")))[0][4]
             await connection.execute("COMMIT")
-        if durable == "off":
-            self._writer.strengthen()
-        self._follower.point = changes
 
     # Requests.
 
@@ -121,13 +118,14 @@ class PostgresStore:
         packed, call = pack_request(request), call_of(request.session, request.key)
         line = audit.body(audit.of_request(request, "asked", request.asked_at))  # here, not while others wait
         self._audience.open_here.add(request.id)  # before it is written: nobody can have closed it yet
-        found: ApprovalRequest | None = None
         try:
             found = await self._writer.do(Opening(request, call, packed, line), ("new", request.id), ("call", call))
-            return found
-        finally:
-            if found is not request:
-                self._audience.open_here.discard(request.id)
+        except BaseException:
+            self._audience.open_here.discard(request.id)
+            raise
+        if found is not request:
+            self._audience.open_here.discard(request.id)
+        return found
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
         """Return what was asked about this call."""
@@ -324,7 +322,9 @@ class PostgresStore:
 
     async def health(self) -> Health:
         """Return how the way to the server and back is, measured now."""
-        return await asyncio.wrap_future(self._home.start(examine(self._readers, self._follower, self.clock)))
+        return await asyncio.wrap_future(
+            self._home.start(examine(self._server, self._readers, self._follower, self.clock))
+        )
 
     async def aclose(self) -> None:
         """Write what is queued and close all connections."""

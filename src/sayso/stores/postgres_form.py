@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _LOCK = 0x5A150  # ours, among the advisory locks of the database
 _ENCODING = "UTF8"
+_OLDEST_SERVER = 14
+_CHANGE_SECONDS = 600.0  # an index over many rows takes its time, and who comes second waits for it
 
 
 @cache
@@ -32,17 +34,22 @@ async def bring_up_to_date(connection: Connection, server: Server) -> None:
     """Make the tables or change them to the current form, if nobody has; refuse those of a newer sayso."""
     if await _version(connection, server) == len(_changes()):
         return  # nearly always: then nothing is locked, and no right to change tables is needed
-    await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+    await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})", timeout=_CHANGE_SECONDS)
     version = await _version(connection, server)  # again: somebody may have been faster
     if not await connection.fetch("SELECT 1 FROM pg_namespace WHERE nspname = 'sayso'"):
         await connection.execute("CREATE SCHEMA sayso")
     for number, script in enumerate(_changes()[version:], version + 1):
-        await connection.execute(script)
+        await connection.execute(script, timeout=_CHANGE_SECONDS)
         await connection.fetch(statement("form_write"), number)
 
 
 async def _version(connection: Connection, server: Server) -> int:
-    encoding, is_there = (await connection.fetch(statement("form_find")))[0]
+    major, named, encoding, is_there, is_owner = (await connection.fetch(statement("form_find")))[0]
+    if major < _OLDEST_SERVER:
+        raise StoreError(
+            f"the store {server.shown} is PostgreSQL {named}, and sayso needs {_OLDEST_SERVER} or newer; "
+            "upgrade the server"
+        )
     if encoding != _ENCODING:
         raise StoreError(f"the store {server.shown} has the encoding {encoding}; make a database with UTF8")
     version = (await connection.fetch(statement("form_read")))[0][0] if is_there else 0
@@ -50,5 +57,10 @@ async def _version(connection: Connection, server: Server) -> int:
         raise StoreError(
             f"the store {server.shown} has the form {version} of a newer sayso, and this one knows {len(_changes())}; "
             "upgrade sayso"
+        )
+    if is_there and not is_owner and version < len(_changes()):
+        raise StoreError(
+            f"the store {server.shown} has the form {version} of an older sayso; open it once as the owner of its "
+            "tables, for example with `sayso doctor`"
         )
     return version

@@ -13,7 +13,7 @@ from sayso.stores.postgres_form import statement
 if TYPE_CHECKING:
     from sayso.stores.postgres_clock import ServerClock
     from sayso.stores.postgres_follower import Follower
-    from sayso.stores.postgres_server import Readers
+    from sayso.stores.postgres_server import Readers, Server
 
 _TRIPS = 5
 
@@ -27,14 +27,13 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     connections: int
     most_connections: int
     own_connections: int  # of sayso, in this database
-    encrypted: bool
-    near: bool  # the server is on this machine
+    private: bool  # nobody can listen on the way there: it is encrypted, or does not leave this machine
     durable: bool
     replica_lag: float | None  # of the slowest replica, where there is one and it may be seen
     clock_ahead: float  # the server's clock against this machine's
 
 
-async def examine(readers: Readers, follower: Follower, clock: ServerClock) -> Health:
+async def examine(server: Server, readers: Readers, follower: Follower, clock: ServerClock) -> Health:
     """Measure, with a few small statements."""
     trips: list[float] = []
     for _ in range(_TRIPS):
@@ -42,7 +41,7 @@ async def examine(readers: Readers, follower: Follower, clock: ServerClock) -> H
         await readers.fetch("SELECT 1")
         trips.append(time.perf_counter() - began)
     found = (await readers.fetch(statement("health")))[0]
-    version, connections, most, own, encrypted, near, durable, lag = found
+    version, connections, most, own, private, durable, lag = found
     return Health(
         version=version,
         round_trip=median(trips),
@@ -50,8 +49,7 @@ async def examine(readers: Readers, follower: Follower, clock: ServerClock) -> H
         connections=connections,
         most_connections=most,
         own_connections=own,
-        encrypted=encrypted,
-        near=near,
+        private=server.is_private if server.pooler else private,  # the server sees the pooler, and not who is behind it
         durable=durable,
         replica_lag=lag,
         clock_ahead=clock.now() - time.time(),

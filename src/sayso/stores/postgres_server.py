@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import ssl
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Protocol, cast
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 import msgspec
 from msgspec.structs import replace
@@ -24,12 +25,21 @@ _asyncpg = cast("Any", asyncpg)
 CONNECT_SECONDS = 10.0
 COMMAND_SECONDS = 12.0  # then nobody is there any more: what a statement may take, and a little
 _MOST_READERS = 4
+_PORT = 5432
 _IDLE_SECONDS = 60.0
 _BAD_ADDRESS = (
     "the address of the PostgreSQL store cannot be used: write postgresql://user@host:port/database, and a password "
     "with other than letters and digits in percent form, or better in PGPASSWORD or ~/.pgpass"
 )
 _NAMED = {"application_name": "sayso"}
+_FILES = {"sslrootcert": "PGSSLROOTCERT", "sslcert": "PGSSLCERT", "sslkey": "PGSSLKEY", "sslcrl": "PGSSLCRL"}
+_ENCRYPTED = ("require", "verify-ca", "verify-full")
+_NEAR = ("localhost", "127.0.0.1", "::1")
+# For a session of our own: its statements are planned once, and for tables that will grow.
+_SETTINGS = (
+    "SET plan_cache_mode = force_generic_plan; SET jit = off; "
+    "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; "
+)
 
 Row = Sequence[Any]
 
@@ -57,7 +67,7 @@ class Connection(Protocol):
         """Return the rows of one statement."""
         ...
 
-    async def execute(self, query: str) -> str:
+    async def execute(self, query: str, *, timeout: float | None = None) -> str:  # noqa: ASYNC109 - asyncpg's name
         """Run one statement or several, and return what the last one did; nothing is prepared for that."""
         ...
 
@@ -96,13 +106,16 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     shown: str
     pooler: bool  # behind a pooler that gives each transaction another connection
+    hosts: tuple[Mapping[str, str | int], ...] = ({},)  # where several are named, each of them
+    is_private: bool = False  # nobody can listen on the way to it, as far as the address says
 
     @classmethod
     def at(cls, url: str) -> Server:
         """Read an address; `pooler=transaction` is for sayso, all else is for asyncpg."""
         try:
             parts = urlsplit(url)
-            port = "" if parts.port is None else f":{parts.port}"
+            named = parts.netloc.rpartition("@")[2]
+            hosts = [_host(each) for each in named.split(",")]
         except ValueError:
             raise ConfigurationError(_BAD_ADDRESS) from None
         if "@" in f"{parts.path}{parts.fragment}":
@@ -115,23 +128,40 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         user = f"{parts.username}@" if parts.username else ""
         return cls(
             url=urlunsplit(parts._replace(query=kept)),
-            shown=f"postgresql://{user}{parts.hostname or ''}{port}{parts.path}",
+            shown=f"postgresql://{user}{named}{parts.path}",
             pooler=bool(pooler),
+            hosts=tuple(hosts) if len(hosts) > 1 else ({},),
+            is_private=_sslmode(dict(options)) in _ENCRYPTED or all(each["host"] in _NEAR for each in hosts),
         )
 
     async def connect(self, *, cached: bool) -> Connection:
-        """Return a new connection; with `cached`, one that keeps the plans of its statements."""
+        """Return a new connection to the first host that is no standby; with `cached`, one that keeps plans."""
+        for each in self.hosts[:-1]:
+            with contextlib.suppress(Away):
+                return await self._connect(each, cached=cached)
+        return await self._connect(self.hosts[-1], cached=cached)
+
+    async def _connect(self, host: Mapping[str, str | int], *, cached: bool) -> Connection:
         with self.translated():
             connection = await _asyncpg.connect(
                 self.url,
-                timeout=CONNECT_SECONDS,
+                **host,
+                timeout=CONNECT_SECONDS / len(self.hosts),
                 command_timeout=COMMAND_SECONDS,
                 statement_cache_size=100 if cached else 0,
                 server_settings=_NAMED,
             )
-            if cached:
-                await _settle(connection)
+            try:
+                await self._begin(connection, _SETTINGS if cached else "")
+            except BaseException:
+                connection.terminate()
+                raise
         return cast("Connection", connection)
+
+    async def _begin(self, connection: Connection, settings: str) -> None:
+        """Set what holds for the session, and refuse to look at the past."""
+        if await connection.execute(f"{settings}SELECT 1 WHERE pg_is_in_recovery()") == "SELECT 1":
+            raise Away(f"the store {self.shown} only lets itself be read: it is a standby; name the primary")
 
     async def reach(self) -> tuple[Server, Connection]:
         """Return the first connection, and the server as it turns out to be: perhaps behind a pooler."""
@@ -146,7 +176,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         try:
             yield
         except _asyncpg.ClientConfigurationError as error:
-            raise ConfigurationError(f"the store {self.shown} cannot be used as it is written: {error}") from None
+            raise ConfigurationError(
+                f"the store {self.shown} cannot be used as it is written: {_first_line(error)}"
+            ) from None
         except _LOST as error:
             raise Away(f"the store {self.shown} {_about_loss(error)}") from error
         except _BAD_VALUES as error:
@@ -158,12 +190,25 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             raise StoreError(f"the store {self.shown} {_about_refusal(error)}") from error
 
 
-async def _settle(connection: Any) -> None:  # noqa: ANN401 - asyncpg has no types
-    """Set what holds for a session of our own: its statements are planned once, and for tables that will grow."""
-    await connection.execute(
-        "SET plan_cache_mode = force_generic_plan; SET jit = off; "
-        "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
-    )
+def _host(named: str) -> Mapping[str, str | int]:
+    """Return one of the hosts of an address, as asyncpg is told it."""
+    parts = urlsplit(f"//{named}")
+    return {"host": unquote(parts.hostname or ""), "port": parts.port or _PORT}
+
+
+def _sslmode(options: Mapping[str, str]) -> str:
+    """Return how sure the connection has to be; refuse what would be taken for more than it is."""
+    said = {name: options.get(name) or os.environ.get(variable) for name, variable in _FILES.items()}
+    for name, file in said.items():
+        if file and not os.access(file, os.R_OK):
+            raise ConfigurationError(f"{name} of the store is {file}, which cannot be read")
+    sslmode = options.get("sslmode") or os.environ.get("PGSSLMODE") or "prefer"
+    if options.get("sslrootcert") and sslmode not in _ENCRYPTED:
+        raise ConfigurationError(
+            f"the store's address has an sslrootcert, but with sslmode={sslmode} no certificate is checked; "
+            "use sslmode=verify-full"
+        )
+    return sslmode
 
 
 class Readers:
@@ -177,13 +222,12 @@ class Readers:
             min_size=0,
             max_size=_MOST_READERS,
             max_inactive_connection_lifetime=_IDLE_SECONDS,
+            connect=self._connect,
             reset=_leave_as_it_is,
-            timeout=CONNECT_SECONDS,
-            command_timeout=COMMAND_SECONDS,
-            statement_cache_size=0 if server.pooler else 100,
-            server_settings=_NAMED,
-            init=None if server.pooler else _settle,
         )
+
+    async def _connect(self, *_: object, **__: object) -> Connection:
+        return await self._server.connect(cached=not self._server.pooler)
 
     async def start(self) -> None:
         """Get ready; this connects to nothing."""
@@ -193,21 +237,12 @@ class Readers:
     async def fetch(self, query: str, *values: object) -> list[Row]:
         """Return the rows of one statement."""
         try:
-            async with self._connection() as connection:
-                return await connection.fetch(query, *values)
+            with self._server.translated():
+                async with self._pool.acquire(timeout=CONNECT_SECONDS + COMMAND_SECONDS) as connection:
+                    return await connection.fetch(query, *values)
         except Away:
             await self._pool.expire_connections()  # the others may be as dead as this one
             raise
-
-    @contextlib.asynccontextmanager
-    async def _connection(self) -> AsyncGenerator[Connection]:
-        with self._server.translated():
-            async with self._pool.acquire(timeout=CONNECT_SECONDS + COMMAND_SECONDS) as connection:
-                if not self._server.pooler:
-                    yield connection
-                    return
-                async with connection.transaction():  # else its statements may go to several sessions
-                    yield connection
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -244,10 +279,15 @@ def _about_loss(error: Exception) -> str:
         return "has no connection left; raise its max_connections, or put a pooler before it"
     if isinstance(error, _asyncpg.LockNotAvailableError):
         return f"is held by another process for too long ({_first_line(error)}); try again"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        told = error.verify_message.rstrip(".")
+        return f"shows a certificate that does not hold ({told}); check its name, and sslrootcert"
     if isinstance(error, ssl.SSLError):
         return f"does not agree on TLS: {_first_line(error)}; check sslmode and the certificates"
     if isinstance(error, TimeoutError):
         return "does not answer in time; check the network and how busy the server is"
+    if "rejected SSL upgrade" in str(error):
+        return "does not offer TLS, which its address asks for; set it up at the server (ssl = on)"
     if isinstance(error, OSError):
         return f"cannot be reached: {error.strerror or _first_line(error)}; check that it runs, and its address"
     return f"broke the connection: {_first_line(error)}"

@@ -94,12 +94,7 @@ class Writer:
         self._pid, self._pauses = 0, pauses()
         self._ring: Callable[[str], object] = _deaf
         self._process = os.getpid()
-        self._settings = dict(_LIMITS)
         self.copies = Copies()
-
-    def strengthen(self) -> None:
-        """Have each commit wait for the disk, where the server would not."""
-        self._settings["synchronous_commit"] = "on"
 
     def listen(self, ring: Callable[[str], object]) -> None:
         """Call back with every hint that others give, and after each time in which none could be heard."""
@@ -272,7 +267,7 @@ class Writer:
             connection = await self._server.connect(cached=not self._server.pooler)
             if not self._server.pooler:
                 with self._server.translated():
-                    await connection.execute(_settings("SET", {**self._settings, **_KIND}))
+                    await connection.execute(_settings("SET", {**_LIMITS, **_KIND}))
                     await connection.add_listener(_CHANNEL, self._hear)
                     connection.add_termination_listener(lambda _: self._wake.set())
             self._connection, self._pid, self._pauses = connection, connection.get_server_pid(), pauses()
@@ -316,7 +311,7 @@ class Writer:
         return self._number
 
     async def _in_turn(self, connection: Connection, batch: _Batch, needs: list[Need]) -> None:
-        await connection.execute(_BEGIN.format(_settings("SET LOCAL", self._settings) if self._server.pooler else ""))
+        await connection.execute(_BEGIN.format(_settings("SET LOCAL", _LIMITS) if self._server.pooler else ""))
         rows = await groups.read(connection, self._id, needs)
         now = Group(rows)
         if now.last_group in batch.sent:

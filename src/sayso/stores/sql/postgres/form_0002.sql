@@ -14,6 +14,10 @@ DECLARE
     sealed text;
     hashes text[] := '{}';
 BEGIN
+    -- A commit waits for the disk: server, database and role may say otherwise at any time.
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
     SELECT * INTO was FROM sayso.head FOR UPDATE;
     began := was.request_changes;
     outcome := 'stale';

@@ -1,7 +1,16 @@
--- The newest requests before an id whose own id starts or ends so. The ids alone are looked through, in their index:
--- people do that, now and then, and an index of ends would cost every request.
+-- The newest requests before an id whose own id starts or ends so; of an end that is too short for its index, all ids are
+-- looked through.
 WITH named AS MATERIALIZED (
-    SELECT id FROM sayso.requests WHERE id < $1 AND (starts_with(id, $3) OR "right"(id, length($3)) = $3)
-    ORDER BY id DESC LIMIT $2
+    (SELECT id FROM sayso.requests WHERE id >= $3 AND id < $3 || chr(1114111) AND id < $1 ORDER BY id DESC LIMIT $2)
+    UNION
+    (
+        SELECT id FROM sayso.requests
+        WHERE "right"(id, 4) = "right"($3, 4) AND "right"(id, length($3)) = $3 AND id < $1 ORDER BY id DESC LIMIT $2
+    )
+    UNION
+    (
+        SELECT id FROM sayso.requests
+        WHERE length($3) < 4 AND "right"(id, length($3)) = $3 AND id < $1 ORDER BY id DESC LIMIT $2
+    )
 )
-SELECT packed FROM sayso.requests WHERE id IN (SELECT id FROM named) ORDER BY id DESC
+SELECT packed FROM sayso.requests WHERE id IN (SELECT id FROM named) ORDER BY id DESC LIMIT $2
