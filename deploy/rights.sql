@@ -11,3 +11,4 @@ GRANT UPDATE ON sayso.head TO sayso_agent;
 GRANT INSERT, UPDATE ON sayso.writers TO sayso_agent;
 GRANT INSERT, UPDATE, DELETE ON sayso.requests, sayso.remembered, sayso.parked, sayso.tokens, sayso.receipts
     TO sayso_agent;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA sayso TO sayso_agent;

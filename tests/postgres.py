@@ -69,7 +69,7 @@ class Postgres:
         if not self.answers(self.port, self._process):
             raise AssertionError(f"PostgreSQL does not start: {self.log[-2000:]}")
 
-    def answers(self, port: int, process: subprocess.Popen[bytes]) -> bool:
+    def answers(self, port: int, process: subprocess.Popen[Any]) -> bool:
         """Wait until somebody is let in at a port, and return whether that came about."""
         ready = [str(self.programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port), "-t", "1"]
         for _ in range(600):

@@ -54,4 +54,5 @@ async def test_what_goes_wrong_within_the_limit_is_told_as_it_is() -> None:
     deadlines = Deadlines()
     with pytest.raises(KeyError), deadlines.within(60):
         raise KeyError
-    await asyncio.sleep(0.05)  # longer than the timer takes to look: there is nobody left to end
+    with pytest.raises(TimeoutError), deadlines.within(0):  # so the timer has looked, and there was nobody else to end
+        await for_ever()

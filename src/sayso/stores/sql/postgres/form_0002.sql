@@ -81,3 +81,4 @@ BEGIN
     outcome := 'written';
     RETURN NEXT;
 END $$;
+REVOKE ALL ON FUNCTION sayso.write_group FROM PUBLIC;
