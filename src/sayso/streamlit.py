@@ -385,8 +385,7 @@ def _read(text: str, parameters: str) -> Mapping[str, Any] | str:
         args = read_arguments(text.encode(errors="surrogatepass"), "this")
     except (CanonicalError, ConfigurationError) as error:
         return f"This cannot be read: {error}."
-    # Without patterns: one can be made to take years, and this serves others too.
-    problem = misfit(args, parameters, patterns=False)
+    problem = misfit(args, parameters)
     return args if problem is None else f"This does not fit the tool: {problem}."
 
 

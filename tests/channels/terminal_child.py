@@ -1,14 +1,16 @@
 """The program that the tests run in a terminal: asks about calls, and says what came of each.
 
 Usage: terminal_child.py HOW [FACTS]; FACTS is JSON: store, timeout, args (of one call each), tools (their names),
-say (printed meanwhile), policy (a dict or the path of a file), diff.
+say (printed meanwhile), policy (a dict or the path of a file), diff, pattern (that the item must fit).
 """
 
 import asyncio
 import json
 import sys
 import threading
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from sayso import ApprovalController, ApprovalError, ApprovalPresentation, Policy, Preview, guard, load_policy
 from sayso.channels.terminal import TerminalChannel
@@ -32,7 +34,10 @@ def preview(item: str, price: object) -> Preview:
     )
 
 
-async def set_price(item: str, price: object) -> str:
+Item = Annotated[str, msgspec.Meta(pattern=facts.get("pattern", ""))]
+
+
+async def set_price(item: Item, price: object) -> str:
     return f"{item} costs {price}"
 
 
