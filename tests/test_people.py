@@ -59,7 +59,8 @@ async def test_a_call_runs_once_enough_different_people_said_yes(store: SqliteSt
     office = Office(store, count=2)
     request = await office.ask()
     assert await office.say(request, YES, "ann") == "open"
-    assert await office.say(request, YES, "ann") == "open", "nobody counts twice"
+    for name in ("ann", "Ann"):
+        assert await office.say(request, YES, name) == "open", "nobody counts twice"
     assert await office.outcome() == "open"
     assert await office.say(request, YES, "bob") == "approved"
     assert await office.outcome() == "approved"
@@ -113,9 +114,9 @@ async def test_whoever_asked_cannot_answer(store: SqliteStore) -> None:
     office = Office(store, count=1)
     asked = msgspec.structs.replace(await office.ask(), id="r2", tool_call_id="c2", asked_by="ann")
     request = await store.open(asked)
-    for decision in (YES, NO):
+    for decision, name in ((YES, "ann"), (NO, "ann"), (YES, "Ann")):
         with pytest.raises(NotEntitled, match="whoever asks cannot answer"):
-            await office.say(request, decision, "ann", "ops")
+            await office.say(request, decision, name, "ops")
     assert await office.say(request, YES, "bob") == "approved"
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from sayso.errors import ConfigurationError
 from sayso.model import ApprovalDecision, Approved, Ask, Denied, Pending
+from sayso.people import is_same
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,7 +75,7 @@ def close(request: ApprovalRequest, status: Status, decision: ApprovalDecision |
         return replace(request, status="expired", decision=None)
     if status != "approved" or decision is None or request.approvers is None or request.approvers.count == 1:
         return replace(request, status=status, decision=decision)
-    if not decision.who or decision.who in {vote.who for vote in request.votes}:
+    if not decision.who or any(is_same(vote.who, decision.who) for vote in request.votes):
         return request  # nobody counts twice
     votes = (*request.votes, decision)
     if len(votes) < request.approvers.count:

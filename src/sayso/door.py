@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from sayso.decide import is_overdue, step_of
 from sayso.errors import ApprovalBlocked, NotEntitled, StoreError, UnknownRequest
 from sayso.model import ApprovalDecision
+from sayso.people import is_same
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -180,7 +181,7 @@ def _check_entitled(
     request: ApprovalRequest, decision: ApprovalDecision, roles: Collection[str] | None, now: float
 ) -> None:
     """Refuse an answer by whoever asked, and a yes by somebody who may not give it; `roles` were checked by the hub."""
-    if request.asked_by and decision.who == request.asked_by:
+    if request.asked_by and is_same(decision.who, request.asked_by):
         raise NotEntitled(f"{decision.who} asked this, and whoever asks cannot answer")
     wanted = request.approvers
     if not decision.approved or wanted is None or not wanted.must_be_known:

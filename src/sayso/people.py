@@ -44,3 +44,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     who: str
     channel: str
     at: float
+
+
+def is_same(one: str | None, other: str | None) -> bool:
+    """Whether two names stand for one person: a capital letter makes nobody somebody else."""
+    return (one or "").casefold() == (other or "").casefold()

@@ -248,7 +248,7 @@ class _View:
         st.caption(f"{len(others)} more wait{'s' if len(others) == 1 else ''}")
         for each in others[:_MOST_OTHERS]:
             with st.container(horizontal=True, vertical_alignment="center"):
-                self._button(each, "Open", self.desk.lay, each.id)
+                st.button("Open", key=self._key(each, "Open"), on_click=self.desk.lay, args=(each.id,))
                 text = visible(f"{blocks.asker(each)}: {each}")
                 st.text(text if len(text) <= _SHORT else f"{text[:_SHORT]}…")
 
@@ -367,7 +367,13 @@ class _View:
     def _button(
         self, request: ApprovalRequest, label: str, act: Callable[..., None], *args: object, disabled: bool = False
     ) -> None:
-        st.button(label, key=self._key(request, label), on_click=act, args=args, disabled=disabled)
+        """Draw a button that does something about the request that is before the person."""
+
+        def pressed() -> None:
+            if self.desk.request_id == request.id:  # else it is done: this is a second click, on a button from before
+                act(*args)
+
+        st.button(label, key=self._key(request, label), on_click=pressed, disabled=disabled)
 
     def _key(self, request: ApprovalRequest, name: str) -> str:
         return f"{self.key}-{request.id}-{name}"
@@ -379,8 +385,7 @@ def _read(text: str, parameters: str) -> Mapping[str, Any] | str:
         args = read_arguments(text.encode(errors="surrogatepass"), "this")
     except (CanonicalError, ConfigurationError) as error:
         return f"This cannot be read: {error}."
-    # Without patterns: one can be made to take years, and this serves others too.
-    problem = misfit(args, parameters, patterns=False)
+    problem = misfit(args, parameters)
     return args if problem is None else f"This does not fit the tool: {problem}."
 
 

@@ -138,6 +138,27 @@ async def test_a_question_comes_by_itself_and_an_answer_lets_the_run_go_on(desk:
     await expect(ann.get_by_text("Nothing waits for an answer.")).to_be_visible()
 
 
+CLICKING = """() => {
+  const click = () => [...document.querySelectorAll("button")].find((each) => each.innerText === "Allow once")?.click();
+  const timer = setInterval(click, 5);
+  setTimeout(() => { clearInterval(timer); document.title = "done"; }, 1500);
+}"""
+
+
+@pytest.mark.proves("R72")
+async def test_many_clicks_at_once_are_one_answer_and_the_page_says_so(desk: Desk) -> None:
+    """Each click makes Streamlit draw anew: those that come after the first are about nothing any more."""
+    running = asyncio.create_task(guard(pay, desk.agent())(5))
+    ann = await desk.person()
+    await expect(button(ann, "Allow once")).to_be_enabled()
+    await ann.evaluate(CLICKING)
+    with anyio.fail_after(WAIT):
+        assert await running == "paid 5 to ann"
+    await expect(ann).to_have_title("done")
+    await expect(ann.get_by_text("Nothing waits for an answer.")).to_be_visible()
+    await expect(ann.get_by_text("Allowed: pay may run.")).to_be_visible()
+
+
 @pytest.mark.proves("R72", "H6")
 async def test_two_tabs_and_two_people_share_one_row(desk: Desk) -> None:
     """What somebody else answered stays in its place and says so; only the first answer counts."""

@@ -1,14 +1,17 @@
 """The program that the tests run in a terminal: asks about calls, and says what came of each.
 
 Usage: terminal_child.py HOW [FACTS]; FACTS is JSON: store, timeout, args (of one call each), tools (their names),
-say (printed meanwhile), policy (a dict or the path of a file), diff.
+say (printed meanwhile), policy (a dict or the path of a file), diff, diff_lines (of a diff
+that is made up), pattern (that the item must fit).
 """
 
 import asyncio
 import json
 import sys
 import threading
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from sayso import ApprovalController, ApprovalError, ApprovalPresentation, Policy, Preview, guard, load_policy
 from sayso.channels.terminal import TerminalChannel
@@ -24,15 +27,22 @@ def policy() -> Policy:
     return load_policy(given) if isinstance(given, str) else Policy.from_dict(given)
 
 
+def long_diff(lines: int) -> str | None:
+    return "\n".join(["@@ -1 +1 @@", *(f"+line {number}: ünï字" for number in range(lines))]) if lines else None
+
+
 def preview(item: str, price: object) -> Preview:
-    shown = facts.get("diff")
+    shown = facts.get("diff") or long_diff(facts.get("diff_lines", 0))
     return Preview(
         description=f"Change the price of {item} to {price}"[:60],
         presentation=None if shown is None else ApprovalPresentation(title="prices", diff=shown),
     )
 
 
-async def set_price(item: str, price: object) -> str:
+Item = Annotated[str, msgspec.Meta(pattern=facts.get("pattern", ""))]
+
+
+async def set_price(item: Item, price: object) -> str:
     return f"{item} costs {price}"
 
 

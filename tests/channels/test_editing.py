@@ -107,6 +107,30 @@ def test_an_edit_that_came_to_nothing_changes_nothing(
     assert "NOT:" in terminal.end()[0]
 
 
+def test_a_pattern_that_would_take_years_is_not_tried(editor: Path) -> None:
+    """The schema is the agent's: a person who edits must not wait for it."""
+    (editor / "draft-0").write_text('{"item": "%s!", "price": 5}' % ("a" * 60))
+    terminal = ask(pattern="^(a+)+$")
+    terminal.press("e")
+    terminal.press("y", at=OFFER)
+    assert "costs 5" in terminal.end()[0]
+
+
+@pytest.mark.parametrize(("visual", "editor", "price"), [("  ", "", 5), ("", "  ", 5), ("  ", "other", 6)])
+def test_an_editor_that_is_named_by_blanks_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visual: str, editor: str, price: int
+) -> None:
+    """Else the file with the arguments would be run as a program."""
+    program(tmp_path / "vi", 'sed -i s/4/5/ "$1"')
+    program(tmp_path / "other", 'sed -i s/4/6/ "$1"')
+    for name, value in (("PATH", f"{tmp_path}:{os.environ['PATH']}"), ("VISUAL", visual), ("EDITOR", editor)):
+        monkeypatch.setenv(name, value)
+    terminal = ask()
+    terminal.press("e")
+    terminal.press("y", at=OFFER)
+    assert f"RAN: tea costs {price}" in terminal.end()[0]
+
+
 def test_an_editor_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITOR", "/no/such/editor")
     terminal = ask()

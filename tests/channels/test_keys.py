@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from sayso.channels.keys import Touch
 
 
@@ -19,6 +21,25 @@ def _after(loop: _Loop, seconds: float) -> None:
     for _ in range(3):  # what is due, and what that makes due
         loop.call_soon(loop.stop)
         loop.run_forever()
+
+
+@pytest.mark.parametrize(("startled", "counts"), [(False, ["at half a second", "later"]), (True, ["later"])])
+def test_after_a_question_that_went_away_by_itself_a_key_counts_only_a_second_later(
+    startled: bool, counts: list[str]
+) -> None:
+    """Whoever was about to answer the one has the other before them."""
+    loop, taken = _Loop(), list[str]()
+    try:
+        touch = Touch(startled=startled)
+        loop.call_soon(touch.arm, lambda: None)
+        for seconds, when in ((0.2, "at once"), (0.5, "at half a second"), (1.5, "later")):
+            _after(loop, seconds)
+            loop.call_soon(touch.take, lambda when=when: taken.append(when))
+            _after(loop, 0.0)
+            _after(loop, 0.1)
+    finally:
+        loop.close()
+    assert taken == counts
 
 
 def test_a_key_that_is_held_down_is_no_answer_to_what_comes_next() -> None:

@@ -3,10 +3,11 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.channels.asking import ALLOW, CHILD, a_second_later, ask, elsewhere
-from tests.terminal import KEYS
+from tests.terminal import KEYS, Terminal
 
 SCREEN = """\
 
@@ -130,6 +131,49 @@ def test_keys_that_were_typed_before_the_question_was_there_do_not_count() -> No
     assert "RAN" not in terminal.screen
     terminal.press("n")
     assert "NOT:" in terminal.end()[0]
+
+
+def test_a_key_for_a_question_that_went_away_does_not_answer_the_one_in_its_place(tmp_path: Path) -> None:
+    store = tmp_path / "state.db"
+    terminal = ask(store=str(store), args=[{"item": "tea", "price": 1}, {"item": "milk", "price": 2}])
+    terminal.wait_for("1 of 2")
+    terminal.wait_for(KEYS)
+    elsewhere(store, f"if request.args['item'] == 'tea': {ALLOW}")
+    terminal.wait_for("2 of 2")
+    terminal.write("y")  # in the instant in which the other one appears
+    terminal.press("n")
+    screen, _ = terminal.end()
+    assert "RAN: tea costs 1" in screen
+    assert "milk costs" not in screen
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ({"tools": ["set_price" + "x" * 50_000], "policy": {"default": "required"}}, "set_price" + "x" * 30),
+        ({"args": [{"item": "tea", "price": {"k" * 50_000: 4}}]}, "set_price"),
+    ],
+    ids=["of a tool", "of an argument"],
+)
+def test_an_endless_name_pushes_nothing_off_the_screen_and_has_to_be_seen_before_a_yes(
+    asked: dict[str, Any], name: str
+) -> None:
+    terminal = ask(rows=24, **asked)
+    assert f"Run {name}" in terminal.wait_for(KEYS)
+    terminal.press("y")
+    terminal.wait_for("Not all of it was on the screen yet")
+    terminal.press("n")
+    assert "RAN" not in terminal.end()[0]
+
+
+def test_a_diff_of_a_hundred_thousand_lines_is_folded_and_the_question_comes() -> None:
+    terminal = ask(rows=50, diff_lines=100_000)
+    screen = terminal.wait_for(KEYS)
+    assert " more lines; press v to see them" in screen
+    assert "100000 +line 99999: ünï字" in screen
+    assert len(terminal.raw) < 20_000
+    terminal.press("n")
+    assert "RAN" not in terminal.end()[0]
 
 
 @pytest.mark.parametrize("paste", ["yes\ny\ny\n", "\x1b[200~y\ny\n\x1b[201~", "y" * 500, "xy", "yx"])
@@ -290,3 +334,25 @@ def test_where_there_is_nobody_the_answer_is_no_with_that_reason(
         timeout=60,
     )
     assert f"nobody can be asked: {why}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("environ", "why"),
+    [
+        ("TERM=dumb", "this terminal cannot move its cursor (TERM=dumb)"),
+        ("PYTHONIOENCODING=ascii", "this terminal takes ascii, which cannot"),
+        ("PYTHONIOENCODING=latin-1", "this terminal takes iso8859-1, which cannot"),
+    ],
+)
+def test_a_terminal_that_cannot_show_a_question_as_it_is_is_nobody(environ: str, why: str) -> None:
+    """What it cannot write would become a question mark, and two texts one."""
+    screen, _ = Terminal(["/usr/bin/env", environ, sys.executable, CHILD, "async"]).end()
+    assert f"nobody can be asked: {why}" in screen.replace("\n", "")
+    assert "RAN" not in screen
+
+
+def test_in_the_plainest_locale_a_question_is_whole() -> None:
+    terminal = Terminal(["/usr/bin/env", "LC_ALL=C", "LANG=C", sys.executable, CHILD, "async"])
+    assert "│ item: tea" in terminal.wait_for(KEYS)
+    terminal.press("y")
+    assert "RAN: tea costs 4" in terminal.end()[0]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 from prompt_toolkit.utils import get_cwidth
 from tests.cli.questions import STORE, ask, in_store, sayso, stored, within
 from tests.terminal import Terminal
@@ -21,6 +22,7 @@ from sayso.cli.main import commands
 from sayso.model import Approved, Pending, Rule
 from sayso.policy.tools import ToolRules
 from sayso.ports import Store
+from sayso.specimens import a_request
 
 PROGRAM = [sys.executable, "-m", "sayso"]
 TRICK = "\x1b[2K\rfine\u202e\u200b\u2066\x07\x85\u2028"
@@ -268,6 +270,13 @@ def test_edited_arguments_that_could_mean_two_things_are_refused(content: str) -
     done = sayso("approve", request.id, "--args", "edited")
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1), done.stderr
     assert stored(request).status == "open"
+
+
+def test_a_pattern_that_would_take_years_is_not_tried_on_edited_arguments() -> None:
+    schema = {"type": "object", "properties": {"to": {"type": "string", "pattern": "^(a+)+$"}}}
+    request = in_store(lambda store: store.open(replace(a_request(), parameters=json.dumps(schema))))
+    done = sayso("approve", request.id, "--args", "-", given=json.dumps({"to": "a" * 60 + "!"}))
+    assert done.exit_code == 0, done.stderr
 
 
 @pytest.mark.parametrize("second", ["approve", "deny"])

@@ -411,3 +411,9 @@ def test_a_store_that_is_not_there_is_told_in_a_sentence() -> None:
     assert code == 1
     assert "there is no store state.db" in screen
     assert os.listdir() == []  # noqa: PTH208 - the names are the point
+
+
+def test_in_a_terminal_that_cannot_show_it_one_sentence_says_what_to_do() -> None:
+    screen, code = Terminal(["/usr/bin/env", "TERM=dumb", *WATCH]).end()
+    assert code == 2
+    assert "Error: this terminal cannot move its cursor (TERM=dumb); or use `sayso pending`" in screen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -11,6 +12,7 @@ import httpx2
 import pytest
 from joserfc.jwk import OctKey
 from tests.server.accounts import CLIENT, OTHER_KEY, SECRET, Accounts
+from tests.server.mounted import Mounted
 from tests.server.served import PATIENCE, Served
 from tests.server.started import Hub
 
@@ -48,7 +50,7 @@ def hub(provider: Accounts, tmp_path_factory: pytest.TempPathFactory) -> Generat
 class Traveller(httpx2.Client):
     """A browser that goes to the provider and comes back, one step at a time."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub | Mounted) -> None:
         super().__init__(base_url=hub.url, timeout=PATIENCE)
 
     def sent(self) -> str:
@@ -112,7 +114,7 @@ def test_a_way_back_works_once_and_only_in_the_browser_that_began(ann: Traveller
     state = parse_qs(urlsplit(way).query)["state"][0]
     assert ann.arrives(way) == "/"
     ann.cookies.clear()
-    ann.cookies.set("sayso_oidc", state)
+    ann.cookies.set(f"sayso_oidc_{urlsplit(str(hub.url)).port}", state)
     assert ann.arrives(way) == refused(400)
     assert not ann.is_known
 
@@ -204,6 +206,43 @@ def test_a_provider_that_says_something_else_about_itself_is_not_gone_to(
 ) -> None:
     accounts.facts = facts
     assert ann.arrives("/oidc/start") == refused(502)
+
+
+@pytest.fixture
+def inboxes(accounts: Accounts, tmp_path: Path) -> Generator[list[Mounted]]:
+    """Two hubs of one machine, each in an application of its own."""
+    provider = Provider(issuer=accounts.url, client_id=CLIENT, client_secret=SECRET)
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+    hubs = [Mounted(folder, provider) for folder in folders]
+    for each in hubs:
+        each.start()
+    yield hubs
+    for each in hubs:
+        each.stop()
+
+
+def test_people_come_back_to_a_hub_that_is_mounted_and_its_cookies_go_nowhere_else(inboxes: list[Mounted]) -> None:
+    inbox = inboxes[0]
+    with Traveller(inbox) as ann:
+        assert parse_qs(urlsplit(ann.sent()).query)["redirect_uri"] == [f"{inbox.url}/oidc/callback"]
+        assert ann.arrives(f"{inbox.url}/oidc/callback?code=x&state=y") == f"/inbox{refused(400)}"
+        way = ann.back()
+        assert [each.path for each in ann.cookies.jar] == ["/inbox"]
+        assert ann.arrives(way) == "/inbox/"
+        assert ann.get("/me").json()["name"] == "ann@example.org"
+        assert [(each.name, each.path) for each in ann.cookies.jar] == [(f"sayso_session_{inbox.port}", "/inbox")]
+        assert ann.get("/").headers["content-type"].startswith("text/html")
+
+
+def test_a_browser_can_be_signing_in_to_two_hubs_of_one_machine_at_once(inboxes: list[Mounted]) -> None:
+    """It sends the cookies of a host to all of its ports."""
+    with Traveller(inboxes[0]) as ann, Traveller(inboxes[1]) as other:
+        other.cookies = ann.cookies.jar  # one browser
+        ways = [each.back() for each in (ann, other)]
+        assert [each.arrives(way) for each, way in zip((ann, other), ways, strict=True)] == ["/inbox/", "/inbox/"]
+        assert (ann.is_known, other.is_known) == (True, True)
 
 
 def test_a_hub_without_accounts_offers_none(served: Served) -> None:

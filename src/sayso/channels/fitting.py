@@ -47,8 +47,7 @@ def _additional(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iter
 
 
 _COUNTED = {name: _counted(keyword) for name, keyword in Draft202012Validator.VALIDATORS.items()}
-_WHOLE = extend(Draft202012Validator, _COUNTED)  # pyright: ignore - half typed
-_QUICK = extend(  # pyright: ignore - half typed
+_VALIDATOR = extend(  # pyright: ignore - half typed
     Draft202012Validator,
     _COUNTED
     | {
@@ -68,18 +67,18 @@ _BROKEN = (  # what a schema that is none can lead to
 )
 
 
-def misfit(args: Mapping[str, Any], parameters: str, *, patterns: bool = True) -> str | None:
+def misfit(args: Mapping[str, Any], parameters: str) -> str | None:
     """Say why these arguments do not fit the tool, if they do not; without a schema, everything fits here.
 
-    Whatever is let through is judged where the call runs all the same. Without `patterns`, nothing of the schema is
-    tried that can take years in one step, such as a regular expression: whoever serves others cannot wait for it.
+    Whatever is let through is judged where the call runs all the same. Nothing of the schema, which is the agent's, is
+    tried that can take years in one step, such as a regular expression.
     """
     if not parameters:
         return None
     # An empty registry: a schema must not make whoever looks at it fetch an address.
     try:
         _left.set(_MOST_STEPS)
-        kind = cast("type[Draft202012Validator]", _WHOLE if patterns else _QUICK)
+        kind = cast("type[Draft202012Validator]", _VALIDATOR)
         validator = kind(json.loads(parameters), registry=Registry[Any]())
         problem = cast("ValidationError | None", best_match(validator.iter_errors(dict(args))))  # pyright: ignore - half typed
     except _BROKEN as error:

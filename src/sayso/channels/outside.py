@@ -21,7 +21,8 @@ def edit(text: str, screen: int) -> str:
         OSError: the editor cannot be run.
         ValueError: it ended with an error, or wrote what is no text.
     """
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "") or ["vi"]
+    given = (shlex.split(os.environ.get(name, "")) for name in ("VISUAL", "EDITOR"))
+    editor = next(filter(None, given), ["vi"])
     with tempfile.TemporaryDirectory(prefix="sayso-") as folder:
         file = Path(folder, "arguments.json")
         file.write_text(text, encoding="utf-8")

@@ -225,8 +225,7 @@ class Sheet:
             args = thaw(freeze(parse_args(text)))
         except ValueError as error:
             return f"This cannot be read: {error}."
-        # Without patterns: one that takes years would hold up everything else in the process.
-        problem = await asyncio.to_thread(misfit, args, request.parameters, patterns=False)
+        problem = await asyncio.to_thread(misfit, args, request.parameters)
         if problem is not None:
             return f"This does not fit the tool: {cut(problem, _LONGEST_PROBLEM)}."
         if self._question.hearing is None:

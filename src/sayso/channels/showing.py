@@ -7,6 +7,7 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from sayso.canonical import thaw
@@ -184,6 +185,9 @@ def _numbered(diff: Iterable[str]) -> Iterator[Line]:
 
 def wrapped(line: Line, width: int) -> Iterator[Line]:
     """Yield a line in as many pieces as the width takes, those after the first with a mark."""
+    if sum(cells(text) for _, text in line) <= width:
+        yield line
+        return
     start = [*line[:1], ("class:folded", "↪ ")] if line[:1] == [GUTTER] else [("class:folded", "↪ ")]
     later = width - sum(cells(each) for _, each in start)
     room, piece = width, Line()
@@ -200,6 +204,8 @@ def wrapped(line: Line, width: int) -> Iterator[Line]:
 
 def _end(text: str, at: int, room: int) -> int:
     """Return where a row ends that begins here."""
+    if text.isascii():
+        return min(len(text), at + max(room, 0))
     left = room
     for end in range(at, min(len(text), at + max(room, 0) + 1)):
         left -= cells(text[end])
@@ -213,6 +219,7 @@ def cells(text: str) -> int:
     return len(text) if text.isascii() else sum(map(_width, text))
 
 
+@lru_cache(10_000)
 def _width(char: str) -> int:
     # Terminals have newer tables than Python, in which more of the symbols are wide.
     symbol = char >= "\u2600" and unicodedata.category(char) in {"So", "No"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import codecs
 import concurrent.futures
 import contextlib
 import getpass
@@ -22,6 +23,8 @@ from sayso.model import ApprovalDecision, ApprovalRequest, Seen
 from sayso.ports import Hearing
 
 try:
+    from prompt_toolkit.utils import is_dumb_terminal
+
     from sayso.channels.keys import ENTER, Closed, Interrupted
     from sayso.channels.others import answer_together
     from sayso.channels.prompt import Ends, Prompt, shared_terminal
@@ -67,7 +70,18 @@ def nobody() -> str | None:
         ends = sys.stdin.isatty() and (sys.stderr.isatty() or sys.stdout.isatty())
     except (AttributeError, ValueError):  # closed, or none at all
         ends = False
-    return None if ends else "nobody can be asked: there is no terminal"
+    problem = unfit() if ends else "there is no terminal"
+    return None if problem is None else f"nobody can be asked: {problem}"
+
+
+def unfit() -> str | None:
+    """Return why this terminal cannot show a question as it is, or None if it can."""
+    if is_dumb_terminal():
+        return "this terminal cannot move its cursor (TERM=dumb)"
+    encoding = (sys.stderr if sys.stderr.isatty() else sys.stdout).encoding or "utf-8"
+    if codecs.lookup(encoding).name != "utf-8":  # else texts that differ could look alike
+        return f"this terminal takes {encoding}, which cannot show every character (set LC_ALL=C.UTF-8)"
+    return None
 
 
 def _login() -> str:

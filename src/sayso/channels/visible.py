@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 
 from sayso.policy.shell.lexer import hidden_character
 
@@ -38,7 +39,7 @@ def _coded(run: re.Match[str], deceiving: AbstractSet[int]) -> Iterator[str]:
     marks = 0 if run.start() else _MOST_MARKS  # at the start, one would stand on what is before the text
     for at, each in enumerate(run[0], run.start()):
         marks = marks + 1 if _is_mark(each) else 0
-        if each in "\n\t" or hidden_character(each) is not None:
+        if each in "\n\t" or _is_hidden(each):
             yield each.encode("unicode_escape").decode() if each <= "\uffff" else f"\\U{ord(each):08x}"
         elif at in deceiving or marks > _MOST_MARKS or _hides(each) or _poses(run.string, at):
             yield f"⟨U+{ord(each):04X}⟩"
@@ -46,10 +47,16 @@ def _coded(run: re.Match[str], deceiving: AbstractSet[int]) -> Iterator[str]:
             yield each
 
 
+# A long text has few different characters, and each is looked at for itself.
+_is_hidden = lru_cache(10_000)(lambda char: hidden_character(char) is not None)
+
+
+@lru_cache(10_000)
 def _is_mark(char: str) -> bool:
     return unicodedata.category(char).startswith("M") or _JAMO.match(char) is not None
 
 
+@lru_cache(10_000)
 def _hides(char: str) -> bool:
     """Whether it covers the letter before it."""
     return unicodedata.combining(char) == _OVERLAY or unicodedata.category(char) == "Me"

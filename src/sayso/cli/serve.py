@@ -56,6 +56,7 @@ class _Choices(msgspec.Struct, frozen=True, kw_only=True):
     oidc_client: str | None
     oidc_domains: tuple[str, ...]
     oidc_roles: str
+    most_open: int | None
 
     @property
     def is_secure(self) -> bool:
@@ -105,6 +106,12 @@ class _Choices(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--oidc-client", metavar="ID", help="The hub's id there; SAYSO_OIDC_SECRET has its secret.")
 @click.option("--oidc-domain", "oidc_domains", multiple=True, metavar="NAME", help="Only addresses of this domain.")
 @click.option("--oidc-roles", default="groups", metavar="CLAIM", help="The claim with their roles; else groups.")
+@click.option(
+    "--most-open",
+    type=click.IntRange(1),
+    metavar="NUMBER",
+    help="How many questions of one agent may wait at once; else 10000.",
+)
 @click.option("--log-json", is_flag=True, help="Write the log as lines of JSON.")
 def serve(**said: object) -> None:
     """Serve a hub: one place where people answer what all agents ask.
@@ -156,13 +163,13 @@ def _write_log(*, as_json: bool) -> None:
 
 async def _serve(choices: _Choices, place: Path | str, policy: Policy | None, *, is_new: bool) -> None:
     from sayso.server.app import create_app  # noqa: PLC0415 - as above
-    from sayso.server.hub import Hub  # noqa: PLC0415
+    from sayso.server.hub import MOST_OPEN, Hub  # noqa: PLC0415
     from sayso.server.listening import bind, server  # noqa: PLC0415
 
     with contextlib.closing(bind(choices.host, choices.port)) as taken:
         store = cast("HubStore", settings.open_store(place))  # which every one that others share is
         try:
-            hub = Hub(store, policy=policy)
+            hub = Hub(store, policy=policy, most_open=choices.most_open or MOST_OPEN)
             app = create_app(hub, allowed_hosts=(*choices.host_names, choices.host))
             url = choices.url or _url(choices, taken)
             _offer_accounts(app, choices, url)

@@ -31,7 +31,11 @@ def watch(where: str | None, *, who: str) -> None:
         raise click.UsageError("`sayso watch` needs a terminal; without one, use `sayso pending`")
     # Nobody who only asks for help should wait for the screen to load.
     from sayso.channels.keys import Interrupted  # noqa: PLC0415
+    from sayso.channels.terminal import unfit  # noqa: PLC0415
 
+    problem = unfit()
+    if problem is not None:
+        raise click.UsageError(f"{problem}; or use `sayso pending`")
     try:
         with_inbox(where, lambda inbox: _watch(inbox, who))
     except (Interrupted, EOFError):

@@ -74,7 +74,24 @@ class AgentWork:
         taken = await self.store.get(asked.id)
         if taken is not None and (taken.session, taken.key) != (asked.session, asked.key):
             raise Problem(HTTPStatus.CONFLICT, "the request is refused: its id names another request")
-        return await self.store.open(asked)
+        await self._check_room(asked)
+        opened: ApprovalRequest | None = None
+        self.hub.waiting.expect(asked)
+        try:
+            opened = await self.store.open(asked)
+            return opened
+        finally:
+            if opened is None or (opened.id, opened.status) != (asked.id, "open"):
+                self.hub.waiting.give_up(asked)
+
+    async def _check_room(self, asked: ApprovalRequest) -> None:
+        """Refuse one question too many: an agent in a loop, or who stole its token, must not bury those of others."""
+        most = self.hub.most_open
+        if self.hub.waiting.of((asked.project, asked.asked_by)) < most:
+            return
+        if await self.store.find(asked.session, asked.key) is None:  # what was asked before takes no more room
+            sentence = f"{self.space.agent} has as many open questions as one agent may have ({most})"
+            raise Problem(HTTPStatus.FORBIDDEN, f"{sentence}; let people answer some, or withdraw them")
 
     async def own(self, request_id: str) -> ApprovalRequest:
         """Return one of the agent's requests; those of others do not exist for it."""

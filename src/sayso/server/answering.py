@@ -98,7 +98,7 @@ def _terms(answer: Answer, request: ApprovalRequest) -> tuple[Remember, ScopeKin
 async def _check_edited(request: ApprovalRequest, answer: Answer) -> None:
     if answer.args is None:
         return
-    problem = await asyncio.to_thread(misfit, answer.args, request.parameters, patterns=False)  # which speaks of JSON
+    problem = await asyncio.to_thread(misfit, answer.args, request.parameters)  # which speaks of JSON
     if problem is not None:
         _refuse(f"these arguments do not fit the tool: {problem}")
 

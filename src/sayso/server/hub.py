@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("sayso.server")
 _TIDY_SECONDS = 600.0
+MOST_OPEN = 10_000
 
 
 class HubStore(Store, Keyring, Protocol):
@@ -47,6 +48,7 @@ class Hub:
         clock: Clock | None = None,
         throttle: Throttle | None = None,
         connections: Connections | None = None,
+        most_open: int = MOST_OPEN,
         hooks: Iterable[Hook] = (),
     ) -> None:
         """Take the store, and what is to differ.
@@ -57,12 +59,14 @@ class Hub:
             clock: tells the time; tests pass a fixed one.
             throttle: how often somebody may do something.
             connections: how many connections may stay open.
+            most_open: how many questions of one agent may wait at once.
             hooks: told of every answer that is given here.
         """
         self.store = store
         self.clock = clock_of(store, clock)
         self.controller = ApprovalController(mode="defer", store=store, policy=policy, clock=self.clock, hooks=hooks)
         self.connections = connections or Connections(store, self.clock)
+        self.most_open = most_open
         self.throttle = throttle or Throttle()
         self.deadlines = Deadlines()
         self.waiting = Waiting(store, self.clock)

@@ -49,14 +49,14 @@ def address_of(connection: HTTPConnection) -> str:
     return connection.client.host if connection.client else "unknown"
 
 
-def cookie_of(connection: HTTPConnection) -> str:
-    """Return the name of the cookie by which a browser is known.
+def cookie_of(connection: HTTPConnection, what: str = COOKIE) -> str:
+    """Return the name of a cookie of this hub; if not said otherwise, of the one by which a browser is known.
 
     A browser sends the cookies of a host to all of its ports, so the name has the port; and over https it says that no
     other name of the same domain can have set it, where the hub is at the root, as such a cookie has to be.
     """
     port = connection.headers.get("host", "").rpartition(":")[2]
-    name = f"{COOKIE}_{port}" if port.isdigit() else COOKIE
+    name = f"{what}_{port}" if port.isdigit() else what
     scope = connection.scope
     return f"__Host-{name}" if scope["scheme"] in {"https", "wss"} and not scope.get("root_path") else name
 

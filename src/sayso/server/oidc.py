@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 
 from sayso.errors import ConfigurationError
 from sayso.server.hub import Hub
-from sayso.server.identity import address_of
+from sayso.server.identity import address_of, cookie_of
 from sayso.server.problems import Problem
 from sayso.server.signing import keep, path_of
 from sayso.tokens import EVERY_PROJECT
@@ -201,9 +201,10 @@ def offer(app: FastAPI, provider: Provider, *, url: str) -> None:
         answer = RedirectResponse(address, HTTPStatus.SEE_OTHER)
         # Who comes back must be who went: or somebody could be signed in, unawares, as somebody else.
         answer.set_cookie(
-            _COOKIE,
+            cookie_of(request, _COOKIE),
             state,
             max_age=int(_STATE_SECONDS),
+            path=path_of(request),
             secure=request.url.scheme == "https",
             httponly=True,
             samesite="lax",
@@ -217,7 +218,13 @@ def offer(app: FastAPI, provider: Provider, *, url: str) -> None:
         except Problem as problem:
             return _told(request, problem)
         answer = RedirectResponse(_home(request), HTTPStatus.SEE_OTHER)
-        answer.delete_cookie(_COOKIE)
+        answer.delete_cookie(
+            cookie_of(request, _COOKIE),
+            path=path_of(request),
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="lax",
+        )
         await keep(request, answer, hub, name=person.name, project=provider.project, roles=person.roles)
         return answer
 
@@ -227,7 +234,7 @@ def offer(app: FastAPI, provider: Provider, *, url: str) -> None:
 def _brought(request: Request) -> tuple[str, str]:
     """Return the state and the code with which a browser comes back, if it is the one that was sent."""
     state, code = (request.query_params.get(each, "") for each in ("state", "code"))
-    if not state or request.cookies.get(_COOKIE) != state:
+    if not state or request.cookies.get(cookie_of(request, _COOKIE)) != state:
         raise Problem(HTTPStatus.BAD_REQUEST, "this browser did not begin to sign in here; begin again")
     if not code:
         raise Problem(HTTPStatus.UNAUTHORIZED, "the provider did not sign them in")
