@@ -47,8 +47,9 @@ def _coded(run: re.Match[str], deceiving: AbstractSet[int]) -> Iterator[str]:
             yield each
 
 
-# A long text has few different characters, and each is looked at for itself.
-_is_hidden = lru_cache(10_000)(lambda char: hidden_character(char) is not None)
+@lru_cache(10_000)  # a long text has few different characters
+def _is_hidden(char: str) -> bool:
+    return hidden_character(char) is not None
 
 
 @lru_cache(10_000)
