@@ -63,8 +63,9 @@ class Follower:
 
     async def echo(self) -> float | None:
         """Return how many seconds a hint takes to come back; None if none can be heard."""
-        if not self._writer.is_listening:
+        if self._server.pooler:
             return None
+        await self._writer.do(lambda _: None)  # so it is connected by now, and listens
         self._echo, began = new_id(), time.monotonic()
         await self._readers.fetch(statement("echo"), self._echo)
         try:
