@@ -118,6 +118,26 @@ async def test_a_request_that_is_forgotten_while_its_result_is_written_fails_nob
             assert await far.get(request.id) is None
 
 
+async def test_the_audit_is_cut_while_others_write_also_where_the_database_wants_to_be_serializable(
+    postgres: Postgres, database: str, wire: Wire
+) -> None:
+    postgres.ask(f"ALTER DATABASE {database.rpartition('/')[2]} SET default_transaction_isolation = 'serializable'")
+    async with opened(wire.through(database)) as far, opened(database) as near:
+        await near.open(a_request())
+        start, end = await near.audit_ends()
+        wire.cut(b"COMMIT\x00", "hold")
+        parking = asyncio.ensure_future(far.park("a run", b"state"))
+        with anyio.fail_after(SECONDS):
+            await cut(wire)
+            cutting = asyncio.ensure_future(near.cut(start, end))
+            while not postgres.ask("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
+                await anyio.lowlevel.checkpoint()
+            wire.repair()
+            await cutting
+            await parking
+        assert (await near.audit_ends())[0] == end
+
+
 async def test_settings_that_do_not_fit_for_a_while_end_nothing(
     database: str, wire: Wire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -35,8 +35,10 @@ _NAMED = {"application_name": "sayso"}
 _FILES = {"sslrootcert": "PGSSLROOTCERT", "sslcert": "PGSSLCERT", "sslkey": "PGSSLKEY", "sslcrl": "PGSSLCRL"}
 _ENCRYPTED = ("require", "verify-ca", "verify-full")
 _NEAR = ("localhost", "127.0.0.1", "::1")
-# For a session of our own: its statements are planned once, and for tables that will grow.
+# For a session of our own: each statement sees what is there when it begins, whatever role and database say; statements
+# are planned once, and for tables that will grow.
 _SETTINGS = (
+    "SET default_transaction_isolation = 'read committed'; "
     "SET plan_cache_mode = force_generic_plan; SET jit = off; "
     "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; "
 )

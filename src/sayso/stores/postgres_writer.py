@@ -38,7 +38,7 @@ _CROWD, _BREATH_SECONDS = 4, 0.005
 _FAREWELL_SECONDS = 10.0
 # Whoever falls silent in the middle of a group must not hold up the others for ever: it is over before they give up.
 _LIMITS = {"lock_timeout": "8s", "statement_timeout": "10s", "idle_in_transaction_session_timeout": "4s"}
-_KIND = {"default_transaction_isolation": "read committed", "default_transaction_read_only": "off"}
+_KIND = {"default_transaction_read_only": "off"}
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}SELECT 1 FROM sayso.head FOR UPDATE"
 
 
