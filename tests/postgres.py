@@ -268,7 +268,7 @@ class Wire:
         """Cut the next connection that says this: `before` the server hears it, or before its `answer` is heard.
 
         Or `hold` it: nothing more comes through, and nobody is told. Or `bar` it: it is cut, and nobody can
-        connect before the repair.
+        connect before the repair. Or `lose` it: the server does it, and then nothing comes through before the repair.
         """
         self._cut = (text, where)
 
@@ -337,7 +337,7 @@ class Wire:
                 raise EOFError
             if where == "hold":
                 line.flows.clear()
-            line.is_silent = where == "answer"
+            line.is_silent, line.is_last = where in {"answer", "lose"}, where == "lose"
             await line.flows.wait()
             there.write(data)
             await there.drain()
@@ -347,6 +347,8 @@ class Wire:
         quiet = _without_hints if self._hushed else None
         rest = b""
         while data := await far.read(65536):
+            if line.is_last:
+                await self._break()
             if line.is_silent:
                 raise EOFError
             await line.flows.wait()
@@ -364,7 +366,7 @@ class _Line:
 
     def __init__(self, back: asyncio.StreamWriter, there: asyncio.StreamWriter) -> None:
         self._ends = (back, there)
-        self.is_silent = False
+        self.is_silent = self.is_last = False
         self.flows = asyncio.Event()
         self.flows.set()
 

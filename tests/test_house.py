@@ -33,6 +33,10 @@ BROAD_HANDLERS: dict[tuple[str, str], str] = {
     ("sayso.stores.sqlite", "SqliteStore._listen"): "an ear that dies would hear of nothing any more",
     ("sayso.tools.custom", "_execute"): "a worker's tools.py is its owner's code; its error is told with its line",
     ("sayso.tools.custom", "_told"): "a function of a worker is its owner's code; its error is told to the model",
+    (
+        "sayso.stores.postgres_lookup",
+        "Lookup._answers",
+    ): "whoever asked is told, and the next are served",
     ("sayso.stores.postgres_writer", "Writer._persist"): "whoever waits for the group is told what went wrong",
     ("sayso.stores.postgres_writer", "_run"): "a job that fails is told to who waits for it, and to nobody else",
     ("sayso.stores.sqlite_writer", "Writer._try"): "whoever waits for the group is told what went wrong",

@@ -56,3 +56,22 @@ async def test_what_goes_wrong_within_the_limit_is_told_as_it_is() -> None:
         raise KeyError
     with pytest.raises(TimeoutError), deadlines.within(0):  # so the timer has looked, and there was nobody else to end
         await for_ever()
+
+
+def test_limits_hold_in_the_next_loop_too_whatever_the_last_one_left() -> None:
+    deadlines = Deadlines()
+
+    async def soon() -> None:
+        with deadlines.within(60):
+            pass  # over before the timer has looked
+
+    async def late() -> None:
+        with deadlines.within(0):
+            await for_ever()
+
+    async def next_one() -> None:
+        done, _ = await asyncio.wait([asyncio.create_task(late())], timeout=20)
+        assert [type(each.exception()) for each in done] == [TimeoutError]
+
+    asyncio.run(soon())
+    asyncio.run(next_one())

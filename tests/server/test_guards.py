@@ -74,6 +74,16 @@ def test_a_page_of_somebody_else_cannot_answer_with_the_cookie_of_a_browser(
     assert served.get(request).status == "open"
 
 
+def test_cookies_that_were_torn_apart_on_the_way_are_still_those_of_a_browser(served: Served) -> None:
+    request = served.ask()
+    with served.browser() as browser, served.client() as page:
+        mine = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+        headers = [("Cookie", "theme=dark"), ("Cookie", mine)]
+        path = f"/approvals/{request.id}"
+        assert page.post(path, json={"approved": True}, headers=headers).status_code == 403
+    assert served.get(request).status == "open"
+
+
 def test_a_foreign_page_cannot_answer_even_with_a_token_or_sign_anybody_in(served: Served) -> None:
     request, code = served.ask(), served.token("link")
     with served.client(served.token(), Origin=EVIL) as page:

@@ -17,6 +17,7 @@ class Deadlines:
         """Begin with none."""
         self._open: set[_Limit] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def within(self, seconds: float) -> _Limit:
         """Return a context in which a task may be for so long, and a moment more; then it raises `TimeoutError`.
@@ -27,9 +28,13 @@ class Deadlines:
 
     def add(self, limit: _Limit) -> None:
         """Look after one more."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:  # whatever the loop before left is over, and its timer will never look again
+            self._loop, self._timer = loop, None
+            self._open.clear()
         self._open.add(limit)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
+            self._timer = loop.call_later(_LOOK_SECONDS, self._look)
 
     def discard(self, limit: _Limit) -> None:
         """Look after one less."""

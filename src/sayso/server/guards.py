@@ -132,9 +132,13 @@ class Origins(Refusal):
             raise Problem(HTTPStatus.FORBIDDEN, "this came from a page of another origin")
         if site not in {None, "same-origin", "none"}:
             raise Problem(HTTPStatus.FORBIDDEN, "this came from a page of another site")
-        if origin is None and site is None and COOKIE in (header(scope, b"cookie") or ""):
+        if origin is None and site is None and any(COOKIE.encode() in each for each in _cookies(scope)):
             sentence = "a browser that has signed in says where a request comes from, and this one does not"
             raise Problem(HTTPStatus.FORBIDDEN, sentence)
+
+
+def _cookies(scope: Scope) -> list[bytes]:
+    return [value for name, value in scope["headers"] if name == b"cookie"]  # HTTP/2 may have torn them apart
 
 
 def _is_own(origin: str, host: str, scheme: str) -> bool:

@@ -49,6 +49,7 @@ class Audience:
     async def look(self) -> None:
         """Look at everything that is waited for: the past may have changed."""
         self.open_here.clear()
+        self._copies.clear()
         self._version = -1
         await self.hear(self.waiters.ids(), 0)
 

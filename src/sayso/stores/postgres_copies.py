@@ -13,6 +13,7 @@ from sayso.wire import unpack_request
 
 if TYPE_CHECKING:
     from sayso.model import ApprovalRequest
+    from sayso.stores.postgres_group import Need
     from sayso.stores.postgres_server import Row
 
 _MOST, _LONGEST = 4096, 8192  # requests, and bytes of each
@@ -43,10 +44,19 @@ class Copies:
         self.keep(request, change, len(packed))
         return request
 
+    def of(self, needs: Iterable[Need]) -> dict[str, tuple[ApprovalRequest, int]]:
+        """Return those of the requests that are needed which are kept."""
+        kept = self.kept
+        return {name: kept[name] for _, name in needs if isinstance(name, str) and name in kept}
+
     def forget(self, ids: Iterable[str]) -> None:
         """Keep these no longer."""
         for each in ids:
             self.kept.pop(each, None)
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        self.kept.clear()
 
 
 def _is_over(request: ApprovalRequest) -> bool:

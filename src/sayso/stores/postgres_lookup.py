@@ -74,8 +74,8 @@ class Lookup(Generic[K, V]):
             if len(asked) == 1:
                 return [(asked[0][1], error)]
             return [told for each in asked for told in await self._answers([each])]  # only one of them is at fault
-        except StoreError as error:
-            return [(future, error) for _, future in asked]
+        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, and the next who ask must be served
+            return [(future, _told(error)) for _, future in asked]
         found = {row[0]: self._made(row) for row in rows}
         return [(future, found.get(key)) for key, future in asked]
 
@@ -84,3 +84,7 @@ class Lookup(Generic[K, V]):
             return self._make(row)
         except StoreError as error:
             return error
+
+
+def _told(error: Exception) -> StoreError:
+    return error if isinstance(error, StoreError) else StoreError(f"a row could not be read: {error!r}")

@@ -35,8 +35,10 @@ _NAMED = {"application_name": "sayso"}
 _FILES = {"sslrootcert": "PGSSLROOTCERT", "sslcert": "PGSSLCERT", "sslkey": "PGSSLKEY", "sslcrl": "PGSSLCRL"}
 _ENCRYPTED = ("require", "verify-ca", "verify-full")
 _NEAR = ("localhost", "127.0.0.1", "::1")
-# For a session of our own: its statements are planned once, and for tables that will grow.
+# For a session of our own: each statement sees what is there when it begins, whatever role and database say; statements
+# are planned once, and for tables that will grow.
 _SETTINGS = (
+    "SET default_transaction_isolation = 'read committed'; "
     "SET plan_cache_mode = force_generic_plan; SET jit = off; "
     "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; "
 )
@@ -135,7 +137,14 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def connect(self, *, cached: bool) -> Connection:
-        """Return a new connection to the first host that is no standby; with `cached`, one that keeps plans."""
+        """Return a new connection; with `cached`, one that keeps plans. What could be used before may be so again."""
+        try:
+            return await self._connect_first(cached=cached)
+        except ConfigurationError as error:
+            raise Away(str(error)) from error
+
+    async def _connect_first(self, *, cached: bool) -> Connection:
+        """Return a connection to the first host that is no standby."""
         for each in self.hosts[:-1]:
             with contextlib.suppress(Away):
                 return await self._connect(each, cached=cached)
@@ -165,7 +174,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     async def reach(self) -> tuple[Server, Connection]:
         """Return the first connection, and the server as it turns out to be: perhaps behind a pooler."""
-        connection = await self.connect(cached=False)
+        connection = await self._connect_first(cached=False)
         with self.translated():
             own = await connection.execute(f"SELECT 1 WHERE pg_backend_pid() = {connection.get_server_pid()}")
         return replace(self, pooler=self.pooler or own != "SELECT 1"), connection

@@ -38,7 +38,7 @@ _CROWD, _BREATH_SECONDS = 4, 0.005
 _FAREWELL_SECONDS = 10.0
 # Whoever falls silent in the middle of a group must not hold up the others for ever: it is over before they give up.
 _LIMITS = {"lock_timeout": "8s", "statement_timeout": "10s", "idle_in_transaction_session_timeout": "4s"}
-_KIND = {"default_transaction_isolation": "read committed", "default_transaction_read_only": "off"}
+_KIND = {"default_transaction_read_only": "off"}
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}SELECT 1 FROM sayso.head FOR UPDATE"
 
 
@@ -271,6 +271,7 @@ class Writer:
                     await connection.add_listener(_CHANNEL, self._hear)
                     connection.add_termination_listener(lambda _: self._wake.set())
             self._connection, self._pid, self._pauses = connection, connection.get_server_pid(), pauses()
+            self.copies.clear()  # a server that was away may have come back with an older past, and count on from there
             self._ring("")
         return self._connection
 
@@ -286,11 +287,12 @@ class Writer:
             await self._in_turn(connection, batch, needs)
 
     async def _at_once(self, connection: Connection, batch: _Batch, needs: list[Need]) -> bool:
-        missing = groups.unknown(needs, self.copies.kept)
+        known = self.copies.of(needs)  # now: while the rest is read, some may go that are not read then
+        missing = groups.unknown(needs, known)
         if missing is None:
             return False
         rows = await groups.read(connection, self._id, missing) if missing else []
-        group, settled = self._work(batch.items, rows, self.copies.kept)
+        group, settled = self._work(batch.items, rows, known)
         if not group.is_simple:
             return False
         batch.outcome = _Outcome(settled, group if group.is_changed else None)
@@ -316,9 +318,8 @@ class Writer:
         now = Group(rows)
         if now.last_group in batch.sent:
             await connection.execute("ROLLBACK")  # it was durable all along: only the answer was lost
+            # Others may have changed something since, so how far the changes go by now says nothing about this group.
             batch.outcome = batch.sent[now.last_group]
-            if batch.outcome.group is not None:
-                batch.outcome.group.change = now.change
             return
         group, settled = self._work(batch.items, rows)
         batch.outcome = _Outcome(settled, group if group.is_changed else None)
@@ -328,7 +329,7 @@ class Writer:
         number = self._send(batch)
         outcome = await group.write(connection, self._id, number)
         if outcome != "written":
-            raise Rejected(f"the store {self._server.shown} cannot keep this: what it is about is {outcome}")
+            raise Away(f"the store {self._server.shown} lost what this is about while it was written; try again")
         if group.remembers:
             batch.outcome.known = (await connection.fetch(statement("remembered_read")))[0]
         if await connection.execute("COMMIT") != "COMMIT":
