@@ -35,7 +35,7 @@ from sayso.model import new_id
 from sayso.server.app import create_app
 from sayso.server.connections import Connections
 from sayso.server.hub import Hub, HubStore
-from sayso.server.listening import bind, server
+from sayso.server.listening import bind, run, server
 from sayso.server.throttle import Throttle
 from sayso.stores.memory import MemoryStore
 from sayso.stores.remote_wire import Changes
@@ -264,4 +264,5 @@ def _say(facts: object) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(main(sys.argv[1], Path(sys.argv[2])))  # type: ignore[arg-type] - one of the words above
+    start = run if sys.argv[1] in OURS else uvloop.run  # each as it is run when it is used
+    start(main(sys.argv[1], Path(sys.argv[2])))  # type: ignore[arg-type] - one of the words above

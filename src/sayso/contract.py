@@ -322,7 +322,7 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
 
     async def test_an_unknown_id_is_said_to_be_unknown(self, stores: tuple[Store, Store]) -> None:
         store = stores[0]
-        assert await store.get("nobody") is None
+        assert [await store.get(each) for each in ("nobody", "no\x00body")] == [None, None]
         assert await store.find("no", "body") is None
         for attempt in (store.close("nobody", "denied", NO, now=1.0), store.claim("nobody", now=1.0)):
             with pytest.raises(UnknownRequest):

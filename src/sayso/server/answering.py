@@ -40,8 +40,13 @@ async def give(hub: Hub, person: Principal, request_id: str, answer: Answer, *, 
         request = await _close(hub, person, request, decision, f"{channel} from {person.address}")
     if not _was_said(request, person.name, decision):
         raise _closed(request)
-    remembered = [each for each in hub.controller.memory.list() if each.request_id == request.id]
-    return Outcome(request=request, remembered=remembered)
+    return Outcome(request=request, remembered=_remembered(hub, request))
+
+
+def _remembered(hub: Hub, request: ApprovalRequest) -> list[Remembered]:
+    if request.decision is None or request.decision.remember == "none":
+        return []
+    return [each for each in hub.controller.memory.list() if each.request_id == request.id]
 
 
 def decision_of(answer: Answer, request: ApprovalRequest, now: float) -> ApprovalDecision:

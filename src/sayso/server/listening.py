@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import signal
 import socket
@@ -35,6 +36,7 @@ except ImportError:
 
 _BACKLOG = 1024
 _FAREWELL_SECONDS = 10
+_GARBAGE = 10_000  # objects after which to look for circles of them; an answer makes hundreds, and no circle
 _STUCK_MS = 60_000  # a peer that takes nothing for so long is gone, for the kernel too
 
 
@@ -120,6 +122,8 @@ def server(
 
 
 def run(serving: Coroutine[Any, Any, None]) -> None:
-    """Run a hub on the fastest event loop that is there."""
+    """Run a hub, which has this process to itself, on the fastest event loop that is there."""
+    gc.freeze()  # what is loaded by now stays, and need not be looked through again and again
+    gc.set_threshold(_GARBAGE)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(serving)
