@@ -73,8 +73,23 @@ def answers(effort: Effort) -> list[Row]:
     cpu = {kind: [each.cpu for each in found] for kind, found in turns.items()}
     ours, memory, bare, peer = (rates[kind] for kind in ("durable", "memory", "starlette", "fastapi"))
     return [
-        _answers_row("POST, durable; peer: FastAPI", ours, bare, peer, least=0.25),
-        _answers_row("POST, in memory; peer: FastAPI", memory, bare, peer, least=0.4),
+        # Where the goals were set, a quarter of Starlette is less than FastAPI: the durable one is not held to both.
+        row(
+            "P13",
+            "POST, durable; peer: FastAPI",
+            ours,
+            unit="/s",
+            limit=compare(ours, bare, at_least(0.25)),
+            peer=compare(ours, peer),
+        ),
+        row(
+            "P13",
+            "POST, in memory; peer: FastAPI",
+            memory,
+            unit="/s",
+            limit=compare(memory, bare, at_least(0.4)),
+            peer=compare(memory, peer, at_least(1)),
+        ),
         row("P13", "POST, raw ASGI ÷ Starlette", rates["raw"], unit="/s", limit=compare(rates["raw"], bare)),
         *(
             row(
@@ -94,11 +109,6 @@ def answers(effort: Effort) -> list[Row]:
             peer=compare(p99["durable"], p99["fastapi"]),
         ),
     ]
-
-
-def _answers_row(what: str, ours: list[float], bare: list[float], peer: list[float], *, least: float) -> Row:
-    limit = compare(ours, bare, at_least(least))
-    return row("P13", what, ours, unit="/s", limit=limit, peer=compare(ours, peer, at_least(1)))
 
 
 def _answer(child: Child, count: int) -> Turn:
