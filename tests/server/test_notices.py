@@ -189,7 +189,7 @@ async def test_of_several_hubs_one_tells_and_when_it_is_gone_another_goes_on(tmp
         for store in stores:
             await store.aclose()
     assert pocket.messages.empty()
-    assert len(again) <= 2, "one told, not all of them"
+    assert len(again) == len(set(again)) < 6, "one told, not all of them"
     assert set(again) <= set(known)
 
 

@@ -423,7 +423,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
         with repeating(lambda: change(file.fileno(), size)):
             while "while it was read" not in told:
                 try:
-                    assert len(root.read("file", size).data) == size
+                    assert len(root.read("file", size).data) in {size - 4, size}, "as it was for a moment"
                 except ToolError as error:
                     told = str(error)
     assert told == "'file' was changed while it was read; read it again"
