@@ -362,13 +362,16 @@ def test_arguments_are_edited_until_they_fit_and_judged_where_the_call_runs(
 
 
 def test_all_of_it_opens_in_the_pager_and_counts_as_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PAGER", program(tmp_path / "pager", f"cat > {tmp_path}/shown; echo PAGED"))
+    os.mkfifo(tmp_path / "gate")  # or it could be gone again before anybody has looked
+    pager = program(tmp_path / "pager", f"cat > {tmp_path}/shown; echo PAGED; cat {tmp_path}/gate")
+    monkeypatch.setenv("PAGER", pager)
     request = ask(LONG)
     terminal = watch()
     terminal.wait_for(KEYS)
     terminal.write("v")
     terminal.wait_for("PAGED")
     assert "│   line 59\n" in (tmp_path / "shown").read_text()
+    (tmp_path / "gate").write_text("")
     terminal.wait_for("PAGED", gone=True)
     terminal.wait_for(KEYS)
     terminal.write("y")
