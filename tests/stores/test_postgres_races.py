@@ -173,3 +173,42 @@ async def test_who_looks_while_something_unforeseen_happens_is_told_and_the_next
                 await store.get(request.id)
         with anyio.fail_after(SECONDS):
             assert await store.get(request.id) == request
+
+
+@pytest.mark.proves("H5")
+async def test_everybody_of_a_crowd_is_told_exactly_what_became_of_theirs(database: str) -> None:
+    async def ask() -> bool:
+        request = await store.open(a_request())
+        waiting = asyncio.ensure_future(store.closed(request.id))
+        answered = await store.close(request.id, "approved", YES, now=1.0)
+        assert answered.id == (await waiting).id == request.id
+        return await store.claim(request.id, now=2.0)
+
+    async with opened(database) as store:
+        with anyio.fail_after(SECONDS):
+            for _ in range(3):
+                assert all(await asyncio.gather(*(ask() for _ in range(100))))
+        assert sorted(await steps(store)) == ["approved"] * 300 + ["asked"] * 300 + ["claimed"] * 300
+
+
+async def test_a_loop_that_is_busy_with_something_else_holds_up_nobody(database: str) -> None:
+    is_busy, is_over = threading.Event(), threading.Event()
+
+    async def be_told_and_busy() -> None:
+        async def ask() -> None:
+            await store.open(a_request())
+            is_busy.set()
+            is_over.wait(SECONDS)
+
+        await asyncio.gather(*(ask() for _ in range(20)))
+
+    async with opened(database) as store:
+        elsewhere = asyncio.ensure_future(asyncio.to_thread(asyncio.run, be_told_and_busy()))
+        with anyio.fail_after(SECONDS):
+            await asyncio.to_thread(is_busy.wait, SECONDS)
+            for _ in range(5):
+                many = await asyncio.gather(*(store.open(a_request()) for _ in range(20)))
+                await asyncio.gather(*(store.close(each.id, "approved", YES, now=1.0) for each in many))
+            assert not elsewhere.done()
+            is_over.set()
+            await elsewhere

@@ -184,7 +184,9 @@ class PostgresStore:
         remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
         """Close the request unless it is closed, and return it as it stands."""
-        return await self._writer.do(Closing(request_id, status, decision, now, remember), ("request", request_id))
+        closing = Closing(request_id, status, decision, now, remember)
+        closing.foresee(self._writer.copies.get(request_id))  # here, not while others wait
+        return await self._writer.do(closing, ("request", request_id))
 
     async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
         """Use up an approval: true for exactly one caller, ever."""

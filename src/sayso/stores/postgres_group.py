@@ -128,18 +128,14 @@ class Group:
         self._requests[request.id] = request
         self._by_call[call] = request.id
         self._added[request.id] = call
-        self._write(request, packed)
+        self._written[request.id] = (request, packed)
         self.record(line)
         return request
 
-    def update(self, request: ApprovalRequest) -> None:
+    def update(self, request: ApprovalRequest, packed: bytes | None = None) -> None:
         """Change a request to what it is now."""
-        packed = pack_request(request)
+        self._written[request.id] = (request, packed or pack_request(request))
         self._requests[request.id] = request
-        self._write(request, packed)
-
-    def _write(self, request: ApprovalRequest, packed: bytes) -> None:
-        self._written[request.id] = (request, packed)
 
     def append(self, news: Sequence[News]) -> None:
         """Take results, and lines of the audit; a request that is no longer kept needs no result."""

@@ -26,7 +26,8 @@ from sayso.stores.postgres_copies import Copies
 from sayso.stores.postgres_form import statement
 from sayso.stores.postgres_group import Group, Need
 from sayso.stores.postgres_server import Away, Connection, Rejected, Row, Server
-from sayso.stores.waiting import Settled, deliver, taken_in
+from sayso.stores.postgres_telling import Telling
+from sayso.stores.waiting import Settled, deliver
 
 T = TypeVar("T")
 Work = Callable[[Group], Any]
@@ -34,7 +35,6 @@ Work = Callable[[Group], Any]
 _LOG = logging.getLogger("sayso")
 _CHANNEL = "sayso"
 _LARGEST_GROUP = 500
-_CROWD, _BREATH_SECONDS = 4, 0.005
 _FAREWELL_SECONDS = 10.0
 # Whoever falls silent in the middle of a group must not hold up the others for ever: it is over before they give up.
 _LIMITS = {"lock_timeout": "8s", "statement_timeout": "10s", "idle_in_transaction_session_timeout": "4s"}
@@ -83,6 +83,7 @@ class Writer:
         self._id = new_id()
         self._number = 0
         self._queue: deque[Item] = deque()
+        self._telling = Telling(loop, self._queue)
         self._gate = threading.Lock()
         self._wake = asyncio.Event()
         self._is_awake = False
@@ -213,10 +214,10 @@ class Writer:
 
     async def _persist(self, batch: _Batch, patience: float) -> list[_Batch]:
         """Write this, and return what of it is still owed."""
-        ends = time.monotonic() + patience
+        began = time.monotonic()
         try:
-            await patiently(lambda: self._transact(batch), away=Away, ends=lambda: min(ends, self._ends))
-            await self._tell(batch)
+            await patiently(lambda: self._transact(batch), away=Away, ends=lambda: min(began + patience, self._ends))
+            await self._tell(batch, time.monotonic() - began)
         except Rejected as error:
             if len(batch.items) == 1:
                 return self._fail(batch, error)
@@ -243,15 +244,13 @@ class Writer:
         deliver(told)
         return [batch] if batch.items else []
 
-    async def _tell(self, batch: _Batch) -> None:
+    async def _tell(self, batch: _Batch, seconds: float) -> None:
         """Tell everybody who has to hear of a group that is now durable."""
         outcome = batch.outcome
         told = self._after(outcome.group, outcome.known) if outcome.group is not None else []
         with self._gate:
             self._later -= len(_unwaited(batch.items))
-        deliver(outcome.settled + told)
-        if len(outcome.settled) >= _CROWD and len(self._queue) < len(outcome.settled) // _CROWD:
-            await taken_in(outcome.settled + told, _BREATH_SECONDS)
+        await self._telling.tell(outcome.settled, told, seconds)
 
     async def _transact(self, batch: _Batch) -> None:
         connection = await self._connected()

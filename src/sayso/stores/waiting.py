@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from sayso.model import ApprovalRequest
 
 Loop = asyncio.AbstractEventLoop
-_TURNS = 2  # of a loop: one in which a result wakes a task, and one in which the task goes on
 Settled = list[tuple["asyncio.Future[Any] | Future[Any]", Any]]
 
 
@@ -126,27 +124,3 @@ def _set(pairs: Settled) -> None:
             future.set_exception(value)
         else:
             future.set_result(value)
-
-
-async def taken_in(settled: Settled, seconds: float) -> None:
-    """Wait until those who were told have had their turn, for a moment at most: what they do next then comes together.
-
-    For a store with a loop of its own, which would otherwise begin with the first of them and let the others wait.
-    """
-    here, done = asyncio.get_running_loop(), asyncio.Event()
-    loops = {future.get_loop() for future, _ in settled if not isinstance(future, Future)}
-    for loop in loops:
-        try:
-            loop.call_soon_threadsafe(_after_turns, loop, _TURNS, lambda: here.call_soon_threadsafe(done.set))
-        except RuntimeError:
-            continue  # that loop is closed
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds if loops else 0):
-            await done.wait()
-
-
-def _after_turns(loop: Loop, turns: int, then: Callable[[], object]) -> None:
-    if turns:
-        loop.call_soon(_after_turns, loop, turns - 1, then)
-    else:
-        then()
