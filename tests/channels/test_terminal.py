@@ -339,7 +339,7 @@ def test_where_there_is_nobody_the_answer_is_no_with_that_reason(
 @pytest.mark.parametrize(
     ("environ", "why"),
     [
-        ("TERM=dumb", "this terminal cannot move its cursor (TERM=dumb)"),
+        ("TERM=dumb", "this terminal cannot move its cursor (TERM=dumb; use one that can)"),
         ("PYTHONIOENCODING=ascii", "this terminal takes ascii, which cannot"),
         ("PYTHONIOENCODING=latin-1", "this terminal takes iso8859-1, which cannot"),
     ],

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from anyio import fail_after
+from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 from pydantic_ai import Agent
 from tests.adapters.pydantic_ai.scripted import Inbox, Scripted, Till, returns
@@ -485,6 +486,34 @@ async def test_an_agent_neither_adds_to_what_is_remembered_nor_takes_from_it(ser
             await learner.changed()
     assert memory.lookup("pay", {"amount": 5}) is None
     await agent.aclose()
+
+
+async def test_a_hub_is_said_to_be_back_when_it_answers_and_not_before(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries, is_tried = iter(range(100)), threading.Event()
+
+    def pauses() -> Generator[float]:
+        for number in tries:
+            if number == 3:
+                is_tried.set()
+            yield 0.1
+
+    monkeypatch.setattr(remote_following, "pauses", pauses)
+    token, text = tokens.make("agent", "builder", now=0.0)
+    people = SqliteStore(tmp_path / "sayso.db")
+    await people.add_token(token)
+    await people.aclose()
+    with HubProcess(tmp_path / "sayso.db") as hub, fail_after(60):
+        agent = await asyncio.to_thread(RemoteStore, hub.url, token=text)
+        hub.kill()
+        assert await asyncio.to_thread(is_tried.wait, 60)
+        assert caplog.text.count("nothing is heard from the hub") == 1
+        assert "is back" not in caplog.text
+        hub.start()
+        while "is back" not in caplog.text:
+            await checkpoint()
+        await agent.aclose()
 
 
 # Who may answer.

@@ -77,7 +77,7 @@ def nobody() -> str | None:
 def unfit() -> str | None:
     """Return why this terminal cannot show a question as it is, or None if it can."""
     if is_dumb_terminal():
-        return "this terminal cannot move its cursor (TERM=dumb)"
+        return "this terminal cannot move its cursor (TERM=dumb; use one that can)"
     encoding = (sys.stderr if sys.stderr.isatty() else sys.stdout).encoding or "utf-8"
     if codecs.lookup(encoding).name != "utf-8":  # else texts that differ could look alike
         return f"this terminal takes {encoding}, which cannot show every character (set LC_ALL=C.UTF-8)"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sayso import audit, decide
+from sayso.errors import CanonicalError
 from sayso.model import ApprovalDecision, ApprovalRequest, Remembered, Status
 from sayso.wire import pack_request
 
@@ -53,8 +54,8 @@ class Closing(msgspec.Struct, gc=False):
             return
         try:
             self._change = self._of(request)
-        except Exception:  # noqa: BLE001 - whether it has to be written at all turns out in the group, and there it is told
-            return
+        except CanonicalError:
+            return  # it cannot be written; whether it has to be turns out in the group, and there it is told
 
     def _of(self, before: ApprovalRequest) -> _Change | None:
         after = decide.close(before, self.status, self.decision, self.now)

@@ -70,9 +70,10 @@ class Follower:
             try:
                 if missed:
                     await self._hearer.look()
+                    await self._listen(0.0)  # only what it answers says that it is back
                     missed = False
                     _LOG.warning("the hub %s is back; waiting goes on", self._way.hub.url)
-                await self._listen()
+                await self._listen(_WAIT_SECONDS)
                 waiting = pauses()
             except (StoreError, UnknownRequest) as error:
                 if not missed:
@@ -81,9 +82,9 @@ class Follower:
                 self._doubt(error)
                 await asyncio.sleep(next(waiting))
 
-    async def _listen(self) -> None:
-        asked = Changes(after=self._point, wait=_WAIT_SECONDS, known=self._known)
-        told = _read(await self._way.once("changes", asked, longer=_WAIT_SECONDS))
+    async def _listen(self, seconds: float) -> None:
+        asked = Changes(after=self._point, wait=seconds, known=self._known)
+        told = _read(await self._way.once("changes", asked, longer=seconds))
         self._heard_at = time.monotonic()
         self._learn(told)
         if self._point is not None and told.point < self._point:  # another past: perhaps an older copy of its store
