@@ -56,7 +56,7 @@ class Telling:
         return len(self._queue) < crowd // _CROWD
 
     async def _taken_in(self, loops: set[Loop]) -> None:
-        """Wait until those who were told in these loops have had their turn: a moment at most, and once for each."""
+        """Wait until those who were told in one of these loops have had their turn: a moment at most, once for each."""
         turns: list[asyncio.Future[None]] = []
         for loop in loops.difference(self._busy):
             turn: asyncio.Future[None] = self._loop.create_future()
@@ -66,7 +66,7 @@ class Telling:
                 turn.add_done_callback(lambda _, loop=loop: self._busy.discard(loop))
                 turns.append(turn)
         if turns:
-            await asyncio.wait(turns, timeout=_BREATH_SECONDS)
+            await asyncio.wait(turns, timeout=_BREATH_SECONDS, return_when=asyncio.FIRST_COMPLETED)
 
 
 def _loops(told: Settled) -> set[Loop]:
