@@ -229,7 +229,7 @@ async def test_a_loop_that_is_busy_while_its_answers_come_does_not_hold_up_those
 
     async def wait_and_be_busy() -> None:
         waiting = [asyncio.ensure_future(store.closed(each.id)) for each in asked]
-        await asyncio.sleep(0)
+        await anyio.lowlevel.checkpoint()
         is_busy.set()
         is_over.wait(SECONDS)
         assert {each.status for each in await asyncio.gather(*waiting)} == {"approved"}

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Collection
 from concurrent.futures import Future
+from functools import partial
 from weakref import WeakSet
 
 from sayso.stores.waiting import Loop, Settled, deliver
@@ -63,10 +64,13 @@ class Telling:
             with contextlib.suppress(RuntimeError):  # that loop is closed
                 loop.call_soon_threadsafe(_after_turns, loop, _TURNS, turn)
                 self._busy.add(loop)
-                turn.add_done_callback(lambda _, loop=loop: self._busy.discard(loop))
+                turn.add_done_callback(partial(self._is_back, loop))
                 turns.append(turn)
         if turns:
             await asyncio.wait(turns, timeout=_BREATH_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+
+    def _is_back(self, loop: Loop, _: object) -> None:
+        self._busy.discard(loop)
 
 
 def _loops(told: Settled) -> set[Loop]:
