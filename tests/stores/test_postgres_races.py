@@ -12,7 +12,7 @@ from tests.stores.opening import opened, steps
 
 from sayso.errors import StoreError
 from sayso.specimens import NO, YES, a_memory, a_request
-from sayso.stores import postgres_copies, postgres_follower
+from sayso.stores import postgres_copies, postgres_follower, postgres_telling
 from sayso.stores.postgres import PostgresStore
 
 SECONDS = 20.0
@@ -210,5 +210,37 @@ async def test_a_loop_that_is_busy_with_something_else_holds_up_nobody(database:
                 many = await asyncio.gather(*(store.open(a_request()) for _ in range(20)))
                 await asyncio.gather(*(store.close(each.id, "approved", YES, now=1.0) for each in many))
             assert not elsewhere.done()
+            is_over.set()
+            await elsewhere
+
+
+@pytest.mark.parametrize(
+    ("cheap", "breath"),
+    [pytest.param(SECONDS, 0.5, id="told in turns, once"), pytest.param(0.0, 2 * SECONDS, id="told together, never")],
+)
+async def test_a_loop_that_is_busy_while_its_answers_come_does_not_hold_up_those_who_answer(
+    cheap: float, breath: float, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds, crowd = 50, 12
+    assert rounds * breath > SECONDS
+    monkeypatch.setattr(postgres_telling, "_CHEAP_SECONDS", cheap)
+    monkeypatch.setattr(postgres_telling, "_BREATH_SECONDS", breath)
+    is_busy, is_over = threading.Event(), threading.Event()
+
+    async def wait_and_be_busy() -> None:
+        waiting = [asyncio.ensure_future(store.closed(each.id)) for each in asked]
+        await anyio.lowlevel.checkpoint()
+        is_busy.set()
+        is_over.wait(SECONDS)
+        assert {each.status for each in await asyncio.gather(*waiting)} == {"approved"}
+
+    async with opened(database) as store:
+        asked = await asyncio.gather(*(store.open(a_request()) for _ in range(rounds * crowd)))
+        elsewhere = asyncio.ensure_future(asyncio.to_thread(asyncio.run, wait_and_be_busy()))
+        with anyio.fail_after(SECONDS):
+            await asyncio.to_thread(is_busy.wait, SECONDS)
+            for each in range(0, len(asked), crowd):
+                closing = (store.close(one.id, "approved", YES, now=1.0) for one in asked[each : each + crowd])
+                await asyncio.gather(*closing)
             is_over.set()
             await elsewhere

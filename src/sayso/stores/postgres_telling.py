@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from concurrent.futures import Future
+from functools import partial
+from weakref import WeakSet
 
 from sayso.stores.waiting import Loop, Settled, deliver
 
@@ -28,6 +30,7 @@ class Telling:
         """Take where groups are written, and what waits for the next one."""
         self._loop, self._queue = loop, queue
         self._told: set[Loop] = set()  # while a group was under way: they may not have come to their next work yet
+        self._busy: WeakSet[Loop] = WeakSet()  # they are to have a turn, and have not come to it
 
     async def tell(self, settled: Settled, others: Settled, seconds: float) -> None:
         """Tell those whose jobs took this long together, and others who waited for what they did."""
@@ -37,15 +40,15 @@ class Telling:
             return
         deliver(told)
         if crowd >= _CROWD and self._is_quiet(crowd):
-            await _taken_in(_loops(told))
+            await self._taken_in(_loops(told))
 
     async def _in_turns(self, told: Settled, crowd: int) -> None:
         if len(self._queue) < crowd:
-            await _taken_in(self._told)
+            await self._taken_in(self._told)
         half = len(told) // 2 if self._is_quiet(crowd) else 0
         if half:
             deliver(told[:half])
-            await _taken_in(_loops(told[:half]))
+            await self._taken_in(_loops(told[:half]))
         self._told = _loops(told[half:])
         self._loop.call_soon(deliver, told[half:])  # when this loop has nothing else to do: the next group is under way
 
@@ -53,21 +56,25 @@ class Telling:
         """Whether few have come with something new while that many were served."""
         return len(self._queue) < crowd // _CROWD
 
+    async def _taken_in(self, loops: set[Loop]) -> None:
+        """Wait until those who were told in one of these loops have had their turn: a moment at most, once for each."""
+        turns: list[asyncio.Future[None]] = []
+        for loop in loops.difference(self._busy):
+            turn: asyncio.Future[None] = self._loop.create_future()
+            with contextlib.suppress(RuntimeError):  # that loop is closed
+                loop.call_soon_threadsafe(_after_turns, loop, _TURNS, turn)
+                self._busy.add(loop)
+                turn.add_done_callback(partial(self._is_back, loop))
+                turns.append(turn)
+        if turns:
+            await asyncio.wait(turns, timeout=_BREATH_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+
+    def _is_back(self, loop: Loop, _: object) -> None:
+        self._busy.discard(loop)
+
 
 def _loops(told: Settled) -> set[Loop]:
     return {future.get_loop() for future, _ in told if not isinstance(future, Future)}
-
-
-async def _taken_in(loops: Iterable[Loop]) -> None:
-    """Wait until those who were told in these loops have had their turn, for a moment at most."""
-    turns: list[asyncio.Future[None]] = []
-    for loop in loops:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        with contextlib.suppress(RuntimeError):  # that loop is closed
-            loop.call_soon_threadsafe(_after_turns, loop, _TURNS, turn)
-            turns.append(turn)
-    if turns:
-        await asyncio.wait(turns, timeout=_BREATH_SECONDS)
 
 
 def _after_turns(loop: Loop, turns: int, future: asyncio.Future[None]) -> None:
