@@ -37,7 +37,6 @@ BROAD_HANDLERS: dict[tuple[str, str], str] = {
         "sayso.stores.postgres_lookup",
         "Lookup._answers",
     ): "whoever asked is told, and the next are served",
-    ("sayso.stores.postgres_jobs", "Closing.foresee"): "what cannot be worked out beforehand is told in the group",
     ("sayso.stores.postgres_writer", "Writer._persist"): "whoever waits for the group is told what went wrong",
     ("sayso.stores.postgres_writer", "_run"): "a job that fails is told to who waits for it, and to nobody else",
     ("sayso.stores.sqlite_writer", "Writer._try"): "whoever waits for the group is told what went wrong",

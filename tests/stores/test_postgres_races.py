@@ -216,13 +216,14 @@ async def test_a_loop_that_is_busy_with_something_else_holds_up_nobody(database:
 
 @pytest.mark.parametrize(
     ("cheap", "breath"),
-    [pytest.param(SECONDS, 0.5, id="told in turns, once"), pytest.param(0.0, 2 * SECONDS, id="told together, never")],
+    [pytest.param(SECONDS, 1.0, id="told in turns, once"), pytest.param(0.0, 2 * SECONDS, id="told together, never")],
 )
 async def test_a_loop_that_is_busy_while_its_answers_come_does_not_hold_up_those_who_answer(
     cheap: float, breath: float, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds, crowd = 50, 12
     assert rounds * breath > SECONDS
+    monkeypatch.setattr(postgres_telling, "_HALF", crowd // 2)
     monkeypatch.setattr(postgres_telling, "_CHEAP_SECONDS", cheap)
     monkeypatch.setattr(postgres_telling, "_BREATH_SECONDS", breath)
     is_busy, is_over = threading.Event(), threading.Event()

@@ -17,9 +17,9 @@ from sayso.stores.waiting import Loop, Settled, deliver
 
 _CROWD = 4
 _BREATH_SECONDS = 0.005
-# What a job may cost where half a crowd has a group of its own. Where it costs more, most of that is not for the job
-# but for the group, as with a slow disk or a long way, and then it is better to have few groups.
-_CHEAP_SECONDS = 100e-6
+# How many a half has to be, and what a job may cost then. Where they are fewer, or it costs more, most of that is not
+# for the jobs but for the group, as with a slow disk or a long way; and then it is better to have few groups.
+_HALF, _CHEAP_SECONDS = 20, 80e-6
 _TURNS = 2  # of a loop: one in which a result wakes a task, and one in which the task goes on
 
 
@@ -35,26 +35,21 @@ class Telling:
     async def tell(self, settled: Settled, others: Settled, seconds: float) -> None:
         """Tell those whose jobs took this long together, and others who waited for what they did."""
         told, crowd = settled + others, len(settled)
-        if seconds < crowd * _CHEAP_SECONDS:
-            await self._in_turns(told, crowd)
-            return
-        deliver(told)
-        if crowd >= _CROWD and self._is_quiet(crowd):
-            await self._taken_in(_loops(told))
-
-    async def _in_turns(self, told: Settled, crowd: int) -> None:
-        if len(self._queue) < crowd:
+        is_cheap = crowd >= _HALF and seconds < crowd * _CHEAP_SECONDS
+        if is_cheap and len(self._queue) < crowd:
             await self._taken_in(self._told)
-        half = len(told) // 2 if self._is_quiet(crowd) else 0
-        if half:
-            deliver(told[:half])
-            await self._taken_in(_loops(told[:half]))
-        self._told = _loops(told[half:])
-        self._loop.call_soon(deliver, told[half:])  # when this loop has nothing else to do: the next group is under way
-
-    def _is_quiet(self, crowd: int) -> bool:
-        """Whether few have come with something new while that many were served."""
-        return len(self._queue) < crowd // _CROWD
+        is_quiet = len(self._queue) < crowd // _CROWD  # few have come with something new while these were served
+        if is_cheap and not is_quiet:
+            first = 0
+        elif is_cheap and crowd >= 2 * _HALF:
+            first = len(told) // 2
+        else:
+            first = len(told)
+        deliver(told[:first])
+        if first and is_quiet and crowd >= _CROWD:
+            await self._taken_in(_loops(told[:first]))
+        self._told = _loops(told[first:])
+        self._loop.call_soon(deliver, told[first:])  # when nothing else is to be done here: a group is under way
 
     async def _taken_in(self, loops: set[Loop]) -> None:
         """Wait until those who were told in one of these loops have had their turn: a moment at most, once for each."""
