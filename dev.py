@@ -27,7 +27,8 @@ ROOT = Path(__file__).resolve().parent
 OLDEST_PYTHON = (3, 11)
 UV_VERSION = "0.13.7"
 VOCABULARY = "llama-index-core==0.14.25"  # carries the tokenizer's vocabulary that AdalFlow would download
-SEVERAL_AT_ONCE = ("-n", "auto", "--dist", "worksteal")  # as many tests as there are processors
+# One test more than there are processors: at any time one of them waits for a process of its own.
+SEVERAL_AT_ONCE = ("-n", str((os.cpu_count() or 1) + 1), "--dist", "worksteal")
 USERS_OF_PYDANTIC_AI = (
     "tests/adapters/pydantic_ai",
     *(f"tests/tools/test_{name}.py" for name in ("attacks", "custom", "scripted", "workers")),
