@@ -155,6 +155,20 @@ async def test_the_inbox_is_as_fast_however_much_is_closed(postgres: Postgres, d
     assert "requests_open" in postgres.ask(look, database)[0][0] + postgres.ask(look, database)[1][0]
 
 
+@pytest.mark.parametrize("way", ["", "?pooler=transaction"])
+async def test_a_change_of_a_request_is_as_fast_however_many_there_are(
+    postgres: Postgres, database: str, way: str
+) -> None:
+    """A plan is kept for long, and most are made while a store is nearly empty."""
+    async with opened(f"{database}{way}") as store:
+        asked = await asyncio.gather(*(store.open(a_request()) for _ in range(100)))
+        await asyncio.gather(*(store.close(each.id, "approved", YES, now=1.0) for each in asked))
+    looked_up = "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'requests_pkey'"
+    with anyio.fail_after(20):
+        while (await asyncio.to_thread(postgres.ask, looked_up, database))[0][0] < 100:
+            await anyio.lowlevel.checkpoint()  # the server tells when the session has ended
+
+
 # What goes wrong on the way.
 
 

@@ -35,15 +35,23 @@ _NAMED = {"application_name": "sayso"}
 _FILES = {"sslrootcert": "PGSSLROOTCERT", "sslcert": "PGSSLCERT", "sslkey": "PGSSLKEY", "sslcrl": "PGSSLCRL"}
 _ENCRYPTED = ("require", "verify-ca", "verify-full")
 _NEAR = ("localhost", "127.0.0.1", "::1")
-# For a session of our own: each statement sees what is there when it begins, whatever role and database say; statements
-# are planned once, and for tables that will grow.
-_SETTINGS = (
-    "SET default_transaction_isolation = 'read committed'; "
-    "SET plan_cache_mode = force_generic_plan; SET jit = off; "
-    "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; "
-)
+# For a session of our own, or a transaction behind a pooler: statements are planned once, for tables that will grow.
+PLANS = {
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+# And each statement sees what is there when it begins, whatever role and database say.
+_ISOLATION = {"default_transaction_isolation": "read committed"}
 
 Row = Sequence[Any]
+
+
+def settings(how: str, values: Mapping[str, str]) -> str:
+    """Return the statements that set these, each with its end."""
+    return "".join(f"{how} {name} = '{value}'; " for name, value in values.items())
 
 
 class Away(StoreError):
@@ -161,15 +169,15 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
                 server_settings=_NAMED,
             )
             try:
-                await self._begin(connection, _SETTINGS if cached else "")
+                await self._begin(connection, settings("SET", {**_ISOLATION, **PLANS}) if cached else "")
             except BaseException:
                 connection.terminate()
                 raise
         return cast("Connection", connection)
 
-    async def _begin(self, connection: Connection, settings: str) -> None:
+    async def _begin(self, connection: Connection, preparation: str) -> None:
         """Set what holds for the session, and refuse to look at the past."""
-        if await connection.execute(f"{settings}SELECT 1 WHERE pg_is_in_recovery()") == "SELECT 1":
+        if await connection.execute(f"{preparation}SELECT 1 WHERE pg_is_in_recovery()") == "SELECT 1":
             raise Away(f"the store {self.shown} only lets itself be read: it is a standby; name the primary")
 
     async def reach(self) -> tuple[Server, Connection]:

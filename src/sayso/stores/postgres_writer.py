@@ -25,7 +25,7 @@ from sayso.stores.pauses import patiently, pauses
 from sayso.stores.postgres_copies import Copies
 from sayso.stores.postgres_form import statement
 from sayso.stores.postgres_group import Group, Need
-from sayso.stores.postgres_server import Away, Connection, Rejected, Row, Server
+from sayso.stores.postgres_server import PLANS, Away, Connection, Rejected, Row, Server, settings
 from sayso.stores.postgres_telling import Telling
 from sayso.stores.waiting import Settled, deliver
 
@@ -266,7 +266,7 @@ class Writer:
             connection = await self._server.connect(cached=not self._server.pooler)
             if not self._server.pooler:
                 with self._server.translated():
-                    await connection.execute(_settings("SET", {**_LIMITS, **_KIND}))
+                    await connection.execute(settings("SET", {**_LIMITS, **_KIND}))
                     await connection.add_listener(_CHANNEL, self._hear)
                     connection.add_termination_listener(lambda _: self._wake.set())
             self._connection, self._pid, self._pauses = connection, connection.get_server_pid(), pauses()
@@ -312,7 +312,8 @@ class Writer:
         return self._number
 
     async def _in_turn(self, connection: Connection, batch: _Batch, needs: list[Need]) -> None:
-        await connection.execute(_BEGIN.format(_settings("SET LOCAL", _LIMITS) if self._server.pooler else ""))
+        own = settings("SET LOCAL", {**_LIMITS, **PLANS}) if self._server.pooler else ""
+        await connection.execute(_BEGIN.format(own))
         rows = await groups.read(connection, self._id, needs)
         now = Group(rows)
         if now.last_group in batch.sent:
@@ -369,10 +370,6 @@ def _run(items: list[Item], group: Group) -> tuple[Settled, tuple[_Job, Exceptio
 
 def _unwaited(items: list[Item]) -> list[Item]:
     return [each for each in items if not isinstance(each, _Job) or each.future is None]
-
-
-def _settings(how: str, settings: dict[str, str]) -> str:
-    return "".join(f"{how} {name} = '{value}'; " for name, value in settings.items())
 
 
 def _deaf(_: str) -> None:
