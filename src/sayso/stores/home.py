@@ -35,8 +35,8 @@ class Home:
 
 
 async def _end_all(last: Callable[[], Awaitable[None]]) -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for each in others:
-        each.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:  # again: a task that ends may begin another one
+        for each in others:
+            each.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
     await last()
