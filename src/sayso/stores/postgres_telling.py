@@ -15,8 +15,7 @@ from weakref import WeakSet
 
 from sayso.stores.waiting import Loop, Settled, deliver
 
-_CROWD = 4
-_BREATH_SECONDS = 0.005
+_CROWD, _BREATH_SECONDS = 4, 0.005  # so many are worth waiting for, and so long
 # How many a half has to be, and what a job may cost then. Where they are fewer, or it costs more, most of that is not
 # for the jobs but for the group, as with a slow disk or a long way; and then it is better to have few groups.
 _HALF, _CHEAP_SECONDS = 20, 80e-6
@@ -24,7 +23,10 @@ _TURNS = 2  # of a loop: one in which a result wakes a task, and one in which th
 
 
 class Telling:
-    """For a store whose loop is its own, which would otherwise begin with the first of them and let the others wait."""
+    """Tells them now, or half of them, or all when the next group is under way.
+
+    For a store whose loop is its own, which would otherwise begin with the first of them and let the others wait.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, queue: Collection[object]) -> None:
         """Take where groups are written, and what waits for the next one."""
