@@ -143,7 +143,7 @@ class Postgres:
         self.ask(_ENDED.format(TEMPLATE))
 
     def end_sessions(self, url: str) -> int:
-        """End all sessions that stores have in a database, and return how many."""
+        """End all sessions that stores have in a database, and return how many when they are over."""
         return len(self.ask(_SESSIONS.format(url.rpartition("/")[2])))
 
     def ask(self, query: str, url: str = "") -> list[Any]:
@@ -199,7 +199,7 @@ async def _nothing() -> None:
 
 
 _SESSIONS = (
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
     "WHERE application_name = 'sayso' AND pid <> pg_backend_pid() AND datname = '{}'"
 )
 # A session ends a moment after its connection, and a template must have none.

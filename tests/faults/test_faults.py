@@ -87,9 +87,11 @@ def test_connections_that_are_cut_neither_lose_nor_double_anything(
             world.until_ran(2)
         wire.break_down()
         wire.repair()
-        world.until_ran(4)
+        for each in agents:
+            world.until_ran(4, each)  # each has its connections again
         assert postgres.end_sessions(database) >= 6
-        world.until_ran(4)
+        for each in agents:
+            world.until_ran(4, each)
         stop(*agents)
         world.check()
         assert world.failed() == [], "a connection that is cut is made again"
