@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from sybil import Example, Sybil
+from sybil.integration.pytest import SybilItem
 from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
 
 from sayso import load_policy
@@ -34,10 +35,13 @@ ORIGINALS = [(owner, name, vars(owner).get(name)) for owner, names in PATCHED fo
 
 FOLDER = "__folder__"
 HOME = "__home__"
+RAN = "__ran__"
 
 
 def enter_own_folder(namespace: dict[str, Any]) -> None:
-    """Give a document a working directory of its own, so that it may write files."""
+    """Give a document a working directory of its own, so that it may write files, and nothing from an earlier time."""
+    namespace.clear()
+    namespace[RAN] = set()
     namespace[FOLDER] = TemporaryDirectory(prefix="sayso-docs-")
     namespace[HOME] = Path.cwd()
     os.chdir(namespace[FOLDER].name)
@@ -47,6 +51,19 @@ def leave_own_folder(namespace: dict[str, Any]) -> None:
     """Go back and remove what the document wrote."""
     os.chdir(namespace[HOME])
     namespace[FOLDER].cleanup()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Run what comes before an example in its document, if another process of the tests has that."""
+    if not isinstance(item, SybilItem):
+        return
+    ran = item.example.namespace[RAN]
+    for each in item.example.document.examples():
+        if each.start < item.example.start and each.start not in ran:
+            ran.add(each.start)
+            each.evaluate()
+    ran.add(item.example.start)
 
 
 def load_yaml(example: Example) -> None:
