@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Any, cast
 
 from sayso import plain
+from sayso.config import settings
 from sayso.errors import ConfigurationError, StoreError, UnknownRequest
 from sayso.stores.remote_http import checked_address
 
@@ -33,7 +33,7 @@ class HubClient:
 
     def __init__(self, url: str, token: str) -> None:
         """Take the address of the hub, and an approver's token."""
-        self.where = checked_address(url, insecure=os.environ.get("SAYSO_INSECURE") == "1")
+        self.where = checked_address(url, insecure=settings.is_insecure())
         if not token:
             raise ConfigurationError("a hub wants to know who you are: put an approver's token into SAYSO_TOKEN")
         self._client = httpx2.AsyncClient(

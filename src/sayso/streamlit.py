@@ -76,7 +76,7 @@ def approval_inbox(
         st.info("Sign in to see what waits for an answer.")
         return
     if settings.is_hub(where):
-        inbox, name = _hub(where, os.environ.get("SAYSO_TOKEN", "").strip() if token is None else token), ""
+        inbox, name = _hub(where, settings.hub_token() if token is None else token), ""
     else:
         inbox, name = _over(where), who or signed_in
     if name is None:

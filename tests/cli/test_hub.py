@@ -104,6 +104,21 @@ def test_a_hub_that_is_away_or_does_not_know_the_token_is_said(hub: Served, monk
         assert words in " ".join(sayso("pending", "--store", address).stderr.split())
 
 
+def test_address_token_and_leave_are_read_as_an_agent_reads_them(hub: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAYSO_TOKEN", f" {os.environ['SAYSO_TOKEN']}\n")  # as from a file
+    shouted = sayso("pending", "--store", hub.url.replace("http://", "HTTP://"))
+    assert (shouted.exit_code, shouted.stderr) == (0, "")
+    monkeypatch.setenv("SAYSO_INSECURE", "yes")
+    assert "SAYSO_INSECURE is 'yes'; use 1, or leave it out" in sayso("pending").stderr
+
+
+def test_what_only_a_store_can_do_is_not_done_over_a_hub(hub: Served) -> None:
+    done = sayso("token", "list", "--store", hub.url)
+    assert "is a hub, and this command works on the store itself" in " ".join(done.stderr.split())
+    assert "https://… of a hub" not in " ".join(sayso("token", "list", "--help").stdout.split())
+    assert "https://… of a hub" in " ".join(sayso("pending", "--help").stdout.split())
+
+
 class _Elsewhere(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         status, body = {"/page": (200, b"<html>"), "/json": (200, b"{}")}.get(

@@ -17,9 +17,10 @@ import click
 from sayso import audit
 from sayso.cli import reading
 from sayso.cli.screen import say, short_path, visible, wrapped
-from sayso.cli.store import epilog, existing, is_hub, json_option, store_option, with_hub, with_store
+from sayso.cli.store import epilog, existing, json_option, store_option, with_hub, with_store
 from sayso.cli.times import span
 from sayso.clock import clock_of
+from sayso.config import settings
 from sayso.errors import AuditError, ConfigurationError, PolicyError
 from sayso.plain import to_json
 from sayso.tokens import EVERY_PROJECT
@@ -98,9 +99,9 @@ def _store(where: str | None) -> Iterator[Finding]:
         yield Finding("warning", "store", told)
         return
     try:
-        yield from _hub(where) if is_hub(where) else _at_hand(where)
+        yield from _hub(where) if settings.is_hub(where) else _at_hand(where)
     except click.ClickException as error:
-        yield Finding("problem", "hub" if is_hub(where) else "store", error.message)
+        yield Finding("problem", "hub" if settings.is_hub(where) else "store", error.message)
 
 
 def _at_hand(where: str) -> list[Finding]:

@@ -17,7 +17,7 @@ from sayso.cli.store import (
     Failure,
     epilog,
     json_option,
-    store_option,
+    own_store_option,
     who_option,
     with_store,
 )
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog=epilog("sayso prune --closed-for 90d --archive 2026-10.jsonl", CODES_OF_CHAINS))
-@store_option
+@own_store_option
 @json_option
 @who_option
 @click.option(

@@ -84,14 +84,23 @@ class Broken(Failure):
 
 
 def store_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--store`, which the environment may answer."""
+    """Add `--store`, which the environment may answer; a hub will do."""
+    return _store_option("a file, postgresql://… or https://… of a hub (its token in SAYSO_TOKEN)")(command)
+
+
+def own_store_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--store` to a command that no hub does for others."""
+    return _store_option("a file or postgresql://…")(command)
+
+
+def _store_option(forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return click.option(
         *("--store", "where"),
         type=click.Path(),  # so that shells complete it
         metavar="FILE",
         envvar="SAYSO_STORE",
-        help="The store, a file or postgresql://…; else what SAYSO_STORE names.",
-    )(command)
+        help=f"The store: {forms}; else what SAYSO_STORE names.",
+    )
 
 
 def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -139,20 +148,20 @@ async def _with_store(place: Path | str, work: Callable[[Store], Awaitable[T]]) 
 
 def with_inbox(where: str | None, work: Callable[[Inbox], Awaitable[T]]) -> T:
     """Do something with the inbox of a store or, at a web address, of a hub."""
-    if not is_hub(where):
+    if not settings.is_hub(where):
         return with_store(where, lambda store: work(StoreInbox(store)))
     from sayso.hub_inbox import HubInbox  # noqa: PLC0415 - only who has a hub needs what it needs
 
-    return with_hub(HubInbox, str(where), work)
+    return with_hub(HubInbox, where, work)
 
 
 def with_records(where: str | None, work: Callable[[Records], Awaitable[T]]) -> T:
     """Do something with what stays in a store or, at a web address, at a hub."""
-    if not is_hub(where):
+    if not settings.is_hub(where):
         return with_store(where, lambda store: work(StoreRecords(store)))
     from sayso.hub_records import HubRecords  # noqa: PLC0415 - as above
 
-    return with_hub(HubRecords, str(where), work)
+    return with_hub(HubRecords, where, work)
 
 
 class _AtHub(Protocol):
@@ -166,7 +175,7 @@ def with_hub(kind: Callable[[str, str], Kind], url: str, work: Callable[[Kind], 
     """Do something at a hub, with the token that the environment has; what goes wrong is told in one sentence."""
 
     async def visit() -> T:
-        there = kind(url, os.environ.get("SAYSO_TOKEN", ""))
+        there = kind(url, settings.hub_token())
         try:
             return await work(there)
         finally:
@@ -176,11 +185,6 @@ def with_hub(kind: Callable[[str, str], Kind], url: str, work: Callable[[Kind], 
         return asyncio.run(visit())
     except (StoreError, ConfigurationError) as error:
         raise Failure(str(error)) from None
-
-
-def is_hub(where: str | None) -> bool:
-    """Whether this names a hub."""
-    return where is not None and where.startswith(("https://", "http://"))
 
 
 def existing(where: str | None) -> Path | str:
@@ -196,7 +200,7 @@ def existing(where: str | None) -> Path | str:
 def _existing_file(where: str) -> Path:
     path = settings.store_file(where)
     if settings.is_hub(where):
-        raise Failure(f"{where!r} is a hub, where people answer on its page; for a store beside you, {_HOW}")
+        raise Failure(f"{where!r} is a hub, and this command works on the store itself; {_HOW}")
     if path is None:
         raise Failure(f"{where!r} is no store that two programs can share; {_HOW}")
     shown = short_path(str(path))

@@ -20,8 +20,8 @@ from sayso.cli.store import (
     epilog,
     fits,
     json_option,
+    own_store_option,
     shorts,
-    store_option,
     with_store,
 )
 from sayso.cli.times import read_span, span
@@ -45,7 +45,7 @@ def _whose(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--name", required=True, metavar="NAME", help="Who it stands for."),
         click.option("--project", default="", metavar="NAME", help="Whose requests; * for all projects."),
         click.option("--role", "roles", multiple=True, metavar="NAME", help="A role of theirs; may be repeated."),
-        store_option,
+        own_store_option,
         json_option,
     )):  # fmt: skip
         command = each(command)
@@ -98,12 +98,12 @@ def _made(where: str | None, kind: TokenKind, seconds: float | None, **whose: An
 
 
 def keyring(store: Store) -> Keyring:
-    """Return the store as what keeps tokens, which every one that is in a file does."""
+    """Return the store as what keeps tokens, which every one that programs can share does."""
     return cast("Keyring", store)
 
 
 @token.command("list", epilog=epilog("sayso token list --store sayso.db", CODES_OF_READING))
-@store_option
+@own_store_option
 @json_option
 def list_them(where: str | None, *, as_json: bool) -> None:
     """List the tokens that are valid, oldest first; their texts are nowhere."""
@@ -120,7 +120,7 @@ def list_them(where: str | None, *, as_json: bool) -> None:
 
 
 @token.command(epilog=epilog("sayso token revoke 4f2a91 --store sayso.db", CODES_OF_IDS))
-@store_option
+@own_store_option
 @json_option
 @click.argument("part", metavar="ID")
 def revoke(part: str, where: str | None, *, as_json: bool) -> None:
@@ -156,7 +156,7 @@ def facts(each: Token) -> dict[str, Any]:
 
 
 async def _valid(store: Store) -> list[Token]:
-    now = time.time()
+    now = clock_of(store).now()
     return [each for each in await keyring(store).tokens() if not each.is_over(now)]
 
 

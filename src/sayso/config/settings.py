@@ -62,10 +62,20 @@ def is_database(where: object) -> TypeGuard[str]:
 def _at_hub(url: str) -> Store:
     from sayso.stores.remote import RemoteStore  # noqa: PLC0415 - each store loads its own libraries
 
-    insecure = os.environ.get("SAYSO_INSECURE", "")
-    if insecure not in {"", "0", "1"}:
-        raise ConfigurationError(f"SAYSO_INSECURE is {insecure!r}; use 1, or leave it out")
-    return RemoteStore(url, token=os.environ.get("SAYSO_TOKEN", "").strip(), insecure=insecure == "1")
+    return RemoteStore(url, token=hub_token(), insecure=is_insecure())
+
+
+def hub_token() -> str:
+    """Return the token for a hub that the environment names."""
+    return os.environ.get("SAYSO_TOKEN", "").strip()
+
+
+def is_insecure() -> bool:
+    """Whether the environment says that a hub may be reached without TLS."""
+    said = os.environ.get("SAYSO_INSECURE", "")
+    if said not in {"", "0", "1"}:
+        raise ConfigurationError(f"SAYSO_INSECURE is {said!r}; use 1, or leave it out")
+    return said == "1"
 
 
 def store_file(where: object) -> Path | None:
