@@ -274,10 +274,7 @@ def bench(arguments: list[str]) -> None:
 def docs(arguments: list[str]) -> None:
     """Build the documentation into docs/_build; a warning is an error."""
     environment = DEVELOPMENT.prepare()
-    if (ROOT / "docs" / "generate.py").exists():
-        environment.run("python", "docs/generate.py", otherwise="docs/generate.py failed: see above.")
-    else:
-        say("· there is no docs/generate.py, so no page is generated")
+    environment.run("python", "docs/generate.py", otherwise="docs/generate.py failed: see above.")
     environment.run(
         *["sphinx-build", "-W", "--keep-going", "--quiet", *arguments, "docs", "docs/_build"],
         otherwise="The documentation has errors: see above.",

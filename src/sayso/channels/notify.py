@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -148,19 +148,16 @@ class SignedWebhook:
         }
 
 
-async def tell(message: Message, destinations: Sequence[Destination]) -> int:
-    """Send a message everywhere at once, and return to how many; what fails is logged and holds up nobody."""
-    results: list[Any] = await asyncio.gather(*(_send(message, each) for each in destinations))
-    return sum(results)
+async def tell(message: Message, destinations: Sequence[Destination]) -> None:
+    """Send a message everywhere at once; what fails is logged and holds up nobody."""
+    await asyncio.gather(*(_send(message, each) for each in destinations))
 
 
-async def _send(message: Message, destination: Destination) -> bool:
+async def _send(message: Message, destination: Destination) -> None:
     try:
         await destination.send(message)
     except OSError as error:
         _LOG.warning("nobody was told of %s by a %s: %s", message.request_id, type(destination).__name__, error)
-        return False
-    return True
 
 
 class NotifyChannel:

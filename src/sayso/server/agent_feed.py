@@ -7,7 +7,6 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from sayso.stores.remote_wire import Changes, Told
 from sayso.stores.waiting import Feed, deliver
@@ -15,8 +14,8 @@ from sayso.wire import pack_remembered, pack_request
 
 if TYPE_CHECKING:
     from sayso.model import ApprovalRequest, Remembered
+    from sayso.ports import Store
     from sayso.server.agent_space import Space
-    from sayso.server.hub import Hub
 
 _KEPT_PAGES = 64
 
@@ -26,9 +25,9 @@ Page = tuple[int, list["ApprovalRequest"]]
 class Desk:
     """What all agents of a hub are served from: each change is read once for all of them."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, store: Store) -> None:
         """Begin to follow what is remembered."""
-        self._store = hub.store
+        self._store = store
         self._pages: OrderedDict[tuple[object, int, int], asyncio.Future[Page]] = OrderedDict()
         self._known: Sequence[Remembered] = ()
         self._version = 0
@@ -115,14 +114,3 @@ async def _never() -> None:
 def _is_nothing(reading: asyncio.Future[Page]) -> bool:
     """Whether a page is of no use to the next who asks for it: it failed, or there was nothing yet."""
     return reading.done() and (reading.cancelled() or reading.exception() is not None or not reading.result()[1])
-
-
-_DESKS: WeakKeyDictionary[Hub, Desk] = WeakKeyDictionary()
-
-
-def desk_of(hub: Hub) -> Desk:
-    """Return the desk of a hub."""
-    desk = _DESKS.get(hub)
-    if desk is None:
-        desk = _DESKS[hub] = Desk(hub)
-    return desk

@@ -18,13 +18,13 @@ from sayso.people import Approvers
 from sayso.server import shapes
 from sayso.server.agent_work import AgentWork, explained
 from sayso.server.describing import refusals, told
+from sayso.server.guards import LARGEST_BODY
 from sayso.server.identity import Agent
 from sayso.server.problems import Problem
 from sayso.stores.remote_wire import Id
 
 routes = APIRouter(prefix="/requests", tags=["agents"])
 
-_LARGEST = 1_000_000
 _LONGEST = 365 * 24 * 3600.0
 _REFUSALS = (400, 401, 403, 404, 408, 413, 429, 503)
 
@@ -96,7 +96,7 @@ class Plain(AgentWork):
 
     async def read(self, kind: type[Any]) -> Any:  # noqa: ANN401 - a struct of that kind
         """Read a body: strictly, so that nothing can be read in two ways."""
-        body = await self.body(_LARGEST)
+        body = await self.body(LARGEST_BODY)
         try:
             return msgspec.convert(thaw(parse_args((body or b"{}").decode())), kind)
         except (CanonicalError, msgspec.MsgspecError, ValueError, RecursionError) as error:

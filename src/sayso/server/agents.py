@@ -19,8 +19,8 @@ from sayso.errors import CanonicalError, StoreError
 from sayso.model import ApprovalDecision
 from sayso.people import Seen
 from sayso.server import agent_plain, identity
-from sayso.server.agent_feed import desk_of
 from sayso.server.agent_work import AgentWork, explained
+from sayso.server.guards import LARGEST_BODY
 from sayso.server.problems import Problem
 from sayso.server.swift import Way
 from sayso.stores import remote_wire as words
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 routes = APIRouter()
 routes.include_router(agent_plain.routes)
 
-_LARGEST = 1_000_000
 _PAGE = 1000
 _LARGEST_OF = {"park": 16_000_000, "append": 8_000_000}  # the history of a run; many lines of the audit
 
@@ -79,9 +78,9 @@ class Operations(AgentWork):
     async def changes(self, message: words.Changes) -> words.Told:
         """Answer at once or, if the agent waits, when there is something to tell."""
         if not message.wait:
-            return await desk_of(self.hub).follow(self.space, message)
+            return await self.hub.desk.follow(self.space, message)
         with self.hub.connections.admitted(self.token) as connection:
-            return await desk_of(self.hub).follow(self.space, message, self.gone(connection))
+            return await self.hub.desk.follow(self.space, message, self.gone(connection))
 
     async def see(self, message: words.See) -> bytes:
         """Note it, together with the fact that it is the agent who says so."""
@@ -104,7 +103,7 @@ class Operations(AgentWork):
     async def spend(self, message: words.Spend) -> bool:
         """See `Store.spend`."""
         # One that was spent to the end is not known any more, but who tries again must still hear that it was theirs.
-        known = desk_of(self.hub).may_spend(self.space, message.id)
+        known = self.hub.desk.may_spend(self.space, message.id)
         attempt = self.attempt("spend", message.id, message.attempt)
         return await self.store.spend(message.id if known else "", attempt=attempt)
 
@@ -166,7 +165,7 @@ async def operate(request: Request, operation: str) -> Response:
         raise Problem(HTTPStatus.NOT_FOUND, f"agents cannot {operation[:50]!r} here")
     kind, work = _OPERATIONS[operation]
     doing = Operations(request, agent)
-    body = await doing.body(_LARGEST_OF.get(operation, _LARGEST))
+    body = await doing.body(_LARGEST_OF.get(operation, LARGEST_BODY))
     try:
         message = msgspec.msgpack.decode(body, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

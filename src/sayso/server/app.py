@@ -10,19 +10,18 @@ from typing import Any
 from fastapi import FastAPI
 
 from sayso.server import agents, describing, health, page, people, problems, records, signing, sockets
-from sayso.server.guards import LARGEST_BODY, Awake, Bodies, Hosts, Origins, SafeHeaders
+from sayso.server.guards import Awake, Bodies, Hosts, Origins, SafeHeaders
 from sayso.server.hub import Hub
 from sayso.server.logs import AccessLog
 from sayso.server.swift import Swift
 
 
-def create_app(hub: Hub, *, allowed_hosts: Collection[str] = (), largest_body: int = LARGEST_BODY) -> FastAPI:
+def create_app(hub: Hub, *, allowed_hosts: Collection[str] = ()) -> FastAPI:
     """Return the application of a hub.
 
     Args:
         hub: what it stands on.
         allowed_hosts: the names by which browsers and agents call it, beside those of this machine itself.
-        largest_body: how many bytes a body may have.
     """
 
     @asynccontextmanager
@@ -47,7 +46,7 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = (), largest_body: i
         app.include_router(part.routes)
     # The last one added comes first.
     app.add_middleware(Swift, ways=(people.swift, agents.packed))
-    app.add_middleware(Bodies, hub=hub, largest=largest_body)
+    app.add_middleware(Bodies, hub=hub)
     app.add_middleware(Origins)
     app.add_middleware(Hosts, names=allowed_hosts)
     app.add_middleware(AccessLog)

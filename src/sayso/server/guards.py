@@ -92,7 +92,7 @@ class Refusal:
 class Hosts(Refusal):
     """Refuses a name that is not the hub's: a page elsewhere could have had it point here (DNS rebinding)."""
 
-    def __init__(self, app: ASGIApp, names: Collection[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
         """Take the names by which the hub is called, beside those of this machine itself."""
         super().__init__(app)
         self._names = LOOPBACK | {name.lower() for name in names}
@@ -153,11 +153,10 @@ def _is_own(origin: str, host: str, scheme: str) -> bool:
 class Bodies:
     """Reads a body whole before any route sees it: not too large, not too slow, and not too deep."""
 
-    def __init__(self, app: ASGIApp, hub: Hub, largest: int = LARGEST_BODY) -> None:
-        """Take the limit in bytes."""
+    def __init__(self, app: ASGIApp, hub: Hub) -> None:
+        """Take the hub, which counts the time."""
         self._app = app
         self._hub = hub
-        self._largest = largest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on with the body, or tell the problem."""
@@ -175,7 +174,7 @@ class Bodies:
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
         declared = header(scope, b"content-length") or "0"
-        if declared.isdigit() and int(declared) > self._largest:
+        if declared.isdigit() and int(declared) > LARGEST_BODY:
             raise self._too_large()
         try:
             with self._hub.deadlines.within(_BODY_SECONDS):
@@ -196,7 +195,7 @@ class Bodies:
             if message["type"] != "http.request":
                 return None  # whoever sent it is gone
             body += message.get("body", b"")
-            if len(body) > self._largest:
+            if len(body) > LARGEST_BODY:
                 raise self._too_large()
             if len(body) > _LARGEST_OF_STRANGERS and not is_known:
                 await identify(HTTPConnection(scope))
@@ -205,7 +204,7 @@ class Bodies:
                 return bytes(body)
 
     def _too_large(self) -> Problem:
-        return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have {self._largest} bytes, and not more")
+        return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have {LARGEST_BODY} bytes, and not more")
 
 
 def _is_packed(scope: Scope) -> bool:

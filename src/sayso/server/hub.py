@@ -12,6 +12,7 @@ from sayso.clock import clock_of
 from sayso.controller import ApprovalController
 from sayso.errors import StoreError, UnknownRequest
 from sayso.ports import Keyring, Store
+from sayso.server.agent_feed import Desk
 from sayso.server.chain import Chain
 from sayso.server.connections import Connections
 from sayso.server.deadlines import Deadlines
@@ -72,6 +73,7 @@ class Hub:
         self.waiting = Waiting(store, self.clock)
         self.meters = Meters(self.waiting, self.connections)
         self.events = Events(store, self.meters.note, self.waiting.note)
+        self.desk = Desk(store)
         self.chain = Chain(store, self.clock)
         self.stats = Stats(store, self.clock)
         self.following = asyncio.Event()  # it hears of what happens to requests from now on

@@ -19,7 +19,7 @@ from sayso.errors import ConfigurationError
 from sayso.server.hub import Hub
 from sayso.server.identity import address_of, cookie_of
 from sayso.server.problems import Problem
-from sayso.server.signing import keep, path_of
+from sayso.server.signing import keep, mount_of
 from sayso.tokens import EVERY_PROJECT
 
 try:
@@ -204,7 +204,7 @@ def offer(app: FastAPI, provider: Provider, *, url: str) -> None:
             cookie_of(request, _COOKIE),
             state,
             max_age=int(_STATE_SECONDS),
-            path=path_of(request),
+            path=mount_of(request),
             secure=request.url.scheme == "https",
             httponly=True,
             samesite="lax",
@@ -220,7 +220,7 @@ def offer(app: FastAPI, provider: Provider, *, url: str) -> None:
         answer = RedirectResponse(_home(request), HTTPStatus.SEE_OTHER)
         answer.delete_cookie(
             cookie_of(request, _COOKIE),
-            path=path_of(request),
+            path=mount_of(request),
             secure=request.url.scheme == "https",
             httponly=True,
             samesite="lax",
@@ -248,7 +248,7 @@ def _told(request: Request, problem: Problem) -> Response:
 
 
 def _home(request: Request) -> str:
-    return f"{path_of(request).rstrip('/')}/"
+    return f"{mount_of(request).rstrip('/')}/"
 
 
 def _kept_as(state: str) -> str:

@@ -33,12 +33,7 @@ _POLICY = (
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "Cache-Control": "no-cache",  # a hub that was updated is seen at once; what is the same is not sent again
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
 }
 
 

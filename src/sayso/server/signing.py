@@ -47,7 +47,7 @@ async def keep(
         cookie_of(request),
         text,
         max_age=int(SESSION_SECONDS),
-        path=path_of(request),
+        path=mount_of(request),
         secure=request.url.scheme == "https",
         httponly=True,
         samesite="strict",
@@ -74,7 +74,7 @@ async def sign_out(request: Request, hub: TheHub, person: Person) -> Response:
     answer = Response(status_code=HTTPStatus.NO_CONTENT)
     answer.delete_cookie(
         cookie_of(request),
-        path=path_of(request),
+        path=mount_of(request),
         secure=request.url.scheme == "https",
         httponly=True,
         samesite="strict",
@@ -82,6 +82,6 @@ async def sign_out(request: Request, hub: TheHub, person: Person) -> Response:
     return answer
 
 
-def path_of(request: Request) -> str:
+def mount_of(request: Request) -> str:
     """Return where the hub is mounted: its cookie is nobody else's business."""
     return request.scope.get("root_path") or "/"

@@ -143,7 +143,6 @@ def hit(
     *,
     short: str = "",
     long: Iterable[str] = (),
-    words: Iterable[str] = (),
     valued: str = "",
     spared: Iterable[str] = (),
 ) -> str | None:
@@ -155,16 +154,13 @@ def hit(
         args: of the program.
         short: letters; they may stand among others behind one dash.
         long: names; they may be abbreviated.
-        words: arguments that are dangerous as they stand, or with a value behind `=`.
         valued: letters whose value may follow in the same word, and is no option.
         spared: arguments that only look like an abbreviation.
     """
     known = [f"--{name}" for name in long]
-    exact, harmless = frozenset(words), frozenset(spared)
+    harmless = frozenset(spared)
     for word in args:
         name = word.partition("=")[0]
-        if word in exact or name in exact:
-            return word
         if word.startswith("--"):
             if len(name) >= _SHORTEST and word not in harmless and any(each.startswith(name) for each in known):
                 return word
@@ -188,14 +184,13 @@ def by_options(
     short: str = "",
     long: str = "",
     valued: str = "",
-    spared: str = "",
     files: bool = False,
 ) -> Danger:
     """Return the look that asks about these options, and about those from a file where the program reads such."""
-    names, harmless = long.split(), spared.split()
+    names = long.split()
 
     def look(args: Argv) -> str | None:
-        word = hit(args, short=short, long=names, valued=valued, spared=harmless)
+        word = hit(args, short=short, long=names, valued=valued)
         word = word or (from_file(args) if files else None)
         return f"{word} {why}" if word else None
 
