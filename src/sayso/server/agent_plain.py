@@ -34,7 +34,8 @@ Wait = Annotated[float, Query(ge=0, le=60, description="Seconds to wait for it t
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether this tool may run with these arguments.
 
-    A call id names one call of a session: asked again, the same call finds its question, and another call is refused.
+    A call id names one call of its run, or of its session where no `run` is given: asked again, the same call finds its
+    question, and another call is refused.
     """
 
     tool: str

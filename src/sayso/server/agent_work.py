@@ -69,7 +69,7 @@ class AgentWork:
             pass
 
     async def ask(self, request: ApprovalRequest) -> ApprovalRequest:
-        """Add a request, or return the one that its session and call id already have."""
+        """Add a request, or return the one that its session and key already have."""
         asked = self.space.inward(request, self.hub.clock.now())
         taken = await self.store.get(asked.id)
         if taken is not None and (taken.session, taken.key) != (asked.session, asked.key):

@@ -84,7 +84,7 @@ class MemoryStore:
         self._start = (0, audit.START)
 
     async def open(self, request: ApprovalRequest) -> ApprovalRequest:
-        """Add the request, or return the one that its session and call id already have."""
+        """Add the request, or return the one that its session and key already have."""
         with self._lock:
             known = self._by_call.get((request.session, request.key))
             if known is not None:

@@ -114,7 +114,7 @@ class PostgresStore:
     # Requests.
 
     async def open(self, request: ApprovalRequest) -> ApprovalRequest:
-        """Add the request, or return the one that its session and call id already have."""
+        """Add the request, or return the one that its session and key already have."""
         packed, call = pack_request(request), call_of(request.session, request.key)
         line = audit.body(audit.of_request(request, "asked", request.asked_at))  # here, not while others wait
         self._audience.open_here.add(request.id)  # before it is written: nobody can have closed it yet

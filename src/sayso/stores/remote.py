@@ -100,7 +100,7 @@ class RemoteStore:
         return f"RemoteStore({self.url!r})"
 
     async def open(self, request: ApprovalRequest) -> ApprovalRequest:
-        """Add the request, or return the one that its session and call id already have."""
+        """Add the request, or return the one that its session and key already have."""
         message = words.Open(request=pack_request(request))
         self._teller.check_process()
         self._asked[request.id] = request  # before it is sent: nobody can have closed it yet

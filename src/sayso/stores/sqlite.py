@@ -75,7 +75,7 @@ class SqliteStore:
         self._ear.start()
 
     async def open(self, request: ApprovalRequest) -> ApprovalRequest:
-        """Add the request, or return the one that its session and call id already have."""
+        """Add the request, or return the one that its session and key already have."""
         packed = pack_request(request)
 
         def work(tx: Transaction) -> ApprovalRequest:

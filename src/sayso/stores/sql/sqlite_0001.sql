@@ -1,4 +1,4 @@
--- Requests: the question as a row. A call id names one call of one session.
+-- Requests: the question as a row. `call_id` is the key of a call in its session: its run, if any, and its id.
 CREATE TABLE requests (
     id TEXT PRIMARY KEY,
     session TEXT NOT NULL,

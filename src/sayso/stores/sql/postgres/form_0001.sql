@@ -3,8 +3,8 @@ CREATE TABLE sayso.form (version integer NOT NULL);
 
 INSERT INTO sayso.form VALUES (0);
 
--- Where everything stands. Whoever writes holds this one row from the first to the last statement of a group, so that
--- there is one chain, one order of changes, and nobody decides by what somebody else is just changing.
+-- Where everything stands. Whoever writes a group holds this one row until the commit, so that there is one chain and
+-- one order of changes. What was decided earlier, by rows that have changed since, is not written but decided anew.
 CREATE TABLE sayso.head (
     is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
     start_number bigint NOT NULL DEFAULT 0, -- the entry before the first one that is kept

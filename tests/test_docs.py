@@ -1,0 +1,80 @@
+"""Pages that tell of the code, held against it: every module has its place, and every signature is as it is said."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "sayso"
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+
+
+def section(heading: str) -> str:
+    """The text between a heading and the next one."""
+    _, found, rest = ARCHITECTURE.partition(f"\n{heading}\n")
+    assert found, f"docs/architecture.md has no {heading!r}"
+    return re.split(r"\n##+ ", rest)[0]
+
+
+def spoken(text: str) -> list[str]:
+    """The names that stand in code, in order; a folder is one too."""
+    return re.findall(r"`(\w+)/?`", text)
+
+
+def home(file: Path) -> str:
+    """The heading under which a module is told of."""
+    folders = file.relative_to(SOURCE).parts[:-1]
+    return f"### Inside `{folders[0]}`" if folders else "## The layers"
+
+
+@pytest.mark.parametrize("heading", sorted({home(file) for file in SOURCE.rglob("*.py")}))
+def test_every_module_is_told_of_in_the_architecture(heading: str) -> None:
+    modules = {file.stem for file in SOURCE.rglob("*.py") if home(file) == heading and not file.stem.startswith("__")}
+    missing = modules - set(spoken(section(heading)))
+    assert not missing, f"say in docs/architecture.md, under {heading!r}, what is in {sorted(missing)}"
+
+
+def test_the_architecture_has_the_layers_of_the_import_linter() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = [re.findall(r"sayso\.(\w+)", layer) for layer in contracts[0]["layers"]]
+    place = {module: at for at, layer in enumerate(layers) for module in layer}
+    rows = [row.split("|")[1] for row in section("## The layers").splitlines() if row.startswith("| `")]
+    told = [module for row in rows for module in spoken(row)]
+    assert sorted(told) == sorted(place), "each layer is told of once"
+    assert told == sorted(told, key=place.__getitem__), "from top to bottom, as in pyproject.toml"
+    core = contracts[1]
+    kept_apart = [*core["source_modules"], *core["forbidden_modules"]]
+    sentence = next(part for part in section("## The layers").split("\n\n") if "may not import" in part)
+    assert spoken(sentence) == [name.removeprefix("sayso.") for name in kept_apart]
+
+
+def shown() -> list[tuple[str, list[str]]]:
+    """What the reference shows with arguments or fields, and the names of these; `…` stands for the others."""
+    found = re.findall(r"`(?:\w+\.)*(\w+)\(([^`]*)\)`", REFERENCE)
+    return [(name, re.findall(r"(?:^|, )(\w+|…)", inside)) for name, inside in found]
+
+
+def records(names: set[str]) -> Iterator[tuple[str, list[str]]]:
+    """Each record in the source that has one of these names, and its fields in order."""
+    wanted = re.compile(rf"^class (?:{'|'.join(names)})\b", re.MULTILINE)
+    texts = (file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py"))
+    for node in (node for text in texts if wanted.search(text) for node in ast.parse(text).body):
+        if isinstance(node, ast.ClassDef) and node.name in names:
+            methods = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+            fields = [ast.unparse(each.target) for each in node.body if isinstance(each, ast.AnnAssign)]
+            if fields and "__init__" not in methods:
+                yield node.name, fields
+
+
+def test_every_record_has_the_fields_that_the_reference_says() -> None:
+    there = [*records({name for name, _ in shown()})]
+    said = [(name, fields) for name, fields in shown() if name in dict(there)]
+    cut = [(name, [*fields[: len(of) - 1], "…"]) for name, of in said for other, fields in there if other == name]
+    untrue = [f"{name}({', '.join(fields)})" for name, fields in said if (name, fields) not in [*there, *cut]]
+    assert not untrue, f"docs/reference.md says what is not in the source: {untrue}"
+    assert {"Health", "Pruned", "ToolCall", "ToolRules"} <= dict(said).keys()
