@@ -107,7 +107,7 @@ def _over(where: StoreLike) -> StoreInbox:
         return _over_store(where, id(where))
     file = settings.store_file(where)
     if file is None:
-        raise ConfigurationError(f"there is no inbox over {where!r}; pass a store, its file, or the address of a hub")
+        raise ConfigurationError(f"there is no inbox over {settings.shown(where)}; pass a store, or its address")
     return _over_file(str(Path(file).absolute()))
 
 

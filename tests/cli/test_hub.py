@@ -246,3 +246,14 @@ def test_doctor_says_who_one_is_at_a_hub_and_how_it_does(hub: Served, monkeypatc
     monkeypatch.setenv("SAYSO_TOKEN", "sayso_nonsense")
     done = sayso("doctor")
     assert (done.exit_code, "does not take this token" in " ".join(done.stdout.split())) == (1, True)
+
+
+def test_a_yes_that_is_not_enough_is_told_as_that_and_names_who_asks(
+    hub: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = hub.ask(approvers=Approvers(count=2), asked_by="builder")
+    assert "builder > report > payer" in " ".join(sayso("pending").stdout.split())
+    first = " ".join(sayso("approve", request.id).stdout.split())
+    assert first == "Your yes counts: 1 of 2 people have said yes: ann; pay of builder > report > payer still waits."
+    monkeypatch.setenv("SAYSO_TOKEN", hub.token(name="bob"))
+    assert sayso("approve", request.id).stdout.startswith("Approved: pay of builder > report > payer")

@@ -67,6 +67,40 @@ def test_without_click_one_sentence_names_the_extra() -> None:
     assert done.stderr == "sayso: the command line needs click; install it with `pip install 'sayso[cli]'`\n"
 
 
+@pytest.mark.parametrize(
+    ("missing", "arguments", "extra"),
+    [
+        ("uvicorn", ("serve",), "server"),
+        ("fastapi", ("serve",), "server"),
+        ("httpx2", ("pending", "--store", "https://hub.example"), "remote"),
+        ("asyncpg", ("pending", "--store", "postgresql://db.example/sayso"), "postgres"),
+    ],
+)
+def test_what_is_not_installed_is_named_in_one_sentence(missing: str, arguments: tuple[str, ...], extra: str) -> None:
+    script = f"import sys; sys.modules[{missing!r}] = None\nfrom sayso.__main__ import main; main()"
+    done = run(sys.executable, "-c", script, *arguments)
+    assert (done.returncode, done.stderr.count("\n"), f"sayso[{extra}]" in done.stderr) == (1, 1, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresq://u:sEcRet@h/db",
+        "postgresql//u:sEcRet@h/db",
+        "postgresql+asyncpg://u:sE@cRet@h/db",
+        "pg://h?password=sEcRet",
+    ],
+)
+def test_an_address_with_a_slip_shows_no_password(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for arguments in (("pending", "--store", address), ("serve", "--store", address), ("doctor", "--store", address)):
+        done = run(*PROGRAM, *arguments)
+        assert (done.returncode, "cRet" in done.stdout + done.stderr) == (1, False), done.stderr
+    monkeypatch.setenv("SAYSO_STORE", address)
+    assert "postgresql://… or https://… of a hub" in run(*PROGRAM, "pending").stderr
+    script = "import sys; from sayso import ApprovalController; ApprovalController(store=sys.argv[1])"
+    assert "cRet" not in run(sys.executable, "-c", script, address).stderr
+
+
 def test_each_answer_comes_before_the_next_call_is_sent() -> None:
     with subprocess.Popen([*PROGRAM, "explain", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None

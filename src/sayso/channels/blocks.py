@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from sayso.canonical import thaw
+from sayso.channels import showing
 from sayso.channels.showing import written
 from sayso.channels.visible import visible
 from sayso.channels.words import span
@@ -40,8 +41,8 @@ class Block(NamedTuple):
 
 
 def asker(request: ApprovalRequest) -> str:
-    """Name the path of agents that asks."""
-    return " > ".join(visible(each) for each in request.agent_path) or visible(request.asked_by or "An agent")
+    """Name who asks."""
+    return visible(showing.asker(request) or "An agent")
 
 
 def facts(request: ApprovalRequest) -> Iterator[tuple[str, str]]:

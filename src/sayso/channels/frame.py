@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from sayso.channels.colours import keyed
 from sayso.channels.pane import Pane
 from sayso.channels.sheet import WORDS
-from sayso.channels.showing import Line, cells, cut, filled
+from sayso.channels.showing import Line, asker, cells, cut, filled
 from sayso.channels.visible import visible
 from sayso.channels.words import about
 from sayso.model import ApprovalRequest
@@ -82,7 +82,7 @@ class Frame:
         age = about(now - request.asked_at)
         left = "" if request.expires_at is None else f"{about(request.expires_at - now)} left"
         facts = f"{age:>4}  {left:>9}" if self._width >= _WIDE else f"{age:>4}"
-        who = " > ".join(request.agent_path)
+        who = asker(request)
         call = visible(f"{who}: {request}" if who else str(request))
         text = cut(f"{'▸' if chosen else ' '} {name}{facts}  {call}", self._width)
         return [("class:selected", text + " " * (self._width - cells(text)))] if chosen else [("", text)]

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec.structs import replace
 
+from sayso.channels.showing import asker
 from sayso.channels.visible import visible
 from sayso.errors import ConfigurationError
 from sayso.model import ApprovalDecision, ApprovalRequest
@@ -60,8 +61,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 def message_of(request: ApprovalRequest, event: Event = "asked", *, at: float | None = None) -> Message:
     """Return what to tell of a request; `at` tells one reminder from another."""
-    who = " > ".join((request.asked_by, *request.agent_path) if request.asked_by else request.agent_path) or "an agent"
-    title = _TITLES[event].format(who=who, tool=request.tool_name, status=request.status)
+    title = _TITLES[event].format(who=asker(request) or "an agent", tool=request.tool_name, status=request.status)
     args = json.dumps(redact(request.args), ensure_ascii=False, default=repr)
     lines = (f"why: {text(request.reason)}", f"arguments: {args}")
     return Message(

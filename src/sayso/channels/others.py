@@ -8,7 +8,7 @@ from sayso.channels.keys import Choice
 from sayso.channels.prompt import Prompt
 from sayso.channels.question import Question
 from sayso.channels.sheet import Answer, paged
-from sayso.channels.showing import Line, cut, shown
+from sayso.channels.showing import Line, asker, cut, shown
 from sayso.channels.visible import visible
 from sayso.channels.words import named
 from sayso.model import ApprovalDecision
@@ -68,7 +68,7 @@ def _listed(question: Question, waiting: Sequence[Question], width: int) -> Iter
     yield [("class:heading", f"{len(waiting)} wait here; = is alike: the same agent, tool and rule")]
     for each in waiting:
         mark = "=" if _kind(each) == _kind(question) else " "
-        who = " > ".join(each.request.agent_path)
+        who = asker(each.request)
         text = visible(f"{who}: {each.request}" if who else str(each.request))
         yield [("class:who" if each is question else "", cut(f"{each.number:>4} {mark} {text}", width))]
 

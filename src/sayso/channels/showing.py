@@ -69,9 +69,18 @@ class _Fold:
         yield from lines[-_TAIL:]
 
 
+def asker(request: ApprovalRequest) -> str:
+    """Name who asks: whom a hub knows by a token, and the path of agents, as it names itself; or nobody."""
+    path = request.agent_path
+    return " > ".join(path if not request.asked_by or request.asked_by in path[:1] else (request.asked_by, *path))
+
+
 def _parts(request: ApprovalRequest, fold: _Fold) -> Iterator[Line]:
-    who = " > ".join(request.agent_path) or "An agent"
-    yield [("class:who", visible(who)), ("", " wants to run "), ("class:tool", visible(request.tool_name))]
+    yield [
+        ("class:who", visible(asker(request) or "An agent")),
+        ("", " wants to run "),
+        ("class:tool", visible(request.tool_name)),
+    ]
     yield from fact("tool says", request.description, fold.width)
     yield from fact("because", request.reason, fold.width)
     if request.approvers is not None and request.approvers.must_be_known:

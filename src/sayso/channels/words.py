@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sayso.channels.showing import cut
+from sayso.channels.showing import asker, cut
 from sayso.channels.visible import visible
 from sayso.model import ApprovalRequest
 
@@ -13,7 +13,7 @@ JUDGED_LATER = "The rules and the tool judge these arguments where the call runs
 
 def named(request: ApprovalRequest) -> str:
     """Name the agent and the tool, as far as there is room on any screen; the request itself has all of it."""
-    who, tool = visible(" > ".join(request.agent_path)), visible(request.tool_name)
+    who, tool = visible(asker(request)), visible(request.tool_name)
     return f"{cut(who, _LONGEST_AGENT)}: {cut(tool, _LONGEST_TOOL)}" if who else cut(tool, _LONGEST_TOOL)
 
 

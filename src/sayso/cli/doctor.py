@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 State = Literal["ok", "warning", "problem"]
 _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 _MANY = 1000
+_BROUGHT = re.compile(r"([\w.-]+).*extra == [\x27\"]([^\x27\"]+)")
 _CROWDED, _CLOCKS_DIFFER = 0.8, 5.0
 _CODES = "Ends with: 0 nothing is broken, 1 something is, 2 wrong usage."
 
@@ -219,13 +221,11 @@ def _versions() -> Iterator[Finding]:
 
 
 def _libraries(requirements: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the libraries that sayso can use, each with the extra that installs it."""
-    seen = {"sayso"}
-    for line in requirements:
-        name, extra = re.match(r"[\w.-]+", line), re.search(r"extra == ['\"]([^'\"]+)", line)
-        if name is not None and extra is not None and name[0] not in seen:
-            seen.add(name[0])
-            yield name[0], extra[1]
+    """Yield the libraries that sayso can use, each with the smallest extra that installs it."""
+    brought = [found.groups() for line in requirements if (found := _BROUGHT.match(line))]
+    sizes = Counter(extra for _, extra in brought)
+    for name in dict.fromkeys(name for name, _ in brought):
+        yield name, min((extra for known, extra in brought if known == name), key=lambda extra: sizes[extra])
 
 
 def _confinement() -> Finding:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast, get_args
 import click
 
 from sayso import plain
+from sayso.channels.blocks import votes
 from sayso.cli.completion import open_requests
 from sayso.cli.remembered import terms
-from sayso.cli.requests import answered_by, brief, full, one_line
+from sayso.cli.requests import agents, answered_by, brief, full, one_line
 from sayso.cli.screen import say, visible, width, wrapped
 from sayso.cli.store import (
     CODES_OF_ANSWERS,
@@ -244,8 +245,10 @@ def _say_who_was_faster(request: ApprovalRequest) -> NoReturn:
 
 def _told(outcome: Given, decision: ApprovalDecision) -> Iterator[str]:
     request = outcome.request
-    call = f"{request.tool_name} of {' > '.join(request.agent_path) or 'an agent'}"
-    if not decision.approved:
+    call = f"{request.tool_name} of {agents(request)}"
+    if request.status == "open":
+        yield from wrapped(f"Your yes counts: {votes(request)}; {call} still waits.")
+    elif not decision.approved:
         yield from wrapped(f"Denied: {call} does not run.")
     elif decision.override_args is None:
         yield from wrapped(f"Approved: {call} runs once, with exactly the arguments that were shown.")

@@ -135,11 +135,15 @@ def run() -> None:
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(_INTERRUPTED)
+    except ImportError as error:
+        if "sayso[" not in str(error):
+            raise
+        _give_up(error)  # ours: it names what to install
     except OSError as error:
         _give_up(error)
 
 
-def _give_up(error: OSError) -> NoReturn:
+def _give_up(error: Exception) -> NoReturn:
     from sayso.cli.screen import visible  # noqa: PLC0415 - help does without
 
     with contextlib.suppress(OSError):

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sayso.canonical import thaw
-from sayso.channels.showing import written, written_name
+from sayso.channels.showing import asker, written, written_name
 from sayso.cli.screen import bold, cut, exact, place, width, wrapped
 from sayso.cli.times import moment, span
 from sayso.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest
@@ -20,7 +20,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 def agents(request: ApprovalRequest) -> str:
     """Name the agent that asks, behind those that called it."""
-    return " > ".join(request.agent_path) or "an agent"
+    return asker(request) or "an agent"
 
 
 def answered_by(decision: ApprovalDecision) -> str:

@@ -125,7 +125,10 @@ def serve(**said: object) -> None:
     _write_log(as_json=choices.log_json)
     place = choices.where if settings.is_database(choices.where) else settings.store_file(choices.where)
     if place is None:
-        raise Failure(f"{choices.where!r} is no store that a hub can serve; name a file or a database with --store")
+        raise Failure(
+            f"{settings.shown(choices.where)} is no store that a hub can serve; use a file such as sayso.db, or "
+            "postgresql://…"
+        )
     try:
         policy = None if choices.policy is None else load_policy(Path(choices.policy))
     except ConfigurationError as error:

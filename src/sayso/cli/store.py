@@ -43,6 +43,7 @@ _SHOWN = 6  # what is shown at least: a request that comes later rarely ends lik
 _WHOLE = 32
 _MOST_CANDIDATES = 10
 _HOW = "name one with --store FILE, or in the environment variable SAYSO_STORE"
+_FORMS = "use a file such as sayso.db, postgresql://… or https://… of a hub"
 
 
 class Failure(click.ClickException):
@@ -200,9 +201,9 @@ def existing(where: str | None) -> Path | str:
 def _existing_file(where: str) -> Path:
     path = settings.store_file(where)
     if settings.is_hub(where):
-        raise Failure(f"{where!r} is a hub, and this command works on the store itself; {_HOW}")
+        raise Failure(f"{settings.shown(where)} is a hub, and this command works on the store itself; {_HOW}")
     if path is None:
-        raise Failure(f"{where!r} is no store that two programs can share; {_HOW}")
+        raise Failure(f"{settings.shown(where)} is no store that two programs can share; {_FORMS}")
     shown = short_path(str(path))
     try:
         size = path.stat().st_size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     StoreLike = Store | str | os.PathLike[str]
 
 T = TypeVar("T")
+
+_SECRET = re.compile(r"(?<=[:/]).*@|(?<=\?).*", re.DOTALL)  # what may hold a password, in what is meant as an address
 
 _FORMS = (
     "'memory:', a file such as 'sayso.db', 'sqlite:///sayso.db', a database, 'postgresql://…', "
@@ -43,10 +46,15 @@ def open_store(where: StoreLike | None) -> Store:
         return MemoryStore()
     path = store_file(where)
     if path is None:
-        raise ConfigurationError(f"the store {where!r} cannot be opened; use {_FORMS}")
+        raise ConfigurationError(f"the store {shown(where)} cannot be opened; use {_FORMS}")
     from sayso.stores.sqlite import SqliteStore  # noqa: PLC0415 - each store loads its own libraries
 
     return SqliteStore(path)
+
+
+def shown(where: object) -> str:
+    """Name what was given for a store, without a password: an address may have one, and a slip in front of it."""
+    return repr(_SECRET.sub("…", where) if isinstance(where, str) else where)
 
 
 def is_hub(where: object) -> TypeGuard[str]:

@@ -12,7 +12,10 @@ import threading
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
+try:
+    import uvicorn
+except ImportError as error:
+    raise ImportError("the hub is not installed; run `pip install sayso[server]`") from error
 
 from sayso.errors import ConfigurationError
 from sayso.server.guards import LARGEST_BODY
