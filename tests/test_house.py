@@ -38,7 +38,7 @@ BROAD_HANDLERS: dict[tuple[str, str], str] = {
         "Lookup._answers",
     ): "whoever asked is told, and the next are served",
     ("sayso.stores.postgres_writer", "Writer._persist"): "whoever waits for the group is told what went wrong",
-    ("sayso.stores.postgres_writer", "_run"): "a job that fails is told to who waits for it, and to nobody else",
+    ("sayso.stores.postgres_batch", "run"): "a job that fails is told to who waits for it, and to nobody else",
     ("sayso.stores.sqlite_writer", "Writer._try"): "whoever waits for the group is told what went wrong",
 }
 

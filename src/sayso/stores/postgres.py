@@ -118,8 +118,13 @@ class PostgresStore:
         packed, call = pack_request(request), call_of(request.session, request.key)
         line = audit.body(audit.of_request(request, "asked", request.asked_at))  # here, not while others wait
         self._audience.open_here.add(request.id)  # before it is written: nobody can have closed it yet
+        opening = Opening(request, call, packed, line)
         try:
-            found = await self._writer.do(Opening(request, call, packed, line), ("new", request.id), ("call", call))
+            found = await self._writer.do(opening, ("new", request.id), ("call", call), size=len(packed) + len(line))
+        except asyncio.CancelledError:
+            self._audience.open_here.discard(request.id)
+            self._writer.left_alone()
+            raise
         except BaseException:
             self._audience.open_here.discard(request.id)
             raise
@@ -186,7 +191,7 @@ class PostgresStore:
         """Close the request unless it is closed, and return it as it stands."""
         closing = Closing(request_id, status, decision, now, remember)
         closing.foresee(self._writer.copies.get(request_id))  # here, not while others wait
-        return await self._writer.do(closing, ("request", request_id))
+        return await self._writer.do(closing, ("request", request_id), size=closing.size)
 
     async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
         """Use up an approval: true for exactly one caller, ever."""
@@ -249,7 +254,7 @@ class PostgresStore:
 
     async def park(self, name: str, state: bytes) -> None:
         """Keep the state of a run that can go on later, in the place of an earlier one."""
-        await self._writer.do(lambda group: group.shelves["parked"].put(name, state))
+        await self._writer.do(lambda group: group.shelves["parked"].put(name, state), size=len(state))
 
     async def parked(self, name: str) -> bytes | None:
         """Return the state that was parked under this name."""
@@ -296,8 +301,9 @@ class PostgresStore:
     async def append(self, news: Sequence[News], *, attempt: str = "") -> None:
         """Write what another process tells: results, and lines of the audit."""
         ids = (("request", each[0]) for each in news if not isinstance(each, bytes))
+        size = sum(len(each) for each in news if isinstance(each, bytes))
         await self._writer.do(
-            lambda group: group.once(attempt, lambda: group.append(news)), *ids, ("receipts", attempt)
+            lambda group: group.once(attempt, lambda: group.append(news)), *ids, ("receipts", attempt), size=size
         )
 
     @property

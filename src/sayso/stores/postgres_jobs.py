@@ -57,6 +57,11 @@ class Closing(msgspec.Struct, gc=False):
         except CanonicalError:
             return  # it cannot be written; whether it has to be turns out in the group, and there it is told
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it writes, as far as that is known."""
+        return 0 if self._change is None else len(self._change.packed)
+
     def _of(self, before: ApprovalRequest) -> _Change | None:
         after = decide.close(before, self.status, self.decision, self.now)
         if after is before:

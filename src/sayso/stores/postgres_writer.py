@@ -14,14 +14,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import msgspec
-
-from sayso.errors import StoreError, UnknownRequest
+from sayso.errors import StoreError
 from sayso.model import AuditEntry, new_id
 from sayso.stores import postgres_group as groups
 from sayso.stores.pauses import patiently, pauses
+from sayso.stores.postgres_batch import Batch, Item, Job, Outcome, Work, run, unwaited
 from sayso.stores.postgres_copies import Copies
 from sayso.stores.postgres_form import statement
 from sayso.stores.postgres_group import Group, Need
@@ -30,46 +29,16 @@ from sayso.stores.postgres_telling import Telling
 from sayso.stores.waiting import Settled, deliver
 
 T = TypeVar("T")
-Work = Callable[[Group], Any]
 
 _LOG = logging.getLogger("sayso")
 _CHANNEL = "sayso"
-_LARGEST_GROUP = 500
+_LARGEST_GROUP, _LARGEST_BYTES = 500, 16_000_000  # what is long must not hold up the others, or be refused with them
+_UNREAD_BYTES = 100_000  # of a request; most are shorter, some much longer
 _FAREWELL_SECONDS = 10.0
 # Whoever falls silent in the middle of a group must not hold up the others for ever: it is over before they give up.
 _LIMITS = {"lock_timeout": "8s", "statement_timeout": "10s", "idle_in_transaction_session_timeout": "4s"}
 _KIND = {"default_transaction_read_only": "off"}
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}SELECT 1 FROM sayso.head FOR UPDATE"
-
-
-class _Job(msgspec.Struct, gc=False):
-    """Something to do inside a group, with the rows that it needs; with a future, somebody waits for it."""
-
-    work: Work
-    needs: tuple[Need, ...] = ()
-    future: asyncio.Future[Any] | Future[Any] | None = None
-
-
-Item = _Job | AuditEntry | bytes  # a line that was written out beforehand is bytes
-
-
-class _Outcome(msgspec.Struct):
-    """What a group comes to: whom to tell what, the group if it changed anything, what is remembered if that did."""
-
-    settled: Settled = []
-    group: Group | None = None
-    known: Row | None = None
-
-
-class _Batch(msgspec.Struct):
-    """What is written in one transaction.
-
-    Each attempt has a number, by which the next one knows, after a lost connection, whether it was written after all.
-    """
-
-    items: list[Item]
-    outcome: _Outcome
-    sent: dict[int, _Outcome]  # by number: the attempts of which nobody knows what became of them
 
 
 class Writer:
@@ -88,7 +57,7 @@ class Writer:
         self._wake = asyncio.Event()
         self._is_awake = False
         self._ends = float("inf")
-        self._owed: list[_Batch] = []
+        self._owed: list[Batch] = []
         self._later = 0  # how much is queued that nobody waits for
         self._broken: StoreError | None = None
         self._connection: Connection | None = None
@@ -108,25 +77,33 @@ class Writer:
 
     # From any thread.
 
-    def do(self, work: Callable[[Group], T], *needs: Need) -> asyncio.Future[T]:
-        """Run this in the next group; the future has its result once that is durable."""
+    def do(self, work: Callable[[Group], T], *needs: Need, size: int = 0) -> asyncio.Future[T]:
+        """Run this, which writes about so many bytes, in the next group; the future has its result once it is durable.
+
+        Whoever does not wait for it any more does not undo it.
+        """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._put(_Job(work, needs, future))
+        self._put(Job(work, needs, future, size))
         return future
 
     def do_now(self, work: Callable[[Group], T], *needs: Need) -> T:
         """Run this in the next group and wait, without a loop, until that is durable."""
         done: Future[T] = Future()
-        self._put(_Job(work, needs, done))
+        self._put(Job(work, needs, done))
         return done.result()
 
     def later(self, item: AuditEntry | bytes | Work, *needs: Need) -> None:
         """Queue this; if the store cannot be written, the next caller is told."""
         broken = self._broken
         if broken is not None:
-            self._put(_Job(_nothing))  # have another try at what is owed
+            self._put(Job(_nothing))  # have another try at what is owed
             raise broken
-        self._put(item if isinstance(item, AuditEntry | bytes) else _Job(item, needs))
+        self._put(item if isinstance(item, AuditEntry | bytes) else Job(item, needs))
+
+    def left_alone(self) -> None:
+        """Note that nobody waits for something any more that may still be written: who reads now has to wait for it."""
+        with contextlib.suppress(StoreError):
+            self.later(_nothing)
 
     async def caught_up(self) -> None:
         """Wait until what was queued without waiting is durable, so that whoever reads now finds it."""
@@ -151,7 +128,7 @@ class Writer:
         with self._gate:
             self.check_open()
             self._queue.append(item)
-            self._later += not isinstance(item, _Job) or item.future is None
+            self._later += not isinstance(item, Job) or item.future is None
             if self._is_awake:
                 return
             self._is_awake = True
@@ -194,16 +171,27 @@ class Writer:
 
     def _gather(self) -> list[Item]:
         """Take what is there."""
+        items: list[Item] = []
+        size = 0
         with self._gate:
-            items = [self._queue.popleft() for _ in range(min(len(self._queue), _LARGEST_GROUP))]
+            while self._queue and len(items) < _LARGEST_GROUP and size < _LARGEST_BYTES:
+                items.append(item := self._queue.popleft())
+                size += self._size(item)
             if not items:
                 self._is_awake = False
                 self._wake.clear()
         return items
 
+    def _size(self, item: Item) -> int:
+        """Return about how many bytes it writes and reads; who knows a request only by its id has to read it."""
+        if not isinstance(item, Job):
+            return len(item) if isinstance(item, bytes) else 0
+        unread = [name for kind, name in item.needs if kind == "request" and name not in self.copies.kept]
+        return item.size + _UNREAD_BYTES * len(unread)
+
     async def _commit(self, items: list[Item]) -> None:
         """Write a group after what is still owed from earlier ones."""
-        batches, self._owed = [*self._owed, _Batch(items, _Outcome(), {})], []
+        batches, self._owed = [*self._owed, Batch(items, Outcome(), {})], []
         patience = self._patience if self._broken is None else 0.0  # who was told already need not wait again
         self._broken = None
         for batch in batches:
@@ -212,7 +200,7 @@ class Writer:
             else:
                 self._owed += await self._persist(batch, patience)
 
-    async def _persist(self, batch: _Batch, patience: float) -> list[_Batch]:
+    async def _persist(self, batch: Batch, patience: float) -> list[Batch]:
         """Write this, and return what of it is still owed."""
         began = time.monotonic()
         try:
@@ -226,33 +214,33 @@ class Writer:
             return self._fail(batch, error)
         return []
 
-    async def _one_by_one(self, items: list[Item], patience: float) -> list[_Batch]:
+    async def _one_by_one(self, items: list[Item], patience: float) -> list[Batch]:
         """Write what does not need the one that cannot be written."""
-        owed: list[_Batch] = []
+        owed: list[Batch] = []
         for item in items:
-            batch = _Batch([item], _Outcome(), {})
+            batch = Batch([item], Outcome(), {})
             blocked = self._broken if owed else None
             owed += await self._persist(batch, patience) if blocked is None else self._fail(batch, blocked)
         return owed
 
-    def _fail(self, batch: _Batch, error: Exception) -> list[_Batch]:
+    def _fail(self, batch: Batch, error: Exception) -> list[Batch]:
         """Tell those who wait; what nobody waits for is owed, and the store refuses work until it is written."""
-        told = [(each.future, error) for each in batch.items if isinstance(each, _Job) and each.future is not None]
-        batch.items = _unwaited(batch.items)
+        told = [(each.future, error) for each in batch.items if isinstance(each, Job) and each.future is not None]
+        batch.items = unwaited(batch.items)
         if batch.items:
             self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._server.shown}: {error!r}")
         deliver(told)
         return [batch] if batch.items else []
 
-    async def _tell(self, batch: _Batch, seconds: float) -> None:
+    async def _tell(self, batch: Batch, seconds: float) -> None:
         """Tell everybody who has to hear of a group that is now durable."""
         outcome = batch.outcome
         told = self._after(outcome.group, outcome.known) if outcome.group is not None else []
         with self._gate:
-            self._later -= len(_unwaited(batch.items))
+            self._later -= len(unwaited(batch.items))
         await self._telling.tell(outcome.settled, told, seconds)
 
-    async def _transact(self, batch: _Batch) -> None:
+    async def _transact(self, batch: Batch) -> None:
         connection = await self._connected()
         with self._server.translated():
             try:
@@ -278,14 +266,14 @@ class Writer:
         if pid != self._pid:
             self._ring(payload)
 
-    async def _exchange(self, connection: Connection, batch: _Batch) -> None:
+    async def _exchange(self, connection: Connection, batch: Batch) -> None:
         """Write a group by what is known here; where that is not enough or not so any more, hold the head and read."""
-        needs = [need for each in batch.items if isinstance(each, _Job) for need in each.needs]
+        needs = [need for each in batch.items if isinstance(each, Job) for need in each.needs]
         is_first = not batch.sent and not self._server.pooler  # whose transactions have settings of their own
         if not (is_first and await self._at_once(connection, batch, needs)):
             await self._in_turn(connection, batch, needs)
 
-    async def _at_once(self, connection: Connection, batch: _Batch, needs: list[Need]) -> bool:
+    async def _at_once(self, connection: Connection, batch: Batch, needs: list[Need]) -> bool:
         known = self.copies.of(needs)  # now: while the rest is read, some may go that are not read then
         missing = groups.unknown(needs, known)
         if missing is None:
@@ -294,7 +282,7 @@ class Writer:
         group, settled = self._work(batch.items, rows, known)
         if not group.is_simple:
             return False
-        batch.outcome = _Outcome(settled, group if group.is_changed else None)
+        batch.outcome = Outcome(settled, group if group.is_changed else None)
         if not group.is_changed:
             return not group.relies
         number = self._send(batch)
@@ -305,24 +293,26 @@ class Writer:
         del batch.sent[number]
         return False
 
-    def _send(self, batch: _Batch) -> int:
+    def _send(self, batch: Batch) -> int:
         """Return the number of an attempt that may be durable from now on."""
         self._number += 1
         batch.sent[self._number] = batch.outcome
         return self._number
 
-    async def _in_turn(self, connection: Connection, batch: _Batch, needs: list[Need]) -> None:
+    async def _in_turn(self, connection: Connection, batch: Batch, needs: list[Need]) -> None:
         own = settings("SET LOCAL", {**_LIMITS, **PLANS}) if self._server.pooler else ""
         await connection.execute(_BEGIN.format(own))
         rows = await groups.read(connection, self._id, needs)
         now = Group(rows)
         if now.last_group in batch.sent:
-            await connection.execute("ROLLBACK")  # it was durable all along: only the answer was lost
+            # It was written all along, and only the answer was lost; a commit behind it waits for what that waited for.
+            await connection.fetch(statement("group_confirm"), self._id)
+            await self._end(connection)
             # Others may have changed something since, so how far the changes go by now says nothing about this group.
             batch.outcome = batch.sent[now.last_group]
             return
         group, settled = self._work(batch.items, rows)
-        batch.outcome = _Outcome(settled, group if group.is_changed else None)
+        batch.outcome = Outcome(settled, group if group.is_changed else None)
         if not group.is_changed:
             await connection.execute("ROLLBACK")
             return
@@ -332,16 +322,19 @@ class Writer:
             raise Away(f"the store {self._server.shown} lost what this is about while it was written; try again")
         if group.remembers:
             batch.outcome.known = (await connection.fetch(statement("remembered_read")))[0]
+        await self._end(connection)
+        group.copy_to(self.copies)
+
+    async def _end(self, connection: Connection) -> None:
         if await connection.execute("COMMIT") != "COMMIT":
             raise StoreError(f"the store {self._server.shown} did not commit; nothing of it is written")
-        group.copy_to(self.copies)
 
     def _work(self, items: list[Item], rows: list[Row], known: groups.Known | None = None) -> tuple[Group, Settled]:
         """Do all jobs; whatever one does that fails in the middle is as if it had never been there."""
         failed: Settled = []
         while True:
             group = Group(rows, known)
-            settled, bad = _run(items, group)
+            settled, bad = run(items, group)
             if bad is None:
                 return group, settled + failed
             item, error = bad
@@ -349,27 +342,6 @@ class Writer:
                 raise Rejected(f"the store {self._server.shown} cannot do this: {error!r}") from error
             failed.append((item.future, error))
             items = [each for each in items if each is not item]
-
-
-def _run(items: list[Item], group: Group) -> tuple[Settled, tuple[_Job, Exception] | None]:
-    settled: Settled = []
-    for item in items:
-        if not isinstance(item, _Job):
-            group.record(item)
-            continue
-        try:
-            result = item.work(group)
-        except UnknownRequest as error:
-            result = error
-        except Exception as error:  # noqa: BLE001 - whoever waits for it must hear of it, and nobody else
-            return settled, (item, error)
-        if item.future is not None:
-            settled.append((item.future, result))
-    return settled, None
-
-
-def _unwaited(items: list[Item]) -> list[Item]:
-    return [each for each in items if not isinstance(each, _Job) or each.future is None]
 
 
 def _deaf(_: str) -> None:

@@ -1,0 +1,81 @@
+"""What nobody waits for any more, what is longer than a group should be, and what a standby has to have first."""
+
+import asyncio
+
+import anyio
+import anyio.lowlevel
+import pytest
+from tests.postgres import Postgres, running
+from tests.stores.opening import opened
+
+from sayso import ApprovalController, Policy, guard
+from sayso.specimens import a_request
+from sayso.stores import postgres_writer
+
+SECONDS = 30.0
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = '{}'"
+
+
+async def waited(postgres: Postgres, event: str, task: asyncio.Task[object]) -> None:
+    """Wait until a session of the server waits for this, which nobody has been told the end of."""
+    with anyio.fail_after(SECONDS):
+        while postgres.ask(WAITING.format(event)) == [(0,)]:
+            assert not task.done(), task
+            await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.proves("H3", "H16")
+async def test_a_call_that_is_cancelled_while_its_question_is_written_leaves_no_question(
+    postgres: Postgres, database: str
+) -> None:
+    async with opened(database) as store:
+
+        async def pay() -> None:
+            pass
+
+        asked = guard(pay, controller=ApprovalController(policy=Policy(default="required"), store=store))
+        with postgres.holding(database):
+            task = asyncio.ensure_future(asked())
+            await waited(postgres, "transactionid", task)
+            task.cancel()
+            while not task.done() and not store.backlog:  # what is left alone has to be written before it is looked for
+                await anyio.lowlevel.checkpoint()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert [each.status for each in await store.recent()] == ["withdrawn"]
+
+
+@pytest.mark.proves("H16")
+async def test_a_group_ends_where_it_would_become_too_long(
+    postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_writer, "_LARGEST_BYTES", 30_000)
+    async with opened(database) as store:
+        with postgres.holding(database):
+            first = asyncio.ensure_future(store.open(a_request()))
+            await waited(postgres, "transactionid", first)
+            others = [asyncio.ensure_future(store.park(f"run {n}", bytes(10_000))) for n in range(9)]
+            others.append(asyncio.ensure_future(store.open(a_request())))
+            await anyio.lowlevel.checkpoint()
+        await asyncio.gather(first, *others)
+        assert postgres.ask("SELECT last_group FROM sayso.writers", database) == [(5,)], "one, three of three, and one"
+
+
+@pytest.mark.proves("H3", "H16")
+async def test_what_a_standby_has_to_have_is_told_only_when_it_has_it_even_after_a_restart() -> None:
+    with running(durable=True) as server:
+        server.make_template()
+        url = server.database()
+        async with opened(url, patience=SECONDS) as store:
+            request = await store.open(a_request())
+            server.ask("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+            server.reload()
+            task = asyncio.ensure_future(store.open(a_request()))
+            await waited(server, "SyncRep", task)
+            server.kill()
+            server.start()
+            await waited(server, "SyncRep", task)
+            assert [each.id for each in await store.recent()] != [request.id], "it is here already, but not there"
+            server.ask("ALTER SYSTEM RESET synchronous_standby_names")
+            server.reload()
+            await task
