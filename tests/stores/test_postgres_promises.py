@@ -175,20 +175,19 @@ async def test_a_remembered_yes_holds_only_while_it_could_be_taken_back_and_a_no
 # Few rights.
 
 
-def page_rights(role: str) -> list[str]:
-    """Return what docs/postgres.md has the owner say, for a user of this name."""
-    page = (Path(__file__).parents[2] / "docs" / "postgres.md").read_text(encoding="utf-8")
-    found = re.search(r"```sql\n(.*?)```", page, flags=re.DOTALL)
-    assert found is not None
-    return [" ".join(each.split()).replace("sayso_agent", role) for each in found[1].split(";")]
+def script_rights(role: str) -> list[str]:
+    """Return what deploy/rights.sql has the owner say, for a user of this name."""
+    script = (Path(__file__).parents[2] / "deploy" / "rights.sql").read_text(encoding="utf-8")
+    found: list[str] = re.findall(r"^GRANT .*?(?=;)", script, flags=re.MULTILINE | re.DOTALL)
+    return [" ".join(each.split()).replace("sayso_agent", role) for each in found]
 
 
 @pytest.fixture
 def limited(postgres: Postgres, database: str) -> Generator[tuple[str, list[str]]]:
-    """The address for a user with the rights that the page lists, and what gave them."""
+    """The address for a user with the rights that the script gives, and what gave them."""
     role = f"agent_{new_id()}"
-    made, *grants = page_rights(role)
-    for each in (made, *grants):
+    grants = script_rights(role)
+    for each in (f"CREATE ROLE {role} LOGIN", *grants):
         postgres.ask(each, database)
     yield database.replace("postgres@", f"{role}@"), grants
     postgres.ask(f"DROP OWNED BY {role}", database)
@@ -228,7 +227,7 @@ async def everything(store: PostgresStore) -> None:
     assert (await retention.prune(store, before=time.time())).requests == 1
 
 
-async def test_a_user_with_the_rights_that_the_page_lists_can_do_everything_but_change_the_audit(
+async def test_a_user_with_the_rights_that_the_script_gives_can_do_everything_but_change_the_audit(
     postgres: Postgres, limited: tuple[str, list[str]]
 ) -> None:
     url, _ = limited

@@ -52,7 +52,7 @@ def _whose(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@token.command(epilog=epilog("sayso token create approver --name ann --role ops --for 30d", CODES_OF_READING))
+@token.command(epilog=epilog("sayso token create approver --name ann --project shop --for 30d", CODES_OF_READING))
 @click.argument("kind", metavar="KIND", type=click.Choice(["agent", "approver"]))
 @_whose
 @click.option("--for", "seconds", metavar="SPAN", callback=read_span, help="How long it is valid: 12h, 30d.")
@@ -70,7 +70,7 @@ def create(kind: str, where: str | None, *, seconds: float | None, as_json: bool
     say("This is shown once and kept nowhere; send it as `Authorization: Bearer …`.", err=True)
 
 
-@token.command(epilog=epilog("sayso token link --name ann --role ops", CODES_OF_READING))
+@token.command(epilog=epilog("sayso token link --name ann --project shop", CODES_OF_READING))
 @_whose
 @click.option("--opens", default="", metavar="ID", help="The request that it leads to.")
 @click.option(
