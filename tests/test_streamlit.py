@@ -25,6 +25,7 @@ from sayso import (
     blocking,
     guard,
 )
+from sayso.config import settings
 from sayso.model import new_id
 from sayso.ports import Store
 from sayso.stores.memory import MemoryStore
@@ -337,8 +338,29 @@ def test_nobody_who_is_not_known_sees_anything() -> None:
     assert "neither a proven mail address nor an id" in page.exception[0].message
 
 
+def test_a_database_is_named_by_its_address(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Store] = []
+
+    def open_store(where: Any) -> Store:
+        made.append(really_open(where))
+        return made[-1]
+
+    really_open = settings.open_store
+    monkeypatch.setattr(settings, "open_store", open_store)
+    page = look(database, who="ann")
+    assert not page.exception
+    request = opened(made[0])
+    page = settled(page.run())
+    press(page, "Allow once")
+    assert now(made[0], request).status == "approved"
+    assert all(each is made[0] for each in made), "it is opened once, however often somebody looks"
+    blocking.run(made[0].aclose)
+
+
 def test_a_wrong_setting_is_told_in_a_sentence() -> None:
-    assert "pass a store, its file, or the address of a hub" in look("gopher://x", who="ann").exception[0].message
+    page = look("gopher://ann:hidden@x", who="ann")
+    assert "pass a store, its file, or the address of a database or a hub" in page.exception[0].message
+    assert "hidden" not in page.exception[0].message
     page = AppTest.from_string("from sayso.streamlit import approval_inbox as a\na('x.db', who='ann', every=-1)").run()
     assert "every is -1" in page.exception[0].message
 

@@ -83,7 +83,7 @@ class ApprovalController:
             settings.check_kind(session, str, "session")
         self.store = settings.open_store(store)
         self._owns_store = self.store is not store
-        self.policy = self.policy.protecting(getattr(self.store, "files", ()))
+        self.policy = self.policy.protecting(self.store.files)
         if self.mode == "interactive" and not asked and not self.store.shared:
             raise ConfigurationError(
                 "mode 'interactive' has nobody to ask: pass approval_callback=…, channels=[…] or a store that "

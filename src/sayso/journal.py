@@ -27,7 +27,7 @@ class Journal:
         self._store = store
         self._record = store.record
         self._now = clock.now
-        self.own_files: tuple[str, ...] = tuple(getattr(store, "files", ()))  # which no tool may touch
+        self.own_files: tuple[str, ...] = store.files  # which no tool may touch
         self._hooks = tuple(hooks)
 
     @property

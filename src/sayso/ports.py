@@ -120,9 +120,12 @@ class Store(Audit, Protocol):
 
     An `attempt` is a name that nothing else has, from a caller that may have to try again because it never heard the
     answer, as over a network: tried again under the same name, it gets the first answer, and nothing happens twice.
+
+    A store that several machines use may have a `clock: Clock` by which all of them go.
     """
 
     shared: bool  # other processes may answer what is opened here
+    files: tuple[str, ...]  # in which it keeps all this, as real paths: no tool may touch them
 
     async def open(self, request: ApprovalRequest) -> ApprovalRequest:
         """Add the request, or return the one that its session and key already have."""

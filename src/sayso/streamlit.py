@@ -61,7 +61,7 @@ def approval_inbox(
     """Show what waits for an answer, and take the answers; this part of the app refreshes itself.
 
     Args:
-        where: the store that the agents ask through: an object, a file, or the address of a hub.
+        where: the store that the agents ask through: an object, a file, or the address of a database or a hub.
         who: who answers; left out, whoever is signed in (`st.login`). A hub knows that by the token.
         token: an approver's token for a hub, one for each person; left out, that in SAYSO_TOKEN.
         every: how many seconds to wait before looking again; None looks only when somebody does something.
@@ -105,9 +105,13 @@ def _signed_in() -> str | None:
 def _over(where: StoreLike) -> StoreInbox:
     if isinstance(where, Store):
         return _over_store(where, id(where))
+    if settings.is_database(where):
+        return _over_database(where)
     file = settings.store_file(where)
     if file is None:
-        raise ConfigurationError(f"there is no inbox over {settings.shown(where)}; pass a store, or its address")
+        raise ConfigurationError(
+            f"there is no inbox over {settings.shown(where)}; pass a store, its file, or the address of a database or a hub"
+        )
     return _over_file(str(Path(file).absolute()))
 
 
@@ -118,8 +122,13 @@ def _over_store(_store: Store, number: int) -> StoreInbox:
 
 
 @st.cache_resource(show_spinner=False)
+def _over_database(url: str) -> StoreInbox:
+    return StoreInbox(settings.open_store(url))
+
+
+@st.cache_resource(show_spinner=False)
 def _over_file(path: str) -> StoreInbox:
-    return StoreInbox(settings.open_store(path))
+    return StoreInbox(settings.open_store(Path(path)))
 
 
 @st.cache_resource(show_spinner=False)

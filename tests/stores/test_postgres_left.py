@@ -54,10 +54,11 @@ async def test_a_group_ends_where_it_would_become_too_long(
         with postgres.holding(database):
             first = asyncio.ensure_future(store.open(a_request()))
             await waited(postgres, "transactionid", first)
-            others = [asyncio.ensure_future(store.park(f"run {n}", bytes(10_000))) for n in range(9)]
-            others.append(asyncio.ensure_future(store.open(a_request())))
+            runs = [asyncio.ensure_future(store.park(f"run {n}", bytes(10_000))) for n in range(9)]
+            last = asyncio.ensure_future(store.open(a_request()))
             await anyio.lowlevel.checkpoint()
-        await asyncio.gather(first, *others)
+        await asyncio.gather(first, last)
+        await asyncio.gather(*runs)
         assert postgres.ask("SELECT last_group FROM sayso.writers", database) == [(5,)], "one, three of three, and one"
 
 

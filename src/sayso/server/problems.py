@@ -106,6 +106,8 @@ def _misshapen(mistakes: Iterable[Any]) -> Problem:
         for each in itertools.islice(mistakes, _MOST_MISTAKES)
     ]
     sentence = "; ".join(f"{each['place']}: {each['message']}" for each in told)
+    if [each["place"] for each in told] == ["body"]:  # most often, the whole of it was not taken for JSON
+        sentence += "; send a JSON object, with the header Content-Type: application/json"
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, errors=told)
 
 

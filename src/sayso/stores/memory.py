@@ -60,6 +60,7 @@ class MemoryStore:
     """Requests, remembered decisions and audit in memory, bounded; safe with many threads and loops."""
 
     shared = False
+    files: tuple[str, ...] = ()
     backlog = 0  # nothing waits: what is in memory is as durable as it gets
 
     def __init__(self) -> None:
