@@ -5,6 +5,7 @@ The database says whether they still hold when the group is written, so an old c
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,8 @@ class Copies:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self.kept: dict[str, tuple[ApprovalRequest, int]] = {}
+        # The oldest of a plain dictionary is found behind the places of all that went before it.
+        self.kept: OrderedDict[str, tuple[ApprovalRequest, int]] = OrderedDict()
 
     def keep(self, request: ApprovalRequest, change: int, length: int) -> None:
         """Keep a request as it is since that change, if anything can still happen to it."""
@@ -35,7 +37,7 @@ class Copies:
             return
         self.kept[request.id] = (request, change)
         if len(self.kept) > _MOST:
-            del self.kept[next(iter(self.kept))]
+            self.kept.popitem(last=False)
 
     def take(self, row: Row) -> ApprovalRequest:
         """Return the request of a row (key, bytes, change), and keep it."""
