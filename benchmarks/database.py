@@ -10,7 +10,7 @@ from tests.postgres import running
 from benchmarks import report
 from benchmarks.rawpostgres import RawBatches, RawEach
 from benchmarks.rows import Row, at_least, at_most, compare, row
-from benchmarks.store import OurStore, Rows, Turn, round_trips
+from benchmarks.store import OurStore, Rows, Turn, turns_of
 from benchmarks.timing import Effort
 from sayso.stores.postgres import PostgresStore
 
@@ -40,12 +40,8 @@ async def durable(effort: Effort) -> list[Row]:
     """Measure all of them at every load, turn by turn."""
     rows: list[Row] = []
     async with contenders() as stores:
-        for waiting in COUNTS:
-            turns: dict[str, list[Turn]] = {name: [] for name in stores}
-            for _ in range(max(3, effort.rounds // 2)):
-                for name, store in stores.items():
-                    count = max(waiting, effort.count((EACH_COUNTS if name == "each" else COUNTS)[waiting]))
-                    turns[name].append(await round_trips(store, waiting=waiting, count=count))
+        for waiting, many in COUNTS.items():
+            turns = await turns_of(stores, effort, waiting=waiting, many=many, few=EACH_COUNTS[waiting])
             rows.append(_latency(turns) if waiting == 1 else _rate(turns, waiting))
     return rows
 

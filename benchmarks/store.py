@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +117,21 @@ async def round_trips(store: Rows, *, waiting: int, count: int) -> Turn:
     return Turn(rate, median(seconds))
 
 
+async def turns_of(
+    stores: Mapping[str, Rows], effort: Effort, *, waiting: int, many: int, few: int
+) -> dict[str, list[Turn]]:
+    """Give every store its turn in every round, each time with another one first; few for a commit each."""
+    turns: dict[str, list[Turn]] = {name: [] for name in stores}
+    names = list(stores)
+    for number in range(max(3, effort.rounds // 2)):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            gc.collect()
+            count = max(waiting, effort.count(few if name.startswith("each") else many))
+            turns[name].append(await round_trips(stores[name], waiting=waiting, count=count))
+    return turns
+
+
 @asynccontextmanager
 async def contenders(levels: Iterable[Literal["FULL", "NORMAL"]]) -> AsyncIterator[dict[str, Rows]]:
     """Open every store on a file of its own, on the disk that the checkout is on."""
@@ -135,13 +151,8 @@ async def durable(effort: Effort) -> list[Row]:
     """Measure every store at every load, turn by turn."""
     rows: list[Row] = []
     async with contenders(["FULL", "NORMAL"]) as stores:
-        for waiting in COUNTS:
-            turns: dict[str, list[Turn]] = {name: [] for name in stores}
-            for _ in range(max(3, effort.rounds // 2)):
-                for name, store in stores.items():
-                    counts = EACH_COUNTS if name.startswith("each") else COUNTS
-                    count = max(waiting, effort.count(counts[waiting]))
-                    turns[name].append(await round_trips(store, waiting=waiting, count=count))
+        for waiting, many in COUNTS.items():
+            turns = await turns_of(stores, effort, waiting=waiting, many=many, few=EACH_COUNTS[waiting])
             rows += _rows(turns, waiting)
     return rows
 

@@ -51,8 +51,9 @@ class Postgres:
     def make(self) -> None:
         """Make what it keeps."""
         form = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
-        small = [] if self._durable and not self._is_mounted else ["--wal-segsize=1"]  # quick to make, but a benchmark would see its checkpoints
-        self.run("initdb", *form, *small, "-D", str(self.data))
+        if self._is_mounted or not self._durable:
+            form.append("--wal-segsize=1")  # small and quick to make, but then checkpoints would show in a benchmark
+        self.run("initdb", *form, "-D", str(self.data))
         self.let_in("host all locked 127.0.0.1/32 scram-sha-256")
 
     def let_in(self, rule: str) -> None:
