@@ -1,4 +1,4 @@
--- What agents and hubs may do, as the user sayso_agent. The owner of the tables runs it with psql 14 or newer, once they
+-- What agents and hubs may do, as the user sayso_agent. The owner of the tables runs it with psql 15 or newer, once they
 -- are there and after every upgrade; it may be run again:
 --   psql -h db.example.com -U sayso_owner -d sayso -f rights.sql
 -- A role that is missing is made, and where SAYSO_AGENT_PASSWORD is in the environment it is given that password: both take

@@ -100,8 +100,10 @@ def _sync_folder(path: Path) -> None:
         os.close(folder)
 
 
-def verify(path: Path) -> tuple[audit.End, audit.End] | None:
+def verify(path: Path, known: audit.End | None = None) -> tuple[audit.End, audit.End] | None:
     """Check the entries in an archive; return the one before the first and the last one, or None if it has none.
+
+    `known` is an entry that was noted earlier; where it is in here, it has to be the same.
 
     Raises:
         AuditError: names the first entry that was changed, dropped or moved.
@@ -116,27 +118,33 @@ def verify(path: Path) -> tuple[audit.End, audit.End] | None:
                 end = end or record.after
                 if record.after != end:
                     raise AuditError(f"the archive {path} lacks what comes after audit entry {end[0]}")
+                audit.compare(end, known)
             if record.number is not None:
                 if end is None:
                     raise AuditError(f"the archive {path} does not say what audit entry {record.number} comes after")
                 end = audit.follow(end, [(record.number, record.line.encode(), record.hash)])
+                audit.compare(end, known)
     except (OSError, UnicodeEncodeError) as error:
         raise StoreError(f"the archive {path} cannot be read: {error}") from error
     return None if start is None or end is None else (start, end)
 
 
-def join(paths: Sequence[Path], start: audit.End) -> None:
+def join(paths: Sequence[Path], start: audit.End, known: audit.End | None = None) -> audit.End | None:
     """Check archives, oldest first, each of which goes on where the one before ends, up to where the store begins.
+
+    Returns `known`, an entry that was noted earlier, if the archives do not have it, so that the store has to.
 
     Raises:
         AuditError: names the first entry that was changed, dropped or moved.
         StoreError: one is no archive, or cannot be read.
     """
-    ends = [(path, found) for path in paths if (found := verify(path)) is not None]
+    ends = [(path, found) for path in paths if (found := verify(path, known)) is not None]
     places = [(str(path), first) for path, (first, _) in ends] + [("the store", start)]
     for (path, (_, last)), (place, first) in zip(ends, places[1:], strict=True):
         if last != first:
             raise AuditError(f"{path} ends with audit entry {last[0]}, but {place} goes on after entry {first[0]}")
+    is_there = known is not None and any(first[0] <= known[0] <= last[0] for _, (first, last) in ends)
+    return None if is_there else known
 
 
 def _records(path: Path) -> Iterator[_Record]:

@@ -189,6 +189,16 @@ def follow(end: End, page: Sequence[Entry]) -> End:
     return number, previous
 
 
+def compare(entry: End, known: End | None) -> None:
+    """Check an entry that was noted earlier against the one that is there under its number.
+
+    Raises:
+        AuditError: it is another one.
+    """
+    if known is not None and entry[0] == known[0] and entry != known:
+        raise AuditError(f"audit entry {known[0]} is not the one that was noted: the chain was rewritten")
+
+
 def pruned(at: float, who: str, reason: str) -> bytes:
     """Return the line that tells of what has left the store."""
     return _ENCODER.encode(Line(at=at, step="pruned", who=text(who), reason=text(reason)))
@@ -238,30 +248,27 @@ async def verify(store: Audit, *, known: End | None = None) -> int:
 
 async def _verify(store: Audit, start: End, end: End, known: End | None) -> int:
     checked, (last, last_hash) = start, end
+    compare(start, known)
     async for entry in _lines(store):
         if checked[0] == last:
             if (await store.audit_ends())[1] == end:
                 raise AuditError(f"audit entry {entry[0]} was put behind the end of the chain, which is entry {last}")
             break  # written after this check began
         checked = follow(checked, [entry])
-        if known == checked:
-            known = None  # the note is confirmed
+        compare(checked, known)
     if checked[0] != last:
         missing = f"the chain should end with entry {last}, but ends with {checked[0]}"
         raise AuditError(f"audit entry {checked[0] + 1} is missing: {missing}")
     if checked[1] != last_hash:
         raise AuditError(f"audit entry {last} was changed: it is not the one that the chain ends with")
-    if known is not None and known != start:
-        raise AuditError(_about_note(known[0], start[0], last))
+    if known is not None and known[0] > last:
+        raise AuditError(f"audit entry {known[0]} is missing: it was noted, but the chain ends with entry {last}")
+    if known is not None and known[0] < start[0]:
+        raise AuditError(
+            f"audit entry {known[0]} was noted, but what is kept here begins after entry {start[0]}; "
+            "name the archive that has it"
+        )
     return last
-
-
-def _about_note(noted: int, start: int, last: int) -> str:
-    if noted > last:
-        return f"audit entry {noted} is missing: it was noted, but the chain ends with entry {last}"
-    if noted <= start:
-        return f"audit entry {noted} is not kept any more, so the note about it cannot be compared"
-    return f"audit entry {noted} is not the one that was noted: the chain was rewritten"
 
 
 async def _lines(store: Audit, after: int = 0) -> AsyncIterator[Entry]:

@@ -38,15 +38,15 @@ async def prune(store: Prunable, before: float, *, archive: Archive | None = Non
 
     Raises:
         StoreError: it cannot be read or written; what was not dropped by then is still there.
-        AuditError: the audit is not what was written; nothing of it is dropped.
+        AuditError: the audit is not what was written; from there on nothing of it is dropped, and no request.
     """
-    requests = entries = 0
+    # The audit first: whoever may not cut it, or finds it broken, is told so before anything is gone.
+    entries = 0 if archive is None else await _cut(store, before, archive)
+    requests = 0
     async for batch in _over(store, before):
         if archive is not None:
             await asyncio.to_thread(archive.add_requests, batch)
         requests += await store.drop([each.id for each in batch])
-    if archive is not None:
-        entries = await _cut(store, before, archive)
     start = (await store.audit_ends())[0][0]
     if requests or entries:
         told = f"{requests} requests were dropped, and {entries} entries up to {start}"
@@ -80,6 +80,7 @@ async def _over(store: Prunable, before: float) -> AsyncIterator[list[ApprovalRe
 async def _cut(store: Prunable, before: float, archive: Archive) -> int:
     entries = 0
     start, _ = await store.audit_ends()
+    await store.cut(start, start)  # nothing yet: who may not do this need not have an archive made
     while page := await _old(store, before, start):
         await asyncio.to_thread(archive.add_entries, start, page)
         end = page[-1][0], page[-1][2]

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sayso import blocking
@@ -41,8 +40,7 @@ __all__ = ["approval_inbox", "show_approval_requests"]
 _CHANNEL = "streamlit"
 _STORE = "sayso.db"  # what `sayso serve` takes too, if nobody says more
 _SETTLING = 0.5  # seconds for which something must have been there before an answer to it counts
-_MOST_OTHERS = 20
-_SHORT = 100  # characters of what stands in a list
+_MOST_OTHERS, _SHORT = 20, 100  # lines of a list, and characters of each
 _WIDTHS = {"call": "Only this", "prefix": "Commands like this", "folder": "This folder", "tool": "The whole tool"}
 # Closer together than apps are, with quiet names; it holds nothing but these rules.
 _STYLE = """<style>
@@ -105,14 +103,12 @@ def _signed_in() -> str | None:
 def _over(where: StoreLike) -> StoreInbox:
     if isinstance(where, Store):
         return _over_store(where, id(where))
-    if settings.is_database(where):
-        return _over_database(where)
-    file = settings.store_file(where)
-    if file is None:
+    place = where if settings.is_database(where) else settings.store_file(where)
+    if place is None:
         raise ConfigurationError(
-            f"there is no inbox over {settings.shown(where)}; pass a store, its file, or the address of a database or a hub"
+            f"there is no inbox over {settings.shown(where)}; pass a store, its file or its address"
         )
-    return _over_file(str(Path(file).absolute()))
+    return _over_place(place if isinstance(place, str) else str(place.absolute()))
 
 
 @st.cache_resource(show_spinner=False)
@@ -122,13 +118,8 @@ def _over_store(_store: Store, number: int) -> StoreInbox:
 
 
 @st.cache_resource(show_spinner=False)
-def _over_database(url: str) -> StoreInbox:
-    return StoreInbox(settings.open_store(url))
-
-
-@st.cache_resource(show_spinner=False)
-def _over_file(path: str) -> StoreInbox:
-    return StoreInbox(settings.open_store(Path(path)))
+def _over_place(where: str) -> StoreInbox:
+    return StoreInbox(settings.open_store(where))
 
 
 @st.cache_resource(show_spinner=False)

@@ -59,6 +59,21 @@ def test_an_archive_takes_both_and_the_chain_is_followed_through_it() -> None:
     assert (told.exit_code, "audit entry 3 was changed" in told.stderr) == (7, True)
 
 
+def test_a_note_is_compared_with_the_archive_that_has_the_entry_by_now() -> None:
+    notes = [(each["number"], each["hash"]) for each in map(json.loads, sayso("audit", "export").stdout.splitlines())]
+    assert sayso("prune", "--closed-for", "90d", "--archive", "a.jsonl").exit_code == 0
+    last = json.loads(sayso("audit", "verify", "--json").stdout)["last"]
+    for number, sealed in [(0, "0" * 64), *notes, (last["number"], last["hash"])]:
+        told = sayso("audit", "verify", "--archive", "a.jsonl", "--known", f"{number}:{sealed}")
+        assert (told.exit_code, told.stderr) == (0, "")
+        told = sayso("audit", "verify", "--archive", "a.jsonl", "--known", f"{number}:{'f' * 64}")
+        assert (told.exit_code, f"entry {number} is not the one that was noted" in told.stderr) == (7, True)
+    told = sayso("audit", "verify", "--known", f"{notes[1][0]}:{notes[1][1]}")
+    assert (told.exit_code, "name the archive that has it" in told.stderr) == (7, True)
+    told = sayso("audit", "verify", "--archive", "a.jsonl", "--known", f"9:{'f' * 64}")
+    assert (told.exit_code, "entry 9 is missing: it was noted" in told.stderr) == (7, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "problem"),
     [

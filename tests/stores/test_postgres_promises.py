@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from msgspec.structs import replace
+from tests.cli.questions import sayso
 from tests.faults import roles
 from tests.postgres import Postgres, Wire
 from tests.stores.opening import opened, steps
@@ -238,6 +239,23 @@ async def test_a_user_with_the_rights_that_the_script_gives_can_do_everything_bu
     for each in ("UPDATE sayso.audit SET line = ''", "DELETE FROM sayso.audit", "DROP TABLE sayso.audit"):
         with pytest.raises(Exception, match=r"permission denied|must be owner"):
             postgres.ask(each, url)
+
+
+async def test_doctor_names_each_right_that_is_missing_for_writing(
+    postgres: Postgres, database: str, limited: tuple[str, list[str]]
+) -> None:
+    url, grants = limited
+    async with opened(url) as store:
+        assert (await store.health()).missing == []
+        for each in grants[2:]:  # without the first two nothing can be read, either
+            rights, named = re.findall(r"GRANT (.*) ON (?:ALL FUNCTIONS IN SCHEMA )?(.*) TO", each)[0]
+            postgres.ask(each.replace("GRANT", "REVOKE").replace(" TO ", " FROM "), database)
+            missing = {f"{right} on {name}" for right in rights.split(", ") for name in named.split(", ")}
+            told = {word.replace("sayso.write_group", "sayso") for word in (await store.health()).missing}
+            assert told == missing
+            done = await asyncio.to_thread(sayso, "doctor", "--store", url)
+            assert (done.exit_code, "owner run deploy/rights.sql" in " ".join(done.stdout.split())) == (1, True)
+            postgres.ask(each, database)
 
 
 @pytest.mark.proves("H5")

@@ -200,8 +200,8 @@ def verify(where: str | None, *, as_json: bool, known: tuple[int, str] | None, a
 
     async def work(records: Records) -> Entry:
         try:
-            archive.join([*archives], (await records.audit_ends())[0])
-            last = await records.verify(known)
+            left = archive.join([*archives], (await records.audit_ends())[0], known)
+            last = await records.verify(left)
         except AuditError as error:
             return {"whole": False, "problem": str(error), "last": None}
         rows = await records.audit(last - 1, 1) if last else []

@@ -153,10 +153,17 @@ async def _database(store: Store) -> list[Finding]:
     await store.flush()
     health = await store.health()
     return [
-        Finding("ok", "store", f"{store} can be read and written, PostgreSQL {health.version}"),
+        _rights(str(store), health),
         *_way_there(health),
         *await _inside(store),
     ]
+
+
+def _rights(store: str, health: Health) -> Finding:
+    if not health.missing:
+        return Finding("ok", "store", f"{store} can be read and written, PostgreSQL {health.version}")
+    told = f"{store} does not give this user {', '.join(health.missing)}; have its owner run deploy/rights.sql"
+    return Finding("problem", "store", told)
 
 
 def _way_there(health: Health) -> Iterator[Finding]:

@@ -31,6 +31,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     durable: bool
     replica_lag: float | None  # of the slowest replica, where there is one and it may be seen
     clock_ahead: float  # the server's clock against this machine's
+    missing: list[str]  # the rights that this user needs for writing, and does not have
 
 
 async def examine(server: Server, readers: Readers, follower: Follower, clock: ServerClock) -> Health:
@@ -41,7 +42,7 @@ async def examine(server: Server, readers: Readers, follower: Follower, clock: S
         await readers.fetch("SELECT 1")
         trips.append(time.perf_counter() - began)
     found = (await readers.fetch(statement("health")))[0]
-    version, connections, most, own, private, durable, lag = found
+    version, connections, most, own, private, durable, lag, missing = found
     return Health(
         version=version,
         round_trip=median(trips),
@@ -53,4 +54,5 @@ async def examine(server: Server, readers: Readers, follower: Follower, clock: S
         durable=durable,
         replica_lag=lag,
         clock_ahead=clock.now() - time.time(),
+        missing=missing,
     )
