@@ -8,7 +8,7 @@ import pytest
 from tests.postgres import Postgres, running
 from tests.stores.opening import opened
 
-from sayso import ApprovalController, Policy, guard
+from sayso import ApprovalController, Policy, ToolCall, door, guard
 from sayso.specimens import a_request
 from sayso.stores import postgres_writer
 
@@ -43,6 +43,28 @@ async def test_a_call_that_is_cancelled_while_its_question_is_written_leaves_no_
         with pytest.raises(asyncio.CancelledError):
             await task
         assert [each.status for each in await store.recent()] == ["withdrawn"]
+
+
+@pytest.mark.proves("H7")
+@pytest.mark.parametrize("seconds", [0.0, SECONDS], ids=["slow", "cancelled again"])
+async def test_a_question_is_withdrawn_even_if_nobody_could_wait_for_that(
+    postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(door, "_FAREWELL_SECONDS", seconds)
+    async with opened(database) as store:
+        controller = ApprovalController(policy=Policy(default="required"), store=store)
+        with postgres.holding(database):
+            task = asyncio.ensure_future(controller.settle(ToolCall(tool="pay", call_id="1")))
+            await waited(postgres, "transactionid", task)
+            task.cancel()
+            while not task.done() and not store.backlog:
+                await anyio.lowlevel.checkpoint()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        with anyio.fail_after(SECONDS):
+            while [each.status for each in await store.recent()] != ["withdrawn"]:
+                await anyio.lowlevel.checkpoint()
 
 
 @pytest.mark.proves("H16")
