@@ -110,7 +110,8 @@ def _over(where: StoreLike) -> StoreInbox:
     file = settings.store_file(where)
     if file is None:
         raise ConfigurationError(
-            f"there is no inbox over {settings.shown(where)}; pass a store, its file, or the address of a database or a hub"
+            f"there is no inbox over {settings.shown(where)}; pass a store, its file, or the address of a database or "
+            "a hub"
         )
     return _over_file(str(Path(file).absolute()))
 
