@@ -84,6 +84,28 @@ async def test_a_group_ends_where_it_would_become_too_long(
         assert postgres.ask("SELECT last_group FROM sayso.writers", database) == [(5,)], "one, three of three, and one"
 
 
+@pytest.mark.proves("H16")
+@pytest.mark.parametrize("work", ["park", "unpark"])
+async def test_what_is_long_is_not_written_together_with_others(postgres: Postgres, database: str, work: str) -> None:
+    async with opened(database) as store:
+        for name in "abcdef":
+            await store.park(name, b"")
+        before = postgres.ask("SELECT last_group FROM sayso.writers", database)[0][0]
+        with postgres.holding(database):
+            first = asyncio.ensure_future(store.open(a_request()))
+            await waited(postgres, "transactionid", first)
+            short = asyncio.ensure_future(store.open(a_request()))
+            long = (
+                [asyncio.ensure_future(store.park("long", bytes(16_000_000)))]
+                if work == "park"
+                else [asyncio.ensure_future(store.unpark(name)) for name in "abcdef"]  # how long they are is not known
+            )
+            await anyio.lowlevel.checkpoint()
+        await asyncio.gather(first, short, *long)
+        after = postgres.ask("SELECT last_group FROM sayso.writers", database)[0][0]
+        assert after - before == 3, "the first, and what is long in two"
+
+
 @pytest.mark.proves("H3", "H16")
 async def test_what_a_standby_has_to_have_is_told_only_when_it_has_it_even_after_a_restart() -> None:
     with running(durable=True) as server:
