@@ -105,15 +105,10 @@ def _signed_in() -> str | None:
 def _over(where: StoreLike) -> StoreInbox:
     if isinstance(where, Store):
         return _over_store(where, id(where))
-    if settings.is_database(where):
-        return _over_database(where)
-    file = settings.store_file(where)
-    if file is None:
-        raise ConfigurationError(
-            f"there is no inbox over {settings.shown(where)}; pass a store, its file, or the address of a database or "
-            "a hub"
-        )
-    return _over_file(str(Path(file).absolute()))
+    place = where if settings.is_database(where) else settings.store_file(where)
+    if place is None:
+        raise ConfigurationError(f"there is no inbox over {settings.shown(where)}; pass a store, a file or an address")
+    return _over_place(place if isinstance(place, str) else place.absolute())
 
 
 @st.cache_resource(show_spinner=False)
@@ -123,13 +118,8 @@ def _over_store(_store: Store, number: int) -> StoreInbox:
 
 
 @st.cache_resource(show_spinner=False)
-def _over_database(url: str) -> StoreInbox:
-    return StoreInbox(settings.open_store(url))
-
-
-@st.cache_resource(show_spinner=False)
-def _over_file(path: str) -> StoreInbox:
-    return StoreInbox(settings.open_store(Path(path)))
+def _over_place(place: str | Path) -> StoreInbox:
+    return StoreInbox(settings.open_store(place))
 
 
 @st.cache_resource(show_spinner=False)
