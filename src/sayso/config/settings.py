@@ -22,7 +22,7 @@ _NO_FILE = re.compile(r":|password=", re.IGNORECASE)  # an address with a slip, 
 
 _FORMS = (
     "'memory:', a file such as 'sayso.db', 'sqlite:///sayso.db', a database, 'postgresql://…', "
-    "or the address of a hub, 'https://…'"
+    "the address of a hub, 'https://…', or an object with all that `sayso.ports.Store` names"
 )
 
 
