@@ -359,7 +359,7 @@ def test_a_database_is_named_by_its_address(database: str, monkeypatch: pytest.M
 
 def test_a_wrong_setting_is_told_in_a_sentence() -> None:
     page = look("gopher://ann:hidden@x", who="ann")
-    assert "pass a store, its file or its address" in page.exception[0].message
+    assert "pass a store, a file or an address" in page.exception[0].message
     assert "hidden" not in page.exception[0].message
     page = AppTest.from_string("from sayso.streamlit import approval_inbox as a\na('x.db', who='ann', every=-1)").run()
     assert "every is -1" in page.exception[0].message

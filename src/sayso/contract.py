@@ -59,6 +59,7 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
     async def stores(self, tmp_path: Path) -> AsyncGenerator[tuple[Store, Store]]:
         """Open both, and close them after the test."""
         one, two = self.open_two(tmp_path)
+        assert isinstance(one, Store), "it lacks something that `sayso.ports.Store` names"
         yield one, two
         for store in {id(one): one, id(two): two}.values():
             await store.aclose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from typing import TYPE_CHECKING
@@ -46,6 +47,7 @@ class Door:
         self._clock = clock
         self._journal = journal
         self._on_closed = on_closed
+        self._leaving: set[asyncio.Task[None]] = set()
 
     async def answer(
         self,
@@ -83,10 +85,18 @@ class Door:
         return await self._close(await self.get(request_id), "withdrawn", note)
 
     async def withdraw_quietly(self, request_id: str, reason: str) -> None:
-        """Withdraw a request while its run is being cancelled: shielded, briefly, and whether it exists or not."""
+        """Withdraw a request while its run is being cancelled: whether it exists or not, waiting only briefly."""
         import anyio  # noqa: PLC0415 - rarely needed, so not loaded with the rest
 
-        with anyio.move_on_after(_FAREWELL_SECONDS, shield=True), contextlib.suppress(StoreError, UnknownRequest):
+        # A task of its own goes on where the store is slow, or who waits is cancelled once more.
+        leaving = asyncio.create_task(self._withdraw_if_there(request_id, reason))
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+        with anyio.move_on_after(_FAREWELL_SECONDS, shield=True):
+            await asyncio.shield(leaving)
+
+    async def _withdraw_if_there(self, request_id: str, reason: str) -> None:
+        with contextlib.suppress(StoreError, UnknownRequest):
             await self.withdraw(request_id, reason)
 
     async def expire(self, request: ApprovalRequest) -> ApprovalRequest:

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sayso import blocking
@@ -40,7 +41,8 @@ __all__ = ["approval_inbox", "show_approval_requests"]
 _CHANNEL = "streamlit"
 _STORE = "sayso.db"  # what `sayso serve` takes too, if nobody says more
 _SETTLING = 0.5  # seconds for which something must have been there before an answer to it counts
-_MOST_OTHERS, _SHORT = 20, 100  # lines of a list, and characters of each
+_MOST_OTHERS = 20
+_SHORT = 100  # characters of what stands in a list
 _WIDTHS = {"call": "Only this", "prefix": "Commands like this", "folder": "This folder", "tool": "The whole tool"}
 # Closer together than apps are, with quiet names; it holds nothing but these rules.
 _STYLE = """<style>
@@ -105,10 +107,8 @@ def _over(where: StoreLike) -> StoreInbox:
         return _over_store(where, id(where))
     place = where if settings.is_database(where) else settings.store_file(where)
     if place is None:
-        raise ConfigurationError(
-            f"there is no inbox over {settings.shown(where)}; pass a store, its file or its address"
-        )
-    return _over_place(place if isinstance(place, str) else str(place.absolute()))
+        raise ConfigurationError(f"there is no inbox over {settings.shown(where)}; pass a store, a file or an address")
+    return _over_place(place if isinstance(place, str) else place.absolute())
 
 
 @st.cache_resource(show_spinner=False)
@@ -118,8 +118,8 @@ def _over_store(_store: Store, number: int) -> StoreInbox:
 
 
 @st.cache_resource(show_spinner=False)
-def _over_place(where: str) -> StoreInbox:
-    return StoreInbox(settings.open_store(where))
+def _over_place(place: str | Path) -> StoreInbox:
+    return StoreInbox(settings.open_store(place))
 
 
 @st.cache_resource(show_spinner=False)

@@ -89,6 +89,10 @@ def test_what_is_not_installed_is_named_in_one_sentence(missing: str, arguments:
         "postgresql//u:sEcRet@h/db",
         "postgresql+asyncpg://u:sE@cRet@h/db",
         "pg://h?password=sEcRet",
+        "jdbc:postgresql://h/db;password=sEcRet",
+        "postgresq://u:sEcRet#@h",
+        "postgresq://u:sEcRet",
+        "host=h password=sEcRet",
     ],
 )
 def test_an_address_with_a_slip_shows_no_password(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

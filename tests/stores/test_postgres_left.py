@@ -8,7 +8,7 @@ import pytest
 from tests.postgres import Postgres, running
 from tests.stores.opening import opened
 
-from sayso import ApprovalController, Policy, guard
+from sayso import ApprovalController, Policy, ToolCall, door, guard
 from sayso.specimens import a_request
 from sayso.stores import postgres_writer
 
@@ -45,6 +45,28 @@ async def test_a_call_that_is_cancelled_while_its_question_is_written_leaves_no_
         assert [each.status for each in await store.recent()] == ["withdrawn"]
 
 
+@pytest.mark.proves("H7")
+@pytest.mark.parametrize("seconds", [0.0, SECONDS], ids=["slow", "cancelled again"])
+async def test_a_question_is_withdrawn_even_if_nobody_could_wait_for_that(
+    postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(door, "_FAREWELL_SECONDS", seconds)
+    async with opened(database) as store:
+        controller = ApprovalController(policy=Policy(default="required"), store=store)
+        with postgres.holding(database):
+            task = asyncio.ensure_future(controller.settle(ToolCall(tool="pay", call_id="1")))
+            await waited(postgres, "transactionid", task)
+            task.cancel()
+            while not task.done() and not store.backlog:
+                await anyio.lowlevel.checkpoint()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        with anyio.fail_after(SECONDS):
+            while [each.status for each in await store.recent()] != ["withdrawn"]:
+                await anyio.lowlevel.checkpoint()
+
+
 @pytest.mark.proves("H16")
 async def test_a_group_ends_where_it_would_become_too_long(
     postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch
@@ -60,6 +82,28 @@ async def test_a_group_ends_where_it_would_become_too_long(
         await asyncio.gather(first, last)
         await asyncio.gather(*runs)
         assert postgres.ask("SELECT last_group FROM sayso.writers", database) == [(5,)], "one, three of three, and one"
+
+
+@pytest.mark.proves("H16")
+@pytest.mark.parametrize("work", ["park", "unpark"])
+async def test_what_is_long_is_not_written_together_with_others(postgres: Postgres, database: str, work: str) -> None:
+    async with opened(database) as store:
+        for name in "abcdef":
+            await store.park(name, b"")
+        before = postgres.ask("SELECT last_group FROM sayso.writers", database)[0][0]
+        with postgres.holding(database):
+            first = asyncio.ensure_future(store.open(a_request()))
+            await waited(postgres, "transactionid", first)
+            short = asyncio.ensure_future(store.open(a_request()))
+            long = (
+                [asyncio.ensure_future(store.park("long", bytes(16_000_000)))]
+                if work == "park"
+                else [asyncio.ensure_future(store.unpark(name)) for name in "abcdef"]  # how long they are is not known
+            )
+            await anyio.lowlevel.checkpoint()
+        await asyncio.gather(first, short, *long)
+        after = postgres.ask("SELECT last_group FROM sayso.writers", database)[0][0]
+        assert after - before == 3, "the first, and what is long in two"
 
 
 @pytest.mark.proves("H3", "H16")

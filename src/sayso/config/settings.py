@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_SECRET = re.compile(r"(?<=[:/]).*@|(?<=\?).*", re.DOTALL)  # what may hold a password, in what is meant as an address
+# What may hold a password, in what is meant as an address: what is before an @, behind a ? or the like, or no port.
+_SECRET = re.compile(r"(?<=[:/]).*@|(?<=[?#;&]).*|(?<=:)(?!//|\d+(/|$)).+|(?<=password=).*", re.DOTALL | re.IGNORECASE)
+_NO_FILE = re.compile(r":|password=", re.IGNORECASE)  # an address with a slip, or in the words of libpq
 
 _FORMS = (
     "'memory:', a file such as 'sayso.db', 'sqlite:///sayso.db', a database, 'postgresql://…', "
-    "or the address of a hub, 'https://…'"
+    "the address of a hub, 'https://…', or an object with all that `sayso.ports.Store` names"
 )
 
 
@@ -94,7 +96,7 @@ def store_file(where: object) -> Path | None:
         return None
     if where.startswith("sqlite:///"):
         return Path(where.removeprefix("sqlite:///")) if len(where) > len("sqlite:///") else None
-    return None if ":" in where else Path(where)
+    return None if _NO_FILE.search(where) else Path(where)
 
 
 def check_timeout(seconds: object, name: str) -> float | None:

@@ -8,7 +8,7 @@ import os
 import ssl
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Protocol, cast
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 import msgspec
 from msgspec.structs import replace
@@ -128,8 +128,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             hosts = [_host(each) for each in named.split(",")]
         except ValueError:
             raise ConfigurationError(_BAD_ADDRESS) from None
-        if "@" in f"{parts.path}{parts.fragment}":
-            raise ConfigurationError(_BAD_ADDRESS)  # a part of a password would be taken for a name, and shown
+        if _is_muddled(parts):
+            raise ConfigurationError(_BAD_ADDRESS)
         options = parse_qsl(parts.query, keep_blank_values=True)
         pooler = [value for name, value in options if name == "pooler"]
         if pooler not in ([], ["transaction"]):
@@ -205,6 +205,13 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             raise kind(f"the store {self.shown} failed: {_first_line(error)}") from error
         except _asyncpg.PostgresError as error:
             raise StoreError(f"the store {self.shown} {_about_refusal(error)}") from error
+
+
+def _is_muddled(parts: SplitResult) -> bool:
+    """Whether a part of a password would be taken for the name of a user, host or database: looked for, and shown."""
+    names = f"{parts.path}{parts.fragment}".lower()
+    many = parts.netloc.count("@") > 1  # asyncpg takes what follows the first one for the host, others the last one
+    return many or "@" in names or "password=" in names or ":" in unquote(parts.username or "")
 
 
 def _host(named: str) -> Mapping[str, str | int]:

@@ -33,7 +33,7 @@ T = TypeVar("T")
 _LOG = logging.getLogger("sayso")
 _CHANNEL = "sayso"
 _LARGEST_GROUP, _LARGEST_BYTES = 500, 16_000_000  # what is long must not hold up the others, or be refused with them
-_UNREAD_BYTES = 100_000  # of a request; most are shorter, some much longer
+_UNREAD_BYTES = {"request": 100_000, "parked": 4_000_000}  # most are shorter, some much longer
 _FAREWELL_SECONDS = 10.0
 # Whoever falls silent in the middle of a group must not hold up the others for ever: it is over before they give up.
 _LIMITS = {"lock_timeout": "8s", "statement_timeout": "10s", "idle_in_transaction_session_timeout": "4s"}
@@ -170,24 +170,26 @@ class Writer:
                 await self._wake.wait()
 
     def _gather(self) -> list[Item]:
-        """Take what is there."""
+        """Take what is there; what is too long for a group with others has one of its own."""
         items: list[Item] = []
         size = 0
         with self._gate:
-            while self._queue and len(items) < _LARGEST_GROUP and size < _LARGEST_BYTES:
-                items.append(item := self._queue.popleft())
-                size += self._size(item)
+            while self._queue and len(items) < _LARGEST_GROUP:
+                size += self._size(self._queue[0])
+                if items and size > _LARGEST_BYTES:
+                    break
+                items.append(self._queue.popleft())
             if not items:
                 self._is_awake = False
                 self._wake.clear()
         return items
 
     def _size(self, item: Item) -> int:
-        """Return about how many bytes it writes and reads; who knows a request only by its id has to read it."""
+        """Return about how many bytes it writes and reads; what is known only by its name has to be read."""
         if not isinstance(item, Job):
             return len(item) if isinstance(item, bytes) else 0
-        unread = [name for kind, name in item.needs if kind == "request" and name not in self.copies.kept]
-        return item.size + _UNREAD_BYTES * len(unread)
+        unread = (kind for kind, name in item.needs if name not in self.copies.kept)
+        return item.size + sum(_UNREAD_BYTES.get(kind, 0) for kind in unread)
 
     async def _commit(self, items: list[Item]) -> None:
         """Write a group after what is still owed from earlier ones."""
