@@ -11,6 +11,7 @@ from tests.stores.opening import opened
 from sayso import ApprovalController, Policy, ToolCall, door, guard
 from sayso.specimens import a_request
 from sayso.stores import postgres_writer
+from sayso.stores.postgres import PostgresStore
 
 SECONDS = 30.0
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = '{}'"
@@ -21,6 +22,13 @@ async def waited(postgres: Postgres, event: str, task: asyncio.Task[object]) -> 
     with anyio.fail_after(SECONDS):
         while postgres.ask(WAITING.format(event)) == [(0,)]:
             assert not task.done(), task
+            await anyio.lowlevel.checkpoint()
+
+
+async def left_alone(store: PostgresStore, task: asyncio.Task[object]) -> None:
+    """Wait until what nobody waits for any more is queued: it has to be written before it is looked for."""
+    with anyio.fail_after(SECONDS):
+        while not task.done() and not store.backlog:
             await anyio.lowlevel.checkpoint()
 
 
@@ -38,8 +46,7 @@ async def test_a_call_that_is_cancelled_while_its_question_is_written_leaves_no_
             task = asyncio.ensure_future(asked())
             await waited(postgres, "transactionid", task)
             task.cancel()
-            while not task.done() and not store.backlog:  # what is left alone has to be written before it is looked for
-                await anyio.lowlevel.checkpoint()
+            await left_alone(store, task)
         with pytest.raises(asyncio.CancelledError):
             await task
         assert [each.status for each in await store.recent()] == ["withdrawn"]
@@ -57,8 +64,7 @@ async def test_a_question_is_withdrawn_even_if_nobody_could_wait_for_that(
             task = asyncio.ensure_future(controller.settle(ToolCall(tool="pay", call_id="1")))
             await waited(postgres, "transactionid", task)
             task.cancel()
-            while not task.done() and not store.backlog:
-                await anyio.lowlevel.checkpoint()
+            await left_alone(store, task)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
