@@ -462,6 +462,7 @@ async def test_expiry_goes_by_the_clock_of_the_server(
         ("postgresql://ann@127.0.0.1:1/x&password=hidden", r"cannot be used: ((?!hidden).)*$"),
         ("postgresql://db/x?pooler=session", "use pooler=transaction"),
         ("postgresql://db/x?sslmode=perhaps", "cannot be used as it is written"),
+        ("postgresql:///x?host=127.0.0.1&port=x", "cannot be used as it is written: see its host and port"),
     ],
 )
 async def test_an_address_that_cannot_be_used_is_told_in_one_sentence(url: str, sentence: str) -> None:

@@ -160,20 +160,31 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     async def _connect(self, host: Mapping[str, str | int], *, cached: bool) -> Connection:
         with self.translated():
-            connection = await _asyncpg.connect(
-                self.url,
-                **host,
-                timeout=CONNECT_SECONDS / len(self.hosts),
-                command_timeout=COMMAND_SECONDS,
-                statement_cache_size=100 if cached else 0,
-                server_settings=_NAMED,
-            )
+            connection = await self._dial(host, 100 if cached else 0)
             try:
                 await self._begin(connection, settings("SET", {**_ISOLATION, **PLANS}) if cached else "")
             except BaseException:
                 connection.terminate()
                 raise
         return cast("Connection", connection)
+
+    async def _dial(self, host: Mapping[str, str | int], cache_size: int) -> Any:  # noqa: ANN401 - asyncpg has no types
+        try:
+            return await _asyncpg.connect(
+                self.url,
+                **host,
+                timeout=CONNECT_SECONDS / len(self.hosts),
+                command_timeout=COMMAND_SECONDS,
+                statement_cache_size=cache_size,
+                server_settings=_NAMED,
+            )
+        except ValueError as error:
+            if isinstance(error, OSError | _asyncpg.InterfaceError):
+                raise
+            # A port or a host that is none, in the address or in the environment; asyncpg does not say which.
+            raise ConfigurationError(
+                f"the store {self.shown} cannot be used as it is written: see its host and port"
+            ) from None
 
     async def _begin(self, connection: Connection, preparation: str) -> None:
         """Set what holds for the session, and refuse to look at the past."""
