@@ -4,7 +4,6 @@
 # pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
 
 import asyncio
-import contextlib
 import threading
 from typing import Any
 
@@ -350,8 +349,11 @@ class Broken(MemoryStore):
 def test_whatever_breaks_inside_nothing_runs(kind: type[Runner], way: str, till: Till) -> None:
     agent, _ = agent_of(till.tools(), PAY)
     runner = kind(agent, permission_manager=manager(Person(ONCE), store=Broken()))
-    with pytest.raises(RuntimeError, match="disk is full") if way == "astream" else contextlib.nullcontext():
-        run(runner, way)
+    try:
+        told = str(run(runner, way))
+    except RuntimeError as error:  # which AdalFlow raises for a stream, unless its last event has been taken by then
+        told = str(error)
+    assert ("disk is full" in told) == (way == "astream")
     assert till.ran == []
 
 
