@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Outcome = Literal["written", "written before", "stale"]
+Reply = Literal["written", "written before", "stale"]  # of the database, to a group
 Known = Mapping[str, tuple["ApprovalRequest", int]]  # requests that were read or written before, each with its change
 Need = tuple[str, str | bytes]  # a kind of row, and which
 _KINDS = ("request", "call", "remembered", "parked", "tokens", "receipts")
@@ -219,7 +219,7 @@ class Group:
         """Whether it decided anything by what is only known from before."""
         return not self._known.keys().isdisjoint(self._seen)
 
-    async def write(self, connection: Connection, writer: str, number: int) -> Outcome:
+    async def write(self, connection: Connection, writer: str, number: int) -> Reply:
         """Write all that has changed, unless something else has changed that it decided by."""
         for name in _SHELVES:
             if self.shelves[name].is_changed:
@@ -232,10 +232,10 @@ class Group:
             *self.shelves["receipts"].changes()[:2],
             *(self._lines, self.remembers),
         )
-        outcome: Outcome
-        outcome, self.began = (await connection.fetch(statement("group_write"), *values))[0]
+        reply: Reply
+        reply, self.began = (await connection.fetch(statement("group_write"), *values))[0]
         self.change = self.began + len(self._written)
-        return outcome
+        return reply
 
     def _new_rows(self) -> Sequence[list[Any]]:
         rows = [self._written[each] for each in self._added]
