@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import inspect
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,15 +62,6 @@ def run(function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwarg
         if future.cancel():
             over.wait(_FAREWELL_SECONDS)
         raise
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling this gives something to await: an async function, a partial of one, or an object like one."""
-    while isinstance(function, functools.partial):
-        function = cast("Callable[..., Any]", function.func)
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - an object may have an async __call__
-    )
 
 
 def runs_a_loop() -> bool:

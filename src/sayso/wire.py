@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,6 +14,7 @@ from sayso.errors import CanonicalError, StoreError
 from sayso.model import ApprovalDecision, ApprovalRequest, Remembered
 from sayso.tokens import Token
 
+_LOG = logging.getLogger("sayso")
 _VERSION = b"\x01"
 _ENCODER = msgspec.msgpack.Encoder()
 _REQUEST = msgspec.msgpack.Decoder(ApprovalRequest, ext_hook=restore)
@@ -44,6 +46,17 @@ def pack_request(request: ApprovalRequest) -> bytes:
 def unpack_request(data: bytes) -> ApprovalRequest:
     """Read a request."""
     return _unpack(data, _REQUEST)
+
+
+def readable(rows: Iterable[Any], read: Callable[[Any], ApprovalRequest] = unpack_request) -> list[ApprovalRequest]:
+    """Read the rows; one that cannot be read cannot be answered, and must not keep the others from it."""
+    found: list[ApprovalRequest] = []
+    for each in rows:
+        try:
+            found.append(read(each))
+        except StoreError as error:
+            _LOG.warning("a request is left out: %s", error)
+    return found
 
 
 def pack_remembered(remembered: Remembered) -> bytes:

@@ -15,7 +15,7 @@ import msgspec
 from sayso import context
 from sayso.adapters import parameters
 from sayso.adapters.previewing import previewed
-from sayso.blocking import is_async
+from sayso.callables import is_async
 from sayso.canonical import thaw
 from sayso.config.settings import check_kind
 from sayso.controller import ApprovalController

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from sayso.blocking import is_async
+from sayso.callables import is_async
 from sayso.errors import ConfigurationError
 from sayso.ports import ApprovalUI
 

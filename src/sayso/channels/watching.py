@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from signal import SIGHUP, SIGTERM
+from typing import TYPE_CHECKING, NamedTuple
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -19,7 +21,6 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 
 from sayso.channels.colours import STYLE
 from sayso.channels.frame import Frame
-from sayso.channels.inbox import Means
 from sayso.channels.keys import Closed, Interrupted
 from sayso.channels.pane import Pane
 from sayso.channels.prompt import terminal_ends
@@ -31,10 +32,30 @@ from sayso.decide import is_overdue
 from sayso.errors import StillOpen, StoreError, UnknownRequest
 from sayso.model import ApprovalDecision, ApprovalRequest, Seen
 
+if TYPE_CHECKING:
+    from sayso.inbox import Inbox
+
 _CHANNEL = "watch"
 _MOVES = {"j": 1, Keys.Down: 1, "k": -1, Keys.Up: -1}
 _ENDS = (SIGTERM, SIGHUP)  # the terminal has to be given back first
 _SCROLLS = {" ": 1, Keys.PageDown: 1, "b": -1, Keys.PageUp: -1}
+
+
+class Told(NamedTuple):
+    """What came of an answer, in a sentence, and which requests it has closed."""
+
+    sentence: str
+    closed: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Means:
+    """What the screen needs from whoever opens it."""
+
+    who: str
+    inbox: Inbox
+    answer: Callable[[ApprovalRequest, ApprovalDecision], Awaitable[Told]]  # or `StillOpen`
+    names: Callable[[Iterable[str]], Mapping[str, str]]  # short names for ids
 
 
 class Watch:

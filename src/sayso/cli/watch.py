@@ -14,7 +14,7 @@ from sayso.model import ApprovalDecision, ApprovalRequest
 from sayso.plain import state
 
 if TYPE_CHECKING:
-    from sayso.channels.inbox import Told
+    from sayso.channels.watching import Told
     from sayso.inbox import Inbox
 
 
@@ -43,8 +43,7 @@ def watch(where: str | None, *, who: str) -> None:
 
 
 async def _watch(inbox: Inbox, who: str) -> None:
-    from sayso.channels.inbox import Means  # noqa: PLC0415 - as above
-    from sayso.channels.watching import Watch  # noqa: PLC0415
+    from sayso.channels.watching import Means, Watch  # noqa: PLC0415 - as above
 
     async def answer(request: ApprovalRequest, decision: ApprovalDecision) -> Told:
         return await _give(inbox, request, decision)
@@ -54,8 +53,8 @@ async def _watch(inbox: Inbox, who: str) -> None:
 
 async def _give(inbox: Inbox, request: ApprovalRequest, decision: ApprovalDecision) -> Told:
     """Answer a request, and say what came of it."""
-    from sayso.channels.inbox import Told  # noqa: PLC0415 - as above
     from sayso.channels.sheet import told  # noqa: PLC0415
+    from sayso.channels.watching import Told  # noqa: PLC0415 - as above
     from sayso.channels.words import named  # noqa: PLC0415
 
     try:

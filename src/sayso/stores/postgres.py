@@ -15,18 +15,17 @@ from sayso.stores.home import Home
 from sayso.stores.learners import Learn
 from sayso.stores.pauses import patiently
 from sayso.stores.postgres_audience import Audience
+from sayso.stores.postgres_batch import Closing, Opening
 from sayso.stores.postgres_clock import ServerClock
 from sayso.stores.postgres_follower import Follower
 from sayso.stores.postgres_form import bring_up_to_date, statement
 from sayso.stores.postgres_group import Group, call_of
 from sayso.stores.postgres_health import Health, examine
-from sayso.stores.postgres_jobs import Closing, Opening
 from sayso.stores.postgres_lookup import K, Lookup, V
 from sayso.stores.postgres_server import Away, Connection, Readers, Row, Server
 from sayso.stores.postgres_writer import Writer
-from sayso.stores.unpacking import readable
 from sayso.stores.waiting import Settled, deliver
-from sayso.wire import pack_request, pack_token, unpack_token
+from sayso.wire import pack_request, pack_token, readable, unpack_token
 
 if TYPE_CHECKING:
     from sayso.model import (

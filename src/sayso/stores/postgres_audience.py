@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from sayso.stores.learners import Learners
 from sayso.stores.postgres_form import statement
-from sayso.stores.unpacking import readable
 from sayso.stores.waiting import Feed, Settled, Waiters, deliver
-from sayso.wire import unpack_remembered
+from sayso.wire import readable, unpack_remembered
 
 if TYPE_CHECKING:
     from sayso.model import Remembered

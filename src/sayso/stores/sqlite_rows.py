@@ -11,8 +11,7 @@ import msgspec
 
 from sayso import decide
 from sayso.errors import StoreError, UnknownRequest
-from sayso.stores.unpacking import readable
-from sayso.wire import pack_remembered, pack_request, unpack_remembered, unpack_request, unpack_token
+from sayso.wire import pack_remembered, pack_request, readable, unpack_remembered, unpack_request, unpack_token
 
 if TYPE_CHECKING:
     from sayso.model import ApprovalRequest, Remembered

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sayso.blocking import is_async
+from sayso.callables import is_async
 from sayso.config.contents import Form, Mark, check_size, mistaken, read_bytes
 from sayso.errors import Mistake, PolicyError, ToolError
 from sayso.policy.words import suggest

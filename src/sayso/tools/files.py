@@ -10,7 +10,7 @@ import asyncio
 import mimetypes
 import os
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,7 +24,6 @@ from sayso.policy.tools import Policy
 from sayso.policy.words import Operation
 from sayso.policy.zones import TRASH, Zone
 from sayso.tools import previews
-from sayso.tools.closing import Closing
 from sayso.tools.handles import Facts, Root
 
 _OWN = ".sayso-"  # what begins so in a folder is sayso's: the trash, and files that are being written
@@ -62,7 +61,7 @@ class _Place(NamedTuple):
     real: str
 
 
-class FileTools(Closing):
+class FileTools(AbstractContextManager["FileTools"]):
     """Files in the zones of a policy; `functions` are the tools, for `guard` or for an agent with `Approvals`."""
 
     def __init__(self, policy: Policy, *, limits: Limits | None = None) -> None:
@@ -77,6 +76,9 @@ class FileTools(Closing):
         self._zones, self._layers = policy.zones, policy.layers
         self._limits = limits or Limits()
         self._roots = {zone.name: Root(zone.root) for zone in self._zones.zones}
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Let go of the zones' folders."""

@@ -12,7 +12,7 @@ import secrets
 import threading
 import weakref
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -21,7 +21,6 @@ import msgspec
 from sayso.errors import ConfigurationError, ToolError
 from sayso.tools import changes
 from sayso.tools.changes import Place
-from sayso.tools.closing import Closing
 from sayso.tools.opening import FOLDER, Facts, Kind, enter, explained, kind_of, make, names_of
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
@@ -47,7 +46,7 @@ class Entry(msgspec.Struct, frozen=True):
     size: int
 
 
-class Root(Closing):
+class Root(AbstractContextManager["Root"]):
     """An open handle of a folder, which stays the same folder whatever happens to its path; any thread may use it.
 
     A way is relative to the folder and has single slashes; the empty way is the folder itself.
@@ -72,6 +71,9 @@ class Root(Closing):
         self._closing = weakref.finalize(self, os.close, self._folder)
         status = os.fstat(self._folder)
         self.identity = (status.st_dev, status.st_ino)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Give the handle back; what other threads have begun goes on to its end."""

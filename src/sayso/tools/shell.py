@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from sayso import context, realpath
@@ -23,7 +24,6 @@ from sayso.policy.tools import Policy
 from sayso.policy.zones import Zones
 from sayso.tools import confine, previews, processes
 from sayso.tools.cells import cell
-from sayso.tools.closing import Closing
 from sayso.tools.handles import Root
 from sayso.tools.programs import Programs
 
@@ -49,7 +49,7 @@ class _Start(NamedTuple):
         return self.argv[: len(_BASH)] != _BASH
 
 
-class ShellTool(Closing):
+class ShellTool(AbstractContextManager["ShellTool"]):
     """Shell lines under the shell rules of a policy; `functions` is the tool, for `guard` or for an agent."""
 
     def __init__(
@@ -74,6 +74,9 @@ class ShellTool(Closing):
         self._also = tuple(environment)
         processes.clean({}, also=self._also)  # refuses names that steer
         self._folder = Root(self._where)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Let go of the folder."""

@@ -7,7 +7,7 @@ handing it a file are calls like any other, and are asked about unless the owner
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,6 @@ from sayso.controller import ApprovalController
 from sayso.errors import ConfigurationError, ToolError
 from sayso.model import ToolCall, Verdict
 from sayso.policy.tools import Policy
-from sayso.tools.closing import Closing
 from sayso.tools.created import Created
 from sayso.tools.custom import load_tools
 from sayso.tools.delegation import Caller, Delegation
@@ -67,7 +66,7 @@ class _Place(NamedTuple):
     above: tuple[Path, ...]
 
 
-class Workers(Closing):
+class Workers(AbstractContextManager["Workers"]):
     """Runs a worker, and those that it calls, under one controller; holds the folders of their zones open."""
 
     def __init__(self, controller: ApprovalController, *, model: Model | str | None = None) -> None:
@@ -82,6 +81,9 @@ class Workers(Closing):
         self._outputs: list[Any] = [str, DeferredToolRequests] if controller.mode == "defer" else [str]
         self._open = ExitStack()
         self._equipment: dict[tuple[Path | str, ...], _Equipment] = {}
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Let go of all folders."""

@@ -23,6 +23,7 @@ from sayso.adapters.adalflow.library import (
     ToolOutput,
 )
 from sayso.adapters.adalflow.tools import Asked, GuardedTool, asked_about
+from sayso.callables import is_async
 from sayso.controller import ApprovalController
 from sayso.errors import ConfigurationError, ToolError
 from sayso.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending, ToolCall
@@ -297,7 +298,7 @@ class PermissionManager(Shipped):
             answer, asked = asks(request)
             return decision_of(answer, request, asked)
 
-        return answer_async if blocking.is_async(callback) else answer
+        return answer_async if is_async(callback) else answer
 
 
 def permission_event(asked: Asked, details: object) -> ToolCallPermissionRequest:

@@ -14,7 +14,7 @@ import msgspec
 from sayso.adapters import function
 from sayso.adapters.adalflow.library import Function, FunctionTool
 from sayso.adapters.previewing import previewed
-from sayso.blocking import is_async
+from sayso.callables import is_async
 from sayso.canonical import canonical, freeze, thaw
 from sayso.errors import CanonicalError, ToolError
 from sayso.model import Approved, Preview, Rule, ToolCall, Verdict, new_id
