@@ -18,7 +18,7 @@ from tests.postgres import running
 from benchmarks import report
 from benchmarks.store import YES, request
 from sayso import ToolCall
-from sayso.model import AuditEntry, new_id
+from sayso.core.model import AuditEntry, new_id
 from sayso.stores.postgres import PostgresStore
 
 SEED, SECONDS = 9, 20.0

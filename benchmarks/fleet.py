@@ -19,14 +19,14 @@ from benchmarks.rawpostgres import CLOSED, OPEN, RawFar
 from benchmarks.rows import Row, at_least, compare, row
 from benchmarks.store import YES, request
 from benchmarks.timing import Effort
-from sayso import tokens
-from sayso.model import new_id
+from sayso.core import tokens
+from sayso.core.model import new_id
+from sayso.core.msgpack_codec import pack_request
 from sayso.server.app import create_app
 from sayso.server.hub import Hub
-from sayso.server.listening import bind, server
+from sayso.server.serve import bind, server
 from sayso.stores.postgres import PostgresStore
 from sayso.stores.remote import RemoteStore
-from sayso.wire import pack_request
 
 PROCESSES, HUBS, WAITING = 4, 2, 1024
 COUNT = 8_000  # round trips of a turn, by all processes

@@ -11,8 +11,8 @@ from benchmarks import peers, report
 from benchmarks.rows import Compared, Row, at_most, compare, row
 from benchmarks.timing import Effort, Sample, interleave, minus, repeat_async
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall
-from sayso.canonical import thaw
-from sayso.model import Approved
+from sayso.core.canonical import thaw
+from sayso.core.model import Approved
 
 RULES = 1_000
 NAME = "write_file"

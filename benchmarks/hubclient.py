@@ -17,10 +17,10 @@ import msgspec
 
 from benchmarks.hubserver import Child
 from benchmarks.store import request
-from sayso import plain
-from sayso.model import new_id
-from sayso.stores.remote_wire import MEDIA, Changes, Open, Told
-from sayso.wire import pack_request, unpack_request
+from sayso.core import json_codec
+from sayso.core.agent_protocol import MEDIA, Changes, Open, Told
+from sayso.core.model import new_id
+from sayso.core.msgpack_codec import pack_request, unpack_request
 
 _END, _LENGTH = b"\r\n\r\n", b"content-length: "
 _LARGEST_READ = 1 << 20
@@ -266,7 +266,9 @@ class Listeners:
         """Ask for something, and return how long it takes until the last one has heard of it."""
         asked = request(new_id())
         if self._child.kind == "raw":
-            message = post("/tell", plain.to_json(plain.of_request(asked)).encode(), token="", media="application/json")
+            message = post(
+                "/tell", json_codec.to_json(json_codec.of_request(asked)).encode(), token="", media="application/json"
+            )
             return self._until_told(asked.id, message)
         body = msgspec.msgpack.encode(Open(request=pack_request(asked)))
         seconds = self._until_told(asked.id, post("/agent/open", body, token=self._agent, media=MEDIA))

@@ -28,17 +28,17 @@ from starlette.routing import Route
 
 from benchmarks.store import request
 from benchmarks.timing import lag
-from sayso import tokens
-from sayso.canonical import freeze
-from sayso.clock import SystemClock
-from sayso.model import new_id
+from sayso.core import tokens
+from sayso.core.agent_protocol import Changes
+from sayso.core.canonical import freeze
+from sayso.core.model import new_id
+from sayso.engine.clock import SystemClock
 from sayso.server.app import create_app
-from sayso.server.connections import Connections
 from sayso.server.hub import Hub, HubStore
-from sayso.server.listening import bind, run, server
-from sayso.server.throttle import Throttle
+from sayso.server.serve import bind, run, server
+from sayso.server.services.connections import Connections
+from sayso.server.services.throttle import Throttle
 from sayso.stores.memory import MemoryStore
-from sayso.stores.remote_wire import Changes
 from sayso.stores.sqlite import SqliteStore
 
 Kind = Literal["raw", "starlette", "fastapi", "memory", "durable"]

@@ -18,9 +18,9 @@ from benchmarks.rawsqlite import RawStore
 from benchmarks.rows import Row, at_least, at_most, compare, row
 from benchmarks.timing import Effort
 from sayso import ApprovalDecision, ApprovalRequest, ToolCall
-from sayso.ports import Store
+from sayso.core.msgpack_codec import pack_request
+from sayso.core.ports import Store
 from sayso.stores.sqlite import SqliteStore
-from sayso.wire import pack_request
 
 ARGS: dict[str, Any] = {"path": "reports/2026/summary.txt", "text": "some text, " * 19, "mode": "append"}
 YES = ApprovalDecision(approved=True, who="ann")

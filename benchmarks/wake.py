@@ -19,8 +19,8 @@ from benchmarks.rawsqlite import STATUS, UPDATE, RawStore, connect
 from benchmarks.rows import Row, at_most, compare, row
 from benchmarks.store import YES, request
 from benchmarks.timing import Effort
+from sayso.core.msgpack_codec import pack_request
 from sayso.stores.sqlite import SqliteStore
-from sayso.wire import pack_request
 
 LEVEL = "NORMAL"
 COUNT = 300

@@ -1,15 +1,27 @@
-"""Draws the states of a request in architecture.md from the table in `sayso.decide`; `--check` only compares."""
+"""Writes what the docs take from the source; `--check` only compares.
+
+In architecture.md the state diagram of a request, from the table in `sayso.core.decide`; and map.md, a listing of all
+modules with the first line of each.
+"""
 
 from __future__ import annotations
 
+import ast
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
-from sayso.decide import TRANSITIONS
-from sayso.model import ApprovalRequest, Result, Status
+from sayso.core.decide import TRANSITIONS
+from sayso.core.model import ApprovalRequest, Result, Status
 
 PAGE = Path(__file__).with_name("architecture.md")
+MAP = Path(__file__).with_name("map.md")
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "sayso"
+MAP_HEAD = """# Map of the modules
+
+Every module of `src/sayso` with the first line of its docstring. `docs/generate.py` writes this page from the source.
+"""
 BEGIN = "<!-- states: written by docs/generate.py -->\n"
 END = "<!-- end of states -->\n"
 
@@ -47,18 +59,42 @@ def generated(page: str) -> str:
     return before + begin + diagram() + end + after
 
 
+def module_map() -> str:
+    """Return map.md: one table for each folder."""
+    folders = sorted({file.parent for file in SOURCE.rglob("*.py")})
+    return MAP_HEAD + "".join(folder_table(folder) for folder in folders)
+
+
+def folder_table(folder: Path) -> str:
+    """Return the heading of a folder, what it is for, and a row for each of its modules."""
+    rows = [f"| `{file.stem}` | {first_line(file)} |" for file in sorted(folder.glob("[!_]*.py"))]
+    name = f"sayso/{folder.relative_to(SOURCE)}".removesuffix("/.")
+    head = [f"## {name}", "", first_line(folder / "__init__.py"), ""]
+    return "\n".join(["", *head, *(["| module | what it holds |", "|---|---|", *rows, ""] if rows else [])])
+
+
+def first_line(file: Path) -> str:
+    """Return the first line of a module's docstring."""
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return docstring.partition("\n")[0].replace("|", "\\|")
+
+
+def outdated() -> Iterator[tuple[Path, str]]:
+    """Each page that differs from what it should be, and that."""
+    for page, wanted in ((PAGE, generated(PAGE.read_text(encoding="utf-8"))), (MAP, module_map())):
+        if not page.exists() or page.read_text(encoding="utf-8") != wanted:
+            yield page, wanted
+
+
 def main(arguments: list[str]) -> None:
-    """Write the page, or say that it is out of date."""
+    """Write the pages, or say that one is out of date."""
     if arguments not in ([], ["--check"]):
         sys.exit("usage: python docs/generate.py [--check]")
-    page = PAGE.read_text(encoding="utf-8")
-    wanted = generated(page)
-    if page == wanted:
-        return
-    if arguments:
-        sys.exit(f"docs/{PAGE.name} is out of date: run `python3 dev.py docs`")
-    PAGE.write_text(wanted, encoding="utf-8")
-    print(f"· docs/{PAGE.name} is written anew")
+    for page, wanted in outdated():
+        if arguments:
+            sys.exit(f"docs/{page.name} is out of date: run `python3 dev.py docs`")
+        page.write_text(wanted, encoding="utf-8")
+        print(f"· docs/{page.name} is written anew")
 
 
 if __name__ == "__main__":

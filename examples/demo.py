@@ -17,10 +17,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, audit
-from sayso.channels.terminal import TerminalChannel, nobody
-from sayso.channels.visible import visible
-from sayso.model import AuditEntry
+from sayso import ApprovalController, ApprovalDecision, ApprovalRequest
+from sayso.channels.display.sanitize import visible
+from sayso.channels.terminal import TerminalChannel
+from sayso.channels.terminal.channel import nobody
+from sayso.core import audit
+from sayso.core.model import AuditEntry
 from sayso.tools.worker_file import read_worker
 from sayso.tools.workers import Workers, policy_of
 

@@ -15,8 +15,8 @@ from importlib import util
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from sayso.stores.home import Home
-from sayso.stores.postgres_server import Server
+from sayso.stores.loop_thread import Home
+from sayso.stores.postgres.connection import Server
 
 NOBODY = 65534
 TEMPLATE = "template_sayso"

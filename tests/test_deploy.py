@@ -12,12 +12,12 @@ import pytest
 from ruamel.yaml import YAML
 from tests.postgres import Postgres
 
-from sayso import retention
-from sayso.archive import Archive
 from sayso.cli.main import commands
+from sayso.client import retention
+from sayso.client.archive import Archive
 from sayso.errors import StoreError
-from sayso.specimens import NO, a_request
 from sayso.stores.postgres import PostgresStore
+from sayso.testing.samples import NO, a_request
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"

@@ -22,12 +22,11 @@ from sayso import (
     ApprovalPresentation,
     ApprovalRequest,
     Policy,
-    blocking,
     guard,
 )
-from sayso.config import settings
-from sayso.model import new_id
-from sayso.ports import Store
+from sayso.core.model import new_id
+from sayso.core.ports import Store
+from sayso.engine import blocking, settings
 from sayso.stores.memory import MemoryStore
 from sayso.stores.sqlite import SqliteStore
 from sayso.testing import FixedClock

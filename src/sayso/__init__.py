@@ -13,41 +13,41 @@ if TYPE_CHECKING:
     from sayso.adapters.function import guard as guard
     from sayso.adapters.function import requires_approval as requires_approval
     from sayso.adapters.function import resume as resume
-    from sayso.config.policies import load_policy as load_policy
-    from sayso.controller import ApprovalController as ApprovalController
+    from sayso.config.load_policy import load_policy as load_policy
+    from sayso.core.model import ApprovalDecision as ApprovalDecision
+    from sayso.core.model import ApprovalPresentation as ApprovalPresentation
+    from sayso.core.model import ApprovalRequest as ApprovalRequest
+    from sayso.core.model import Preview as Preview
+    from sayso.core.model import ToolCall as ToolCall
+    from sayso.core.model import Verdict as Verdict
+    from sayso.engine.controller import ApprovalController as ApprovalController
+    from sayso.engine.remembered import ApprovalMemory as ApprovalMemory
     from sayso.errors import ApprovalBlocked as ApprovalBlocked
     from sayso.errors import ApprovalDenied as ApprovalDenied
     from sayso.errors import ApprovalError as ApprovalError
     from sayso.errors import ApprovalPending as ApprovalPending
     from sayso.errors import ApprovalTimeout as ApprovalTimeout
     from sayso.errors import BlockedError as BlockedError
-    from sayso.memory import ApprovalMemory as ApprovalMemory
-    from sayso.model import ApprovalDecision as ApprovalDecision
-    from sayso.model import ApprovalPresentation as ApprovalPresentation
-    from sayso.model import ApprovalRequest as ApprovalRequest
-    from sayso.model import Preview as Preview
-    from sayso.model import ToolCall as ToolCall
-    from sayso.model import Verdict as Verdict
-    from sayso.policy.tools import Policy as Policy
+    from sayso.policy.policy import Policy as Policy
 
 _HOMES = {
     "ApprovalBlocked": "sayso.errors",
-    "ApprovalController": "sayso.controller",
-    "ApprovalDecision": "sayso.model",
+    "ApprovalController": "sayso.engine.controller",
+    "ApprovalDecision": "sayso.core.model",
     "ApprovalDenied": "sayso.errors",
     "ApprovalError": "sayso.errors",
-    "ApprovalMemory": "sayso.memory",
+    "ApprovalMemory": "sayso.engine.remembered",
     "ApprovalPending": "sayso.errors",
-    "ApprovalPresentation": "sayso.model",
-    "ApprovalRequest": "sayso.model",
+    "ApprovalPresentation": "sayso.core.model",
+    "ApprovalRequest": "sayso.core.model",
     "ApprovalTimeout": "sayso.errors",
     "BlockedError": "sayso.errors",
-    "Policy": "sayso.policy.tools",
-    "Preview": "sayso.model",
-    "ToolCall": "sayso.model",
-    "Verdict": "sayso.model",
+    "Policy": "sayso.policy.policy",
+    "Preview": "sayso.core.model",
+    "ToolCall": "sayso.core.model",
+    "Verdict": "sayso.core.model",
     "guard": "sayso.adapters.function",
-    "load_policy": "sayso.config.policies",
+    "load_policy": "sayso.config.load_policy",
     "requires_approval": "sayso.adapters.function",
     "resume": "sayso.adapters.function",
 }

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from sayso.model import ApprovalRequest
+    from sayso.core.model import ApprovalRequest
 
 
 class ApprovalError(PermissionError):

@@ -13,28 +13,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sayso import blocking
-from sayso.channels import blocks
-from sayso.channels.lasting import USES, Standing, also, lifetimes
-from sayso.channels.visible import visible
-from sayso.channels.words import JUDGED_LATER, closed_words, named
-from sayso.config import settings
+from sayso.channels.display import blocks
+from sayso.channels.display.phrases import JUDGED_LATER, closed_words, named
+from sayso.channels.display.remember_choices import USES, Standing, also, lifetimes
+from sayso.channels.display.sanitize import visible
+from sayso.client.inbox import Given, Inbox, StoreInbox
 from sayso.config.arguments import read_arguments
+from sayso.core.approvers import Seen
+from sayso.core.model import ApprovalDecision, ApprovalRequest
+from sayso.core.ports import Store
+from sayso.engine import blocking, settings
 from sayso.errors import CanonicalError, ConfigurationError, StillOpen, StoreError, UnknownRequest
-from sayso.inbox import Given, Inbox, StoreInbox
-from sayso.model import ApprovalDecision, ApprovalRequest
-from sayso.people import Seen
-from sayso.ports import Store
 
 try:
     import streamlit as st
 
-    from sayso.channels.fitting import misfit
+    from sayso.channels.edit_schema import misfit
 except ImportError as error:
     raise ImportError("Streamlit is not installed; run `pip install sayso[streamlit]`") from error
 
 if TYPE_CHECKING:
-    from sayso.config.settings import StoreLike
+    from sayso.engine.settings import StoreLike
 
 __all__ = ["approval_inbox", "show_approval_requests"]
 
@@ -124,7 +123,7 @@ def _over_place(place: str | Path) -> StoreInbox:
 
 @st.cache_resource(show_spinner=False)
 def _hub(url: str, token: str) -> Inbox:
-    from sayso.hub_inbox import HubInbox  # noqa: PLC0415 - its own extra, for a hub only
+    from sayso.client.hub_inbox import HubInbox  # noqa: PLC0415 - its own extra, for a hub only
 
     async def opened() -> Inbox:  # in the loop in which it is used
         return HubInbox(url, token)

@@ -22,8 +22,8 @@ from sayso import (
     requires_approval,
 )
 from sayso.adapters.function import resume
+from sayso.core.model import Pending
 from sayso.errors import ApprovalPending
-from sayso.model import Pending
 from sayso.testing import Approver, ScriptedChannel
 
 YES = ApprovalDecision(approved=True)

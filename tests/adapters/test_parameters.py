@@ -10,7 +10,7 @@ import pytest
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy
 from sayso.adapters.function import guard
-from sayso.channels.fitting import misfit
+from sayso.channels.edit_schema import misfit
 
 pytestmark = pytest.mark.anyio
 

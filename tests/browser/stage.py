@@ -15,8 +15,9 @@ import uvicorn
 from fastapi import FastAPI
 from playwright.async_api import Browser, ConsoleMessage, Locator, Page, expect
 
-from sayso import ApprovalController, ApprovalRequest, Policy, guard, tokens
-from sayso.model import new_id
+from sayso import ApprovalController, ApprovalRequest, Policy, guard
+from sayso.core import tokens
+from sayso.core.model import new_id
 from sayso.server.app import create_app
 from sayso.server.hub import Hub
 from sayso.stores.sqlite import SqliteStore

@@ -12,7 +12,7 @@ from playwright.async_api import Route, expect
 from tests.browser.stage import WAIT, Stage, request
 
 from sayso import ApprovalDenied, ApprovalTimeout, Policy
-from sayso.model import Rule
+from sayso.core.model import Rule
 
 SENT: list[tuple[object, ...]] = []
 

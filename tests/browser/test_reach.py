@@ -13,8 +13,8 @@ from playwright.async_api import expect
 from tests.browser.stage import WAIT, Person, Stage, request
 
 from sayso import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Policy
-from sayso.model import Rule
-from sayso.people import Approvers
+from sayso.core.approvers import Approvers
+from sayso.core.model import Rule
 from sayso.policy.scopes import call_scope, tool_scope
 
 STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]

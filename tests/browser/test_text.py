@@ -14,10 +14,10 @@ from playwright.async_api import expect
 from tests.browser.stage import Stage, request
 
 from sayso import ApprovalDecision, ApprovalPresentation
-from sayso.channels.visible import visible
-from sayso.model import Rule
-from sayso.people import Approvers, Seen
-from sayso.server import page
+from sayso.channels.display.sanitize import visible
+from sayso.core.approvers import Approvers, Seen
+from sayso.core.model import Rule
+from sayso.server.routes import page
 
 CASES = [
     "plain text, with umlauts äöü and 日本語",
@@ -61,7 +61,7 @@ RANGES = [first for start, end in _PARTS for first in range(start, end, 0x400)]
 @pytest.mark.proves("H10")
 async def test_the_page_makes_the_same_characters_visible_as_the_terminal(stage: Stage) -> None:
     ann = await stage.person()
-    see = 'async (texts) => { const { visible } = await import("/page/visible.js"); return texts.map(visible); }'
+    see = 'async (texts) => { const { visible } = await import("/page/sanitize.js"); return texts.map(visible); }'
     assert await ann.page.evaluate(see, CASES) == [visible(each) for each in CASES]
 
 
@@ -69,7 +69,7 @@ async def test_the_page_makes_the_same_characters_visible_as_the_terminal(stage:
 async def test_the_page_and_the_terminal_agree_about_every_character(stage: Stage) -> None:
     ann = await stage.person()
     see = """async ([assigned, unassigned, within]) => {
-        const { visible } = await import("/page/visible.js");
+        const { visible } = await import("/page/sanitize.js");
         const isKnown = (each) => !/\\p{Cn}/u.test(each);
         const alike = [...[...assigned].filter(isKnown), ...[...unassigned].filter((each) => !isKnown(each))];
         const inside = (text) => alike.map((each) => text.replaceAll("{}", each)).join(" ");
@@ -93,7 +93,7 @@ async def test_code_in_colours_shows_letter_by_letter_what_text_without_them_sho
     parts = [*(each for each in CASES if len(each) < 1000), *CODE, *"\"'`#\\/*-$(){}<>|&;@\n\u200b\u0430"]
     texts = [*parts, *("".join(chance.choices(parts, k=12)) for _ in range(150))]
     paint = """async ([texts, languages]) => {
-        const { colouredLines } = await import("/page/code.js");
+        const { colouredLines } = await import("/page/highlight.js");
         const written = (nodes) => nodes.map((each) => each.textContent ?? each).join("");
         return languages.map((language) => texts.map((text) => colouredLines(text, language).map(written)));
     }"""
@@ -125,7 +125,7 @@ async def test_code_is_coloured_by_its_language_and_what_hides_in_it_stays_marke
 
 async def test_numbers_are_read_and_written_without_changing_a_digit(stage: Stage) -> None:
     ann = await stage.person()
-    again = 'async (text) => { const { read, write } = await import("/page/exact.js"); return write(read(text)); }'
+    again = 'async (text) => { const { read, write } = await import("/page/exact_json.js"); return write(read(text)); }'
     text = '{"a":[1,1.0,1e400,-0,12345678901234567890,0.1,1E+2,"6",6],"__proto__":{"x":null},"\\ud800":"\\\\\\"\\n"}'
     assert await ann.page.evaluate(again, text) == text
     for wrong in ('{"a":1,}', '{"a":1,"a":2}', "[01]", '"\n"', "NaN", "[1] 2", '{"a" 1}', "{a:1}", '"open', "", "-"):

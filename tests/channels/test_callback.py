@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall, requires_approval
+from sayso.core.model import Approved, Denied
 from sayso.errors import ApprovalCancelled, StoreError
-from sayso.model import Approved, Denied
 from sayso.stores.memory import MemoryStore
 from sayso.testing import FixedClock
 

@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 
 from sayso import ApprovalController, ApprovalRequest, Policy, ToolCall
 from sayso.cli.main import commands
-from sayso.model import Pending
-from sayso.ports import Store
+from sayso.core.model import Pending
+from sayso.core.ports import Store
 
 T = TypeVar("T")
 STORE = "state.db"

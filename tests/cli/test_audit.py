@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from tests.cli.questions import STORE, ask, in_store, sayso
 
-from sayso.model import AuditEntry, ToolCall
-from sayso.ports import Store
+from sayso.core.model import AuditEntry, ToolCall
+from sayso.core.ports import Store
 
 PROGRAM = [sys.executable, "-m", "sayso"]
 

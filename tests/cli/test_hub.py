@@ -16,9 +16,9 @@ from tests.server.served import Served
 from tests.terminal import Terminal
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest
-from sayso.people import Approvers
-from sayso.policy.tools import ToolRules
-from sayso.tokens import EVERY_PROJECT
+from sayso.core.approvers import Approvers
+from sayso.core.tokens import EVERY_PROJECT
+from sayso.policy.policy import ToolRules
 
 
 def sayso(*arguments: str) -> Result:

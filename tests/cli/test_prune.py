@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.cli.questions import ask, in_store, sayso, stored
 
-from sayso.specimens import NO
 from sayso.testing import FixedClock
+from sayso.testing.samples import NO
 
 OLD = time.time() - 100 * 86400
 

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.questions import ask, sayso, within
 
 from sayso import ToolCall
-from sayso.model import Approved, Pending
+from sayso.core.model import Approved, Pending
 
 
 def remember(*options: str, amount: int = 5, command: str = "approve") -> dict[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tests.cli.questions import ask, in_store, sayso
 
-from sayso import tokens
-from sayso.ports import Store
+from sayso.core import tokens
+from sayso.core.ports import Store
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.channels.asking import ALLOW, SEE, a_second_later, elsewhere, program
+from tests.channels.terminal.asking import ALLOW, SEE, a_second_later, elsewhere, program
 from tests.cli.questions import STORE, ask, stored
 from tests.terminal import KEYS, Terminal
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from sayso import ApprovalDecision, ApprovalRequest
-from sayso.canonical import thaw
+from sayso.core.canonical import thaw
 
 T = TypeVar("T")
 

@@ -18,16 +18,15 @@ from anyio.lowlevel import checkpoint
 from tests.faults.history import Recorder, Word, meaning, plain, word_of
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall
-from sayso.canonical import thaw
+from sayso.client.hub_inbox import HubInbox
+from sayso.client.inbox import Inbox, StoreInbox
+from sayso.core.canonical import thaw
 from sayso.errors import ApprovalError, StillOpen, StoreError, UnknownRequest
-from sayso.hub_inbox import HubInbox
-from sayso.inbox import Inbox, StoreInbox
 from sayso.server.app import create_app
 from sayso.server.hub import Hub
-from sayso.server.listening import bind, server
-from sayso.server.throttle import Throttle
-from sayso.stores import postgres_follower, postgres_server, postgres_writer
-from sayso.stores.postgres import PostgresStore
+from sayso.server.serve import bind, server
+from sayso.server.services.throttle import Throttle
+from sayso.stores.postgres import PostgresStore, connection, follower, writer
 from sayso.stores.remote import RemoteStore
 
 Role = Literal["agent", "person", "hub"]
@@ -65,10 +64,10 @@ def play(role: Role, plan: Plan, file: Path, bell: Connection) -> None:
 
 def _hurry() -> None:
     """Let all that is waited for take a tenth of what it may take."""
-    postgres_server.__dict__.update(CONNECT_SECONDS=1.0, COMMAND_SECONDS=1.2)
-    postgres_follower.__dict__.update(_POLL_SECONDS=0.5)
-    limits = {name: value.replace("s", "00ms") for name, value in postgres_writer.__dict__["_LIMITS"].items()}
-    postgres_writer.__dict__.update(_LIMITS=limits)
+    connection.__dict__.update(CONNECT_SECONDS=1.0, COMMAND_SECONDS=1.2)
+    follower.__dict__.update(_POLL_SECONDS=0.5)
+    limits = {name: value.replace("s", "00ms") for name, value in writer.__dict__["_LIMITS"].items()}
+    writer.__dict__.update(_LIMITS=limits)
 
 
 # Writing down what is done to the store.

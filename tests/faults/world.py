@@ -17,9 +17,9 @@ from tests.faults.history import Event, plain, word_of
 from tests.faults.roles import Plan, Role, play
 from tests.postgres import free_port
 
-from sayso import audit, tokens
+from sayso.core import audit, tokens
+from sayso.core.tokens import TokenKind
 from sayso.stores.postgres import PostgresStore
-from sayso.tokens import TokenKind
 
 SECONDS = 60.0  # for anything to happen: much longer than it takes, so that a busy machine changes no verdict
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sayso import Policy, ToolCall
-from sayso.model import Approval
-from sayso.people import Approvers
+from sayso.core.approvers import Approvers
+from sayso.core.model import Approval
 
 STRICTNESS: dict[Approval, int] = {"blocked": 3, "required": 2, "once_per_session": 1, "none": 0}
 LONG = 10**5000  # longer than Python writes down

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from sayso import ApprovalDecision, ApprovalMemory, ApprovalPresentation, ApprovalRequest, Policy, ToolCall, Verdict
+from sayso.core.model import Rule
 from sayso.errors import ConfigurationError
-from sayso.model import Rule
 from sayso.policy import judges
-from sayso.policy.tools import ToolRules
+from sayso.policy.policy import ToolRules
 
 RULE = Rule(source="toolset", key="pay")
 CALL = ToolCall(tool="pay", args={"amount": 50, "to": ["ann"]}, call_id="c1", session="s1")

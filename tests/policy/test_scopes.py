@@ -18,8 +18,8 @@ from sayso import (
     ToolCall,
     Verdict,
 )
+from sayso.core.model import Approved, Pending
 from sayso.errors import CanonicalError
-from sayso.model import Approved, Pending
 from sayso.policy import scopes
 from sayso.testing import ScriptedChannel
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sayso.core.model import Approval, Rule, Verdict
+from sayso.core.realpath import resolve
 from sayso.errors import ConfigurationError, PathEscape
-from sayso.model import Approval, Rule, Verdict
 from sayso.policy.zones import Operation, Zone, Zones
-from sayso.realpath import resolve
 
 STRICTNESS: dict[Approval, int] = {"blocked": 3, "required": 2, "once_per_session": 1, "none": 0}
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)

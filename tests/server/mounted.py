@@ -12,8 +12,8 @@ from tests.server.served import Served
 
 from sayso.server.app import create_app
 from sayso.server.hub import Hub
-from sayso.server.listening import bind
-from sayso.server.oidc import Provider, offer
+from sayso.server.routes.oidc import Provider, offer
+from sayso.server.serve import bind
 from sayso.stores.sqlite import SqliteStore
 
 

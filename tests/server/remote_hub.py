@@ -13,14 +13,14 @@ from typing import Self
 
 import uvicorn
 
-from sayso import tokens
-from sayso.ports import Clock
+from sayso.core import tokens
+from sayso.core.ports import Clock
+from sayso.core.tokens import TokenKind
 from sayso.server.app import create_app
 from sayso.server.hub import Hub
 from sayso.stores.postgres import PostgresStore
 from sayso.stores.remote import RemoteStore
 from sayso.stores.sqlite import SqliteStore
-from sayso.tokens import TokenKind
 
 _SERVE = """
 import sys, uvicorn

@@ -14,15 +14,16 @@ from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 from websockets.sync.client import ClientConnection, connect
 
-from sayso import ApprovalController, ApprovalRequest, Policy, ToolCall, tokens
-from sayso.model import Pending
-from sayso.policy.tools import ToolRules
+from sayso import ApprovalController, ApprovalRequest, Policy, ToolCall
+from sayso.core import tokens
+from sayso.core.model import Pending
+from sayso.core.tokens import TokenKind
+from sayso.policy.policy import ToolRules
 from sayso.server.app import create_app
 from sayso.server.hub import Hub
-from sayso.server.listening import HubServer, bind, server
+from sayso.server.serve import HubServer, bind, server
 from sayso.stores.postgres import PostgresStore
 from sayso.stores.sqlite import SqliteStore
-from sayso.tokens import TokenKind
 
 T = TypeVar("T")
 POLICY = Policy.from_dict({"default": "required"})

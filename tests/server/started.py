@@ -16,7 +16,7 @@ import httpx2
 from tests.server.served import PATIENCE
 
 from sayso import ApprovalController, ApprovalRequest, Policy, ToolCall
-from sayso.model import Pending
+from sayso.core.model import Pending
 
 SAYSO = [sys.executable, "-m", "sayso"]
 

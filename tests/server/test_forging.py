@@ -11,15 +11,16 @@ import pytest
 from msgspec.structs import replace
 from tests.server.remote_hub import Served
 
-from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall, audit
+from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall
+from sayso.core import agent_protocol as words
+from sayso.core import audit
+from sayso.core.approvers import Approvers, Escalation
+from sayso.core.model import Pending, Scope
+from sayso.core.msgpack_codec import pack_request
 from sayso.errors import NotEntitled
-from sayso.model import Pending, Scope
-from sayso.people import Approvers, Escalation
 from sayso.policy import scopes
-from sayso.specimens import YES, a_request
-from sayso.stores import remote_wire as words
 from sayso.testing import FixedClock
-from sayso.wire import pack_request
+from sayso.testing.samples import YES, a_request
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,9 @@ from tests.postgres import Postgres, Wire
 from tests.server.served import Served, following, heard
 from websockets.exceptions import ConnectionClosed
 
-from sayso import tokens
-from sayso.specimens import a_request
+from sayso.core import tokens
 from sayso.stores.remote import RemoteStore
+from sayso.testing.samples import a_request
 
 
 @pytest.fixture

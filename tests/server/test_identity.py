@@ -11,11 +11,11 @@ import pytest
 from tests.server.served import PATIENCE, Served, following, heard
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from sayso import tokens
-from sayso.server.connections import Connections
+from sayso.core import tokens
+from sayso.server.http.problems import Problem
 from sayso.server.identity import COOKIE
-from sayso.server.problems import Problem
-from sayso.server.throttle import Throttle
+from sayso.server.services.connections import Connections
+from sayso.server.services.throttle import Throttle
 from sayso.testing import FixedClock
 
 PEOPLE = (
@@ -97,7 +97,7 @@ def test_one_person_can_give_only_so_many_answers_in_a_minute(served: Served) ->
 
 def test_a_minute_later_one_may_again(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 30.0, 59.0, 61.0, 61.0])
-    monkeypatch.setattr("sayso.server.throttle.monotonic", lambda: next(clock))
+    monkeypatch.setattr("sayso.server.services.throttle.monotonic", lambda: next(clock))
     throttle = Throttle(answers=2)
     throttle.answer("ann")
     throttle.answer("ann")

@@ -12,8 +12,8 @@ from tests.server.started import Hub
 
 from sayso import ApprovalController, Policy, guard
 from sayso.errors import StoreError
-from sayso.specimens import a_request
 from sayso.stores.remote import RemoteStore
+from sayso.testing.samples import a_request
 
 POLICY = Policy.from_dict({"default": "required"})
 REFUSED = r"403: builder has as many open questions as one agent may have \(2\)"

@@ -20,13 +20,14 @@ from schemathesis.specs.openapi.checks import (
 )
 from tests.server.served import Served
 
-from sayso import ApprovalDecision, plain
-from sayso.model import ApprovalPresentation, Rule, Scope
-from sayso.people import Approvers, Escalation, Seen
-from sayso.server import shapes
+from sayso import ApprovalDecision
+from sayso.core import json_codec
+from sayso.core.approvers import Approvers, Escalation, Seen
+from sayso.core.model import ApprovalPresentation, Rule, Scope
 from sayso.server.app import create_app
+from sayso.server.http import schemas
 from sayso.server.hub import Hub
-from sayso.server.throttle import Throttle
+from sayso.server.services.throttle import Throttle
 from sayso.stores.memory import MemoryStore
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -107,9 +108,9 @@ def test_the_published_shape_of_a_request_is_what_is_told(served: Served) -> Non
         votes=(decision,),
         decision=decision,
     )
-    told = plain.of_request(request)
-    assert told.keys() == names(shapes.Request)
-    assert TypeAdapter(shapes.Request).validate_python(told).model_dump() == told
+    told = json_codec.of_request(request)
+    assert told.keys() == names(schemas.Request)
+    assert TypeAdapter(schemas.Request).validate_python(told).model_dump() == told
 
 
 def test_the_published_shape_of_what_is_remembered_is_what_is_told(served: Served) -> None:
@@ -117,5 +118,5 @@ def test_the_published_shape_of_what_is_remembered_is_what_is_told(served: Serve
     with served.person() as ann:
         ann.post(f"/approvals/{request.id}", json={"approved": True, "remember": "always"})
         (told,) = ann.get("/remembered").json()["items"]
-    assert told.keys() == names(shapes.Remembered)
-    assert TypeAdapter(shapes.Remembered).validate_python(told).model_dump() == told
+    assert told.keys() == names(schemas.Remembered)
+    assert TypeAdapter(schemas.Remembered).validate_python(told).model_dump() == told

@@ -5,8 +5,8 @@ import contextlib
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from sayso import audit
-from sayso.ports import Store
+from sayso.core import audit
+from sayso.core.ports import Store
 from sayso.stores.postgres import PostgresStore
 
 

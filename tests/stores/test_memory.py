@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sayso.model import ApprovalDecision, ApprovalRequest, new_id
-from sayso.people import Seen
-from sayso.ports import Store
+from sayso.core.approvers import Seen
+from sayso.core.model import ApprovalDecision, ApprovalRequest, new_id
+from sayso.core.ports import Store
 from sayso.stores.memory import MemoryStore
 from sayso.testing import StoreContract
 

@@ -20,12 +20,12 @@ from sayso import (
     Policy,
     ToolCall,
     guard,
-    realpath,
 )
 from sayso.adapters.pydantic_ai import Approvals
+from sayso.core import realpath
 from sayso.errors import ConfigurationError, ToolError
 from sayso.policy.scopes import folder_scope
-from sayso.tools import confine
+from sayso.tools.exec import confine
 from sayso.tools.files import FileTools, Limits
 from sayso.tools.models import attach_tool
 from sayso.tools.scripted import scripted_model

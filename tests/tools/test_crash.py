@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sayso import audit
+from sayso.core import audit
 from sayso.stores.sqlite import SqliteStore
 
 CHILD = Path(__file__).with_name("crash_child.py")

@@ -13,9 +13,9 @@ from typing import Any, Self
 import pytest
 
 from sayso import ApprovalBlocked, ApprovalController, ApprovalDecision, ApprovalDenied, ApprovalRequest, Policy, guard
-from sayso.audit import entries
+from sayso.core.audit import entries
+from sayso.core.model import AuditEntry
 from sayso.errors import ConfigurationError, ToolError
-from sayso.model import AuditEntry
 from sayso.tools.files import Attachment, FileTools, Limits
 
 YES = ApprovalDecision(approved=True)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from sayso import ApprovalBlocked, ApprovalController, ApprovalDecision, ApprovalDenied, ApprovalRequest, Policy
+from sayso.core.model import AuditEntry
 from sayso.errors import ConfigurationError, PolicyError, ToolError
-from sayso.model import AuditEntry
-from sayso.tools import confine
-from sayso.tools.processes import Limits
+from sayso.tools.exec import confine
+from sayso.tools.exec.processes import Limits
 from sayso.tools.shell import ShellTool
 
 YES = ApprovalDecision(approved=True)

@@ -10,7 +10,7 @@ import pytest
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest
 from sayso.adapters.pydantic_ai import park, resume
-from sayso.audit import entries
+from sayso.core.audit import entries
 from sayso.errors import ConfigurationError
 from sayso.tools.worker_file import read_worker
 from sayso.tools.workers import Workers, policy_of

@@ -14,7 +14,7 @@ from sayso import (
     guard,
     requires_approval,
 )
-from sayso.model import Approved, Denied, Pending
+from sayso.core.model import Approved, Denied, Pending
 
 
 @requires_approval

@@ -12,17 +12,17 @@ from typing import Any, Literal, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpa
 
 import msgspec
 
-from sayso import context
 from sayso.adapters import parameters
 from sayso.adapters.previewing import previewed
-from sayso.callables import is_async
-from sayso.canonical import thaw
-from sayso.config.settings import check_kind
-from sayso.controller import ApprovalController
+from sayso.core.callables import is_async
+from sayso.core.canonical import thaw
+from sayso.core.model import Approved, Denied, Preview, Rule, ToolCall, Verdict
+from sayso.engine import context
+from sayso.engine.controller import ApprovalController
+from sayso.engine.settings import check_kind
 from sayso.errors import ConfigurationError, UnknownRequest
-from sayso.model import Approved, Denied, Preview, Rule, ToolCall, Verdict
 from sayso.policy import judges
-from sayso.policy.tools import ToolRules
+from sayso.policy.policy import ToolRules
 
 P = ParamSpec("P")
 T = TypeVar("T")

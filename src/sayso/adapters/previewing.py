@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from sayso.canonical import thaw
+from sayso.core.canonical import thaw
+from sayso.core.model import Preview, ToolCall, Verdict
 from sayso.errors import ToolError
-from sayso.model import Preview, ToolCall, Verdict
 
 
 async def previewed(preview: Callable[..., Preview | Awaitable[Preview]], call: ToolCall, verdict: Verdict) -> Verdict:

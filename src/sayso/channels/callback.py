@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from sayso.callables import is_async
+from sayso.core.callables import is_async
+from sayso.core.ports import ApprovalUI
 from sayso.errors import ConfigurationError
-from sayso.ports import ApprovalUI
 
 if TYPE_CHECKING:
-    from sayso.decide import Mode
-    from sayso.model import ApprovalDecision, ApprovalRequest
+    from sayso.core.decide import Mode
+    from sayso.core.model import ApprovalDecision, ApprovalRequest
 
 Callback = Callable[["ApprovalRequest"], "ApprovalDecision | Awaitable[ApprovalDecision]"]
 

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec.structs import replace
 
-from sayso.channels.showing import asker
-from sayso.channels.visible import visible
+from sayso.channels.display.request_lines import asker
+from sayso.channels.display.sanitize import visible
+from sayso.core.model import ApprovalDecision, ApprovalRequest
+from sayso.core.redaction import redact, text
 from sayso.errors import ConfigurationError
-from sayso.model import ApprovalDecision, ApprovalRequest
-from sayso.redaction import redact, text
 
 try:
     import httpx2

@@ -13,11 +13,8 @@ from typing import IO, TYPE_CHECKING, Any, get_args
 
 import click
 
-from sayso import archive
-from sayso import audit as chain
 from sayso.cli.main import CODES_OF_GROUPS, Commands
-from sayso.cli.screen import bold, cut, exact, say, short_path, visible, width, wrapped
-from sayso.cli.store import (
+from sayso.cli.open_store import (
     CODES_OF_CHAINS,
     CODES_OF_NUMBERS,
     CODES_OF_READING,
@@ -30,13 +27,16 @@ from sayso.cli.store import (
     store_option,
     with_records,
 )
+from sayso.cli.screen import bold, cut, exact, say, short_path, visible, width, wrapped
 from sayso.cli.times import moment, read_moment
+from sayso.client import archive
+from sayso.core import audit as chain
+from sayso.core.json_codec import to_json
+from sayso.core.model import Step
 from sayso.errors import AuditError
-from sayso.model import Step
-from sayso.plain import to_json
 
 if TYPE_CHECKING:
-    from sayso.records import Records
+    from sayso.client.records import Records
 
 _PAGE = 1000
 _HEAD = 16

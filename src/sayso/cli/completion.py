@@ -20,7 +20,7 @@ from click.shell_completion import BashComplete, CompletionItem, FishComplete, Z
 from sayso.cli.main import COMPLETE, ENDS
 
 if TYPE_CHECKING:
-    from sayso.ports import Store
+    from sayso.core.ports import Store
 
     Look = Callable[[Store], Awaitable[dict[str, str]]]
 
@@ -82,7 +82,7 @@ def remembered_decisions(context: click.Context, _: click.Parameter, incomplete:
 
 
 async def _open_requests(store: Store) -> dict[str, str]:
-    from sayso.cli.requests import called  # noqa: PLC0415 - as below
+    from sayso.cli.render_request import called  # noqa: PLC0415 - as below
 
     now = time.time()
     found = await store.pending()  # the controller's would also close what has expired
@@ -90,8 +90,8 @@ async def _open_requests(store: Store) -> dict[str, str]:
 
 
 async def _remembered_decisions(store: Store) -> dict[str, str]:
-    from sayso.cli.requests import called  # noqa: PLC0415 - as below
-    from sayso.memory import ApprovalMemory  # noqa: PLC0415 - as below
+    from sayso.cli.render_request import called  # noqa: PLC0415 - as below
+    from sayso.engine.remembered import ApprovalMemory  # noqa: PLC0415 - as below
 
     told: dict[str, str] = {}
     for each in ApprovalMemory(store=store).list():
@@ -104,8 +104,8 @@ async def _remembered_decisions(store: Store) -> dict[str, str]:
 def _items(context: click.Context, look: Look, incomplete: str) -> Iterator[CompletionItem[str]]:
     """Yield the short ids that begin so, each with what it is about; none if the store cannot be looked into."""
     # Whoever starts a shell that has completion should not wait for what only a store needs.
+    from sayso.cli.open_store import Failure, shorts, with_store  # noqa: PLC0415
     from sayso.cli.screen import cut  # noqa: PLC0415
-    from sayso.cli.store import Failure, shorts, with_store  # noqa: PLC0415
 
     try:
         found = with_store(_store(context), look)

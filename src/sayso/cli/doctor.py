@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
-from sayso import audit
-from sayso.cli import reading
+from sayso.cli import policy_input
+from sayso.cli.open_store import epilog, existing, json_option, store_option, with_hub, with_store
 from sayso.cli.screen import say, short_path, visible, wrapped
-from sayso.cli.store import epilog, existing, json_option, store_option, with_hub, with_store
 from sayso.cli.times import span
-from sayso.clock import clock_of
-from sayso.config import settings
+from sayso.core import audit
+from sayso.core.json_codec import to_json
+from sayso.core.tokens import EVERY_PROJECT
+from sayso.engine import settings
+from sayso.engine.clock import clock_of
 from sayso.errors import AuditError, ConfigurationError, PolicyError
-from sayso.plain import to_json
-from sayso.tokens import EVERY_PROJECT
 
 if TYPE_CHECKING:
-    from sayso.hub_http import HubClient
-    from sayso.ports import Store
-    from sayso.stores.postgres_health import Health
+    from sayso.client.hub_http import HubClient
+    from sayso.core.ports import Store
+    from sayso.stores.postgres.diagnostics import Health
 
 State = Literal["ok", "warning", "problem"]
 _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
@@ -70,8 +70,8 @@ def _lines(each: Finding) -> Iterator[str]:
 
 def _policies() -> Iterator[Finding]:
     try:
-        files = reading.policy_files()
-    except reading.Mistakes as error:
+        files = policy_input.policy_files()
+    except policy_input.Mistakes as error:
         yield Finding("problem", "policy", error.format_message())
         return
     for path in files:
@@ -84,7 +84,7 @@ def _policies() -> Iterator[Finding]:
 def _policy(path: Path) -> Finding:
     what = f"policy {short_path(str(path))}"
     try:
-        policy, warnings = reading.load_with_warnings(path)
+        policy, warnings = policy_input.load_with_warnings(path)
     except PolicyError as error:
         return Finding("problem", what, f"it has mistakes ({len(error.mistakes)}); see them with `sayso check`")
     except ConfigurationError as error:
@@ -116,7 +116,7 @@ def _at_hand(where: str) -> list[Finding]:
 
 
 def _hub(where: str) -> list[Finding]:
-    from sayso.hub_http import HubClient  # noqa: PLC0415 - only who has a hub needs what it needs
+    from sayso.client.hub_http import HubClient  # noqa: PLC0415 - only who has a hub needs what it needs
 
     return with_hub(HubClient, where, _at_hub)
 
@@ -236,7 +236,7 @@ def _libraries(requirements: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _confinement() -> Finding:
-    from sayso.tools.confine import problem  # noqa: PLC0415 - only this command needs it
+    from sayso.tools.exec.confine import problem  # noqa: PLC0415 - only this command needs it
 
     told = problem()
     return (

@@ -9,9 +9,9 @@ from typing import IO, Any, Literal, TextIO, cast
 
 import click
 
-from sayso.cli.store import Failure
+from sayso.cli.open_store import Failure
 from sayso.config.arguments import FORM, read_arguments
-from sayso.config.contents import read_bytes
+from sayso.config.read_file import read_bytes
 from sayso.errors import CanonicalError, ConfigurationError
 
 _FORMS: Mapping[str, Literal["json", "yaml"]] = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}

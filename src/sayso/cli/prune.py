@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from sayso import retention
-from sayso.archive import Archive
-from sayso.cli.screen import say, short_path
-from sayso.cli.store import (
+from sayso.cli.open_store import (
     CODES_OF_CHAINS,
     Broken,
     Failure,
@@ -21,15 +18,18 @@ from sayso.cli.store import (
     who_option,
     with_store,
 )
+from sayso.cli.screen import say, short_path
 from sayso.cli.times import read_span
-from sayso.clock import clock_of
+from sayso.client import retention
+from sayso.client.archive import Archive
+from sayso.core.json_codec import to_json
+from sayso.core.ports import Prunable
+from sayso.engine.clock import clock_of
 from sayso.errors import AuditError
-from sayso.plain import to_json
-from sayso.ports import Prunable
 
 if TYPE_CHECKING:
-    from sayso.ports import Store
-    from sayso.retention import Pruned
+    from sayso.client.retention import Pruned
+    from sayso.core.ports import Store
 
 
 @click.command(epilog=epilog("sayso prune --closed-for 90d --archive 2026-10.jsonl", CODES_OF_CHAINS))

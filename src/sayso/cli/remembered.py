@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sayso import plain
 from sayso.cli.completion import remembered_decisions
 from sayso.cli.main import CODES_OF_GROUPS, Commands
-from sayso.cli.requests import answered_by, one_line
-from sayso.cli.screen import bold, say, width, wrapped
-from sayso.cli.store import (
+from sayso.cli.open_store import (
     CODES_OF_IDS,
     CODES_OF_READING,
     Unknown,
@@ -27,11 +24,14 @@ from sayso.cli.store import (
     who_option,
     with_records,
 )
+from sayso.cli.render_request import answered_by, one_line
+from sayso.cli.screen import bold, say, width, wrapped
 from sayso.cli.times import span
+from sayso.core import json_codec
 
 if TYPE_CHECKING:
-    from sayso.model import ApprovalRequest, Remembered
-    from sayso.records import Records
+    from sayso.client.records import Records
+    from sayso.core.model import ApprovalRequest, Remembered
 
 
 @click.group(cls=Commands, epilog=epilog("sayso remembered list --store sayso.db", CODES_OF_GROUPS))
@@ -46,7 +46,7 @@ def list_them(where: str | None, *, as_json: bool) -> None:
     """List what is remembered, oldest first."""
     known = with_records(where, _known)
     if as_json:
-        say(plain.to_json([plain.of_remembered(each) for each, _ in known], indent=2))
+        say(json_codec.to_json([json_codec.of_remembered(each) for each, _ in known], indent=2))
         return
     names = shorts(each.id for each, _ in known)
     for each, request in known:
@@ -77,7 +77,7 @@ def revoke(ids: tuple[str, ...], where: str | None, *, as_json: bool, who: str, 
 
     gone = with_records(where, work)
     if as_json:
-        say(plain.to_json([plain.of_remembered(each) for each in gone], indent=2))
+        say(json_codec.to_json([json_codec.of_remembered(each) for each in gone], indent=2))
         return
     for each in gone:
         for line in wrapped(f"{each.tool}: {each.scope.label}", head="revoked", indent=9):

@@ -13,10 +13,10 @@ import click
 
 from sayso.cli.main import ENDS
 from sayso.cli.screen import mistake_line, say, visible
-from sayso.config.policies import files_here, load_policy
-from sayso.controller import ApprovalController
+from sayso.config.load_policy import files_here, load_policy
+from sayso.core.model import AuditEntry
+from sayso.engine.controller import ApprovalController
 from sayso.errors import ApprovalError, ConfigurationError, PolicyError, StoreError, ToolError
-from sayso.model import AuditEntry
 
 _TOLD = {"returned": "ran", "raised": "failed", "stopped": "did not run", "denied": "was refused"}
 
@@ -69,7 +69,8 @@ def _prompt(given: str | None) -> str:
 async def _run(name: str, prompt: str, model: str | None, store: str | None) -> str:
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # between a question and its answer there is no room for it
     # Nobody who asks for help, or checks a policy, should wait for a framework to load.
-    from sayso.channels.terminal import TerminalChannel, nobody  # noqa: PLC0415
+    from sayso.channels.terminal import TerminalChannel  # noqa: PLC0415
+    from sayso.channels.terminal.channel import nobody  # noqa: PLC0415
     from sayso.tools.worker_file import find_worker, read_worker  # noqa: PLC0415
     from sayso.tools.workers import Workers, policy_of  # noqa: PLC0415
 

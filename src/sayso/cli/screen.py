@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sayso.channels.showing import cut as cut_cells
-from sayso.channels.showing import rows_of
-from sayso.channels.visible import visible
+from sayso.channels.display.request_lines import cut as cut_cells
+from sayso.channels.display.request_lines import rows_of
+from sayso.channels.display.sanitize import visible
 
 if TYPE_CHECKING:
+    from sayso.core.model import Rule, Verdict
     from sayso.errors import Mistake
-    from sayso.model import Rule, Verdict
-    from sayso.policy.tools import Considered
+    from sayso.policy.policy import Considered
 
 _COLOURS = {"none": "green", "required": "yellow", "once_per_session": "yellow", "blocked": "red"}
 _WIDEST = 100

@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, cast
 import click
 import msgspec
 
-from sayso import tokens
-from sayso.cli.reading import Mistakes
+from sayso.cli.open_store import CODES_OF_READING, Failure, epilog, login
+from sayso.cli.policy_input import Mistakes
 from sayso.cli.screen import say, short_path, visible, wrapped
-from sayso.cli.store import CODES_OF_READING, Failure, epilog, login
 from sayso.cli.token import LINK_SECONDS, sign_in_address
-from sayso.config import settings
-from sayso.config.policies import load_policy
+from sayso.config.load_policy import load_policy
+from sayso.core import tokens
+from sayso.core.tokens import EVERY_PROJECT
+from sayso.engine import settings
 from sayso.errors import ConfigurationError, StoreError
-from sayso.tokens import EVERY_PROJECT
 
 if TYPE_CHECKING:
     import socket
 
     from fastapi import FastAPI
 
-    from sayso.policy.tools import Policy
+    from sayso.policy.policy import Policy
     from sayso.server.hub import Hub, HubStore
 
 _STORE = "sayso.db"
@@ -118,7 +118,7 @@ def serve(**said: object) -> None:
 
     It prints a link that signs a browser in, once, within 10 minutes; `sayso token link` makes another.
     """
-    from sayso.server.listening import run  # noqa: PLC0415 - the help of this command does without a server
+    from sayso.server.serve import run  # noqa: PLC0415 - the help of this command does without a server
 
     choices = msgspec.convert(said, _Choices)
     _check(choices)
@@ -140,7 +140,7 @@ def serve(**said: object) -> None:
 
 
 def _check(choices: _Choices) -> None:
-    from sayso.server.listening import is_loopback  # noqa: PLC0415 - as above
+    from sayso.server.serve import is_loopback  # noqa: PLC0415 - as above
 
     if bool(choices.tls_cert) != bool(choices.tls_key):
         raise click.UsageError("--tls-cert and --tls-key go together")
@@ -154,7 +154,7 @@ def _check(choices: _Choices) -> None:
 
 
 def _write_log(*, as_json: bool) -> None:
-    from sayso.server.logs import JsonLines, ShortLines  # noqa: PLC0415 - as above
+    from sayso.server.http.logs import JsonLines, ShortLines  # noqa: PLC0415 - as above
 
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if as_json else ShortLines())
@@ -167,7 +167,7 @@ def _write_log(*, as_json: bool) -> None:
 async def _serve(choices: _Choices, place: Path | str, policy: Policy | None, *, is_new: bool) -> None:
     from sayso.server.app import create_app  # noqa: PLC0415 - as above
     from sayso.server.hub import MOST_OPEN, Hub  # noqa: PLC0415
-    from sayso.server.listening import bind, server  # noqa: PLC0415
+    from sayso.server.serve import bind, server  # noqa: PLC0415
 
     with contextlib.closing(bind(choices.host, choices.port)) as taken:
         store = cast("HubStore", settings.open_store(place))  # which every one that others share is
@@ -194,7 +194,7 @@ async def _serve(choices: _Choices, place: Path | str, policy: Policy | None, *,
 def _offer_accounts(app: FastAPI, choices: _Choices, url: str) -> None:
     if choices.oidc_issuer is None:
         return
-    from sayso.server.oidc import Provider, offer  # noqa: PLC0415 - only who asks for it needs it
+    from sayso.server.routes.oidc import Provider, offer  # noqa: PLC0415 - only who asks for it needs it
 
     provider = Provider(
         issuer=choices.oidc_issuer,
@@ -209,8 +209,8 @@ def _offer_accounts(app: FastAPI, choices: _Choices, url: str) -> None:
 def _start_notices(hub: Hub, choices: _Choices, url: str) -> asyncio.Task[None] | None:
     if choices.notify is None:
         return None
-    from sayso.server.notices import Notices  # noqa: PLC0415 - as above
-    from sayso.server.notices_file import read_notices  # noqa: PLC0415
+    from sayso.server.notices.scheduler import Notices  # noqa: PLC0415 - as above
+    from sayso.server.notices.settings_file import read_notices  # noqa: PLC0415
 
     return asyncio.ensure_future(Notices(hub, read_notices(Path(choices.notify)), url=url).run())
 

@@ -9,7 +9,7 @@ import click
 
 from sayso.cli.screen import visible
 from sayso.errors import ConfigurationError
-from sayso.policy.words import parse_seconds
+from sayso.policy.vocabulary import parse_seconds
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 

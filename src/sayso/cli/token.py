@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from sayso import plain, tokens
 from sayso.cli.main import CODES_OF_GROUPS, Commands
-from sayso.cli.screen import bold, say, wrapped
-from sayso.cli.store import (
+from sayso.cli.open_store import (
     CODES_OF_IDS,
     CODES_OF_READING,
     Unknown,
@@ -24,12 +22,14 @@ from sayso.cli.store import (
     shorts,
     with_store,
 )
+from sayso.cli.screen import bold, say, wrapped
 from sayso.cli.times import read_span, span
-from sayso.clock import clock_of
-from sayso.tokens import EVERY_PROJECT, Token, TokenKind
+from sayso.core import json_codec, tokens
+from sayso.core.tokens import EVERY_PROJECT, Token, TokenKind
+from sayso.engine.clock import clock_of
 
 if TYPE_CHECKING:
-    from sayso.ports import Keyring, Store
+    from sayso.core.ports import Keyring, Store
 
 LINK_SECONDS = 600.0
 
@@ -64,7 +64,7 @@ def create(kind: str, where: str | None, *, seconds: float | None, as_json: bool
     """
     made, text = _made(where, cast("TokenKind", kind), seconds, **whose)
     if as_json:
-        say(plain.to_json({**facts(made), "text": text}, indent=2))
+        say(json_codec.to_json({**facts(made), "text": text}, indent=2))
         return
     say(text)
     say("This is shown once and kept nowhere; send it as `Authorization: Bearer …`.", err=True)
@@ -80,7 +80,7 @@ def link(where: str | None, *, url: str, as_json: bool, **whose: Any) -> None:  
     """Make a link that signs a browser in as NAME: once, within 10 minutes."""
     made, text = _made(where, "link", LINK_SECONDS, **whose)
     address = sign_in_address(url, text)
-    say(plain.to_json({**facts(made), "url": address}, indent=2) if as_json else address)
+    say(json_codec.to_json({**facts(made), "url": address}, indent=2) if as_json else address)
 
 
 def sign_in_address(url: str, text: str) -> str:
@@ -109,7 +109,7 @@ def list_them(where: str | None, *, as_json: bool) -> None:
     """List the tokens that are valid, oldest first; their texts are nowhere."""
     known = with_store(where, _valid)
     if as_json:
-        say(plain.to_json([facts(each) for each in known], indent=2))
+        say(json_codec.to_json([facts(each) for each in known], indent=2))
         return
     names = shorts(each.id for each in known)
     for each in known:
@@ -135,7 +135,7 @@ def revoke(part: str, where: str | None, *, as_json: bool) -> None:
 
     gone = with_store(where, work)
     if as_json:
-        say(plain.to_json(facts(gone), indent=2))
+        say(json_codec.to_json(facts(gone), indent=2))
         return
     for line in wrapped(_described(gone), head="revoked", indent=9):
         say(line)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sayso.cli.requests import answered_by
-from sayso.cli.store import CODES_OF_READING, epilog, shorts, store_option, who_option, with_inbox
+from sayso.cli.open_store import CODES_OF_READING, epilog, shorts, store_option, who_option, with_inbox
+from sayso.cli.render_request import answered_by
+from sayso.core.json_codec import state
+from sayso.core.model import ApprovalDecision, ApprovalRequest
 from sayso.errors import StillOpen, StoreError, UnknownRequest
-from sayso.model import ApprovalDecision, ApprovalRequest
-from sayso.plain import state
 
 if TYPE_CHECKING:
-    from sayso.channels.watching import Told
-    from sayso.inbox import Inbox
+    from sayso.channels.terminal.watch_app import Told
+    from sayso.client.inbox import Inbox
 
 
 @click.command(epilog=epilog("sayso watch --store sayso.db", CODES_OF_READING))
@@ -30,8 +30,8 @@ def watch(where: str | None, *, who: str) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("`sayso watch` needs a terminal; without one, use `sayso pending`")
     # Nobody who only asks for help should wait for the screen to load.
-    from sayso.channels.keys import Interrupted  # noqa: PLC0415
-    from sayso.channels.terminal import unfit  # noqa: PLC0415
+    from sayso.channels.terminal.channel import unfit  # noqa: PLC0415
+    from sayso.channels.terminal.keys import Interrupted  # noqa: PLC0415
 
     problem = unfit()
     if problem is not None:
@@ -43,7 +43,7 @@ def watch(where: str | None, *, who: str) -> None:
 
 
 async def _watch(inbox: Inbox, who: str) -> None:
-    from sayso.channels.watching import Means, Watch  # noqa: PLC0415 - as above
+    from sayso.channels.terminal.watch_app import Means, Watch  # noqa: PLC0415 - as above
 
     async def answer(request: ApprovalRequest, decision: ApprovalDecision) -> Told:
         return await _give(inbox, request, decision)
@@ -53,9 +53,9 @@ async def _watch(inbox: Inbox, who: str) -> None:
 
 async def _give(inbox: Inbox, request: ApprovalRequest, decision: ApprovalDecision) -> Told:
     """Answer a request, and say what came of it."""
-    from sayso.channels.sheet import told  # noqa: PLC0415
-    from sayso.channels.watching import Told  # noqa: PLC0415 - as above
-    from sayso.channels.words import named  # noqa: PLC0415
+    from sayso.channels.display.phrases import named  # noqa: PLC0415
+    from sayso.channels.terminal.dialog import told  # noqa: PLC0415
+    from sayso.channels.terminal.watch_app import Told  # noqa: PLC0415 - as above
 
     try:
         given = await inbox.answer(request, decision)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from sayso.canonical import parse_args
-from sayso.config.contents import Form, decode
-from sayso.config.documents import read_yaml
+from sayso.config.read_file import Form, decode
+from sayso.config.yaml_toml import read_yaml
+from sayso.core.canonical import parse_args
 
 FORM = Form(
     what="the arguments of a call",

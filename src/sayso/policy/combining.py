@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from sayso.model import Verdict
-from sayso.people import Approvers
+from sayso.core.approvers import Approvers
+from sayso.core.model import Verdict
 from sayso.policy.conditions import Unknowable
 from sayso.policy.deeds import Considered
 from sayso.policy.entries import Terms
-from sayso.policy.words import STRICTNESS
+from sayso.policy.vocabulary import STRICTNESS
 
 if TYPE_CHECKING:
-    from sayso.model import ToolCall
+    from sayso.core.model import ToolCall
     from sayso.policy.entries import Entry
     from sayso.policy.index import Ranked
 

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import msgspec
 
-from sayso.policy.shapes import brief
-from sayso.policy.words import as_mapping, check_keys, reject
+from sayso.policy.data_schema import brief
+from sayso.policy.vocabulary import as_mapping, check_keys, reject
 
 Test = Callable[[Any, Any], bool]  # the argument, and what the condition compares it with
 

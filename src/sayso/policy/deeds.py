@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 from msgspec.structs import replace
 
-from sayso.model import Approval, Deed, Rule, ToolCall, Verdict
+from sayso.core.model import Approval, Deed, Rule, ToolCall, Verdict
 from sayso.policy import scopes
-from sayso.policy.words import STRICTNESS
+from sayso.policy.vocabulary import STRICTNESS
 
 if TYPE_CHECKING:
     from sayso.policy.entries import Kind

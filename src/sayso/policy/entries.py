@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 import msgspec
 from msgspec.structs import replace
 
-from sayso.model import Rule, ScopeKind, Verdict
-from sayso.people import Approvers, Escalation
+from sayso.core.approvers import Approvers, Escalation
+from sayso.core.model import Rule, ScopeKind, Verdict
 from sayso.policy import judges
 from sayso.policy.conditions import Condition, check_template, read_condition
-from sayso.policy.words import (
+from sayso.policy.vocabulary import (
     Operation,
     as_mapping,
     check_keys,
@@ -24,7 +24,7 @@ from sayso.policy.words import (
 )
 
 if TYPE_CHECKING:
-    from sayso.model import Approval
+    from sayso.core.model import Approval
     from sayso.policy.judges import Judge
 
 KEYS = (

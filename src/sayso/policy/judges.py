@@ -14,9 +14,9 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
-from sayso.canonical import thaw
-from sayso.model import ApprovalPresentation, ApprovalRequest, Rule, ToolCall, Verdict
-from sayso.policy.words import as_mapping, check_keys, parse_text, reject
+from sayso.core.canonical import thaw
+from sayso.core.model import ApprovalPresentation, ApprovalRequest, Rule, ToolCall, Verdict
+from sayso.policy.vocabulary import as_mapping, check_keys, parse_text, reject
 
 Judge = Callable[[ToolCall], "Awaitable[Verdict | None] | Verdict | None"]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sayso.canonical import digest, freeze
+from sayso.core.canonical import digest, freeze
+from sayso.core.model import Scope, ToolCall
+from sayso.core.redaction import redact
 from sayso.errors import CanonicalError
-from sayso.model import Scope, ToolCall
-from sayso.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sayso.model import ApprovalRequest, Verdict
+    from sayso.core.model import ApprovalRequest, Verdict
 
 
 # What a yes to a prefix would also let run, and people may not think of.

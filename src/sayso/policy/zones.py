@@ -15,9 +15,9 @@ from typing import Literal, Protocol, cast, get_args
 
 import msgspec
 
+from sayso.core.model import Approval, Deed, Rule, Verdict
 from sayso.errors import PathEscape
-from sayso.model import Approval, Deed, Rule, Verdict
-from sayso.policy.words import STRICTNESS, Operation, reject, suggest
+from sayso.policy.vocabulary import STRICTNESS, Operation, reject, suggest
 
 TRASH = ".sayso-trash"  # where a zone keeps what was deleted in it
 _CHANGES = {"write": "written", "delete": "deleted"}

@@ -9,11 +9,14 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from sayso.server import agents, describing, health, page, people, problems, records, signing, sockets
-from sayso.server.guards import Awake, Bodies, Hosts, Origins, SafeHeaders
+from sayso.server import openapi
+from sayso.server.http import problems
+from sayso.server.http.fast_path import Swift
+from sayso.server.http.logs import AccessLog
 from sayso.server.hub import Hub
-from sayso.server.logs import AccessLog
-from sayso.server.swift import Swift
+from sayso.server.middleware import Awake, Bodies, Hosts, Origins, SafeHeaders
+from sayso.server.routes import approvals, audit_and_remembered, health, page, sign_in, websocket
+from sayso.server.routes.agents import rpc
 
 
 def create_app(hub: Hub, *, allowed_hosts: Collection[str] = ()) -> FastAPI:
@@ -42,10 +45,10 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = ()) -> FastAPI:
     app.state.hub = hub
     app.state.accounts = None  # where people may have accounts to sign in with; `oidc.offer` says so
     problems.install(app)
-    for part in (people, records, signing, sockets, agents, health, page):
+    for part in (approvals, audit_and_remembered, sign_in, websocket, rpc, health, page):
         app.include_router(part.routes)
     # The last one added comes first.
-    app.add_middleware(Swift, ways=(people.swift, agents.packed))
+    app.add_middleware(Swift, ways=(approvals.swift, rpc.packed))
     app.add_middleware(Bodies, hub=hub)
     app.add_middleware(Origins)
     app.add_middleware(Hosts, names=allowed_hosts)
@@ -61,5 +64,5 @@ class _Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""
         if self.openapi_schema is None:
-            describing.complete(super().openapi())
+            openapi.complete(super().openapi())
         return super().openapi()

@@ -8,25 +8,25 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from sayso.clock import clock_of
-from sayso.controller import ApprovalController
+from sayso.core.ports import Keyring, Store
+from sayso.engine.clock import clock_of
+from sayso.engine.controller import ApprovalController
 from sayso.errors import StoreError, UnknownRequest
-from sayso.ports import Keyring, Store
-from sayso.server.agent_feed import Desk
-from sayso.server.chain import Chain
-from sayso.server.connections import Connections
-from sayso.server.deadlines import Deadlines
-from sayso.server.events import Events
-from sayso.server.meters import Meters
-from sayso.server.stats import Stats
-from sayso.server.throttle import Throttle
-from sayso.server.waiting import Waiting
+from sayso.server.services.agent_feed import Desk
+from sayso.server.services.audit_check import Chain
+from sayso.server.services.connections import Connections
+from sayso.server.services.deadlines import Deadlines
+from sayso.server.services.events import Events
+from sayso.server.services.metrics import Meters
+from sayso.server.services.open_requests import Waiting
+from sayso.server.services.stats import Stats
+from sayso.server.services.throttle import Throttle
 
 if TYPE_CHECKING:
-    from sayso.model import ApprovalRequest
-    from sayso.policy.tools import Policy
-    from sayso.ports import Clock, Hook
-    from sayso.server.connections import Connection
+    from sayso.core.model import ApprovalRequest
+    from sayso.core.ports import Clock, Hook
+    from sayso.policy.policy import Policy
+    from sayso.server.services.connections import Connection
 
 
 _LOG = logging.getLogger("sayso.server")

@@ -9,13 +9,13 @@ import msgspec
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
-from sayso import tokens
-from sayso.model import ApprovalRequest
-from sayso.server import problems
-from sayso.server.headers import header
+from sayso.core import tokens
+from sayso.core.model import ApprovalRequest
+from sayso.core.tokens import Token, TokenKind
+from sayso.server.http import problems
+from sayso.server.http.headers import header
+from sayso.server.http.problems import Problem
 from sayso.server.hub import Hub
-from sayso.server.problems import Problem
-from sayso.tokens import Token, TokenKind
 
 COOKIE = "sayso_session"
 

@@ -10,24 +10,16 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from sayso import audit, decide
+from sayso.core import audit, decide
 from sayso.errors import StoreError, UnknownRequest
-from sayso.stores.learners import Learn, Learners
-from sayso.stores.waiting import Feed, Settled, Waiters, deliver
+from sayso.stores.remembered_feed import Learn, Learners
+from sayso.stores.waiters import Feed, Settled, Waiters, deliver
 
 if TYPE_CHECKING:
-    from sayso.model import (
-        ApprovalDecision,
-        ApprovalRequest,
-        AuditEntry,
-        Remembered,
-        Result,
-        Status,
-        Step,
-    )
-    from sayso.people import Seen
-    from sayso.ports import News
-    from sayso.tokens import Token
+    from sayso.core.approvers import Seen
+    from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered, Result, Status, Step
+    from sayso.core.ports import News
+    from sayso.core.tokens import Token
 
 _KEPT_CLOSED = 10_000
 _KEPT_LINES = 100_000

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sayso.callables import is_async
-from sayso.config.contents import Form, Mark, check_size, mistaken, read_bytes
+from sayso.config.read_file import Form, Mark, check_size, mistaken, read_bytes
+from sayso.core.callables import is_async
 from sayso.errors import Mistake, PolicyError, ToolError
-from sayso.policy.words import suggest
+from sayso.policy.vocabulary import suggest
 
 try:
     from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sayso import context
 from sayso.adapters.function import requires_approval
 from sayso.adapters.pydantic_ai import delegate
-from sayso.controller import ApprovalController
+from sayso.core.model import ApprovalPresentation, Preview
+from sayso.engine import context
+from sayso.engine.controller import ApprovalController
 from sayso.errors import ApprovalError, ApprovalPending, ConfigurationError, ToolError
-from sayso.model import ApprovalPresentation, Preview
-from sayso.tools import created, previews
-from sayso.tools.created import Created
+from sayso.tools import created_workers, previews
+from sayso.tools.created_workers import Created
 from sayso.tools.files import Attachment
 from sayso.tools.models import FAILURES, as_prompt, usage_limits
 from sayso.tools.worker_file import WorkerFile, find_worker, read_worker, workers_in
@@ -92,7 +92,7 @@ class Delegation:
             tools: names of tools of yours that it may use.
         """
         worker = self._new(name, description, instructions, tools)
-        created.keep(worker, self._own.folder)
+        created_workers.keep(worker, self._own.folder)
         return f"made the worker {name!r}"
 
     def _preview_call(self, worker: str, prompt: str, attachments: list[str] | None = None) -> Preview:
@@ -101,7 +101,7 @@ class Delegation:
         chain = " > ".join((*self._chain(), worker))
         made = isinstance(found.worker, Created)
         # The prompt and the files are arguments, and shown as those. What an agent has made nobody knows by its name.
-        content = created.written(found.worker).decode() if isinstance(found.worker, Created) else None
+        content = created_workers.written(found.worker).decode() if isinstance(found.worker, Created) else None
         return Preview(
             description=f"Let the worker {worker}{', which an agent has made,' if made else ''} work: {chain}",
             presentation=ApprovalPresentation(title=f"Call {worker}", content=content, content_type="text/markdown"),
@@ -115,7 +115,7 @@ class Delegation:
         self, name: str, description: str, instructions: str, tools: list[str] | None = None
     ) -> Preview:
         worker = self._new(name, description, instructions, tools)
-        shown = previews.change(f"/{created.FOLDER}/{name}.md", None, created.written(worker))
+        shown = previews.change(f"/{created_workers.FOLDER}/{name}.md", None, created_workers.written(worker))
         return Preview(description=f"Make the worker {name}: {_brief(description)}", presentation=shown)
 
     def _find(self, name: str) -> _Found:
@@ -124,10 +124,10 @@ class Delegation:
                 path = find_worker(name, self._own.folder)
                 listed = read_worker(path)
                 return _Found(listed, path.resolve(), previews.fingerprint(str(path), listed.fingerprint))
-            made = created.place(name, self._own.folder)
+            made = created_workers.place(name, self._own.folder)
             if "worker_create" in self._own.tools and made is not None:
-                worker = created.read(made)
-                return _Found(worker, made, previews.fingerprint(str(made), created.written(worker)))
+                worker = created_workers.read(made)
+                return _Found(worker, made, previews.fingerprint(str(made), created_workers.written(worker)))
         except (OSError, ConfigurationError) as error:
             raise ToolError(f"the worker {name!r} cannot be used: {error}") from error
         known = ", ".join(self._own.workers) or "none"
@@ -135,9 +135,9 @@ class Delegation:
 
     def _new(self, name: str, description: str, instructions: str, tools: list[str] | None) -> Created:
         worker = Created(name=name, description=description, instructions=instructions, tools=tuple(tools or ()))
-        created.check(worker)
+        created_workers.check(worker)
         taken = {*self._own.workers, *self._chain(), *(file.stem for file in workers_in(self._own.folder))}
-        if name in taken or created.place(name, self._own.folder) is not None:
+        if name in taken or created_workers.place(name, self._own.folder) is not None:
             raise ToolError(f"there is a worker {name!r} already; choose another name")
         known = self._caller.tools
         for tool in worker.tools:

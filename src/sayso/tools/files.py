@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sayso import context
 from sayso.adapters.function import guard
-from sayso.context import Terms
+from sayso.core.model import ApprovalPresentation, Deed, Preview
+from sayso.engine import context
+from sayso.engine.context import Terms
 from sayso.errors import ConfigurationError, ToolError
-from sayso.model import ApprovalPresentation, Deed, Preview
-from sayso.policy.tools import Policy
-from sayso.policy.words import Operation
+from sayso.policy.policy import Policy
+from sayso.policy.vocabulary import Operation
 from sayso.policy.zones import TRASH, Zone
 from sayso.tools import previews
-from sayso.tools.handles import Facts, Root
+from sayso.tools.fs.directory import Facts, Root
 
 _OWN = ".sayso-"  # what begins so in a folder is sayso's: the trash, and files that are being written
 

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
-from sayso.model import ApprovalPresentation
+from sayso.core.model import ApprovalPresentation
 
 _MOST_LINES = 4000  # of either side; nobody would read more
 _MOST_BYTES = 200_000

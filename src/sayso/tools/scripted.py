@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from sayso.config import policies
-from sayso.config.contents import Form, read_bytes
-from sayso.config.documents import read_yaml
+from sayso.config import load_policy
+from sayso.config.read_file import Form, read_bytes
+from sayso.config.yaml_toml import read_yaml
 from sayso.errors import Mistake, PolicyError
-from sayso.policy.shapes import Key, Problem, Shape, check, dotted, listing, record, table, text
+from sayso.policy.data_schema import Key, Problem, Shape, check, dotted, listing, record, table, text
 
 try:
     from pydantic_ai.messages import (
@@ -100,7 +100,7 @@ def scripted_model(script: str | os.PathLike[str] | Sequence[Mapping[str, Any]])
 
 def _from_file(path: Path) -> list[_Turn]:
     document = read_yaml(read_bytes(path, _FORM), str(path), _FORM)
-    return _read(document.data, str(path), lambda key: policies.place(document, key))
+    return _read(document.data, str(path), lambda key: load_policy.place(document, key))
 
 
 def _read(data: object, source: str, places: Callable[[Key], tuple[int, int] | None]) -> list[_Turn]:

@@ -12,20 +12,22 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from sayso import context, realpath
 from sayso.adapters.function import guard
-from sayso.context import Terms
+from sayso.core import realpath
+from sayso.core.model import ApprovalPresentation, Deed, Preview
+from sayso.engine import context
+from sayso.engine.context import Terms
 from sayso.errors import ConfigurationError, ToolError
-from sayso.model import ApprovalPresentation, Deed, Preview
+from sayso.policy.policy import Policy
 from sayso.policy.shell.judge import Shell
 from sayso.policy.shell.lexer import NotProvable, Part, lex
 from sayso.policy.shell.rules import Confinement
-from sayso.policy.tools import Policy
 from sayso.policy.zones import Zones
-from sayso.tools import confine, previews, processes
-from sayso.tools.cells import cell
-from sayso.tools.handles import Root
-from sayso.tools.programs import Programs
+from sayso.tools import previews
+from sayso.tools.exec import confine, processes
+from sayso.tools.exec.mounts import cell
+from sayso.tools.exec.programs import Programs
+from sayso.tools.fs.directory import Root
 
 _BASH = ("bash", "--noprofile", "--norc", "-c")
 _SHELLS = "/bin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"  # not PATH, in which an agent may have put its own

@@ -11,17 +11,30 @@ from typing import Any, cast
 
 import msgspec
 
-from sayso.config import policies
-from sayso.config.contents import Form, Mark, decode, mistaken, read_bytes
-from sayso.config.documents import Document, read_yaml
+from sayso.config import load_policy
+from sayso.config.read_file import Form, Mark, decode, mistaken, read_bytes
+from sayso.config.yaml_toml import Document, read_yaml
+from sayso.core.model import Rule, Verdict
 from sayso.errors import ConfigurationError, Mistake, PolicyError
-from sayso.model import Rule, Verdict
-from sayso.policy.document import APPROVAL, FIELDS, TOOL
+from sayso.policy.data_schema import (
+    Key,
+    Problem,
+    brief,
+    check,
+    either,
+    listing,
+    nothing,
+    record,
+    table,
+    text,
+    whole,
+    word,
+)
 from sayso.policy.entries import FILE_TOOLS
-from sayso.policy.shapes import Key, Problem, brief, check, either, listing, nothing, record, table, text, whole, word
-from sayso.policy.tools import Policy
-from sayso.policy.words import parse_approval, suggest
-from sayso.tools.created import FOLDER as CREATED
+from sayso.policy.file_schema import APPROVAL, FIELDS, TOOL
+from sayso.policy.policy import Policy
+from sayso.policy.vocabulary import parse_approval, suggest
+from sayso.tools.created_workers import FOLDER as CREATED
 
 TOOLS = (*FILE_TOOLS, "shell", "worker_call", "worker_create")
 SCRIPTED = "scripted:"  # what a model's name starts with if a script stands for the model
@@ -259,9 +272,9 @@ class _Mistakes:
         """Return the place of a key, also of a tool that stands in a list."""
         match key:
             case ("tools", str(name), *_) if isinstance(self._document.data["tools"], list):
-                return policies.place(self._document, _tool_key(self._document.data, name))
+                return load_policy.place(self._document, _tool_key(self._document.data, name))
             case _:
-                return policies.place(self._document, key)
+                return load_policy.place(self._document, key)
 
 
 def _tool_key(data: Mapping[str, Any], name: str) -> Key:
@@ -336,7 +349,7 @@ def _protected(data: Mapping[str, Any], path: Path, source: str) -> list[str]:
             files += [folder / CUSTOM, folder / BELOW / CUSTOM, folder / CREATED]
         named = [name for name in data.get("workers") or () if _NAME.fullmatch(name)]  # perhaps still to be written
         files += [path.parent / way / f"{name}.md" for name in named for way in (".", BELOW)]
-        return policies.own_files(files)
+        return load_policy.own_files(files)
     except OSError as error:
         problem = f"nobody can say where the files of the worker or its model lead ({error.strerror or error})"
         raise mistaken(source, f"{problem}; look for links and odd names") from None

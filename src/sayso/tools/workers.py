@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sayso.adapters.pydantic_ai import Approvals
-from sayso.controller import ApprovalController
+from sayso.core.model import ToolCall, Verdict
+from sayso.engine.controller import ApprovalController
 from sayso.errors import ConfigurationError, ToolError
-from sayso.model import ToolCall, Verdict
-from sayso.policy.tools import Policy
-from sayso.tools.created import Created
+from sayso.policy.policy import Policy
+from sayso.tools.created_workers import Created
 from sayso.tools.custom import load_tools
 from sayso.tools.delegation import Caller, Delegation
 from sayso.tools.files import Attachment, FileTools

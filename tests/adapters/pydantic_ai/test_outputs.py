@@ -10,7 +10,7 @@ from pydantic_ai.tools import DeferredToolRequests
 
 from sayso import ApprovalBlocked, ApprovalController, ApprovalDecision, ApprovalRequest, Policy
 from sayso.adapters.pydantic_ai import Approvals
-from sayso.audit import entries
+from sayso.core.audit import entries
 
 SENT: list[object] = []
 

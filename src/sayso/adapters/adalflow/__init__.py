@@ -11,7 +11,7 @@ except OSError as error:
     ) from error
 
 from sayso.adapters.adalflow.answers import ApprovalOutcome, ApprovalResponse, PermissionRequest
-from sayso.adapters.adalflow.choices import (
+from sayso.adapters.adalflow.managers import (
     CLIPermissionManager,
     RESTPermissionManager,
     StreamlitPermissionManager,

@@ -9,10 +9,10 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import force_setattr
 
+from sayso.adapters.adalflow.function_tools import Asked
 from sayso.adapters.adalflow.library import Function
-from sayso.adapters.adalflow.tools import Asked
-from sayso.canonical import freeze, thaw
-from sayso.model import ApprovalDecision, ApprovalRequest, ScopeKind, new_id
+from sayso.core.canonical import freeze, thaw
+from sayso.core.model import ApprovalDecision, ApprovalRequest, ScopeKind, new_id
 
 Callback = Callable[["PermissionRequest"], "Answer | Awaitable[Answer]"]
 

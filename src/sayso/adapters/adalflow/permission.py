@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 import msgspec
 
-from sayso import blocking, context
 from sayso.adapters.adalflow.answers import Callback, PermissionRequest, decision_of, request_of
+from sayso.adapters.adalflow.function_tools import Asked, GuardedTool, asked_about
 from sayso.adapters.adalflow.library import (
     Function,
     FunctionRequest,
@@ -22,18 +22,18 @@ from sayso.adapters.adalflow.library import (
     ToolManager,
     ToolOutput,
 )
-from sayso.adapters.adalflow.tools import Asked, GuardedTool, asked_about
-from sayso.callables import is_async
-from sayso.controller import ApprovalController
+from sayso.core.callables import is_async
+from sayso.core.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending, ToolCall
+from sayso.engine import blocking, context
+from sayso.engine.controller import ApprovalController
+from sayso.engine.execution import Running
 from sayso.errors import ConfigurationError, ToolError
-from sayso.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending, ToolCall
-from sayso.policy.tools import Policy, ToolRules
-from sayso.running import Running
+from sayso.policy.policy import Policy, ToolRules
 
 if TYPE_CHECKING:
-    from sayso.config.settings import StoreLike
-    from sayso.memory import ApprovalMemory
-    from sayso.ports import Channel, Clock, Hook
+    from sayso.core.ports import Channel, Clock, Hook
+    from sayso.engine.remembered import ApprovalMemory
+    from sayso.engine.settings import StoreLike
 
 _TELLS: ContextVar[object] = ContextVar("sayso_adalflow_tells", default=None)
 _MODES = {"default": "interactive", "auto_approve": "approve_all"}

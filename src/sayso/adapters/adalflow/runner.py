@@ -8,6 +8,7 @@ import inspect
 from collections.abc import AsyncGenerator, Generator
 from typing import Any, Literal, cast
 
+from sayso.adapters.adalflow.function_tools import Asked
 from sayso.adapters.adalflow.library import (
     Function,
     FunctionOutput,
@@ -19,8 +20,7 @@ from sayso.adapters.adalflow.library import (
     ToolOutput,
 )
 from sayso.adapters.adalflow.permission import PermissionManager, permission_event, refused
-from sayso.adapters.adalflow.tools import Asked
-from sayso.model import ApprovalRequest, Approved, Denied
+from sayso.core.model import ApprovalRequest, Approved, Denied
 
 Told = Literal["agent.tool_permission_request", "agent.tool_call_start", "agent.tool_call_activity"]
 

@@ -6,15 +6,15 @@ except ImportError as error:
     raise ImportError("PydanticAI is not installed; run `pip install sayso[pydantic-ai]`") from error
 
 from sayso.adapters.pydantic_ai.capability import Approvals
-from sayso.adapters.pydantic_ai.collecting import (
+from sayso.adapters.pydantic_ai.deferred import (
     build_approval_requests,
     collect_approvals_async,
     collect_approvals_sync,
     run_with_approval,
     run_with_approval_async,
 )
-from sayso.adapters.pydantic_ai.edge import ApprovalToolset
 from sayso.adapters.pydantic_ai.parking import delegate, park, resume
+from sayso.adapters.pydantic_ai.toolset import ApprovalToolset
 
 del _pydantic_ai
 

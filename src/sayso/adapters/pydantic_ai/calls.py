@@ -12,8 +12,8 @@ from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.tools import RunContext
 
-from sayso import context
-from sayso.model import ToolCall, new_id
+from sayso.core.model import ToolCall, new_id
+from sayso.engine import context
 
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 

@@ -14,19 +14,19 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunCont
 from pydantic_ai.toolsets import AbstractToolset
 
 from sayso.adapters.pydantic_ai.calls import run_of
-from sayso.adapters.pydantic_ai.edge import Gate, Guarded, OnDenied, asked_by, known, waiting
 from sayso.adapters.pydantic_ai.outputs import handed_on
-from sayso.controller import ApprovalController
-from sayso.decide import refusal
+from sayso.adapters.pydantic_ai.toolset import Gate, Guarded, OnDenied, asked_by, known, waiting
+from sayso.core.decide import refusal
+from sayso.core.model import ApprovalDecision, ApprovalRequest, Denied, ToolCall, Verdict
+from sayso.engine.controller import ApprovalController
 from sayso.errors import ApprovalDenied, ConfigurationError
-from sayso.model import ApprovalDecision, ApprovalRequest, Denied, ToolCall, Verdict
-from sayso.policy.tools import Policy, ToolRules
+from sayso.policy.policy import Policy, ToolRules
 
 if TYPE_CHECKING:
     from sayso.channels.callback import Callback
-    from sayso.config.settings import StoreLike
-    from sayso.memory import ApprovalMemory
-    from sayso.ports import ApprovalUI, Channel
+    from sayso.core.ports import ApprovalUI, Channel
+    from sayso.engine.remembered import ApprovalMemory
+    from sayso.engine.settings import StoreLike
 
 
 class Settings(TypedDict, total=False):

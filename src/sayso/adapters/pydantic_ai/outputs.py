@@ -10,11 +10,11 @@ from pydantic_ai import ModelRetry
 from pydantic_ai.output import OutputContext
 from pydantic_ai.tools import RunContext
 
-from sayso import context
 from sayso.adapters.pydantic_ai.calls import call_of
-from sayso.adapters.pydantic_ai.edge import Gate, unchanged
-from sayso.model import Approved, Denied, Pending, ToolCall
-from sayso.policy.tools import ToolRules
+from sayso.adapters.pydantic_ai.toolset import Gate, unchanged
+from sayso.core.model import Approved, Denied, Pending, ToolCall
+from sayso.engine import context
+from sayso.policy.policy import ToolRules
 
 _ARGUMENT = "output"  # what the value is shown as, where the model was asked for one value
 

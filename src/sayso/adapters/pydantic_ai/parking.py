@@ -13,12 +13,12 @@ from pydantic_ai.messages import ModelMessagesTypeAdapter
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
-from sayso import context
 from sayso.adapters.pydantic_ai.capability import Approvals, with_approvals
-from sayso.adapters.pydantic_ai.edge import KEY, asked_by, nested, waiting
-from sayso.controller import ApprovalController
+from sayso.adapters.pydantic_ai.toolset import KEY, asked_by, nested, waiting
+from sayso.core.model import new_id
+from sayso.engine import context
+from sayso.engine.controller import ApprovalController
 from sayso.errors import ApprovalPending, ConfigurationError, StoreError, UnknownRequest
-from sayso.model import new_id
 
 OutputT = TypeVar("OutputT")
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from sayso.model import Approval, Rule, Verdict
-from sayso.policy.shell.carriers import unwrapped
-from sayso.policy.shell.dangers import danger, has_dangers
+from sayso.core.model import Approval, Rule, Verdict
+from sayso.policy.shell.block_scan import commands
+from sayso.policy.shell.dangers.general import danger, has_dangers
+from sayso.policy.shell.inner_commands import unwrapped
 from sayso.policy.shell.lexer import NotProvable, Part, Redirect, lex
 from sayso.policy.shell.nesting import TooTangled
+from sayso.policy.shell.option_matching import suspects
 from sayso.policy.shell.rules import STEERING, Confinement, ShellRule
-from sayso.policy.shell.spellings import suspects
-from sayso.policy.shell.suspicion import commands
 from sayso.policy.shell.wrappers import (
     Argv,
     Inner,
@@ -32,7 +32,7 @@ from sayso.policy.shell.wrappers import (
     runs_others,
     script_of,
 )
-from sayso.policy.words import STRICTNESS
+from sayso.policy.vocabulary import STRICTNESS
 
 if TYPE_CHECKING:
     from sayso.policy.zones import Zones

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from sayso.model import Approval, Rule
+from sayso.core.model import Approval, Rule
 from sayso.policy.shell.wrappers import Argv
 
 # Variables that change what runs; no list of harmless ones may name them.

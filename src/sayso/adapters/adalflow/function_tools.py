@@ -1,0 +1,215 @@
+"""AdalFlow's calls in sayso's words: every argument by its name, and back into the shape that the tool is called in."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast, get_type_hints
+
+import msgspec
+
+from sayso.adapters import function
+from sayso.adapters.adalflow.library import Function, FunctionTool
+from sayso.adapters.previewing import previewed
+from sayso.core.callables import is_async
+from sayso.core.canonical import canonical, freeze, thaw
+from sayso.core.model import Approved, Preview, Rule, ToolCall, Verdict, new_id
+from sayso.errors import CanonicalError, ToolError
+from sayso.policy.policy import ToolRules
+
+_VARIADIC = {inspect.Parameter.VAR_POSITIONAL: (list, tuple), inspect.Parameter.VAR_KEYWORD: (Mapping,)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A function that AdalFlow wants to run, as the call that it is."""
+
+    func: Function
+    call: ToolCall
+    rules: ToolRules
+    tool: GuardedTool | None  # None for one that cannot be called, and why
+    problem: str = ""
+
+    def function(self, outcome: Approved) -> Function:
+        """Return what is to run: a function of its own, with exactly the approved arguments."""
+        if self.tool is None:
+            raise TypeError(f"{self.call.tool} cannot be called: {self.problem}")
+        args, kwargs = self.tool.shaped(thaw(outcome.args), positional=len(self.func.args or ()))
+        return replace(self.func, args=args, kwargs=kwargs)
+
+    def edited(self, args: object, kwargs: object) -> dict[str, Any]:
+        """Return the arguments by name that a person put in place of these; None leaves a kind of them as it is.
+
+        Raises:
+            TypeError: the tool cannot be called with them.
+        """
+        if self.tool is None:
+            raise TypeError(f"{self.call.tool} cannot be called: {self.problem}")
+        given = self.func.args if args is None else args, self.func.kwargs if kwargs is None else kwargs
+        return self.tool.named(*_checked(*given))
+
+
+class GuardedTool:
+    """A tool of AdalFlow with what sayso has to know about it."""
+
+    def __init__(self, name: str, source: FunctionTool, *, mark: str) -> None:
+        """Take the tool, and why somebody has to be asked about it; an empty `mark` leaves that to the policy."""
+        self.source = source
+        self._target = target = cast("Callable[..., Any]", cast("Any", source).fn)
+        self._callback = cast("Callable[..., Any] | None", cast("Any", source).pre_execute_callback)
+        self._own = getattr(target, "__sayso__", None)
+        self._mark = mark
+        tool = function.Tool(_begun(target), None, {"name": name}, mark=bool(mark), on_denied="raise")
+        self.name, self.signature, self.schema_hash = name, tool.signature, tool.schema_hash
+        self._defaults = {key: value for key, value in tool.defaults.items() if _is_data(value)}
+        self._misfit = tool.misfit
+        own = self._own if isinstance(self._own, function.Tool) else None
+        self.marked_as = own.name if own is not None else name
+        self.rules = ToolRules(
+            judge=own.rules.judge if own is not None else None,
+            marked=bool(mark) or bool(getattr(target, "_requires_approval", False)),
+            details=self._details,
+            misfit=self.misfit,
+            parameters=tool.rules.parameters,
+        )
+
+    def named(self, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return all arguments by name, with those defaults that can be shown: a rule may be about one of them.
+
+        Raises:
+            TypeError: the tool cannot be called like that.
+        """
+        bound = self.signature.bind(*args, **kwargs)
+        given = self._defaults | bound.arguments
+        return {name: given[name] for name in self.signature.parameters if name in given}
+
+    def shaped(self, named: Mapping[str, Any], *, positional: int) -> tuple[list[Any], dict[str, Any]]:
+        """Return arguments as AdalFlow passes them: by position only as many as were, or as have to be."""
+        given = OrderedDict((name, named[name]) for name in self.signature.parameters if name in named)
+        bound = inspect.BoundArguments(self.signature, given)
+        args, kwargs = list(bound.args), dict(bound.kwargs)
+        parameters = list(self.signature.parameters.values())
+        if len(args) > len(parameters) or any(each.kind is each.VAR_POSITIONAL for each in parameters[: len(args)]):
+            return args, kwargs
+        while len(args) > positional and parameters[len(args) - 1].kind is not inspect.Parameter.POSITIONAL_ONLY:
+            value = args.pop()
+            kwargs[parameters[len(args)].name] = value
+        return args, {name: kwargs[name] for name in (*self.signature.parameters, *kwargs) if name in kwargs}
+
+    def misfit(self, args: Mapping[str, Any]) -> str | None:
+        """Say why edited arguments are none that the tool takes, by name and by type, if they are not."""
+        problem = self._misfit(args)
+        for name, value in args.items() if problem is None else ():
+            problem = problem or self._mistyped(name, value)
+        return problem
+
+    def _mistyped(self, name: str, value: object) -> str | None:
+        kinds = _VARIADIC.get(self.signature.parameters[name].kind)
+        if kinds is not None:
+            return None if isinstance(value, kinds) else f"{self.name} takes several values as {name!r}"
+        try:
+            msgspec.convert(thaw({"": value})[""], self._hints.get(name, Any))
+        except msgspec.ValidationError as error:
+            return f"{self.name} takes no such {name!r}: {error}"
+        except (TypeError, ValueError, AttributeError):  # a type that only its own library knows
+            return None
+        return None
+
+    @functools.cached_property
+    def _hints(self) -> dict[str, Any]:
+        try:
+            return get_type_hints(inspect.unwrap(self._target))
+        except (NameError, TypeError, AttributeError):  # annotations that name what is not there
+            return {}
+
+    async def _details(self, call: ToolCall) -> Verdict:
+        """Say why somebody is asked, and what AdalFlow's own `pre_execute_callback` has to show."""
+        if isinstance(self._own, function.Tool):
+            verdict = await self._own.details(call)
+        else:
+            doc = inspect.getdoc(self._target) or ""
+            rule = Rule(source="AdalFlow", key=self.name)
+            words = doc.strip().partition("\n")[0] or None
+            verdict = Verdict(approval="required", reason=self._mark, rule=rule, description=words)
+        return verdict if self._callback is None else await previewed(self._preview, call, verdict)
+
+    def shown(self, func: Function) -> Any:  # noqa: ANN401 - the host's own
+        """Return what a synchronous `pre_execute_callback` has to show; raises `ToolError` if the call would fail."""
+        if self._callback is None or is_async(self._callback):
+            return None
+        shown = self._callback(*(func.args or ()), **(func.kwargs or {}))
+        read_preview(shown)
+        return shown
+
+    async def _preview(self, **named: object) -> Preview:
+        args, kwargs = self.shaped(named, positional=0)
+        shown = self._callback(*args, **kwargs) if self._callback is not None else None
+        return read_preview(await shown if inspect.isawaitable(shown) else shown)
+
+
+def asked_about(func: Function, tool: GuardedTool | None, *, agent_path: tuple[str, ...]) -> Asked:
+    """Return the call that a function makes; one that cannot be made is nobody's question, and never runs."""
+    name = func.name if isinstance(cast("object", func.name), str) else repr(func.name)
+    facts: dict[str, Any] = {"tool": name, "call_id": func.id or new_id(), "agent_path": agent_path}
+    try:
+        args, kwargs = _checked(func.args, func.kwargs)
+        tool = _known(tool, name)
+        call = ToolCall(args=tool.named(args, kwargs), schema_hash=tool.schema_hash, **facts)
+        # A copy: whoever is asked may hold on to the model's function, and change it.
+        kept = replace(func, **thaw(freeze({"args": args, "kwargs": kwargs})))
+    except (TypeError, CanonicalError) as error:
+        problem = f"{name} cannot be called like that: {error}"
+        call = ToolCall(args={"args": repr(func.args), "kwargs": repr(func.kwargs)}, **facts)
+        refused = Verdict(approval="blocked", reason=problem, rule=Rule(source="AdalFlow", key=name), fails=True)
+        return Asked(func=func, call=call, rules=ToolRules(judge=lambda _: refused), tool=None, problem=problem)
+    return Asked(func=kept, call=call, rules=tool.rules, tool=tool)
+
+
+def _known(tool: GuardedTool | None, name: str) -> GuardedTool:
+    if tool is None:
+        raise TypeError(f"there is no tool {name!r}")
+    return tool
+
+
+def read_preview(shown: object) -> Preview:
+    """Read what AdalFlow's `pre_execute_callback` returned: anything to show, or something with an `error`."""
+    if isinstance(shown, Preview):
+        return shown
+    error = getattr(shown, "error", None)
+    if error is not None:
+        raise ToolError(str(error))
+    details = msgspec.to_builtins(shown, str_keys=True, enc_hook=str)
+    return Preview(metadata=None if shown is None else {"confirmation_details": details})
+
+
+def _checked(args: object, kwargs: object) -> tuple[list[Any], dict[str, Any]]:
+    """Read what a model has put together, which may be anything."""
+    given: object = [] if args is None else args
+    named: object = {} if kwargs is None else kwargs
+    if not isinstance(given, list | tuple) or not isinstance(named, Mapping):
+        raise TypeError("`args` has to be a list, and `kwargs` a mapping")
+    names = cast("Mapping[Any, Any]", named)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("an argument's name has to be a text")
+    return list(cast("list[Any]", given)), dict(names)
+
+
+def _begun(target: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a plain function of the same signature, which a generator is not."""
+
+    @functools.wraps(target, updated=())
+    def begun(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the tool's own
+        return target(*args, **kwargs)
+
+    return begun
+
+
+def _is_data(value: object) -> bool:
+    try:
+        canonical(freeze({"": value}))
+    except (CanonicalError, TypeError):
+        return False
+    return True

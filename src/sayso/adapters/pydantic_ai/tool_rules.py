@@ -1,0 +1,186 @@
+"""PydanticAI's tools under guard: what each brings along, through however many toolsets it is wrapped in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import msgspec
+import pydantic_core
+from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, PrefixedToolset, RenamedToolset, WrapperToolset
+from pydantic_ai.toolsets.abstract import ToolsetTool
+
+from sayso.adapters import parameters
+from sayso.adapters.function import Tool
+from sayso.core.model import ApprovalPresentation, Rule, ToolCall, Verdict
+from sayso.policy import judges
+from sayso.policy.policy import ToolRules
+from sayso.policy.vocabulary import STRICTNESS
+
+_MOST_HASHES = 10_000
+_HASHES: dict[int, tuple[object, str]] = {}
+
+
+@dataclass(kw_only=True)
+class GuardedTool(ToolsetTool[Any]):
+    """A tool as the model sees it, with what sayso has to know about it."""
+
+    source: ToolsetTool[Any]
+    rules: ToolRules
+    schema_hash: str
+    marked_as: str | None  # the name by which its function asks, if that is marked
+
+
+def guarded(name: str, tool: ToolsetTool[Any], within: AbstractToolset[Any], memory: object, ctx: Any) -> GuardedTool:  # noqa: ANN401 - PydanticAI's context
+    """Take a tool under guard: what its framework would ask about by itself, sayso asks about."""
+    tool_def = tool.tool_def
+    function = _function(tool)
+    own = getattr(function, "__sayso__", None)
+    unapproved = tool_def.kind == "unapproved"
+    rules = ToolRules(
+        judge=_both(_judge(name, tool, within, memory), own.rules.judge if isinstance(own, Tool) else None),
+        marked=unapproved or bool(getattr(function, "_requires_approval", False)),
+        details=getattr(own, "details", None) or _described(tool_def.description),
+        misfit=lambda args: _misfit(tool, args, ctx.validation_context),
+        parameters=lambda: parameters.of_schema(tool_def.parameters_json_schema),
+    )
+    return GuardedTool(
+        toolset=tool.toolset,
+        tool_def=replace(tool_def, kind="function") if unapproved else tool_def,
+        max_retries=tool.max_retries,
+        args_validator=tool.args_validator,
+        args_validator_func=tool.args_validator_func,
+        source=tool,
+        rules=rules,
+        schema_hash=_schema_hash(tool_def.parameters_json_schema) + getattr(function, "__sayso_origin__", ""),
+        marked_as=getattr(own, "name", None),
+    )
+
+
+def _described(description: str | None) -> judges.Judge | None:
+    """Return details for a tool that has none of its own: what its author says that it does."""
+    words = (description or "").strip().partition("\n")[0]
+    verdict = Verdict(approval="required", reason="", description=words)
+    return (lambda _: verdict) if words else None
+
+
+def _function(tool: ToolsetTool[Any]) -> Callable[..., Any] | None:
+    """Return the function behind a tool, if it is one."""
+    inside: Any = tool
+    while inside is not None:
+        schema = getattr(getattr(inside, "call_func", None), "__self__", None)
+        if schema is not None:
+            return getattr(schema, "function", None)
+        inside = getattr(inside, "source", None) or getattr(inside, "source_tool", None)
+    return None
+
+
+def _judge(name: str, tool: ToolsetTool[Any], within: AbstractToolset[Any], memory: object) -> judges.Judge | None:
+    """Return what a toolset itself says about the tool, the outermost that says something."""
+    for toolset, inner_name in _toolsets(name, tool, within):
+        rule = Rule(source="toolset", key=type(toolset).__name__)
+        judge = None
+        if _has(toolset, "needs_approval"):
+            judge = judges.needs_approval(cast("Any", toolset).needs_approval, rule)
+        elif _has(toolset, "check_approval"):
+            judge = judges.check_approval(cast("Any", toolset).check_approval, memory, rule)
+        if judge is not None:
+            return judge if inner_name == name else _by_name(judge, inner_name)
+    return None
+
+
+def _both(left: judges.Judge | None, right: judges.Judge | None) -> judges.Judge | None:
+    """Return the judge that says the stricter of what two say."""
+    if left is None or right is None:
+        return left or right
+
+    async def judge(call: ToolCall) -> Verdict | None:
+        said = [await judges.consult(each, call, Rule(source="toolset", key=call.tool)) for each in (left, right)]
+        found = [verdict for verdict in said if verdict is not None]
+        return max(found, key=lambda verdict: STRICTNESS[verdict.approval], default=None)
+
+    return judge
+
+
+def _by_name(judge: judges.Judge, name: str) -> judges.Judge:
+    return lambda call: judge(msgspec.structs.replace(call, tool=name))
+
+
+def _toolsets(
+    name: str, tool: ToolsetTool[Any], toolset: AbstractToolset[Any]
+) -> Iterator[tuple[AbstractToolset[Any], str]]:
+    """Yield the toolsets that a tool comes through, the outermost first, and what each calls it."""
+    inside: Any = tool
+    while True:
+        if isinstance(inside, GuardedTool) and not isinstance(toolset, CombinedToolset):
+            inside = cast("Any", inside.source)
+        yield toolset, name
+        source = cast("AbstractToolset[Any] | None", getattr(inside, "source_toolset", None))
+        if isinstance(toolset, CombinedToolset) and source is not None:
+            toolset, inside = source, cast("Any", inside).source_tool
+        elif isinstance(toolset, WrapperToolset):
+            if isinstance(toolset, PrefixedToolset):
+                name = name.removeprefix(f"{toolset.prefix}_")
+            elif isinstance(toolset, RenamedToolset):
+                name = toolset.name_map.get(name, name)
+            toolset = cast("WrapperToolset[Any]", toolset).wrapped
+        else:
+            return
+
+
+def _has(toolset: AbstractToolset[Any], name: str) -> bool:
+    """Whether the toolset has this itself: some show what the one inside has, which knows its tools by other names."""
+    return callable(getattr(type(toolset), name, None)) or callable(vars(toolset).get(name))
+
+
+def _misfit(tool: ToolsetTool[Any], args: Mapping[str, Any], context: object) -> str | None:
+    try:
+        tool.args_validator.validate_python(dict(args), context=context)
+    except ValueError as error:
+        return f"the edited arguments do not fit the tool: {_brief(error)}"
+    return None
+
+
+def _brief(error: ValueError) -> str:
+    if not isinstance(error, pydantic_core.ValidationError):
+        return str(error)
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}" for each in found[:3])
+
+
+def _schema_hash(schema: object) -> str:
+    known = _HASHES.get(id(schema))
+    if known is not None and known[0] is schema:
+        return known[1]
+    text = json.dumps(schema, sort_keys=True, default=str)
+    if len(_HASHES) >= _MOST_HASHES:
+        _HASHES.clear()
+    _HASHES[id(schema)] = (schema, hashlib.sha256(text.encode()).hexdigest()[:16])  # held, so its id stays its own
+    return _HASHES[id(schema)][1]
+
+
+def asking(call: ToolCall, metadata: Mapping[str, Any] | None) -> ToolRules:
+    """Return the rules of a tool that asks by itself, with what it says to the person."""
+    given = metadata or {}
+    description = given.get("description")
+    verdict = Verdict(
+        approval="required",
+        reason=f"{call.tool} asks by itself",
+        rule=Rule(source="tool", key=call.tool),
+        description=description if isinstance(description, str) else None,
+        metadata=metadata,
+        presentation=_presentation(given.get("presentation")),
+    )
+    return ToolRules(marked=True, details=lambda _: verdict)
+
+
+def _presentation(given: object) -> ApprovalPresentation | None:
+    if isinstance(given, Mapping):
+        try:
+            return msgspec.convert(dict(cast("Mapping[str, Any]", given)), ApprovalPresentation)
+        except msgspec.ValidationError:
+            return None  # in words of its own: whoever shows the request finds them in the metadata
+    return given if isinstance(given, ApprovalPresentation) else None

@@ -1,0 +1,370 @@
+"""The edge inside PydanticAI: the last toolset before the tools, where every call is decided and run."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import inspect
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+import msgspec
+from pydantic_ai import __version__ as _version
+from pydantic_ai.exceptions import ApprovalRequired
+from pydantic_ai.tools import DeferredToolRequests, RunContext, ToolDenied
+from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
+from pydantic_ai.toolsets.abstract import ToolsetTool
+
+from sayso.adapters.pydantic_ai.calls import call_of, plain
+from sayso.adapters.pydantic_ai.tool_rules import GuardedTool, asking, guarded
+from sayso.core.canonical import freeze, thaw
+from sayso.core.model import ApprovalRequest, Approved, Denied, Pending, ToolCall
+from sayso.engine import context
+from sayso.engine.controller import ApprovalController
+from sayso.errors import ApprovalPending, ConfigurationError, ToolError
+from sayso.policy.policy import Policy, ToolRules
+
+if TYPE_CHECKING:
+    from sayso.channels.callback import Callback
+    from sayso.core.ports import ApprovalUI
+    from sayso.engine.remembered import ApprovalMemory
+
+OnDenied = Literal["model", "raise"]
+KEY = "sayso"  # under which a deferred call carries what sayso knows about it
+_UNTOLD = contextlib.nullcontext()
+_TAKES_DENIALS = not _version.startswith(("0.", "1."))  # older ones would show a returned denial as a success
+
+
+class Gate:
+    """Whom to ask about the calls of one agent, and what to do with a refusal."""
+
+    def __init__(self, controller: ApprovalController | None, policy: Policy | None, on_denied: str) -> None:
+        """Take a controller, or a policy for under the controller of the agent above."""
+        if on_denied not in {"model", "raise"}:
+            raise ConfigurationError(f"on_denied is {on_denied!r}; use 'model' or 'raise'")
+        self._controller = controller
+        self._policy = policy
+        self.on_denied = on_denied
+        self.opened: list[str] = []
+        self.handled: set[str] = set()
+        self.begun: set[str] = set()
+
+    def for_run(self) -> Gate:
+        """Return the same for one run, which keeps what it asks, what was answered and which calls have begun."""
+        mine = copy.copy(self)
+        mine.opened, mine.handled, mine.begun = [], set(), set()
+        return mine
+
+    @property
+    def controller(self) -> ApprovalController:
+        """The controller of the outermost agent: a nested agent asks whom that one asks."""
+        found = context.outer_controller() or self._controller or context.current_controller()
+        if found is None:
+            raise ConfigurationError(
+                "there is nobody to ask: pass a controller or a policy, or run the agent inside one that has some"
+            )
+        return found
+
+    @property
+    def tightening(self) -> tuple[Policy, ...]:
+        """The policies of nested agents down to this one, which can only add to that of the outermost."""
+        running = context.running()
+        if running is None:
+            return ()
+        own = self._policy if self._controller is None else self._controller.policy
+        known = (running.controller.policy, *running.tightening)
+        return running.tightening if own is None or own in known else (*running.tightening, own)
+
+    def hides(self, tool: str) -> bool:
+        """Whether the tool is blocked whatever its arguments, so that the model need not know of it."""
+        return any(each.blocks(tool) for each in (self.controller.policy, *self.tightening))
+
+    def rules(self, own: ToolRules) -> ToolRules:
+        """Return a tool's own rules with what this gate adds."""
+        tightening = self.tightening
+        return msgspec.structs.replace(own, tightening=tightening) if tightening else own
+
+    async def is_settled(self, call: ToolCall, rules: ToolRules) -> bool:
+        """Whether another guard round this one has let this very call run, and nothing more is asked here."""
+        running, controller = context.running(), self.controller
+        if running is None or running.call is None or running.controller is not controller:
+            return False
+        outer = running.call
+        if (outer.key, outer.tool, outer.args) != (call.key, call.tool, call.args):
+            return False
+        verdict = await controller.policy.deliberate(call, rules)
+        return verdict.approval != "blocked" and (not verdict.asks or running.by != "policy")
+
+
+@dataclass
+class Guarded(WrapperToolset[Any]):
+    """Any toolset, behind a gate."""
+
+    gate: Gate
+    waits: bool = False  # for the answer, in place; else the call is deferred and answered with the others
+
+    async def for_run(self, ctx: RunContext[Any]) -> Self:
+        """Return this for one run."""
+        return self._around(await self.wrapped.for_run(ctx))
+
+    async def for_run_step(self, ctx: RunContext[Any]) -> Self:
+        """Return this for one step of a run."""
+        return self._around(await self.wrapped.for_run_step(ctx))
+
+    def visit_and_replace(self, visitor: Callable[[AbstractToolset[Any]], AbstractToolset[Any]]) -> Self:
+        """Return this round what the visitor makes of the toolset inside."""
+        return self._around(self.wrapped.visit_and_replace(visitor))
+
+    def _around(self, wrapped: AbstractToolset[Any]) -> Self:
+        if wrapped is self.wrapped:
+            return self
+        other = copy.copy(self)
+        other.wrapped = wrapped
+        return other
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """Return the tools that are not blocked outright, each under guard."""
+        gate = self.gate
+        memory = gate.controller.memory
+        tools = await self.wrapped.get_tools(ctx)
+        return {
+            name: guarded(name, tool, self.wrapped, memory, ctx) for name, tool in tools.items() if not gate.hides(name)
+        }
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:  # noqa: ANN401 - what the tool returns
+        """Decide about a call, and run it if it may run."""
+        tool_args = _lasting(tool_args)
+        controller = self.gate.controller
+        if not isinstance(tool, GuardedTool):
+            tool = guarded(name, tool, self.wrapped, controller.memory, ctx)
+        try:
+            call = call_of(name, tool_args, ctx, tool.schema_hash, context.session() or controller.session)
+            inside = nested(call) if ctx.tool_call_approved else ""  # an agent that stopped inside this call
+        except ValueError as error:
+            refused = Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
+            return self._refused(name, refused, ctx.tool_call_id)
+        rules = self.gate.rules(tool.rules)
+        if context.running() is not None and await self.gate.is_settled(call, rules):
+            return await self.wrapped.call_tool(name, tool_args, ctx, tool.source)
+        asked = ctx.tool_call_approved
+        state = await controller.store.parked(inside) if asked else None
+        outcome = None if asked else controller.glance(call, rules)  # nearly always enough
+        if outcome is None:
+            outcome = unchanged(await self._decide(call, rules, asked=asked, state=state), call, tool_args)
+        if isinstance(outcome, Denied):
+            return self._refused(name, outcome, call.call_id)
+        try:
+            # Only sayso knows what was approved: a flag that came with the run may be made up.
+            approved = outcome.by != "policy"
+            return await self._execute(call, outcome, tool_args, ctx, tool, approved=approved, state=state)
+        except ApprovalRequired as raised:
+            if outcome.by != "policy" or is_nested(raised):
+                raise  # it has its approval and wants another one, or an agent inside it asks: not about this call
+            rules = self.gate.rules(asking(call, raised.metadata))
+        outcome = unchanged(await self._decide(call, rules, asked=False), call, tool_args)
+        if isinstance(outcome, Denied):
+            return self._refused(name, outcome, call.call_id)
+        return await self._execute(call, outcome, tool_args, ctx, tool, approved=True)
+
+    async def _decide(
+        self, call: ToolCall, rules: ToolRules, *, asked: bool, state: bytes | None = None
+    ) -> Approved | Denied:
+        """Say what is to happen; raises `ApprovalRequired` where a person has to answer first."""
+        controller = self.gate.controller
+        if state is not None:
+            outcome = await controller.go_on(call, rules)
+            if isinstance(outcome, Approved) and await controller.store.unpark(nested(call)) is None:
+                return Denied(cause="replayed", reason="somebody else goes on with it at the same moment")
+            await controller.store.unpark(waiting(call.key))
+            return outcome
+        if self.waits:
+            try:
+                return await controller.settle(call, rules, asked=asked)
+            except ApprovalPending as pending:
+                raise ApprovalRequired(metadata=deferral(pending.request)) from None
+        outcome = await controller.review(call, rules, asked=asked)
+        if isinstance(outcome, Pending):
+            self.gate.opened.append(outcome.request.id)
+            raise ApprovalRequired(metadata=deferral(outcome.request))
+        return outcome
+
+    async def _execute(
+        self,
+        call: ToolCall,
+        outcome: Approved,
+        args: dict[str, Any],
+        ctx: RunContext[Any],
+        tool: GuardedTool,
+        *,
+        approved: bool,
+        state: bytes | None = None,
+    ) -> Any:  # noqa: ANN401 - what the tool returns
+        controller = self.gate.controller
+        if outcome.decision is not None and outcome.decision.override_args is not None:
+            args = tool.args_validator.validate_python(thaw(outcome.args), context=ctx.validation_context)
+            call = msgspec.structs.replace(call, args={name: plain(value) for name, value in args.items()})
+            problem = await self._problem(call, args, ctx, tool)
+            if problem is not None:
+                return self._refused(call.tool, Denied(cause="blocked", reason=problem), call.call_id)
+        if approved is not ctx.tool_call_approved:
+            ctx = replace(ctx, tool_call_approved=approved)
+        # A function that asks by itself does so under its own name, unless it is told that this was settled here.
+        told = approved or tool.rules.marked or tool.marked_as is not None
+        answered = context.approved(controller, tool.marked_as or call.tool, args) if told else _UNTOLD
+        below = self.gate.tightening
+        within = context.within(controller, call, by=outcome.by, state=state, tightening=below)
+        self.gate.begun.add(call.call_id)
+        try:
+            with controller.running(call, outcome) as running, within, answered:
+                try:
+                    running.result = await self.wrapped.call_tool(call.tool, args, ctx, tool.source)
+                except ApprovalRequired as raised:
+                    running.suspended = is_nested(raised)
+                    self.gate.opened += nested_requests(raised)
+                    raise
+        except ToolError as error:  # it could not do what it was called for: no reason to end the run
+            return f"{call.tool} failed: {error}"
+        return running.result
+
+    async def _problem(
+        self, call: ToolCall, args: dict[str, Any], ctx: RunContext[Any], tool: GuardedTool
+    ) -> str | None:
+        """Return why edited arguments, as the tool would get them, must not run."""
+        verdict = await self.gate.controller.policy.deliberate(call, self.gate.rules(tool.rules))
+        if verdict.approval == "blocked":
+            return f"the edited arguments cannot run: {verdict.reason}"
+        return await _misfit(args, ctx, tool)
+
+    def _refused(self, name: str, outcome: Denied, call_id: str | None) -> Any:  # noqa: ANN401 - in the result's place
+        if self.gate.on_denied == "raise" and outcome.cause != "failed":
+            raise outcome.error(name)
+        if _TAKES_DENIALS:
+            return ToolDenied(outcome.message)
+        if self.waits or call_id in self.gate.handled:
+            return outcome.message  # the best that can be had: PydanticAI 1 asks its capabilities only once
+        raise ApprovalRequired(metadata={KEY: {"denied": outcome.message}})
+
+
+def _lasting(args: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments that can be looked at more than once: what is shown must still be there for the tool."""
+    passing = {name: list(cast("Iterator[Any]", each)) for name, each in args.items() if isinstance(each, Iterator)}
+    return {**args, **passing} if passing else args
+
+
+def unchanged(outcome: Approved | Denied, call: ToolCall, args: Mapping[str, Any]) -> Approved | Denied:
+    """Refuse a call whose arguments somebody changed while it was decided about: they are passed on as objects."""
+    same = isinstance(outcome, Denied) or freeze({name: plain(value) for name, value in args.items()}) == call.args
+    reason = "its arguments were changed while it was decided about"
+    return outcome if same else Denied(cause="changed", reason=reason, request_id=outcome.request_id)
+
+
+async def _misfit(args: dict[str, Any], ctx: RunContext[Any], tool: GuardedTool) -> str | None:
+    """Return what the tool's own validator has against arguments that a person put in place."""
+    if tool.args_validator_func is None:
+        return None
+    try:
+        answer = tool.args_validator_func(ctx, **args)
+        if inspect.isawaitable(answer):
+            await answer
+    except Exception as error:  # noqa: BLE001 - a validator is the host's code, and refuses by raising
+        return f"the edited arguments do not fit the tool: {error}"
+    return None
+
+
+def nested(call: ToolCall) -> str:
+    """Return the name under which an agent that runs inside this call, and no other, is parked."""
+    return "\0".join(("nested", call.key, call.digest(), *call.agent_path))
+
+
+def waiting(key: str) -> str:
+    """Return the name under which it is noted that a call waits for an agent inside it."""
+    return f"waiting\0{key}"
+
+
+def nested_requests(raised: ApprovalRequired) -> list[str]:
+    """Return the ids of what the agent inside a tool asks."""
+    facts: Any = (raised.metadata or {}).get(KEY)
+    found: Any = cast("Mapping[str, Any]", facts).get("requests") if isinstance(facts, Mapping) else None
+    return cast("list[str]", found) if isinstance(found, list) else []
+
+
+def is_nested(raised: ApprovalRequired) -> bool:
+    """Whether it is not the tool that asks, but an agent inside it."""
+    return bool(nested_requests(raised))
+
+
+def deferral(request: ApprovalRequest) -> dict[str, Any]:
+    """Return the metadata of a deferred call: what the tool said, and by which id its question is known."""
+    return {**thaw(request.metadata or {}), KEY: {"request": request.id}}
+
+
+def known(requests: DeferredToolRequests, call_id: str) -> Mapping[str, str]:
+    """Return what sayso knows about a deferred call; nothing if sayso did not defer it."""
+    facts: Any = (requests.metadata.get(call_id) or {}).get(KEY)
+    return cast("Mapping[str, str]", facts) if isinstance(facts, Mapping) else {}
+
+
+def questions(requests: DeferredToolRequests, call_id: str) -> list[str]:
+    """Return the ids of the questions that a call waits for: its own, or those of an agent inside it."""
+    facts: Mapping[str, Any] = known(requests, call_id)
+    return [facts["request"]] if "request" in facts else list(facts.get("requests", ()))
+
+
+def asked_by(requests: DeferredToolRequests) -> list[str]:
+    """Return the ids of all questions that a run waits for."""
+    return [each for part in requests.approvals for each in questions(requests, part.tool_call_id)]
+
+
+class ApprovalToolset(Guarded):
+    """One toolset behind a controller of its own; a call waits in place for its answer.
+
+    The seeds' wrapper. What is asked about, in this order: `tool_configs`, the toolset's own `needs_approval` or
+    `check_approval`, `@requires_approval` on a function or PydanticAI's own mark. Attributes that it does not have are
+    those of the toolset inside.
+    """
+
+    def __init__(
+        self,
+        inner: AbstractToolset[Any],
+        approval_callback: Callback | ApprovalUI | None = None,
+        memory: ApprovalMemory | None = None,
+        pre_approved: Iterable[str] | None = None,
+        tool_configs: Mapping[str, Mapping[str, Any] | str] | None = None,
+        *,
+        prompt_fn: Callback | ApprovalUI | None = None,
+        controller: ApprovalController | None = None,
+        on_denied: OnDenied = "raise",
+    ) -> None:
+        """Wrap a toolset.
+
+        Args:
+            inner: the toolset.
+            approval_callback: asked about each request; `prompt_fn` is seed 001's name for it.
+            memory: remembered decisions, shared with others that get the same object.
+            pre_approved: deprecated; tools that run unasked.
+            tool_configs: per tool, what happens to its calls, as in `Policy(tools=…)`.
+            prompt_fn: the same as `approval_callback`.
+            controller: asks instead of a new one; it brings its own policy and memory.
+            on_denied: `raise` raises a `PermissionError` with the note, `model` tells the model.
+        """
+        if approval_callback is not None and prompt_fn is not None:
+            raise ConfigurationError("approval_callback and prompt_fn are two names for one thing; pass one of them")
+        if prompt_fn is not None:
+            warnings.warn("prompt_fn is deprecated; use approval_callback", DeprecationWarning, stacklevel=2)
+        asked = approval_callback if prompt_fn is None else prompt_fn
+        if controller is None:
+            policy = Policy(tool_configs=tool_configs, pre_approved=pre_approved)
+            controller = ApprovalController(approval_callback=asked, policy=policy, memory=memory)
+        elif any(each is not None for each in (asked, memory, pre_approved, tool_configs)):
+            raise ConfigurationError("the controller has its own callback, memory and policy; pass it alone")
+        super().__init__(wrapped=inner, gate=Gate(controller, None, on_denied), waits=True)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the toolset inside has
+        """Return what the toolset inside has; asked only for what this one has not."""
+        if name.startswith("__") or name == "wrapped":
+            raise AttributeError(name)
+        return getattr(self.wrapped, name)

@@ -1,0 +1,1 @@
+"""How a request is shown, at every place where people answer: sanitised text, lines, phrases."""

@@ -1,0 +1,147 @@
+"""A request as plain texts with headings, for front ends that lay out themselves; nothing in them is markup."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from sayso.channels.display import request_lines
+from sayso.channels.display.phrases import span
+from sayso.channels.display.request_lines import written
+from sayso.channels.display.sanitize import visible
+from sayso.core.canonical import thaw
+from sayso.core.model import ApprovalPresentation, ApprovalRequest
+from sayso.policy.shell.lexer import hidden_character
+
+_MOST_LINES = 24  # longer texts are folded
+_HEAD = 12
+_LONGEST = 800  # characters of a line; the rest of it stands on lines of its own
+_LONG = 80  # characters; of longer values people are told the length
+_KINDS: Mapping[type, str] = {
+    bool: "yes or no",
+    int: "number",
+    float: "number",
+    str: "text",
+    list: "list",
+    dict: "object",
+}
+_SAID = {"ask": "asks", "no ": "blocked", "   ": "may run"}  # what the rules say of a part of a shell line
+_BACKWARDS = "has right-to-left letters: on the screen, parts may stand in another order than they have"
+
+
+class Block(NamedTuple):
+    """A text under a heading, each character of both visible, and how many lines of it are left out."""
+
+    heading: str
+    text: str
+    language: Literal["diff"] | None = None
+    hidden: int = 0
+
+
+def asker(request: ApprovalRequest) -> str:
+    """Name who asks."""
+    return visible(request_lines.asker(request) or "An agent")
+
+
+def facts(request: ApprovalRequest) -> Iterator[tuple[str, str]]:
+    """Yield what is said about a request, and who or what says so."""
+    yield "The tool says", visible(request.description)
+    yield "Because", visible(request.reason)
+    if request.rule is not None:
+        yield "Rule", visible(str(request.rule))
+    if request.approval == "once_per_session":
+        yield "A yes", "holds for the rest of the agent's session: it is asked once"
+
+
+def times(request: ApprovalRequest, now: float) -> str:
+    """Say how long it waits and when that is over or, once it is closed, how it stands."""
+    if request.status != "open":
+        return request.state
+    waits = f"waiting {span(now - request.asked_at)}"
+    if request.expires_at is None:
+        return waits
+    left = request.expires_at - now
+    return f"{waits} · expires in {span(left)}" if left > 0 else f"{waits} · its time is up"
+
+
+def people(request: ApprovalRequest, me: str, *, is_hub: bool) -> Iterator[str]:
+    """Yield who has to say yes, who has, and who else has it before them; a hub does not say who one is."""
+    wanted = request.approvers
+    if wanted is not None and wanted.must_be_known:
+        yield visible(f"A yes needs {wanted}") + ("" if is_hub else "; only a hub knows who they are")
+    if text := votes(request):
+        yield text
+    others = dict.fromkeys(each.who for each in request.seen if each.who != me)
+    if others and not is_hub:
+        yield f"Also seen by {', '.join(map(visible, others))}"
+
+
+def votes(request: ApprovalRequest) -> str:
+    """Say how many people have to say yes, and how many have; nothing, if one is enough."""
+    wanted = 1 if request.approvers is None else request.approvers.count
+    yes = [visible(vote.who or "somebody") for vote in request.votes if vote.approved]
+    return "" if wanted == 1 else f"{len(yes)} of {wanted} people have said yes{': ' if yes else ''}{', '.join(yes)}"
+
+
+def arguments(args: Mapping[str, Any], *, whole: bool) -> Iterator[Block]:
+    """Yield each argument, exactly; long ones are folded, unless everything is wanted."""
+    for name, value in thaw(args).items():
+        lines = written(value)
+        text, hidden = _folded(lines, visible, whole=whole)
+        yield Block(f"{visible(name)} · {_described(value, lines)}", text, hidden=hidden)
+
+
+def _described(value: object, lines: list[str]) -> str:
+    kind = "nothing (null)" if value is None else _KINDS.get(type(value), visible(type(value).__name__))
+    length = sum(map(len, lines))
+    backwards = any(unicodedata.bidirectional(each) in {"R", "AL"} for line in lines for each in line)
+    notes = [f"{length:,} characters" if length > _LONG else "", _BACKWARDS if backwards else ""]
+    return " · ".join([kind, *filter(None, notes)])
+
+
+def presented(presentation: ApprovalPresentation | None, *, whole: bool) -> Block | None:
+    """Return what the tool itself shows: a diff, a text, or what the rules say of each part of a shell line."""
+    given = None if presentation is None else presentation.diff or presentation.content
+    if presentation is None or given is None:
+        return None
+    lines = given.removesuffix("\n").split("\n")
+    by_parts = presentation.language == "bash" and not presentation.diff
+    text, hidden = _folded(lines, _part if by_parts else visible, whole=whole)
+    kind = "What would change" if presentation.diff else "What the tool shows"
+    heading = f"{kind}: {visible(presentation.title)}" if presentation.title else kind
+    return Block(heading, text, "diff" if presentation.diff else None, hidden)
+
+
+def _part(line: str) -> str:
+    said = _SAID.get(line[:3]) if line.strip() else None
+    return visible(line) if said is None else f"{said:8}{visible(line[4:])}"
+
+
+def _folded(lines: Sequence[str], write: Callable[[str], str], *, whole: bool) -> tuple[str, int]:
+    size = sum(1 + len(line) // _LONGEST for line in lines)
+    if whole or size <= _MOST_LINES:
+        return "\n".join(row for line in lines for row in _rows(write(line))), 0
+    rows = [row for line in lines[:_HEAD] for row in _rows(write(line[: _LONGEST * _HEAD]))]
+    return "\n".join(rows[:_HEAD]), size - _HEAD
+
+
+def _rows(line: str) -> Iterator[str]:
+    yield line[:_LONGEST]
+    for at in range(_LONGEST, len(line), _LONGEST):
+        yield f"↪ {line[at : at + _LONGEST]}"
+
+
+def as_json(args: Mapping[str, Any]) -> str:
+    """Write arguments as JSON to be edited, with whatever nobody would see in it as its code.
+
+    Raises:
+        ValueError: one is no plain data, and written down in some other way it would come back as something else.
+    """
+    try:
+        text = json.dumps(thaw(args), ensure_ascii=False, indent=2)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"an argument is no plain data, and cannot be edited as text ({error})") from error
+    shown = (each if each == "\n" or hidden_character(each) is None else json.dumps(each)[1:-1] for each in text)
+    return "".join(shown) + "\n"

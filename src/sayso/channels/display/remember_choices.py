@@ -1,0 +1,165 @@
+"""How long and how often an answer is to stand: what a person can choose, in words that say what will really happen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from sayso.channels.display.request_lines import Line, hanging
+from sayso.core.model import ApprovalDecision, ApprovalRequest, Remembered, Scope
+
+_SPANS = ((3600.0, "an hour"), (86_400.0, "a day"), (7 * 86_400.0, "a week"), (30 * 86_400.0, "30 days"))
+_UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+Uses = tuple[int | None, str]
+USES: tuple[Uses, ...] = (
+    (None, "any number of times"),
+    (1, "once more"),
+    (3, "3 times more"),
+    (10, "10 times more"),
+)
+_ALSO = {
+    "call": "and nothing else",
+    "prefix": "also with whatever else is written behind it",
+    "folder": "also every file that is put there later",
+    "tool": "also calls that look quite unlike this one",
+}
+_ALSO_BY_PAYLOAD = "also if arguments that are not named here differ"
+
+
+class Lifetime(NamedTuple):
+    """How long: in this session or in all, and for how many seconds."""
+
+    words: str
+    remember: Literal["session", "always"]
+    seconds: float | None
+
+
+def lifetimes(longest: float | None) -> list[Lifetime]:
+    """Return what can be chosen where the rules let nothing stand longer than this."""
+    everywhere = [
+        Lifetime(f"for {words}, in every session", "always", seconds)
+        for seconds, words in _SPANS
+        if longest is None or seconds < longest
+    ]
+    if longest is None:
+        return [
+            Lifetime("in this session", "session", None),
+            *everywhere,
+            Lifetime("for ever, in every session", "always", None),
+        ]
+    most = _span(longest)
+    return [
+        Lifetime(f"in this session, for {most} at most", "session", None),
+        *everywhere,
+        Lifetime(f"for {most}, in every session; the rules allow no longer", "always", longest),
+    ]
+
+
+def _span(seconds: float) -> str:
+    known = next((words for each, words in _SPANS if each == seconds), None)
+    size, unit = next((each for each in _UNITS if seconds >= each[0] and seconds % each[0] == 0), (1, "second"))
+    count = f"{seconds / size:g}"
+    return known or f"{count} {unit}{'' if count == '1' else 's'}"
+
+
+def also(request: ApprovalRequest, scope: Scope) -> str:
+    """Say what else an answer for this scope would allow."""
+    by_payload = scope.kind == "call" and request.payload is not None
+    return _ALSO_BY_PAYLOAD if by_payload else _ALSO[scope.kind]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """A yes that stands: for which calls, how long and how often."""
+
+    request: ApprovalRequest
+    scope: Scope
+    lifetime: Lifetime
+    uses: int | None
+
+    @property
+    def problem(self) -> str | None:
+        """Why this cannot be, if it cannot."""
+        if self.scope.parts and self.uses is not None:
+            return "Several commands cannot stand for a number of times"
+        return None
+
+    def decision(self, *, who: str, channel: str) -> ApprovalDecision:
+        """Return the answer, whose time begins now."""
+        seconds = self.lifetime.seconds
+        return ApprovalDecision(
+            approved=True,
+            remember=self.lifetime.remember,
+            scope=self.scope.kind,
+            until=None if seconds is None else time.time() + seconds,
+            uses=self.uses,
+            who=who,
+            channel=channel,
+        )
+
+    def answers_too(self, others: Iterable[ApprovalRequest]) -> list[ApprovalRequest]:
+        """Return which of the others would get the same answer; one that is counted answers no others."""
+        known = set(self.scope.keys)
+        if self.uses is not None or "" in known:  # a hub keeps to itself what the keys are
+            return []
+        stands = Remembered(
+            id="",
+            tool=self.request.tool_name,
+            scope=self.scope,
+            decision=self.decision(who="", channel=""),
+            session=None if self.lifetime.remember == "always" else self.request.session,
+            remembered_at=0.0,
+            schema_hash=self.request.schema_hash,
+        )
+        return [
+            other
+            for other in others
+            if other.id != self.request.id
+            and stands.covers(other.session, 0.0, other.schema_hash)
+            and any(known.issuperset(each.keys) for each in other.scopes)
+        ]
+
+
+class Terms:
+    """The terms of an answer that stands: they are turned round until they fit, and then one scope is chosen."""
+
+    def __init__(self, request: ApprovalRequest, others: Callable[[], Sequence[ApprovalRequest]]) -> None:
+        """Begin with the shortest; `others` are those that the answer might answer too."""
+        self._request = request
+        self._others = others
+        self._lifetimes = lifetimes(request.remember_max)
+        self._uses = list(USES)
+
+    def next_lifetime(self) -> None:
+        """Go on to the next time."""
+        self._lifetimes.append(self._lifetimes.pop(0))
+
+    def next_uses(self) -> None:
+        """Go on to the next number of uses."""
+        self._uses.append(self._uses.pop(0))
+
+    def lines(self, width: int) -> Iterator[Line]:
+        """Yield the scopes, each with what else it would allow."""
+        yield []
+        yield [("class:heading", "allow, and let it stand for")]
+        for number, scope in enumerate(self._request.scopes, 1):
+            yield from hanging(("class:keys", f"  [{number}] "), scope.label, width)
+            yield from hanging(("", "      "), also(self._request, scope), width)
+
+    def words(self) -> str:
+        """Say which keys there are, and what each would really do now."""
+        scopes = self._request.scopes
+        numbers = "1" if len(scopes) == 1 else f"1-{len(scopes)}"
+        terms = f"{self._lifetimes[0].words}, {self._uses[0][1]}"
+        too = [
+            f"[{at}] also answers {count} more that wait{'s' if count == 1 else ''}"
+            for at, scope in enumerate(scopes, 1)
+            if (count := len(self.standing(scope).answers_too(self._others())))
+        ]
+        return "\n".join([f"[{numbers}] allow {terms}", *too, "[t] for how long  [u] how often  [b] back"])
+
+    def standing(self, scope: Scope) -> Standing:
+        """Return what an answer for this scope would be on these terms."""
+        return Standing(request=self._request, scope=scope, lifetime=self._lifetimes[0], uses=self._uses[0][0])

@@ -1,0 +1,271 @@
+"""A request as lines for a terminal: who wants what, why, with which arguments; nothing of it can act on the screen."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from sayso.channels.display.sanitize import visible
+from sayso.core.canonical import thaw
+
+if TYPE_CHECKING:
+    from sayso.core.model import ApprovalPresentation, ApprovalRequest
+
+Fragment = tuple[str, str]  # a style, and a text in it
+Line = list[Fragment]
+
+_MOST_LINES = 24  # of a value or a diff, unless everything is wanted
+_HEAD = 15
+_TAIL = 6
+_FACT = 12  # columns for the name of a fact
+_SHORT = 60  # what is no longer stands on one line
+GUTTER: Fragment = ("class:gutter", "  │ ")  # before every row of what somebody else wrote
+NARROWEST = 20  # columns; a screen with fewer is too small to show anything well
+_LONGEST_NUMBER = 10_000  # bits; Python refuses to write much longer ones
+_BLOCK = "a text of "
+_WORDS = frozenset(("", "true", "false", "null", "none"))
+_NAME = re.compile(r"[\w.*-]+")
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_COLOURS = {"+": "class:added", "-": "class:removed"}
+_SAID = {"ask": "class:asks", "no ": "class:blocked"}  # how a shell line's parts begin
+
+
+class Shown(NamedTuple):
+    """The lines, and whether they are all that there is."""
+
+    lines: list[Line]
+    whole: bool
+
+
+def shown(request: ApprovalRequest, width: int, *, whole: bool = False) -> Shown:
+    """Return a request for a screen of this width; long values are folded, unless everything is wanted."""
+    fold = _Fold(max(width, NARROWEST), whole=whole)
+    lines = [piece for line in _parts(request, fold) for piece in wrapped(line, fold.width)]
+    return Shown(lines, whole=not fold.happened)
+
+
+class _Fold:
+    """Leaves out the middle of what is long, and remembers that it did."""
+
+    def __init__(self, width: int, *, whole: bool) -> None:
+        self.width = width
+        self._whole = whole
+        self.happened = False
+
+    def __call__(self, given: Iterable[Line]) -> Iterator[Line]:
+        lines = [piece for line in given for piece in wrapped(line, self.width)]
+        if self._whole or len(lines) <= _MOST_LINES:
+            yield from lines
+            return
+        self.happened = True
+        hidden = len(lines) - _HEAD - _TAIL
+        yield from lines[:_HEAD]
+        yield [("class:folded", f"  ⋯ {hidden:,} more lines; press v to see them ⋯")]
+        yield from lines[-_TAIL:]
+
+
+def asker(request: ApprovalRequest) -> str:
+    """Name who asks: whom a hub knows by a token, and the path of agents, as it names itself; or nobody."""
+    path = request.agent_path
+    return " > ".join(path if not request.asked_by or request.asked_by in path[:1] else (request.asked_by, *path))
+
+
+def _parts(request: ApprovalRequest, fold: _Fold) -> Iterator[Line]:
+    yield [
+        ("class:who", visible(asker(request) or "An agent")),
+        ("", " wants to run "),
+        ("class:tool", visible(request.tool_name)),
+    ]
+    yield from fact("tool says", request.description, fold.width)
+    yield from fact("because", request.reason, fold.width)
+    if request.approvers is not None and request.approvers.must_be_known:
+        yield from fact("needs", f"{request.approvers}; only a hub knows who they are", fold.width)
+    if request.rule is not None:
+        yield from fact("rule", str(request.rule), fold.width)
+    yield []
+    yield [("class:heading", "arguments, as the agent wrote them" if request.args else "no arguments")]
+    for name, value in thaw(request.args).items():
+        yield from fold(_argument(name, value))
+    if request.presentation is not None:
+        yield from _presented(request.presentation, fold)
+
+
+def fact(name: str, text: str, width: int) -> Iterator[Line]:
+    """Yield a name and what somebody says about it."""
+    return hanging(("class:name", f"  {name}".ljust(_FACT)), text, width)
+
+
+def hanging(head: Fragment, text: str, width: int) -> Iterator[Line]:
+    """Yield a text behind its head, broken between words; nothing of it ever stands at the start of a row."""
+    indent = len(head[1])
+    rows = textwrap.wrap(visible(text), max(width - indent, NARROWEST // 2), break_on_hyphens=False) or [""]
+    yield [head, ("", rows[0])]
+    yield from ([("", " " * indent + row)] for row in rows[1:])
+
+
+def _argument(name: str, value: object) -> list[Line]:
+    first, *rest = written(value)
+    head = [GUTTER, ("class:name", f"{visible(written_name(name))}: "), ("class:value", visible(first))]
+    return [head, *([GUTTER, ("class:value", visible(line))] for line in rest)]
+
+
+def written_name(name: str) -> str:
+    """Return how an argument's name is written: quoted if it could be taken for more than a name."""
+    return name if _NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+
+
+def written(value: object) -> list[str]:
+    """Return how a value is written, in lines: a text as it is, and quoted where it would read as something else."""
+    if not isinstance(value, str):
+        plain = _writable(value)
+        short = json.dumps(plain, ensure_ascii=False, default=repr)
+        if len(short) <= _SHORT:
+            return [short]
+        return json.dumps(plain, ensure_ascii=False, default=repr, indent=2).split("\n")
+    lines = value.split("\n")
+    if len(lines) > 1:
+        return [f"{_BLOCK}{len(lines):,} lines:", *(f"  {line}" for line in lines)]
+    return [json.dumps(value, ensure_ascii=False) if _seems_another(value) else value]
+
+
+def _seems_another(text: str) -> bool:
+    return (
+        text.lower() in _WORDS
+        or text != text.strip()
+        or text.startswith(("{", "[", '"', "'", _BLOCK))
+        or _is_number(text)
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _writable(value: object) -> object:
+    """Return the same with every number that Python refuses to write in another notation."""
+    if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER:
+        return f"the number {value:#x}"
+    if isinstance(value, Mapping):
+        return {name: _writable(each) for name, each in cast("Mapping[str, object]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_writable(each) for each in cast("Iterable[object]", value)]
+    return value
+
+
+def _presented(presentation: ApprovalPresentation, fold: _Fold) -> Iterator[Line]:
+    given = presentation.diff or presentation.content
+    if given is None:
+        return
+    yield []
+    yield [("class:heading", f"what the tool shows: {visible(presentation.title or '')}".rstrip(": "))]
+    lines = given.removesuffix("\n").split("\n")
+    yield from fold(_numbered(lines) if presentation.diff else map(_said, lines))
+
+
+def _said(line: str) -> Line:
+    return [GUTTER, (_SAID.get(line[:3], ""), visible(line))]
+
+
+def _numbered(diff: Iterable[str]) -> Iterator[Line]:
+    """Yield the lines of a unified diff with their numbers in the old and in the new file."""
+    old = new = 0
+    for line in diff:
+        hunk = _HUNK.match(line)
+        if hunk:
+            old, new = int(hunk[1]), int(hunk[2])
+            yield [GUTTER, ("class:hunk", visible(line))]
+        elif not old and not new:
+            yield [GUTTER, ("class:hunk", visible(line))]  # the names of the files
+        else:
+            mark = line[:1]
+            left, right = (f"{old}" if mark != "+" else "", f"{new}" if mark != "-" else "")
+            old, new = old + (mark in {" ", "-", ""}), new + (mark in {" ", "+", ""})
+            yield [GUTTER, ("class:number", f"{left:>4}{right:>5} "), (_COLOURS.get(mark, ""), visible(line))]
+
+
+def wrapped(line: Line, width: int) -> Iterator[Line]:
+    """Yield a line in as many pieces as the width takes, those after the first with a mark."""
+    if sum(cells(text) for _, text in line) <= width:
+        yield line
+        return
+    start = [*line[:1], ("class:folded", "↪ ")] if line[:1] == [GUTTER] else [("class:folded", "↪ ")]
+    later = width - sum(cells(each) for _, each in start)
+    room, piece = width, Line()
+    for style, text in line:
+        at = 0
+        while (end := _end(text, at, room)) < len(text):
+            if room >= later:
+                end = max(end, at + 1)  # or nothing would ever be shown
+            yield [*piece, (style, text[at:end])]
+            at, room, piece = end, later, start
+        piece, room = [*piece, (style, text[at:])], room - cells(text[at:])
+    yield piece
+
+
+def _end(text: str, at: int, room: int) -> int:
+    """Return where a row ends that begins here."""
+    if text.isascii():
+        return min(len(text), at + max(room, 0))
+    left = room
+    for end in range(at, min(len(text), at + max(room, 0) + 1)):
+        left -= cells(text[end])
+        if left < 0:
+            return end
+    return len(text)
+
+
+def cells(text: str) -> int:
+    """Return how many columns a text takes, at the most: what takes more would leave its row."""
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+@lru_cache(10_000)
+def _width(char: str) -> int:
+    # Terminals have newer tables than Python, in which more of the symbols are wide.
+    symbol = char >= "\u2600" and unicodedata.category(char) in {"So", "No"}
+    return 2 if symbol or unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def rows_of(text: str, width: int) -> list[str]:
+    """Return a text in rows of so many columns, broken wherever they end."""
+    rows, at = list[str](), 0
+    while (end := max(_end(text, at, width), at + 1)) < len(text):
+        rows.append(text[at:end])
+        at = end
+    return [*rows, text[at:]]
+
+
+def cut(text: str, room: int) -> str:
+    """Return a text on one line of that many columns."""
+    return text if cells(text) <= room else text[: max(_end(text, 0, room - 1), 1)] + "…"
+
+
+def filled(text: str, width: int) -> list[str]:
+    """Return words of our own in lines, broken between items that two blanks part, or else between words."""
+    room = max(width, NARROWEST)
+    return [piece for line in text.split("\n") for piece in _packed(line, room)] or [""]
+
+
+def _packed(line: str, room: int) -> list[str]:
+    indent = " " * (len(line) - len(line.lstrip()))
+    rows = [""]
+    for item in line.strip().split("  "):
+        longer = f"{rows[-1]}  {item}" if rows[-1] else indent + item
+        if cells(longer) > room and rows[-1]:
+            rows.append(indent + item)
+        else:
+            rows[-1] = longer
+    return [
+        piece
+        for row in rows
+        for piece in textwrap.wrap(row, room, subsequent_indent=indent, break_on_hyphens=False) or [""]
+    ]

@@ -1,0 +1,5 @@
+"""The terminal channel: a prompt, and the full screen of `sayso watch`."""
+
+from sayso.channels.terminal.channel import TerminalChannel
+
+__all__ = ["TerminalChannel"]

@@ -1,0 +1,58 @@
+"""The person's own editor and pager, which have the terminal while they run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from sayso.channels.display.request_lines import Line
+from sayso.channels.terminal.colours import coloured, plain
+
+
+def edit(text: str, screen: int) -> str:
+    """Return what the person makes of a text in their editor.
+
+    Raises:
+        OSError: the editor cannot be run.
+        ValueError: it ended with an error, or wrote what is no text.
+    """
+    given = (shlex.split(os.environ.get(name, "")) for name in ("VISUAL", "EDITOR"))
+    editor = next(filter(None, given), ["vi"])
+    with tempfile.TemporaryDirectory(prefix="sayso-") as folder:
+        file = Path(folder, "arguments.json")
+        file.write_text(text, encoding="utf-8")
+        if subprocess.run([*editor, str(file)], check=False, stdout=screen).returncode != 0:  # noqa: S603 - the person's own
+            raise ValueError(f"{editor[0]!r} ended with an error")
+        return file.read_text(encoding="utf-8")
+
+
+def page(lines: Sequence[Line], screen: int) -> str | None:
+    """Show lines in the person's pager; say why not, if there is none that runs."""
+    try:
+        command = _pager()
+    except ValueError as error:
+        return f"PAGER cannot be read ({error})"
+    if not command:
+        return "there is no pager"
+    colours = Path(command[0]).name == "less" and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    try:
+        done = subprocess.run(  # noqa: S603 - the person's own
+            [*command, "-R"] if colours else command,
+            input=(coloured(lines) if colours else plain(lines)).encode(),
+            stdout=screen,
+            env={**os.environ, "LESSSECURE": "1"},  # what an agent wrote is before it: it must start nothing
+            check=False,
+        )
+    except OSError as error:
+        return f"{command[0]!r} cannot be run ({error.strerror})"
+    return f"{command[0]!r} ended with an error" if done.returncode != 0 else None
+
+
+def _pager() -> list[str]:
+    given = shlex.split(os.environ.get("PAGER", ""))
+    return given or [found for found in map(shutil.which, ("less", "more")) if found][:1]

@@ -1,0 +1,186 @@
+"""Single keys as answers: only what is typed at the question counts, one key at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import sys
+import termios
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from prompt_toolkit.application import Application, get_app
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import HSplit, Layout, Window
+from prompt_toolkit.layout.controls import FormattedTextControl
+from prompt_toolkit.output import Output
+
+from sayso.channels.display.request_lines import Line, filled
+from sayso.channels.terminal.colours import STYLE, keyed
+
+_ARMING_SECONDS = 0.3  # a key that was meant for something else comes sooner
+_STARTLED_SECONDS = 1.0  # where another question was until just now
+_ALONE_SECONDS = 0.05  # before and after a key; what comes faster was pasted, not typed
+ENTER = "\r"
+NOT_YET = "…"  # in place of the keys, until they count
+
+
+class Closed(Exception):
+    """The question was closed while somebody was at it."""
+
+
+class Interrupted(Exception):
+    """The person pressed Ctrl-C."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What can be pressed: keys that are an answer, and keys that only turn something in the words."""
+
+    keys: str
+    words: Callable[[], str]
+    turns: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
+    at_rest: bool = False  # nothing is under way, so that one may as well go elsewhere
+
+
+class Touch:
+    """Tells a key that was typed from others: before it is armed none counts, and then only one that comes alone."""
+
+    def __init__(self, *, startled: bool = False) -> None:
+        """Begin unarmed; longer so if the person had something else before them and may be about to answer that."""
+        self.armed = False
+        self._delay = _STARTLED_SECONDS if startled else _ARMING_SECONDS
+        self._then: Callable[[], None] | None = None
+        self._last = -math.inf  # when a key came
+        self._timers: list[asyncio.TimerHandle] = []
+
+    @property
+    def begun(self) -> bool:
+        """Whether it is armed, or about to be."""
+        return self.armed or bool(self._timers)
+
+    def arm(self, then: Callable[[], None]) -> None:
+        """Begin to count in a moment: the question has just come to the screen."""
+        self._then = then
+        self._timers.append(asyncio.get_running_loop().call_later(self._delay, self._arm))
+
+    def _arm(self) -> None:
+        self.armed = True
+        if self._then is not None:
+            self._then()
+
+    def disarm(self) -> None:
+        """Count nothing any more."""
+        self.armed = False
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+
+    def pass_by(self) -> None:
+        """Note a key that means nothing here, but shows that others beside it were not typed at the question."""
+        self._last = asyncio.get_running_loop().time()
+        if self._timers and self._then is not None and not self.armed:  # it may be held down
+            self.disarm()
+            self.arm(self._then)
+
+    def take(self, act: Callable[[], None]) -> None:
+        """Act on a key, if it counts, and no other came just before it or comes just after it."""
+        before = self._last
+        self.pass_by()
+        mine = self._last
+        if not self.armed or mine - before < _ALONE_SECONDS:
+            return
+
+        def settle() -> None:
+            if self._last == mine:
+                act()
+
+        self._timers.append(asyncio.get_running_loop().call_later(_ALONE_SECONDS, settle))
+
+
+async def pressed(choice: Choice, status: Callable[[], str], touch: Touch, *, keyboard: Input, screen: Output) -> str:
+    """Wait for one of the keys and return it.
+
+    Raises:
+        Interrupted: it was Ctrl-C.
+    """
+    app: Application[str] = Application(
+        layout=Layout(
+            HSplit(
+                [
+                    _rows(status, lambda row: [("class:status", row)]),
+                    _rows(lambda: choice.words() if touch.armed else NOT_YET, keyed),
+                ]
+            )
+        ),
+        key_bindings=_bindings(choice, touch),
+        style=STYLE,
+        input=keyboard,
+        output=screen,
+        erase_when_done=True,
+        refresh_interval=1.0,
+        terminal_size_polling_interval=0.5,
+    )
+    _forget_what_was_typed()
+    try:
+        return await app.run_async(pre_run=lambda: touch.arm(app.invalidate), handle_sigint=False)
+    finally:
+        touch.disarm()
+
+
+def _rows(text: Callable[[], str], styled: Callable[[str], Line]) -> Window:
+    """Return a text that is as high as it has to be, broken between words."""
+
+    def broken() -> FormattedText:
+        rows = map(styled, filled(text(), get_app().output.get_size().columns - 1))
+        return FormattedText([part for row in rows for part in [*row, ("", "\n")]][:-1])
+
+    return Window(FormattedTextControl(broken), dont_extend_height=True, wrap_lines=True)
+
+
+def _bindings(choice: Choice, touch: Touch) -> KeyBindings:
+    found = KeyBindings()
+    for key in choice.keys:
+        found.add(Keys.Enter if key == ENTER else key)(_ending(key, touch))
+    for key, turn in choice.turns.items():
+        found.add(key)(_turning(turn, touch))
+
+    @found.add(Keys.Any)
+    @found.add(Keys.BracketedPaste)
+    def _(_: KeyPressEvent) -> None:
+        touch.pass_by()
+
+    @found.add(Keys.ControlC)
+    def _(event: KeyPressEvent) -> None:
+        touch.take(lambda: _end(event, exception=Interrupted()))
+
+    return found
+
+
+def _ending(key: str, touch: Touch) -> Callable[[KeyPressEvent], None]:
+    return lambda event: touch.take(lambda: _end(event, result=key))
+
+
+def _turning(turn: Callable[[], None], touch: Touch) -> Callable[[KeyPressEvent], None]:
+    def act(event: KeyPressEvent) -> None:
+        turn()
+        event.app.invalidate()
+
+    return lambda event: touch.take(lambda: act(event))
+
+
+def _end(event: KeyPressEvent, *, result: str = "", exception: Exception | None = None) -> None:
+    if event.app.is_running and not event.app.is_done:
+        if exception is None:
+            event.app.exit(result=result)
+        else:
+            event.app.exit(exception=exception)
+
+
+def _forget_what_was_typed() -> None:
+    with contextlib.suppress(termios.error, OSError, ValueError):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

@@ -1,0 +1,133 @@
+"""What others print while a question is on the screen goes above it, whole lines at a time, in the loop that draws."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import re
+import sys
+import threading
+from collections.abc import Generator
+from typing import TextIO, cast
+
+from prompt_toolkit.application import run_in_terminal
+from prompt_toolkit.output import Output
+
+from sayso.channels.display.request_lines import Fragment, Line, wrapped
+
+_MARK = ("", "┊ ")  # before each row that is not ours, or a question could be made up just above the keys
+_COLOUR = re.compile(r"(\x1b\[[0-9;:]*m)")
+_NO_COLOUR = "\x1b[0m"
+# A colour; anything else that begins with an escape or its 8-bit twins: a sequence, a string for the terminal, a key;
+# and single characters that move the cursor.
+_CODES = re.compile(
+    rf"{_COLOUR.pattern}"
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]?"
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+)
+
+
+def tame(text: str) -> str:
+    """Return a text that can be coloured, but can neither move the cursor nor make the terminal do anything else."""
+    return _CODES.sub(lambda code: code[1] or "", text)
+
+
+def rows(line: str, width: int) -> list[str]:
+    """Return a line that somebody prints in rows with our mark, as a terminal would leave it."""
+    last = line.rstrip("\r").rpartition("\r")[2].expandtabs()  # a bar that is drawn over and over
+    first, *others = _COLOUR.split(tame(last))
+    parts: Line = [_MARK, ("", first), *zip(others[::2], others[1::2], strict=True)]
+    return ["".join([*map(_coloured, row), _NO_COLOUR]) for row in wrapped(parts, width)]
+
+
+def _coloured(part: Fragment) -> str:
+    code, text = part
+    return code + text if _COLOUR.fullmatch(code) else text
+
+
+class Above:
+    """Stands in for `sys.stdout` and `sys.stderr`; anybody may write to it, from any thread.
+
+    What is written may be an agent's words, and must not draw over the question. Prompt-toolkit has such a thing, but
+    it writes from a thread of its own whenever no prompt is up, which may be the moment at which the next one is drawn.
+    """
+
+    def __init__(self, real: TextIO, output: Output) -> None:
+        """Take what it stands in for, and the terminal."""
+        self._real = real
+        self._output = output
+        self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()  # it knows which prompt is up
+        self._lock = threading.Lock()
+        self._text = ""
+        self._is_due = False
+        self._is_held = False
+        self.rows = 0  # that were printed so far
+
+    def write(self, text: str) -> int:
+        """Keep it until its line is complete."""
+        with self._lock:
+            self._text += text
+            due = "\n" in text and not self._is_due
+            self._is_due = self._is_due or due
+        if due:
+            with contextlib.suppress(RuntimeError):  # the process ends
+                self._loop.call_soon_threadsafe(self._print_lines, context=self._context)
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: a line that is not complete would be drawn over."""
+
+    @contextlib.contextmanager
+    def held(self) -> Generator[None]:
+        """Print nothing meanwhile: another program has the screen."""
+        self._is_held = True
+        try:
+            yield
+        finally:
+            self._is_held = False
+            self._print_lines()
+
+    def _print_lines(self) -> None:
+        if self._is_held:
+            return
+        with self._lock:
+            lines, newline, self._text = self._text.rpartition("\n")
+            self._is_due = False
+        if newline:
+            width = self._output.get_size().columns
+            printed = [row for line in lines.split("\n") for row in rows(line, width)]
+            self.rows += len(printed)
+            run_in_terminal(lambda: self._print("".join(f"{row}\n" for row in printed)))
+
+    def close_down(self) -> None:
+        """Print what is left."""
+        with self._lock:
+            rest, self._text = self._text, ""
+        if rest:
+            self._print(tame(rest))
+
+    def _print(self, text: str) -> None:
+        self._output.enable_autowrap()
+        self._output.write_raw(text)
+        self._output.flush()
+
+    def __getattr__(self, name: str) -> object:
+        """Be in all else what it stands in for."""
+        return getattr(self._real, name)
+
+
+@contextlib.contextmanager
+def printed_above(output: Output) -> Generator[Above]:
+    """Let everything that is printed to this terminal go above what is on it."""
+    before = sys.stdout, sys.stderr
+    above = Above(sys.stdout, output)
+    sys.stdout = sys.stderr = cast("TextIO", above)
+    try:
+        yield above
+    finally:
+        sys.stdout, sys.stderr = before
+        above.close_down()

@@ -1,0 +1,122 @@
+"""A request before a person: since when, who else has it, and whether it is still open."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import time
+from collections.abc import Awaitable, Mapping
+from typing import Any, TypeVar
+
+from sayso.channels.display.phrases import named, span
+from sayso.channels.display.request_lines import cut
+from sayso.channels.display.sanitize import visible
+from sayso.channels.terminal.keys import Closed
+from sayso.core.model import ApprovalDecision, ApprovalRequest, Seen
+from sayso.core.ports import Hearing
+
+T = TypeVar("T")
+_LOOK_SECONDS = 2.0  # between two looks at who else looks
+_MOST_NAMES = 3
+_LONGEST_NAME = 30
+
+
+class Question:
+    """A request that waits for its turn or has it; only `answer` may be touched from other threads."""
+
+    def __init__(
+        self,
+        request: ApprovalRequest,
+        *,
+        who: str,
+        channel: str,
+        hearing: Hearing | None = None,
+        since: float | None = None,
+    ) -> None:
+        """Take the request, the person and, where there is one, the hearing; it waits since now, if nothing is said."""
+        self.request = request
+        self.who = who
+        self.channel = channel
+        self.hearing = hearing
+        self.number = 0  # among those that lie there together
+        self.seen: tuple[Seen, ...] = request.seen
+        self.since = time.time() if since is None else since
+        self.answer: concurrent.futures.Future[ApprovalDecision | None] = concurrent.futures.Future()
+        self.closed = asyncio.Event()  # set in the loop of whoever shows it
+
+    @property
+    def can_be_allowed(self) -> bool:
+        """Whether a yes would count from somebody whom nobody but this machine knows."""
+        return self.request.approvers is None or not self.request.approvers.must_be_known
+
+    def yes(self, *, args: Mapping[str, Any] | None = None) -> ApprovalDecision:
+        """Return a yes to this one call."""
+        return ApprovalDecision(approved=True, override_args=args, who=self.who, channel=self.channel)
+
+    def no(self, note: str | None = None) -> ApprovalDecision:
+        """Return a no."""
+        return ApprovalDecision(approved=False, note=note, who=self.who, channel=self.channel)
+
+    def settle(self, answer: ApprovalDecision | None) -> bool:
+        """Give the answer; false if it was closed before."""
+        try:
+            self.answer.set_result(answer)
+        except concurrent.futures.InvalidStateError:
+            return False
+        return True
+
+    def status(self, place: str) -> str:
+        """Say what it is about, once more: what is above may be long, and written by the agent."""
+        facts = [
+            f"Run {named(self.request)}?",
+            place,
+            f"waiting {span(time.time() - self.since)}",
+        ]
+        if self.request.expires_at is not None:
+            facts.append(f"expires in {span(self.request.expires_at - time.time())}")
+        others = self._others()
+        if others:
+            facts.append(f"also before: {others}")
+        return " · ".join(facts)
+
+    def _others(self) -> str:
+        mine = (self.who, self.channel)
+        names = [_name(each) for each in reversed(self.seen) if (each.who, each.channel) != mine]
+        more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+        return ", ".join([*names[:_MOST_NAMES], *more])
+
+    async def look_round(self) -> None:
+        """Keep saying that this person has it before them, and learn who else has; whatever fails is left at that."""
+        while self.hearing is not None:
+            look = asyncio.ensure_future(self.hearing.seen(self.who, self.channel))
+            try:
+                await asyncio.wait({look})
+            finally:
+                look.cancel()
+            if not look.cancelled() and look.exception() is None:
+                self.seen = look.result()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def while_open(self, work: Awaitable[T]) -> T:
+        """Return what comes of it.
+
+        Raises:
+            Closed: the question was closed before.
+        """
+        doing = asyncio.ensure_future(work)
+        closing = asyncio.ensure_future(self.closed.wait())
+        try:
+            await asyncio.wait({doing, closing}, return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                return doing.result()
+            raise Closed
+        finally:
+            closing.cancel()
+            doing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({doing})
+
+
+def _name(seen: Seen) -> str:
+    return f"{cut(visible(seen.who), _LONGEST_NAME)} ({cut(visible(seen.channel), _LONGEST_NAME)})"

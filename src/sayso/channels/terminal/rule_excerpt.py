@@ -1,0 +1,49 @@
+"""The rule that asks: why, which one, and the lines of its file around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sayso.channels.display.request_lines import GUTTER, Line, fact
+from sayso.channels.display.sanitize import visible
+from sayso.core.model import ApprovalRequest, Rule
+
+_AROUND = 3  # lines above and below
+_LARGEST = 1_000_000  # bytes of a policy file that are looked at
+
+
+def ruling(request: ApprovalRequest, width: int, *, at_home: bool) -> Iterator[Line]:
+    """Yield why a request was asked, by which rule, and where that stands; at home is where the run is."""
+    yield []
+    yield [("class:heading", "why this is asked")]
+    yield from fact("because", request.reason, width)
+    rule = request.rule
+    if rule is None:
+        return
+    yield from fact("rule", rule.key, width)
+    yield from fact("from", rule.source if rule.line is None else f"{rule.source}, line {rule.line}", width)
+    yield from _excerpt(rule, at_home=at_home)
+
+
+def _excerpt(rule: Rule, *, at_home: bool) -> Iterator[Line]:
+    path = Path(rule.source)
+    # Elsewhere, a path from where the run is could lead to another file of that name.
+    lines = _read(path) if rule.line is not None and (at_home or path.is_absolute()) else []
+    if rule.line is None or not 0 < rule.line <= len(lines):
+        return
+    first = max(rule.line - _AROUND, 1)
+    for number, text in enumerate(lines[first - 1 : rule.line + _AROUND], first):
+        here = number == rule.line
+        style = "class:marked" if here else ""
+        yield [GUTTER, ("class:number", f"{number:>4} "), (style, f"{'▸' if here else ' '} {visible(text)}")]
+
+
+def _read(path: Path) -> list[str]:
+    try:
+        if not path.is_file():
+            return []
+        with path.open("rb") as file:
+            return file.read(_LARGEST).decode(errors="replace").splitlines()
+    except (OSError, ValueError):
+        return []

@@ -1,0 +1,110 @@
+"""How the full screen is divided: a title, the list, the selected request, and the keys."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from sayso.channels.display.phrases import about
+from sayso.channels.display.request_lines import Line, asker, cells, cut, filled
+from sayso.channels.display.sanitize import visible
+from sayso.channels.terminal.colours import keyed
+from sayso.channels.terminal.dialog import WORDS
+from sayso.channels.terminal.watch_pane import Pane
+from sayso.core.model import ApprovalRequest
+
+_SHARE = 4  # the list has a fourth of the rows
+_WIDE = 70  # columns that make room for more
+_MOVES = {"j k, ↓ ↑": "move", "space, b": "scroll; also page down and up"}
+_LEAVE = {"q, Ctrl-C": "leave; nothing is answered"}
+_HELP = (
+    "A key counts when the request has been on the screen for a moment, and a yes when all of it was, or was opened "
+    "with v. What is pasted never counts.\n\nPress any key to go back."
+)
+
+
+class Frame:
+    """A screen of this size."""
+
+    def __init__(self, width: int, height: int) -> None:
+        """Take the size."""
+        self._width = width
+        self._height = height
+
+    def help(self) -> list[Line]:
+        """Return what the keys do."""
+        rows = {**_MOVES, **{key: WORDS[key] for key in "yaenmvr"}, **_LEAVE}
+        keys = (f"{key:<11}{words}" for key, words in rows.items())
+        return [
+            [("class:heading", "Keys")],
+            [],
+            *([("", cut(line, self._width))] for line in keys),
+            [],
+            *self._lines("", _HELP),
+        ]
+
+    def draw(
+        self,
+        requests: Mapping[str, ApprovalRequest],
+        names: Mapping[str, str],
+        pane: Pane | None,
+        news: str,
+    ) -> list[Line]:
+        """Return all lines of the screen."""
+        top = [*self._title(len(requests)), *self._list(requests, names, pane)]
+        bottom = [*self._foot(requests, pane), *self._lines("class:said", news)]
+        # In a low window the keys may be out of sight, but never a row that counts as shown.
+        room = max(min(max(self._height - len(top) - len(bottom) - 2, 1), self._height - len(top) - 1), 0)
+        rows, below = ([], 0) if pane is None else pane.view(self._width, room)
+        rows = [*rows, *([[]] * (room - len(rows)))]
+        more = f" {below} more row{'' if below == 1 else 's'}: space " if below else ""
+        return [*top, self._rule(""), *rows, self._rule(more), *bottom]
+
+    def _title(self, count: int) -> list[Line]:
+        waiting = "nothing waits" if not count else f"{count} wait{'s' if count == 1 else ''} for an answer"
+        return [[("class:status", cut(f"sayso watch · {waiting}", self._width))]]
+
+    def _list(
+        self,
+        requests: Mapping[str, ApprovalRequest],
+        names: Mapping[str, str],
+        pane: Pane | None,
+    ) -> list[Line]:
+        ids = list(requests)
+        room = max(min(len(ids), self._height // _SHARE), 1)
+        selected = None if pane is None else pane.question.request.id
+        at = next((at for at, each in enumerate(ids) if each == selected), 0)
+        first = min(max(at - room // 2, 0), max(len(ids) - room, 0))
+        return [self._entry(requests[each], names[each], chosen=each == selected) for each in ids[first : first + room]]
+
+    def _entry(self, request: ApprovalRequest, name: str, *, chosen: bool) -> Line:
+        now = time.time()
+        age = about(now - request.asked_at)
+        left = "" if request.expires_at is None else f"{about(request.expires_at - now)} left"
+        facts = f"{age:>4}  {left:>9}" if self._width >= _WIDE else f"{age:>4}"
+        who = asker(request)
+        call = visible(f"{who}: {request}" if who else str(request))
+        text = cut(f"{'▸' if chosen else ' '} {name}{facts}  {call}", self._width)
+        return [("class:selected", text + " " * (self._width - cells(text)))] if chosen else [("", text)]
+
+    def _foot(self, requests: Mapping[str, ApprovalRequest], pane: Pane | None) -> list[Line]:
+        keys = "[j/k] move  [?] help  [q] leave"
+        if pane is None:
+            return self._keys("[?] help  [q] leave")
+        if pane.question.closed.is_set():
+            return self._keys(keys if requests else "[?] help  [q] leave")
+        place = [*requests, pane.question.request.id].index(pane.question.request.id) + 1
+        own = f"  {keys}" if pane.choice is not None and pane.choice.at_rest and pane.touch.armed else ""
+        return [
+            *self._lines("class:status", pane.question.status(f"{place} of {len(requests)}")),
+            *self._keys(pane.words() + own),
+        ]
+
+    def _keys(self, words: str) -> list[Line]:
+        return [keyed(row) for row in filled(words, self._width)] if words else []
+
+    def _lines(self, style: str, text: str) -> list[Line]:
+        return [[(style, line)] for line in filled(text, self._width)] if text else []
+
+    def _rule(self, words: str) -> Line:
+        return [("class:gutter", words.rjust(self._width, "─"))]

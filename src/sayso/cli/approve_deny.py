@@ -1,0 +1,272 @@
+"""The inbox: what waits for an answer, one request in full, and the answer to it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, cast, get_args
+
+import click
+
+from sayso.channels.display.blocks import votes
+from sayso.cli.completion import open_requests
+from sayso.cli.open_store import (
+    CODES_OF_ANSWERS,
+    CODES_OF_IDS,
+    CODES_OF_READING,
+    MOST,
+    Answered,
+    Failure,
+    Over,
+    Unknown,
+    epilog,
+    find_request,
+    json_option,
+    short,
+    shorts,
+    store_option,
+    who_option,
+    with_inbox,
+)
+from sayso.cli.remembered import terms
+from sayso.cli.render_request import agents, answered_by, brief, full, one_line
+from sayso.cli.screen import say, visible, width, wrapped
+from sayso.cli.times import read_span
+from sayso.client.inbox import Given
+from sayso.core import json_codec
+from sayso.core.model import ApprovalDecision, ApprovalRequest, Remember, ScopeKind
+from sayso.errors import StillOpen, UnknownRequest
+
+if TYPE_CHECKING:
+    from sayso.client.inbox import Inbox
+
+_CHANNEL = "command line"
+_KINDS = get_args(ScopeKind)
+_JUDGED_AGAIN = (
+    "The edited arguments were not judged here: the policy and the tool judge them again where the call runs, and may "
+    "still refuse them."
+)
+
+
+# --- pending and show --------------------------------------------------------------------------------
+
+
+@click.command(epilog=epilog("sayso pending --store sayso.db", CODES_OF_READING))
+@store_option
+@json_option
+@click.option("--all", "everything", is_flag=True, help="Also those that are closed, newest last.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1, max=MOST),
+    default=100,
+    metavar="NUMBER",
+    help="With --all, how many of the newest; 100 if not given.",
+)
+def pending(where: str | None, *, as_json: bool, everything: bool, limit: int) -> None:
+    """List the requests that wait for an answer, oldest first.
+
+    Each has the end of its id, which is enough to name it: ids begin with the time, so their starts look alike.
+    """
+
+    async def work(inbox: Inbox) -> list[ApprovalRequest]:
+        found = await inbox.pending()
+        return (await inbox.recent(limit))[::-1] if everything else found
+
+    found = with_inbox(where, work)
+    if as_json:
+        say(json_codec.to_json([json_codec.of_request(each) for each in found], indent=2))
+        return
+    names = shorts(each.id for each in found)
+    for each in found:
+        for line in brief(each, names[each.id], time.time()):
+            say(line)
+    if not found:
+        say("Nothing waits for an answer." if not everything else "Nobody was asked anything yet.")
+
+
+@click.command(epilog=epilog("sayso show 4f2a91 --store sayso.db", CODES_OF_IDS))
+@store_option
+@json_option
+@click.argument("part", metavar="ID", shell_complete=open_requests)
+def show(part: str, where: str | None, *, as_json: bool) -> None:
+    """Show everything about one request.
+
+    ID is the start or the end of its id, 4 characters or more. Characters that nobody can see, or that a terminal acts
+    on, are shown as their codes.
+    """
+    request = with_inbox(where, lambda inbox: find_request(inbox, part))
+    if as_json:
+        say(json_codec.to_json(json_codec.of_request(request), indent=2))
+        return
+    for line in full(request, time.time()):
+        say(line)
+
+
+# --- approve and deny --------------------------------------------------------------------------------
+
+
+def _answering(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what both answers share: which request, a note, who, and how the answer is remembered."""
+    for each in reversed((
+        click.option("-m", "--note", help="A note; the agent is told it."),
+        who_option,
+        click.option("--for", "seconds", metavar="SPAN", callback=read_span, help="Remember it so long: 30m, 7d."),
+        click.option(
+            "--uses",
+            type=click.IntRange(min=1, max=MOST),
+            metavar="NUMBER",
+            help="Remember it for so many calls after this one.",
+        ),
+        click.option(
+            "--scope",
+            type=click.Choice(_KINDS),
+            metavar="KIND",
+            help=f"Remember it for these calls: {', '.join(_KINDS)}.",
+        ),
+        click.option("--session", "in_session", is_flag=True, help="Remember it in the session that asks."),
+        click.option("--always", is_flag=True, help="Remember it in every session."),
+        store_option,
+        json_option,
+        click.argument("part", metavar="ID", shell_complete=open_requests),
+    )):  # fmt: skip
+        command = each(command)
+    return command
+
+
+@click.command(epilog=epilog("sayso approve 4f2a91 --for 30m -m 'only today'", CODES_OF_ANSWERS))
+@_answering
+@click.option(
+    *("--args", "edited"),
+    type=click.Path(allow_dash=True),
+    metavar="FILE",
+    help="Run it with these arguments: JSON or YAML, - for the input.",
+)
+def approve(part: str, where: str | None, *, edited: str | None, as_json: bool, who: str, **how: Any) -> None:  # noqa: ANN401 - options
+    """Say yes to a request: the call runs once, with exactly the arguments that it shows.
+
+    ID is the start or the end of its id, 4 characters or more; if several fit, none is answered. Without one of --for,
+    --uses, --scope, --session and --always nothing is remembered; with them it is for the session that asks, or for
+    every session with --always.
+    """
+    args = None if edited is None else _edited(edited)
+    _answer(part, where, _decision(approved=True, who=who, args=args, **how), as_json=as_json)
+
+
+def _edited(name: str) -> Mapping[str, Any]:
+    from sayso.cli.edited import read_edited  # noqa: PLC0415 - nobody else should wait for YAML to load
+
+    return read_edited(name)
+
+
+@click.command(epilog=epilog("sayso deny 4f2a91 -m 'not on a Friday'", CODES_OF_ANSWERS))
+@_answering
+def deny(part: str, where: str | None, *, as_json: bool, who: str, **how: Any) -> None:  # noqa: ANN401 - options
+    """Say no to a request: the call does not run, and the agent is told your note.
+
+    ID is the start or the end of its id, 4 characters or more; if several fit, none is answered. A no can be remembered
+    as a yes can.
+    """
+    _answer(part, where, _decision(approved=False, who=who, args=None, **how), as_json=as_json)
+
+
+def _decision(
+    *,
+    approved: bool,
+    who: str,
+    args: Mapping[str, Any] | None,
+    note: str | None,
+    seconds: float | None,
+    uses: int | None,
+    scope: str | None,
+    in_session: bool,
+    always: bool,
+) -> ApprovalDecision:
+    if in_session and always:
+        raise click.UsageError("--session and --always exclude each other; use one of them")
+    kept = in_session or always or seconds is not None or uses is not None or scope is not None
+    remember: Remember = "always" if always else "session" if kept else "none"
+    return ApprovalDecision(
+        approved=approved,
+        note=note,
+        override_args=args,
+        remember=remember,
+        scope=cast("ScopeKind | None", scope),
+        uses=uses,
+        until=None if seconds is None else time.time() + seconds,
+        who=who,
+        channel=_CHANNEL,
+    )
+
+
+def _answer(part: str, where: str | None, decision: ApprovalDecision, *, as_json: bool) -> None:
+    outcome = with_inbox(where, lambda inbox: _give(inbox, part, decision))
+    if as_json:
+        say(json_codec.to_json(_outcome_facts(outcome), indent=2))
+    if not outcome.taken:
+        _say_who_was_faster(outcome.request)
+    if not as_json:
+        for line in _told(outcome, decision):
+            say(line)
+
+
+async def _give(inbox: Inbox, part: str, decision: ApprovalDecision) -> Given:
+    request = await find_request(inbox, part)
+    if request.status == "open" and sys.stderr.isatty():
+        say(one_line(request, width()), err=True)
+    _check_edited(request, decision)
+    try:
+        return await inbox.answer(request, decision)
+    except UnknownRequest as error:  # pruned a moment ago
+        raise Unknown(str(error)) from None
+    except StillOpen as error:
+        raise Failure(f"{error}; the request is still open") from None
+
+
+def _check_edited(request: ApprovalRequest, decision: ApprovalDecision) -> None:
+    if decision.override_args is None or not request.parameters:
+        return
+    from sayso.channels.edit_schema import misfit  # noqa: PLC0415 - only who edits needs it
+
+    problem = misfit(decision.override_args, request.parameters)
+    if problem is not None:
+        raise Failure(f"these arguments do not fit the tool: {problem}; the request is still open")
+
+
+def _say_who_was_faster(request: ApprovalRequest) -> NoReturn:
+    decision = request.decision
+    note = f", with the note {decision.note!r}" if decision is not None and decision.note else ""
+    if request.status in {"expired", "withdrawn"} or decision is None:
+        raise Over(f"your answer was not taken: the request is {json_codec.state(request)}{note}")
+    word = "approved" if decision.approved else "denied"
+    told = f"your answer was not taken: the request was already {word} by {answered_by(decision)}{note}"
+    raise Answered(told)
+
+
+def _told(outcome: Given, decision: ApprovalDecision) -> Iterator[str]:
+    request = outcome.request
+    call = f"{request.tool_name} of {agents(request)}"
+    if request.status == "open":
+        yield from wrapped(f"Your yes counts: {votes(request)}; {call} still waits.")
+    elif not decision.approved:
+        yield from wrapped(f"Denied: {call} does not run.")
+    elif decision.override_args is None:
+        yield from wrapped(f"Approved: {call} runs once, with exactly the arguments that were shown.")
+    else:
+        yield from wrapped(f"Approved with edited arguments: {call} runs once, with exactly these.")
+        yield from wrapped(_JUDGED_AGAIN)
+    for each in outcome.remembered:
+        yield from wrapped(f"Remembered {terms(each)}: {each.scope.label}")
+        yield f"  (sayso remembered revoke {short(each.id)} takes it back)"
+    if outcome.alike:
+        names = ", ".join(shorts(outcome.alike).values())
+        yield from wrapped(f"The same answer was given to what is open and alike: {visible(names)}")
+
+
+def _outcome_facts(outcome: Given) -> dict[str, Any]:
+    return {
+        "taken": outcome.taken,
+        "request": json_codec.of_request(outcome.request),
+        "remembered": [json_codec.of_remembered(each) for each in outcome.remembered],
+        "alike": outcome.alike,
+    }

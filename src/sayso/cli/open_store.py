@@ -1,0 +1,275 @@
+"""The store that a command is about, the ids in it, and the codes that commands end with."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+
+from sayso.cli.main import ENDS
+from sayso.cli.render_request import called
+from sayso.cli.screen import cut, short_path, visible, width
+from sayso.client.inbox import StoreInbox
+from sayso.client.records import StoreRecords
+from sayso.engine import settings
+from sayso.errors import ConfigurationError, StoreError
+
+if TYPE_CHECKING:
+    from sayso.client.inbox import Inbox
+    from sayso.client.records import Records
+    from sayso.core.model import ApprovalRequest
+    from sayso.core.ports import Store
+
+T = TypeVar("T")
+
+CODES_OF_READING = f"Ends with: {ENDS}."
+CODES_OF_IDS = f"Ends with: {ENDS}, 3 no such id, 4 several ids begin or end so."
+CODES_OF_NUMBERS = f"Ends with: {ENDS}, 3 no such entry."
+CODES_OF_ANSWERS = (
+    f"Ends with: {ENDS}, 3 no such id, 4 several ids begin or end so, 5 somebody else has answered, "
+    "6 expired or withdrawn."
+)
+CODES_OF_CHAINS = f"Ends with: {ENDS}, 7 the chain is broken."
+
+MOST = 1_000_000_000  # of anything that can be counted; more than a store can count is a slip of the hand
+_SHORTEST = 4  # what may be typed
+_SHOWN = 6  # what is shown at least: a request that comes later rarely ends like it
+_WHOLE = 32
+_MOST_CANDIDATES = 10
+_HOW = "name one with --store FILE, or in the environment variable SAYSO_STORE"
+_FORMS = "use a file such as sayso.db, postgresql://… or https://… of a hub"
+
+
+class Failure(click.ClickException):
+    """One sentence, with every character of it visible, and lines that are ready to be printed."""
+
+    def __init__(self, sentence: str, *lines: str) -> None:
+        """Take what is to be told."""
+        super().__init__("\n".join([visible(sentence), *lines]))
+
+
+class Unknown(Failure):
+    """Nothing has this id."""
+
+    exit_code = 3
+
+
+class Ambiguous(Failure):
+    """Several things could be meant."""
+
+    exit_code = 4
+
+
+class Answered(Failure):
+    """Somebody else was faster."""
+
+    exit_code = 5
+
+
+class Over(Failure):
+    """No answer is wanted any more."""
+
+    exit_code = 6
+
+
+class Broken(Failure):
+    """The audit is not what was written."""
+
+    exit_code = 7
+
+
+def store_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--store`, which the environment may answer; a hub will do."""
+    return _store_option("a file, postgresql://… or https://… of a hub (its token in SAYSO_TOKEN)")(command)
+
+
+def own_store_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--store` to a command that no hub does for others."""
+    return _store_option("a file or postgresql://…")(command)
+
+
+def _store_option(forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        *("--store", "where"),
+        type=click.Path(),  # so that shells complete it
+        metavar="FILE",
+        envvar="SAYSO_STORE",
+        help=f"The store: {forms}; else what SAYSO_STORE names.",
+    )
+
+
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def who_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--who`, by default the name under which this user is logged in."""
+    return click.option("--who", metavar="NAME", default=login, help="Who you are; else your login name.")(command)
+
+
+def login() -> str:
+    """Return the name under which this user is logged in."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a user of a container that has no entry
+        return f"user {os.getuid()}"
+
+
+def epilog(example: str, codes: str) -> str:
+    """Return what stands at the end of a command's help."""
+    return f"Example: {example}\n\n{codes}"
+
+
+# --- The store ---------------------------------------------------------------------------------------
+
+
+def with_store(where: str | None, work: Callable[[Store], Awaitable[T]]) -> T:
+    """Do something with a store that is there; whatever is wrong with it is told in one sentence."""
+    place = existing(where)
+    try:
+        return asyncio.run(_with_store(place, work))
+    except (StoreError, ConfigurationError, ImportError) as error:
+        raise Failure(str(error)) from None
+
+
+async def _with_store(place: Path | str, work: Callable[[Store], Awaitable[T]]) -> T:
+    store = settings.open_store(place)
+    try:
+        return await work(store)
+    finally:
+        await store.aclose()
+
+
+def with_inbox(where: str | None, work: Callable[[Inbox], Awaitable[T]]) -> T:
+    """Do something with the inbox of a store or, at a web address, of a hub."""
+    if not settings.is_hub(where):
+        return with_store(where, lambda store: work(StoreInbox(store)))
+    from sayso.client.hub_inbox import HubInbox  # noqa: PLC0415 - only who has a hub needs what it needs
+
+    return with_hub(HubInbox, where, work)
+
+
+def with_records(where: str | None, work: Callable[[Records], Awaitable[T]]) -> T:
+    """Do something with what stays in a store or, at a web address, at a hub."""
+    if not settings.is_hub(where):
+        return with_store(where, lambda store: work(StoreRecords(store)))
+    from sayso.client.hub_records import HubRecords  # noqa: PLC0415 - as above
+
+    return with_hub(HubRecords, where, work)
+
+
+class _AtHub(Protocol):
+    async def aclose(self) -> None: ...
+
+
+Kind = TypeVar("Kind", bound=_AtHub)
+
+
+def with_hub(kind: Callable[[str, str], Kind], url: str, work: Callable[[Kind], Awaitable[T]]) -> T:
+    """Do something at a hub, with the token that the environment has; what goes wrong is told in one sentence."""
+
+    async def visit() -> T:
+        there = kind(url, settings.hub_token())
+        try:
+            return await work(there)
+        finally:
+            await there.aclose()
+
+    try:
+        return asyncio.run(visit())
+    except (StoreError, ConfigurationError) as error:
+        raise Failure(str(error)) from None
+
+
+def existing(where: str | None) -> Path | str:
+    """Return the file of the store that is meant, or the address of its database.
+
+    A file has to be there, since a new one would hold no requests.
+    """
+    if not where:
+        raise Failure(f"there is no store to look into; {_HOW}")
+    return where if settings.is_database(where) else _existing_file(where)
+
+
+def _existing_file(where: str) -> Path:
+    path = settings.store_file(where)
+    if settings.is_hub(where):
+        raise Failure(f"{settings.shown(where)} is a hub, and this command works on the store itself; {_HOW}")
+    if path is None:
+        raise Failure(f"{settings.shown(where)} is no store that two programs can share; {_FORMS}")
+    shown = short_path(str(path))
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        raise Failure(f"there is no store {shown}; {_HOW}") from None
+    except OSError as error:
+        raise Failure(f"the store {shown} cannot be read: {error.strerror}; {_HOW}") from None
+    if not path.is_file():
+        raise Failure(f"{shown} is no file, so it is no store; {_HOW}")
+    if not os.access(path, os.R_OK):
+        raise Failure(f"the store {shown} cannot be read: Permission denied; check its rights")
+    if size == 0:
+        raise Failure(f"{shown} is empty, so it is no store; {_HOW}")
+    return path
+
+
+# --- Ids ---------------------------------------------------------------------------------------------
+
+
+def shorts(ids: Iterable[str]) -> dict[str, str]:
+    """Return the shortest end of each id that names no other; ids begin with the time, so their starts look alike."""
+    left = set(ids)
+    whole, found = tuple(left), dict[str, str]()
+    for length in range(_SHOWN, _WHOLE):
+        ends, starts = Counter(each[-length:] for each in whole), {each[:length] for each in whole}
+        clear = {each: end for each in left if ends[end := each[-length:]] == 1 and end not in starts}
+        found |= clear
+        left -= clear.keys()
+        if not left:
+            break
+    return found | {each: each for each in left}
+
+
+def short(whole: str) -> str:
+    """Return the end of an id that stands alone."""
+    return shorts([whole])[whole]
+
+
+def fits(part: str, whole: str) -> bool:
+    """Whether an id begins or ends so."""
+    return whole.startswith(part) or whole.endswith(part)
+
+
+def check_part(part: str) -> str:
+    """Return what was typed for an id as ids are written, or refuse what could be no id, or too many."""
+    plain = part.strip().lower().replace("-", "")
+    if not plain or set(plain) - set("0123456789abcdef") or len(plain) > _WHOLE:
+        raise Unknown(f"{part!r} is no id; see the ids with `sayso pending --all`")
+    if len(plain) < _SHORTEST:
+        raise Ambiguous(f"{part!r} is too short for an id; write {_SHORTEST} characters or more of it")
+    return plain
+
+
+def ambiguous(part: str, found: list[tuple[str, str]]) -> Ambiguous:
+    """Return the error that lists what begins or ends so, each in full and with what it is about."""
+    shown = [f"  {cut(f'{whole}  {about}', max(width(), _WHOLE + 2) - 2)}" for whole, about in found[:_MOST_CANDIDATES]]
+    more = ["  … and others"] if len(found) > len(shown) else []
+    return Ambiguous(f"several ids begin or end with {part!r}; write more of the one that you mean:", *shown, *more)
+
+
+async def find_request(inbox: Inbox, part: str) -> ApprovalRequest:
+    """Return the one request whose id begins or ends so."""
+    part = check_part(part)
+    requests = await inbox.recent(_MOST_CANDIDATES + 1, part)
+    if not requests:
+        raise Unknown(f"no request has the id {part!r}; see the ids with `sayso pending --all`")
+    if len(requests) > 1:
+        raise ambiguous(part, [(each.id, f"{each.status}: {called(each)}") for each in requests])
+    return requests[0]

@@ -1,0 +1,252 @@
+"""Writing a policy, finding its mistakes, and asking it about calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import IO, Any, TextIO, cast
+
+import click
+
+from sayso.cli import policy_input
+from sayso.cli.main import ENDS
+from sayso.cli.screen import explanation, mistake_line, say, short_path, visible
+from sayso.config.load_policy import NAMES
+from sayso.core import json_codec
+from sayso.core.model import ToolCall, new_id
+from sayso.errors import CanonicalError, ConfigurationError, Mistake, PolicyError
+from sayso.policy import file_schema
+from sayso.policy.policy import Policy
+
+_LONGEST_LINE = 10_000_000
+_A_FILE = click.Path(path_type=Path)
+_CODES_OF_CHECK = "Ends with: 0 no mistake (a warning is none), 1 a mistake or an error, 2 wrong usage."
+_NEXT = """\
+Now read it and make it yours. Then:
+  sayso check                         find mistakes in it
+  sayso explain --shell 'git status'  ask what happens to a call, and why
+  sayso test                          run the cases in sayso.test.yaml"""
+
+
+# --- init and schema ---------------------------------------------------------------------------------
+
+
+@click.command(epilog=f"Example: sayso init\n\nEnds with: {ENDS}.")
+@click.option("--force", is_flag=True, help="Overwrite a file that is there.")
+@click.argument("path", type=_A_FILE, default=NAMES[0])
+def init(path: Path, *, force: bool) -> None:
+    """Write a policy to start from, with comments that explain it.
+
+    PATH is a file or a folder; else it is sayso.yaml in this folder.
+    """
+    target = path / NAMES[0] if path.is_dir() and path.name not in NAMES else path
+    shown = visible(str(target))
+    starter = resources.files("sayso.cli").joinpath("starter.yaml").read_text(encoding="utf-8")
+    try:
+        _write(target, starter, force=force)
+    except FileExistsError:
+        raise click.ClickException(f"{shown} is there already; use --force to overwrite it") from None
+    except OSError as error:
+        raise click.ClickException(f"{shown} cannot be written ({error.strerror}); name another place") from None
+    say(f"Wrote {shown}. {_NEXT}")
+
+
+def _write(target: Path, content: str, *, force: bool) -> None:
+    """Write a file as a whole or not at all."""
+    draft = target.with_name(f".{target.name}.{new_id()}")
+    try:
+        with draft.open("x", encoding="utf-8") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if force:
+            draft.replace(target)
+        else:
+            target.hardlink_to(draft)  # fails if the target is there, however lately it came
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@click.command(epilog=f"Example: sayso schema > sayso.schema.json\n\nEnds with: {ENDS}.")
+def schema() -> None:
+    """Print the JSON Schema of the policy file, for editors."""
+    say(json.dumps(file_schema.schema(), indent=2))
+
+
+# --- check -------------------------------------------------------------------------------------------
+
+
+@click.command(epilog=f"Example: sayso check sayso.yaml\n\n{_CODES_OF_CHECK}")
+@click.option("--json", "as_json", is_flag=True, help="Print an array of {file, line, column, message, kind}.")
+@click.argument("files", type=_A_FILE, nargs=-1)
+def check(files: tuple[Path, ...], *, as_json: bool) -> None:
+    """Find every mistake in policy files.
+
+    Without FILES, those that apply here are checked: your own, the project's, and the one that SAYSO_POLICY names.
+    """
+    try:
+        checked = [(path, *_checked(path)) for path in files or policy_input.policy_files()]
+    except policy_input.Mistakes as error:
+        if as_json:
+            say(json.dumps([_finding("mistake", each) for each in error.mistakes], indent=2))
+        raise
+    if not checked:
+        raise click.ClickException("there is no policy file here; run `sayso init` to write one, or name one")
+    found = [(kind, each) for _, _, some in checked for kind, each in some]
+    if as_json:
+        say(json.dumps([_finding(kind, each) for kind, each in found], indent=2))
+    else:
+        _report(checked, found)
+    if any(kind == "mistake" for kind, _ in found):
+        raise click.exceptions.Exit(1)
+
+
+_Found = tuple[str, Mistake]  # its kind, and what it is
+
+
+def _checked(path: Path) -> tuple[int, list[_Found]]:
+    """Return how many rules a file has, and what there is to say about them."""
+    try:
+        policy, warnings = policy_input.load_with_warnings(path)
+    except PolicyError as error:
+        ordered = sorted(error.mistakes, key=lambda each: (each.line or 0, each.column or 0))
+        return 0, [("mistake", each) for each in ordered]
+    except ConfigurationError as error:
+        return 0, [("mistake", Mistake(str(path), None, None, str(error).removeprefix(f"{path}: ")))]
+    return len(policy.rules), [("warning", each) for each in warnings]
+
+
+def _report(checked: Iterable[tuple[Path, int, list[_Found]]], found: list[_Found]) -> None:
+    for kind, each in found:
+        say(mistake_line(each, "warning: " if kind == "warning" else ""), err=True)
+    for path, rules, some in checked:
+        mistakes = sum(kind == "mistake" for kind, _ in some)
+        warned = f", {_count(len(some) - mistakes, 'warning')}" if len(some) > mistakes else ""
+        verdict = _count(mistakes, "mistake") if mistakes else f"fine, {_count(rules, 'rule')}"
+        say(f"{visible(short_path(str(path)))}: {verdict}{warned}")
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _finding(kind: str, mistake: Mistake) -> dict[str, Any]:
+    return {
+        "file": mistake.source,
+        "line": mistake.line,
+        "column": mistake.column,
+        "message": mistake.message,
+        "kind": kind,
+    }
+
+
+# --- explain -----------------------------------------------------------------------------------------
+
+
+@click.command(epilog=f"Example: sayso explain --shell 'git status && ls'\n\nEnds with: {ENDS}.")
+@click.option("--policy", "path", type=_A_FILE, help="Ask this file instead of those that apply here.")
+@click.option("--shell", metavar="LINE", help="A line for the tool shell.")
+@click.option("--read", metavar="PATH", help="A path for the tool read_file, such as /zone/file.")
+@click.option("--write", metavar="PATH", help="A path for the tool write_file.")
+@click.option("--delete", metavar="PATH", help="A path for the tool delete_file.")
+@click.option("--list", metavar="PATH", help="A path for the tool list_files.")
+@click.option("--tool", metavar="NAME", help="Any tool.")
+@click.option("--args", metavar="JSON", help="The arguments of --tool.")
+@click.option("--json", "as_json", is_flag=True, help="Print the explanation as JSON.")
+@click.argument("call", required=False)
+def explain(path: Path | None, call: str | None, *, as_json: bool, args: str | None, **words: str | None) -> None:
+    """Say what happens to a call, and why.
+
+    That is: which rule decides, and what every other rule that was considered says.
+
+    CALL is JSON such as {"tool": "pay", "args": {"amount": 5}}; the options are shorter ways to say it. With - as CALL,
+    a call is read from each line of the input, and an explanation as JSON is written for each.
+    """
+    given = {name: value for name, value in words.items() if value is not None}
+    if len(given) + (call is not None) != 1:
+        raise click.UsageError(
+            "name one call: as JSON, or with one of --shell, --read, --write, --delete, --list, --tool"
+        )
+    if args is not None and "tool" not in given:
+        raise click.UsageError("--args goes with --tool")
+    if call == "-":
+        _explain_lines(policy_input.load(path), _standard_input())
+    else:
+        _explain_one(policy_input.load(path), _call(given, args, call), as_json=as_json)
+
+
+def _call(given: Mapping[str, str], args: str | None, call: str | None) -> ToolCall:
+    try:
+        if call is not None:
+            return policy_input.parse_call(call)
+        if "tool" in given:
+            return ToolCall.from_json(given["tool"], args)
+        return policy_input.build_call(given)
+    except (CanonicalError, ConfigurationError) as error:
+        raise click.ClickException(visible(str(error))) from None
+
+
+def _explain_one(policy: Policy, call: ToolCall, *, as_json: bool) -> None:
+    if as_json:
+        say(json.dumps(_explained(policy, call), indent=2))
+        return
+    for line in explanation(*policy.explain(call)):
+        say(line)
+
+
+def _standard_input() -> IO[bytes]:
+    stream = cast("TextIO | None", sys.stdin)  # None if whoever started the process has closed it
+    if stream is None:
+        raise click.UsageError("there is no input to read calls from")
+    return stream.buffer
+
+
+def _explain_lines(policy: Policy, stream: IO[bytes]) -> None:
+    """Explain one call after the other, in memory that does not grow; a bad line ends nothing."""
+    bad = False
+    for number, line in enumerate(_lines(stream), 1):
+        try:
+            said = _explained(policy, _call_of(line))
+        except (CanonicalError, ConfigurationError) as error:
+            said, bad = {"error": str(error), "line": number}, True
+        say(json.dumps(said))
+    if bad:
+        raise click.exceptions.Exit(1)
+
+
+def _lines(stream: IO[bytes]) -> Iterator[bytes | None]:
+    """Yield every line; None stands for one that is too long to be kept."""
+    while line := stream.readline(_LONGEST_LINE):
+        whole = line.endswith(b"\n") or len(line) < _LONGEST_LINE
+        yield line if whole else None
+        while not whole:
+            rest = stream.readline(_LONGEST_LINE)
+            whole = not rest or rest.endswith(b"\n")
+
+
+def _call_of(line: bytes | None) -> ToolCall:
+    if line is None:
+        raise ConfigurationError(f"the line is longer than {_LONGEST_LINE // 1_000_000} MB")
+    try:
+        return policy_input.parse_call(line.decode())
+    except UnicodeDecodeError:
+        raise ConfigurationError("the line is not UTF-8") from None
+
+
+def _explained(policy: Policy, call: ToolCall) -> dict[str, Any]:
+    verdict, considered = policy.explain(call)
+    return {
+        "tool": call.tool,
+        "args": call.args,
+        "approval": verdict.approval,
+        "reason": verdict.reason,
+        "rule": None if verdict.rule is None else json_codec.of_rule(verdict.rule),
+        "considered": [
+            {"approval": each.approval, "rule": json_codec.of_rule(each.rule), "reason": each.reason, "part": each.part}
+            for each in considered
+        ],
+    }

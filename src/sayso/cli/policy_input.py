@@ -1,0 +1,130 @@
+"""Policies and calls, from where the command line gets them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sayso.cli.screen import mistake_line, say, visible
+from sayso.config.load_policy import files_here, load_policy
+from sayso.core.canonical import parse_args
+from sayso.core.model import ToolCall
+from sayso.errors import CanonicalError, ConfigurationError, Mistake, PolicyError
+from sayso.policy.data_schema import Key, Problem, Shape, check, dotted, record, text
+from sayso.policy.policy import Policy
+
+# What one word stands for: a tool, and the argument that its value is.
+SHORT = {
+    "shell": ("shell", "command"),
+    "read": ("read_file", "path"),
+    "write": ("write_file", "path"),
+    "delete": ("delete_file", "path"),
+    "list": ("list_files", "path"),
+}
+_ARGS = Shape(
+    kind="a mapping",
+    fits=lambda value: isinstance(value, Mapping),
+    look=lambda _, __: (),
+    schema={"type": "object", "description": "its arguments"},
+)
+CALL: Mapping[str, Shape] = {
+    "tool": text("the tool's name"),
+    "args": _ARGS,
+    "shell": text("a line for the tool `shell`"),
+    "read": text("a path for the tool `read_file`"),
+    "write": text("a path for the tool `write_file`"),
+    "delete": text("a path for the tool `delete_file`"),
+    "list": text("a path for the tool `list_files`"),
+}
+_ONE_CALL = record("a call", CALL)
+
+
+class Mistakes(click.ClickException):
+    """A file with mistakes, each told on a line of its own."""
+
+    def __init__(self, error: ConfigurationError) -> None:
+        """Take what went wrong."""
+        super().__init__(visible(str(error)))
+        self._told = error.mistakes if isinstance(error, PolicyError) else ()
+        self.mistakes = self._told or (Mistake("", None, None, str(error)),)
+
+    def show(self, file: Any = None) -> None:  # noqa: ANN401 - as click has it
+        """Print the mistakes, or the one sentence."""
+        if not self._told:
+            super().show(file)
+        for each in self._told:
+            say(mistake_line(each), err=True)
+
+
+def policy_files() -> list[Path]:
+    """Return the policy files that apply here, the farthest first."""
+    try:
+        return list(files_here())
+    except ConfigurationError as error:  # a pyproject.toml on the way that cannot be read
+        raise Mistakes(error) from None
+
+
+def load(path: Path | None) -> Policy:
+    """Load the policy of a file, or of all files that apply here."""
+    try:
+        return _load(path)[0]
+    except ConfigurationError as error:
+        raise Mistakes(error) from None
+
+
+def load_with_warnings(path: Path) -> tuple[Policy, list[Mistake]]:
+    """Load the policy of a file, and what there is to warn of."""
+    policy, deprecated = _load(path)
+    old = [Mistake(str(path), None, None, each) for each in deprecated]
+    return policy, [*old, *(_parsed(each, str(path)) for each in policy.warnings)]
+
+
+def _load(path: Path | None) -> tuple[Policy, list[str]]:
+    with warnings.catch_warnings(record=True) as deprecated:
+        warnings.simplefilter("always")
+        policy = load_policy(path)
+    return policy, [str(each.message) for each in deprecated]
+
+
+def _parsed(warning: str, source: str) -> Mistake:
+    line, column, message = warning.removeprefix(f"{source}:").split(":", 2)
+    return Mistake(source, int(line), int(column), message.strip())
+
+
+def parse_call(line: str) -> ToolCall:
+    """Read a call from JSON, strictly.
+
+    Raises:
+        ConfigurationError: says what is wrong with it.
+    """
+    try:
+        data = parse_args(line)
+    except CanonicalError as error:
+        raise ConfigurationError(f"this cannot be read as a call: {error}") from None
+    problems = list(check(_ONE_CALL, data, ("call",))) or list(problems_of_call(data))
+    if problems:
+        raise ConfigurationError("; ".join(each.message for each in problems))
+    return build_call(data)
+
+
+def problems_of_call(data: Mapping[str, Any], key: Key = ()) -> Iterator[Problem]:
+    """Yield what is wrong with a call whose fields have the right shape."""
+    named = [name for name in ("tool", *SHORT) if name in data]
+    place = dotted(key) if key else "the call"
+    if len(named) != 1:
+        said = f"has {' and '.join(f'`{name}`' for name in named)}" if named else "names no call"
+        yield Problem(key, f"{place} {said}; use one of tool, {', '.join(SHORT)}")
+    if "args" in data and "tool" not in data:
+        yield Problem((*key, "args"), f"{place} has `args` without `tool`; only a tool has arguments of its own")
+
+
+def build_call(data: Mapping[str, Any]) -> ToolCall:
+    """Make the call that these fields mean."""
+    for word, (tool, argument) in SHORT.items():
+        if word in data:
+            return ToolCall(tool=tool, args={argument: data[word]})
+    return ToolCall(tool=data["tool"], args=data.get("args", {}))

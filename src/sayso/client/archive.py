@@ -1,0 +1,161 @@
+"""An archive: a file with what has left a store, which still proves that nobody changed it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sayso.core import audit
+from sayso.core.json_codec import of_request, to_json
+from sayso.errors import AuditError, StoreError
+
+if TYPE_CHECKING:
+    from sayso.core.model import ApprovalRequest
+
+_VERSION = 1
+
+
+class _Record(msgspec.Struct, omit_defaults=True):
+    """One line of the file: how it begins, a request, or an entry of the audit as it was sealed."""
+
+    archive: int | None = None
+    after: audit.End | None = None  # the entry before the first one in here
+    request: msgspec.Raw = msgspec.Raw(b"")
+    number: int | None = None
+    line: str = ""
+    hash: str = ""
+
+
+class Archive:
+    """A new file, private to its owner, with one JSON object on each line. What was added is on the disk."""
+
+    def __init__(self, path: Path) -> None:
+        """Take where it will be; it is made when there is something to put into it."""
+        self.path = path
+        self._file: int | None = None
+
+    def add_requests(self, requests: Iterable[ApprovalRequest]) -> None:
+        """Add requests as they stand."""
+        self._write([f'{{"request":{to_json(of_request(each))}}}'.encode() for each in requests])
+
+    def add_entries(self, after: audit.End, entries: Iterable[audit.Entry]) -> None:
+        """Add entries of the audit that come after one that is known.
+
+        Raises:
+            AuditError: they are not what was written.
+        """
+        page = list(entries)
+        audit.follow(after, page)
+        told = [_Record(number=number, line=line.decode(), hash=sealed) for number, line, sealed in page]
+        self._write(msgspec.json.encode(each) for each in [_Record(after=after), *told])
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            os.close(self._file)
+
+    def _write(self, lines: Iterable[bytes]) -> None:
+        """Write whole lines, and wait until they are on the disk."""
+        try:
+            if self._file is None:
+                self._file = new_file(self.path)
+                lines = [msgspec.json.encode(_Record(archive=_VERSION)), *lines]
+                _sync_folder(self.path)
+            _write_all(self._file, b"".join(line + b"\n" for line in lines))
+            os.fsync(self._file)
+        except OSError as error:
+            raise StoreError(
+                f"the archive {self.path} cannot be written ({error.strerror}); what it lacks is still in the store"
+            ) from error
+
+
+def new_file(path: Path) -> int:
+    """Make a file that was not there, private to its owner.
+
+    Raises:
+        StoreError: it is there already, or cannot be made.
+    """
+    try:
+        return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        raise StoreError(f"{path} is there already; name another file") from None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written ({error.strerror}); name another place") from None
+
+
+def _write_all(file: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(file, content) :]
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path.absolute().parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def verify(path: Path, known: audit.End | None = None) -> tuple[audit.End, audit.End] | None:
+    """Check the entries in an archive; return the one before the first and the last one, or None if it has none.
+
+    `known` is an entry that was noted earlier; where it is in here, it has to be the same.
+
+    Raises:
+        AuditError: names the first entry that was changed, dropped or moved.
+        StoreError: this is no archive, or cannot be read.
+    """
+    start: audit.End | None = None
+    end: audit.End | None = None
+    try:
+        for record in _records(path):
+            if record.after is not None:
+                start = start or record.after
+                end = end or record.after
+                if record.after != end:
+                    raise AuditError(f"the archive {path} lacks what comes after audit entry {end[0]}")
+                audit.compare(end, known)
+            if record.number is not None:
+                if end is None:
+                    raise AuditError(f"the archive {path} does not say what audit entry {record.number} comes after")
+                end = audit.follow(end, [(record.number, record.line.encode(), record.hash)])
+                audit.compare(end, known)
+    except (OSError, UnicodeEncodeError) as error:
+        raise StoreError(f"the archive {path} cannot be read: {error}") from error
+    return None if start is None or end is None else (start, end)
+
+
+def join(paths: Sequence[Path], start: audit.End, known: audit.End | None = None) -> audit.End | None:
+    """Check archives, oldest first, each of which goes on where the one before ends, up to where the store begins.
+
+    Returns `known`, an entry that was noted earlier, if the archives do not have it, so that the store has to.
+
+    Raises:
+        AuditError: names the first entry that was changed, dropped or moved.
+        StoreError: one is no archive, or cannot be read.
+    """
+    ends = [(path, found) for path in paths if (found := verify(path, known)) is not None]
+    places = [(str(path), first) for path, (first, _) in ends] + [("the store", start)]
+    for (path, (_, last)), (place, first) in zip(ends, places[1:], strict=True):
+        if last != first:
+            raise AuditError(f"{path} ends with audit entry {last[0]}, but {place} goes on after entry {first[0]}")
+    is_there = known is not None and any(first[0] <= known[0] <= last[0] for _, (first, last) in ends)
+    return None if is_there else known
+
+
+def _records(path: Path) -> Iterator[_Record]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n") and number > 1:
+                return  # its writing was cut off, so it is still in the store
+            try:
+                record = msgspec.json.decode(line, type=_Record)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise StoreError(f"line {number} of {path} is no line of an archive: {error}") from None
+            if number == 1 and record.archive != _VERSION:
+                raise StoreError(f"{path} is no archive that this sayso can read; it begins with {line[:40]!r}")
+            yield record

@@ -1,0 +1,151 @@
+"""The inbox of a hub, for people who have a token of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+
+from sayso.client.hub_http import HubClient
+from sayso.client.inbox import Given
+from sayso.core import json_codec
+from sayso.core.approvers import Seen
+from sayso.core.canonical import thaw
+from sayso.core.model import ApprovalDecision, ApprovalRequest
+from sayso.errors import StillOpen, StoreError
+
+_PAGE = 500
+
+
+class HubInbox:
+    """The inbox of a hub, over REST and events; the token says who answers."""
+
+    def __init__(self, url: str, token: str) -> None:
+        """Take the address of the hub, and an approver's token."""
+        self._hub = HubClient(url, token)
+        self._heard: list[tuple[int, ApprovalRequest]] = []
+        self._coming: list[ApprovalRequest] = []  # of a change that is not told to its end
+        self._point: int | None = None
+        self._news = asyncio.Event()
+        self._listening: asyncio.Task[None] | None = None
+
+    async def pending(self) -> list[ApprovalRequest]:
+        """Return the open requests, oldest first."""
+        found: list[ApprovalRequest] = []
+        after: str | None = ""
+        while after is not None:
+            page = await self._hub.get(
+                "/approvals", status="pending", limit=_PAGE, **({"after": after} if after else {})
+            )
+            found += [json_codec.read_request(each) for each in page["items"]]
+            after = page["next"]
+        return found
+
+    async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
+        """Return the newest requests, newest first; with `part`, of the newest thousand those whose id fits."""
+        page = await self._hub.get("/approvals", status="all", limit=1000 if part else min(limit, 1000))
+        found = [json_codec.read_request(each) for each in page["items"]]
+        return [each for each in found if each.id.startswith(part) or each.id.endswith(part)][:limit]
+
+    async def answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> Given:
+        """Answer a request; see `Inbox`."""
+        if request.status != "open":
+            return Given(request=request, taken=False)
+        terms = {"scope": decision.scope, "uses": decision.uses, "until": decision.until}
+        body = {
+            "approved": decision.approved,
+            "note": decision.note,
+            "remember": decision.remember,
+            **{name: value for name, value in terms.items() if value is not None},
+            **({} if decision.override_args is None else {"args": thaw(decision.override_args)}),
+        }
+        status, facts = await self._hub.send("POST", f"/approvals/{request.id}", body)
+        if status == HTTPStatus.CONFLICT:
+            return Given(request=json_codec.read_request(facts["request"]), taken=False)
+        if status != HTTPStatus.OK:
+            raise StillOpen(str(facts.get("detail", f"the hub says {status}")))
+        remembered = [json_codec.read_remembered(each) for each in facts["remembered"]]
+        return Given(request=json_codec.read_request(facts), taken=True, remembered=remembered)
+
+    async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
+        """Note that this person has a request before them; the hub knows who, and when."""
+        del seen
+        await self._hub.send("POST", f"/approvals/{request_id}/seen", {})
+        return json_codec.read_request(await self._hub.get(f"/approvals/{request_id}"))
+
+    async def changes(self, after: int | None = None) -> tuple[int, list[ApprovalRequest]]:
+        """Return what changed after a point, of what the hub told since; what came before it is gone."""
+        if self._listening is None:
+            self._listening = asyncio.ensure_future(self._listen())
+        while self._point is None:
+            await self._next()
+        if after is None:
+            return self._point, []
+        self._heard = [each for each in self._heard if each[0] > after]
+        found = {request.id: request for _, request in self._heard}
+        return self._point, list(found.values())
+
+    async def changed(self, after: int) -> None:
+        """Wait until requests have changed after that point."""
+        while self._point is None or self._point <= after:
+            await self._next()
+
+    async def aclose(self) -> None:
+        """Let go of the hub."""
+        if self._listening is not None:
+            self._listening.cancel()
+            with contextlib.suppress(asyncio.CancelledError, StoreError):
+                await self._listening
+        await self._hub.aclose()
+
+    async def _next(self) -> None:
+        """Wait for news, or raise what keeps them from coming."""
+        listening = self._listening or asyncio.ensure_future(self._listen())
+        self._listening, news = listening, asyncio.ensure_future(self._news.wait())
+        try:
+            await asyncio.wait({listening, news}, return_when=asyncio.FIRST_COMPLETED)
+            if listening.done():
+                listening.result()
+                raise StoreError(f"the hub {self._hub.where} tells of nothing any more; try again")
+            self._news.clear()
+        finally:
+            news.cancel()
+
+    async def _listen(self) -> None:
+        try:
+            async for point, name, data in _events(self._hub.lines("/events")):
+                if name == "hello":
+                    self._point = json.loads(data)["point"]
+                elif name == "request" and point is not None:
+                    self._hear(point, json_codec.read_request(json.loads(data)))
+                self._news.set()
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"the hub {self._hub.where} tells what cannot be read; is it of this version?") from error
+
+    def _hear(self, point: int, request: ApprovalRequest) -> None:
+        """Take in an event; of several that belong together, only the last one has the point that they reach."""
+        self._coming.append(request)
+        if self._point is None or point > self._point:
+            self._heard += [(point, each) for each in self._coming]
+            self._coming = []
+            self._point = point
+
+
+async def _events(lines: AsyncIterator[str]) -> AsyncIterator[tuple[int | None, str, str]]:
+    """Yield id, name and data of server-sent events."""
+    point, name, data = None, "message", list[str]()
+    async for line in lines:
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if not line:
+            if data:
+                yield point, name, "\n".join(data)
+            name, data = "message", []
+        elif field == "id" and value.isdigit():
+            point = int(value)
+        elif field == "event":
+            name = value
+        elif field == "data":
+            data.append(value)

@@ -1,0 +1,94 @@
+"""What stays at a hub, for people who have a token of their own."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import msgspec
+
+from sayso.client.hub_http import HubClient
+from sayso.core import audit, json_codec
+from sayso.core.model import ApprovalRequest, Remembered
+from sayso.errors import StoreError, UnknownRequest
+
+
+class _Line(msgspec.Struct):
+    number: int
+    line: str
+    hash: str
+
+
+class _End(msgspec.Struct):
+    number: int
+    hash: str
+
+
+class _Page(msgspec.Struct):
+    items: list[_Line]
+    next: int | None
+    start: _End
+    end: _End
+    whole: bool
+
+
+class HubRecords:
+    """What stays at a hub, over REST; the token says what may be seen."""
+
+    def __init__(self, url: str, token: str) -> None:
+        """Take the address of the hub, and an approver's token."""
+        self._hub = HubClient(url, token)
+
+    async def remembered(self) -> list[Remembered]:
+        """Return what is remembered."""
+        return [json_codec.read_remembered(each) for each in (await self._hub.get("/remembered"))["items"]]
+
+    async def revoke(self, remembered_id: str, who: str) -> bool:
+        """Take a decision back; the hub knows who does."""
+        del who
+        try:
+            status, facts = await self._hub.send("DELETE", f"/remembered/{remembered_id}")
+        except UnknownRequest:
+            return False
+        if status != HTTPStatus.NO_CONTENT:
+            raise StoreError(f"the hub {self._hub.where} says: {facts.get('detail', status)}")
+        return True
+
+    async def request(self, request_id: str) -> ApprovalRequest | None:
+        """Return a request."""
+        try:
+            return json_codec.read_request(await self._hub.get(f"/approvals/{request_id}"))
+        except UnknownRequest:
+            return None
+
+    async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
+        """Return those entries that this person may see; a hub may need several looks to find some."""
+        found: list[_Line] = []
+        following: int | None = after
+        while following is not None and not found:
+            page = await self._page(following, limit)
+            found, following = page.items, page.next
+        return [(each.number, each.line.encode(), each.hash) for each in found]
+
+    async def audit_ends(self) -> tuple[tuple[int, str], tuple[int, str]]:
+        """Return where the audit starts and ends."""
+        page = await self._page(0, 1)
+        return (page.start.number, page.start.hash), (page.end.number, page.end.hash)
+
+    async def verify(self, known: tuple[int, str] | None = None) -> int:
+        """Check here, not at the hub, that the chain is what was written."""
+        if not (await self._page(0, 1)).whole:
+            raise StoreError(
+                "this token sees the entries of its project only, and a chain can be checked only as a whole: "
+                "ask somebody whose token is for every project"
+            )
+        return await audit.verify(self, known=known)
+
+    async def aclose(self) -> None:
+        """Let go of the hub."""
+        await self._hub.aclose()
+
+    async def _page(self, after: int, limit: int) -> _Page:
+        try:
+            return msgspec.convert(await self._hub.get("/audit/lines", after=after, limit=min(limit, 1000)), _Page)
+        except msgspec.ValidationError as error:
+            raise StoreError(f"the hub {self._hub.where} tells what cannot be read; is it of this version?") from error

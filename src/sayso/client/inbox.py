@@ -1,0 +1,120 @@
+"""What people work with: the requests that wait, and the answers to them, in a store or at a hub."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+import msgspec
+
+from sayso.core.approvers import Seen
+from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered
+from sayso.core.ports import Store
+from sayso.engine.controller import ApprovalController
+from sayso.errors import ApprovalBlocked, NotEntitled, StillOpen
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of an answer: whether it was taken, what is remembered, and what else it has answered."""
+
+    request: ApprovalRequest
+    taken: bool
+    remembered: list[Remembered] = []
+    alike: list[str] = []
+
+
+class Inbox(Protocol):
+    """An inbox. Whatever fails is a `StoreError`, in one sentence."""
+
+    async def pending(self) -> list[ApprovalRequest]:
+        """Return the open requests, oldest first; those whose time is up are closed."""
+        ...
+
+    async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
+        """Return the newest requests, open or not, newest first; with `part`, those whose id starts or ends so."""
+        ...
+
+    async def answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> Given:
+        """Answer a request.
+
+        Raises:
+            UnknownRequest: it is there no more.
+            StillOpen: the answer was not taken, and why.
+        """
+        ...
+
+    async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
+        """Note that somebody has a request before them, and return it as it stands."""
+        ...
+
+    async def changes(self, after: int | None = None) -> tuple[int, list[ApprovalRequest]]:
+        """Return what changed after a point, and the point that this reaches; see `Store.changes`."""
+        ...
+
+    async def changed(self, after: int) -> None:
+        """Wait until requests have changed after that point."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of it."""
+        ...
+
+
+class StoreInbox:
+    """The inbox of a store that is at hand."""
+
+    def __init__(self, store: Store) -> None:
+        """Take the store, which stays its owner's."""
+        self.store = store
+        self._steps: list[AuditEntry] = []
+        self._answering = asyncio.Lock()  # or one answer would take the steps of another for its own
+        self._controller = ApprovalController(mode="defer", store=store, hooks=[self._steps.append])
+
+    async def pending(self) -> list[ApprovalRequest]:
+        """Return the open requests, oldest first."""
+        return await self._controller.pending()
+
+    async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
+        """Return the newest requests, newest first."""
+        return await self.store.recent(limit, part)
+
+    async def answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> Given:
+        """Answer a request; see `Inbox`."""
+        if request.status != "open":
+            return Given(request=request, taken=False)
+        if decision.remember != "none" and not request.scopes:
+            raise StillOpen("this answer cannot be remembered: the rule that asks does not allow it")
+        async with self._answering:
+            return await self._answer(request, decision)
+
+    async def _answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> Given:
+        self._steps.clear()
+        try:
+            closed = await self._controller.answer(request.id, decision)
+        except ApprovalBlocked as error:
+            raise StillOpen(error.reason) from None
+        except (NotEntitled, ValueError) as error:
+            raise StillOpen(str(error)) from None
+        moved = [each.request.id for each in self._steps if each.request is not None and each.step != "expired"]
+        return Given(
+            request=closed,
+            taken=closed.id in moved,
+            remembered=[each for each in self._controller.memory.list() if each.request_id == closed.id],
+            alike=[each for each in moved if each != closed.id],
+        )
+
+    async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
+        """Note that somebody has a request before them."""
+        return await self.store.see(request_id, seen)
+
+    async def changes(self, after: int | None = None) -> tuple[int, list[ApprovalRequest]]:
+        """Return what changed after a point."""
+        return await self.store.changes(after)
+
+    async def changed(self, after: int) -> None:
+        """Wait until requests have changed after that point."""
+        await self.store.changed(after)
+
+    async def aclose(self) -> None:
+        """Close the store."""
+        await self.store.aclose()

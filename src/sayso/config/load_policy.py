@@ -1,0 +1,118 @@
+"""Policies from files: one that is named, or all that apply here, each nearer one over the one before."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from sayso.config.yaml_toml import Document, read_file
+from sayso.core import realpath
+from sayso.errors import ConfigurationError
+from sayso.policy.data_schema import Key
+from sayso.policy.policy import Policy
+
+NAMES = ("sayso.yaml", "sayso.yml")
+_PYPROJECT = "pyproject.toml"
+
+
+def load_policy(path: str | os.PathLike[str] | None = None, *, also: Path | None = None) -> Policy:
+    """Read the policy of a file or, without a name, of all files that apply here, and also in another folder.
+
+    Those are the user's own file, the project's (the nearest `sayso.yaml`, or `[tool.sayso]` in `pyproject.toml`, from
+    the current folder upwards) and the one that `SAYSO_POLICY` names. Blocks add up; between `none` and `required` the
+    nearer file wins.
+
+    Raises:
+        ConfigurationError: tells what is wrong with a file and where, or that there is none.
+    """
+    documents = [_named(each) for each in ([Path(path)] if path is not None else files_here(also))]
+    if not documents:
+        raise ConfigurationError("there is no policy file here; run `sayso init` to write one, or name one")
+    policies = [_policy(document, documents) for document in documents]
+    nearest = policies[0]
+    for each in policies[1:]:
+        nearest = each.over(nearest)
+    return nearest
+
+
+def _named(path: Path) -> Document:
+    document = read_file(path)
+    if document is None:
+        raise ConfigurationError(f"{path}: this file has no [tool.sayso]; add that table, or name another file")
+    return document
+
+
+def files_here(also: Path | None = None) -> Iterator[Path]:
+    """Yield the files that apply here, and also in another folder, the farthest first."""
+    home = _config_folder()
+    own = None if home is None else _only([home / "sayso" / name for name in NAMES])
+    if own is not None:
+        yield own
+    projects = [_of_project(folder) for folder in (Path.cwd(), *([] if also is None else [also.resolve()]))]
+    yield from dict.fromkeys(project for project in projects if project is not None)
+    named = os.environ.get("SAYSO_POLICY")
+    if named:
+        yield Path(named)
+
+
+def _of_project(folder: Path) -> Path | None:
+    for here in (folder, *folder.parents):
+        pyproject = here / _PYPROJECT
+        also = [pyproject] if _is_there(pyproject) and read_file(pyproject) is not None else []
+        found = _only([*(here / name for name in NAMES), *also])
+        if found is not None:
+            return found
+    return None
+
+
+def _config_folder() -> Path | None:
+    named = os.environ.get("XDG_CONFIG_HOME")
+    try:
+        return Path(named) if named else Path.home() / ".config"
+    except RuntimeError:
+        return None  # nobody's home: a user of a container that has no entry
+
+
+def _only(paths: Iterable[Path]) -> Path | None:
+    """Return the one that is there; of two, nobody could say which one was meant."""
+    found = [path for path in paths if _is_there(path)]
+    if len(found) > 1:
+        raise ConfigurationError(f"{found[0]} and {found[1].name} beside it both hold a policy; keep one of them")
+    return found[0] if found else None
+
+
+def _is_there(path: Path) -> bool:
+    """Whether something has this name, even if it cannot be read: rules that cannot be read must not be passed over."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _policy(document: Document, all_of_them: Iterable[Document]) -> Policy:
+    path = Path(document.source).absolute()
+    return Policy.from_dict(
+        document.data,
+        base=path.parent,
+        source=document.source,
+        places=lambda key: place(document, key),
+        protected=own_files(Path(each.source).absolute() for each in all_of_them),
+    )
+
+
+def place(document: Document, key: Key) -> tuple[int, int]:
+    """Return line and column of a key."""
+    mark = document.mark(key)
+    return mark.line, mark.column
+
+
+def own_files(paths: Iterable[Path]) -> list[str]:
+    """Return where the files really are and, for links, also where they seem to be."""
+    found: list[str] = []
+    for path in paths:
+        found += [realpath.resolve(str(path)), f"{realpath.resolve(str(path.parent))}/{path.name}"]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,366 @@
+"""A policy document, YAML or TOML, read into plain data with the place of every key and list item.
+
+Whatever two readers could understand differently is refused: anchors, tags, merge keys, duplicate keys, several
+documents, keys that are no texts. YAML is read step by step without recursion, so a hostile file meets a limit.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Never, cast
+
+import msgspec
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from sayso.config.read_file import Form, Mark, behind, decode, mistaken, read_bytes
+from sayso.errors import ConfigurationError
+
+Key = tuple[str | int, ...]
+_Untyped = Any  # what the parsers give has no types of its own
+
+_DEEPEST = 50
+_LONGEST_NUMBER = 1000
+_LARGEST_NUMBER = 10**_LONGEST_NUMBER
+_POLICY = Form(
+    what="a policy",
+    missing="name another one, or run `sayso init` to write one",
+    empty="write a policy, or run `sayso init` to have one written",
+    start="start a policy with a line such as `version: 1`",
+    largest=5_000_000,
+)
+_TOO_DEEP = f"this is nested deeper than {_DEEPEST} levels; write it flatter"
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file says, and where it says it."""
+
+    source: str
+    data: dict[str, Any]
+    marks: Mapping[Key, Mark]
+
+    def mark(self, key: Key) -> Mark:
+        """Find the place of a key, or of the nearest thing round it whose place is known."""
+        while key and key not in self.marks:
+            key = key[:-1]
+        return self.marks[key]
+
+
+def read_file(path: Path) -> Document | None:
+    """Read a policy file; None stands for a TOML file without a `[tool.sayso]` table."""
+    source = str(path)
+    content = read_bytes(path, _POLICY)
+    return read_pyproject(content, source) if path.suffix.lower() == ".toml" else read_yaml(content, source)
+
+
+def _brief(text: object, longest: int = 60) -> str:
+    words = str(text)
+    return repr(words if len(words) <= longest else words[:longest] + "…")
+
+
+def _check(value: object, path: Key, document: Document) -> None:
+    """Refuse whatever is not plain data that can be written down again; recursion ends at the deepest level."""
+    if isinstance(value, dict | list):
+        if len(path) >= _DEEPEST:
+            raise mistaken(document.source, _TOO_DEEP, document.mark(path))
+        items = (
+            cast("dict[str, Any]", value).items() if isinstance(value, dict) else enumerate(cast("list[Any]", value))
+        )
+        for key, item in items:
+            _check(item, (*path, key), document)
+    elif problem := _objection(value):
+        raise mistaken(document.source, f"{_brief('.'.join(map(str, path)))} {problem}", document.mark(path))
+
+
+def _objection(value: object) -> str | None:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "is not a finite number; write one, or put a text in quotes"
+    if isinstance(value, int) and abs(value) >= _LARGEST_NUMBER:
+        return f"is a number of {_LONGEST_NUMBER} digits or more; write a smaller one, or put a text in quotes"
+    return None if isinstance(value, str | int | float | None) else "is a date or time; put it in quotes"
+
+
+# --- YAML ----------------------------------------------------------------------------------------------------
+
+# Refused before the parser sees it. Line separators and a mark of byte order inside the text, because editors, people
+# and parsers differ in whether a new line starts there. Two kinds of long words, because the parser adds them up
+# character by character, each time copying all before: 1 MB would take 20 seconds, and 2 MB three minutes.
+_REFUSED = (
+    (r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", "is invisible; delete it"),
+    (r"(?<![^\s\"'\]}])[|>][-+0-9]*(?: {1000}| *#[^\r\n]{1000})", "stands before far too long a comment; shorten that"),
+    (r"(?<![^\s\[{,:?])!\S{1000}", "looks like a tag, and far too long a one; put a text in quotes"),
+)
+
+# The core schema of YAML 1.2 to the letter: `no` and `on` are texts, and so are dates, `1_000` and `0b1`.
+_WORDS: Mapping[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_NUMBER = re.compile(
+    r"(?P<ten>[-+]?[0-9]+)|(?P<eight>0o[0-7]+)|(?P<sixteen>0x[0-9a-fA-F]+)"
+    r"|(?P<float>[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?)"
+    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+)
+_BASES: Mapping[str | None, int] = {"ten": 10, "eight": 8, "sixteen": 16}
+
+# What the parser says, what people are told, and whether the place is where the trouble began or where it showed.
+_HINTS = (
+    ("a quoted scalar", "the quote that opens here is never closed; close it", True),
+    ("expected ',' or", "here the brackets that open on line {began} need a `,` or their end; add it", False),
+    ("node content", "here a value is missing, or brackets are not closed; write it, or close them", False),
+    ("'\\t' that cannot start", "a tab stands here, where YAML wants spaces; use spaces", False),
+    ("cannot start any token", "a text cannot start with this character; put the text in quotes", False),
+    ("scanning an alias", "a text cannot start with `*`; put a glob in quotes", True),
+    ("values are not", "a `:` cannot stand here; indent like the lines above, or put the text in quotes", False),
+    ("entries are not", "a list item cannot start here; put each `-` on its own line, indented alike", False),
+    ("find expected ':'", "this line has no `:` behind its key; write `key: value`", True),
+    ("<block end>", "this does not fit the lines above; indent it alike, or put the text in quotes", False),
+    ("escape", "a `\\` starts an unknown escape here; write `\\\\`, or use single quotes", False),
+)
+
+
+def read_yaml(content: bytes, source: str, form: Form = _POLICY) -> Document:
+    """Read a YAML file that holds one mapping."""
+    text = decode(content, source, form)
+    for pattern, problem in _REFUSED:
+        if found := re.search(pattern, text):
+            raise mistaken(source, f"{_brief(found[0])} {problem}", behind(text[: found.start()]))
+    builder = _Builder(source, form)
+    for event in _events(text, source):
+        builder.take(event)
+    if builder.data is None:
+        raise mistaken(source, f"this file is empty; {form.empty}")
+    document = Document(source=source, data=builder.data, marks=builder.marks)
+    _check(document.data, (), document)
+    return document
+
+
+def _events(text: str, source: str) -> Iterator[_Untyped]:
+    parser: _Untyped = YAML(typ="safe", pure=True)
+    mark = Mark(1, 1)
+    try:
+        for event in parser.parse(text):
+            mark = _mark(event.start_mark)
+            yield event
+    except MarkedYAMLError as error:
+        raise _translated(error, source, mark) from None
+    except (YAMLError, ArithmeticError, AssertionError, ValueError):
+        # The parser trips over an escape that names no character, and over a version that does not exist.
+        problem = "this, or what follows, is not YAML, such as an escape `\\U` of no character; correct it"
+        raise mistaken(source, problem, mark) from None
+
+
+def _translated(error: _Untyped, source: str, last: Mark) -> ConfigurationError:
+    started = _mark(error.context_mark) if error.context_mark else last
+    showed = _mark(error.problem_mark) if error.problem_mark else started
+    for said, sentence, at_start in _HINTS:
+        if said in f"{error.context} {error.problem}":
+            return mistaken(source, sentence.format(began=started.line), started if at_start else showed)
+    return mistaken(source, f"this is not YAML ({_brief(error.problem or error.context, 200)}); correct it", showed)
+
+
+def _mark(mark: _Untyped) -> Mark:
+    return Mark(mark.line + 1, mark.column + 1)
+
+
+def _resolved(text: str) -> object:
+    """What a text without quotes means."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if not (number := _NUMBER.fullmatch(text)):
+        return text
+    if len(text) > _LONGEST_NUMBER:  # to convert it would take time that grows with the square of its length
+        return _LARGEST_NUMBER
+    if number.lastgroup in _BASES:
+        return int(text, _BASES[number.lastgroup])
+    return float(text) if number.lastgroup else math.inf
+
+
+def _extra(kind: str, event: _Untyped) -> str | None:
+    """Say what is wrong with an event that is more than plain data."""
+    if kind == "DocumentStart" and (event.tags or event.version not in {None, (1, 2)}):
+        return "the lines above that start with `%` are not read; delete them"
+    if kind == "Alias":
+        return f"{_brief('*' + event.anchor)} is an alias; write out what it stands for, or put a glob in quotes"
+    if kind in {"Scalar", "MappingStart", "SequenceStart"} and event.anchor is not None:
+        return f"{_brief('&' + event.anchor)} is an anchor; write out what it stands for wherever it is used"
+    if kind in {"Scalar", "MappingStart", "SequenceStart"} and event.tag is not None:
+        return f"the tag {_brief(event.tag)} is not read; write a plain value, or put a text in quotes"
+    return None
+
+
+_BETWEEN = -1  # what stands for the index or key while none is being read
+
+
+class _Builder:
+    """Data and marks, put together event by event."""
+
+    def __init__(self, source: str, form: Form) -> None:
+        self._form = form
+        self.data: dict[str, Any] | None = None
+        self.marks: dict[Key, Mark] = {}
+        self._source = source
+        self._ended = False
+        # Everything that is not closed yet, and for each of it the index or key that is being read.
+        self._open: list[dict[str, Any] | list[Any]] = []
+        self._path: list[str | int] = []
+
+    def take(self, event: _Untyped) -> None:
+        kind, mark = event.__class__.__name__.removesuffix("Event"), _mark(event.start_mark)
+        if kind == "DocumentStart" and self._ended:
+            self._refuse("a second document starts here; keep one in a file", mark)
+        if problem := _extra(kind, event):
+            self._refuse(problem, mark)
+        if kind == "Scalar":
+            self._scalar(event.value, mark, plain=event.style is None)
+        elif kind in {"MappingStart", "SequenceStart"}:
+            self._start({} if kind == "MappingStart" else [], mark)
+        elif kind in {"MappingEnd", "SequenceEnd"}:
+            self._end()
+        self._ended = self._ended or kind == "DocumentEnd"
+
+    def _refuse(self, problem: str, mark: Mark) -> Never:
+        raise mistaken(self._source, problem, mark)
+
+    def _start(self, value: dict[str, Any] | list[Any], mark: Mark) -> None:
+        if len(self._open) >= _DEEPEST:
+            self._refuse(_TOO_DEEP, mark)
+        self._place(value, mark)
+        self._open.append(value)
+        self._path.append(_BETWEEN)
+
+    def _end(self) -> None:
+        del self._open[-1], self._path[-1]
+        if self._open:
+            self._path[-1] = _BETWEEN
+
+    def _scalar(self, text: str, mark: Mark, *, plain: bool) -> None:
+        if re.search("[\ud800-\udfff]", text):
+            self._refuse("this text has half a character as an escape; write the character itself", mark)
+        value = _resolved(text) if plain else text
+        if self._wants_key():
+            self._key(value, text, mark, plain=plain)
+        elif self._open or text or not plain:  # nothing behind a `---` is an empty file
+            self._place(value, mark)
+            self._path[-1] = _BETWEEN
+
+    def _wants_key(self) -> bool:
+        return bool(self._open) and self._path[-1] == _BETWEEN and isinstance(self._open[-1], dict)
+
+    def _key(self, key: object, text: str, mark: Mark, *, plain: bool) -> None:
+        if not isinstance(key, str):
+            self._refuse(f"the key {_brief(text)} has no quotes and is not read as a text; put it in quotes", mark)
+        if key == "<<" and plain:
+            self._refuse("`<<` merges another mapping into this one; write out what that says", mark)
+        self._path[-1] = key
+        first = self.marks.setdefault(tuple(self._path), mark)
+        if first != mark:
+            self._refuse(f"the key {_brief(key)} is on lines {first.line} and {mark.line}; keep one of them", mark)
+
+    def _place(self, value: object, mark: Mark) -> None:
+        if self._wants_key():
+            self._refuse("a list or mapping cannot be a key; use a text", mark)
+        if not self._open:
+            if not isinstance(value, dict):
+                self._refuse(f"this file does not hold a mapping; {self._form.start}", mark)
+            self.data, self.marks[()] = cast("dict[str, Any]", value), mark
+        elif isinstance(parent := self._open[-1], list):
+            self._path[-1] = len(parent)
+            self.marks[tuple(self._path)] = mark
+            parent.append(value)
+        else:
+            parent[cast("str", self._path[-1])] = value
+
+
+# --- TOML ----------------------------------------------------------------------------------------------------
+
+_TABLE = ("tool", "sayso")
+_WORD = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*')"""
+# What a line at the top level can start with: `[table]`, `[[list of tables]]` or `key =`.
+_STATEMENT = re.compile(rf"[ \t]*+(?P<brackets>\[?+\[?+)[ \t]*+(?P<key>{_WORD}(?:[ \t]*+\.[ \t]*+{_WORD})*+)")
+# A key of more words than can be read: for each of its words tomllib keeps a copy of all the words before it.
+_ENDLESS_KEY = re.compile(rf"(?m)^[ \t]*+\[?+\[?+[ \t]*+(?:{_WORD}[ \t]*+\.[ \t]*+){{{_DEEPEST + len(_TABLE)}}}")
+# Everything that decides whether a line is at the top level: texts, comments, brackets and the ends of lines.
+_TOKEN = re.compile(
+    r'(?s)"""(?:[^"\\]|\\.|"(?!""))*+"{3,5}'
+    r"|'''(?:[^']|'(?!''))*+'{3,5}"
+    r"""|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*'|\#[^\n]*|[\[\]{}\n]"""
+)
+_PLACE = re.compile(r"(?P<problem>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)", re.DOTALL)
+
+
+def read_pyproject(content: bytes, source: str) -> Document | None:
+    """Read the `[tool.sayso]` table of a TOML file; None if it has none."""
+    text = decode(content, source, _POLICY)
+    tool = _parse_toml(text, source).get("tool")
+    table = cast("dict[str, Any]", tool).get("sayso") if isinstance(tool, dict) else None
+    if table is None:
+        return None
+    marks = _toml_marks(text)
+    if not isinstance(table, dict):
+        raise mistaken(source, "`tool.sayso` is not a table; write it as `[tool.sayso]`", marks[()])
+    document = Document(source=source, data=cast("dict[str, Any]", table), marks=marks)
+    _check(document.data, (), document)
+    return document
+
+
+def _parse_toml(text: str, source: str) -> dict[str, Any]:
+    if found := _ENDLESS_KEY.search(text):
+        raise mistaken(source, _TOO_DEEP, behind(text[: found.start()]))
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise mistaken(source, _TOO_DEEP) from None
+    except ValueError as error:  # what is no TOML, and a number beyond what Python converts
+        found = _PLACE.fullmatch(str(error))
+        end = behind(text) if found else None
+        mark = Mark(int(found["line"]), int(found["column"])) if found and found["line"] else end
+        reason = _brief(found["problem"] if found else error, 200)
+        raise mistaken(source, f"this is not TOML ({reason}); correct it", mark) from None
+
+
+def _toml_marks(text: str) -> dict[Key, Mark]:
+    """Find the place of every table and of every `key =` that starts a line; what is inline has that of its parent."""
+    marks: dict[Key, Mark] = {}
+    lengths: dict[Key, int] = {}
+    table: Key = ()
+    for line, start in _statements(text):
+        if found := _STATEMENT.match(text, start):
+            words = [_unquoted(word) for word in re.findall(_WORD, found["key"])]
+            key = _key_of(() if found["brackets"] else table, words, lengths)
+            if found["brackets"] == "[[":
+                lengths[key] = lengths.get(key, 0) + 1
+                key = (*key, lengths[key] - 1)
+            table = key if found["brackets"] else table
+            for end in range(len(key) + 1):
+                marks.setdefault(key[:end], Mark(line, found.start("brackets") - start + 1))
+    ours = {key[len(_TABLE) :]: mark for key, mark in marks.items() if key[: len(_TABLE)] == _TABLE}
+    return {(): marks.get(_TABLE[:1], Mark(1, 1)), **ours}
+
+
+def _statements(text: str) -> Iterator[tuple[int, int]]:
+    """The number and the offset of every line that does not continue the one before it."""
+    line, depth = 1, 0
+    yield 1, 0
+    for token in _TOKEN.finditer(text):
+        depth += (token[0] in "[{") - (token[0] in "]}")
+        line += token[0].count("\n")
+        if token[0] == "\n" and depth == 0:
+            yield line, token.end()
+
+
+def _key_of(table: Key, words: list[str], lengths: Mapping[Key, int]) -> Key:
+    """The whole key of some words in a table; a name on the way that is a list of tables means its last one."""
+    key = (*table, words[0])
+    for word in words[1:]:
+        key = (*key, lengths[key] - 1, word) if key in lengths else (*key, word)
+    return key
+
+
+def _unquoted(word: str) -> str:
+    return tomllib.loads(f"key = {word}")["key"] if word[0] in "\"'" else word

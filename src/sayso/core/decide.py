@@ -1,0 +1,283 @@
+"""The decision about one call, and the table of a request's states. Pure: nothing here waits, reads or writes.
+
+Everything that affects a request's status lives in this file; the stores apply `close` and `claim` inside their
+own transactions, so that all of them share one logic.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from msgspec.structs import replace
+
+from sayso.core.approvers import is_same
+from sayso.core.model import ApprovalDecision, Approved, Ask, Denied, Pending
+from sayso.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sayso.core.approvers import Approvers, Seen
+    from sayso.core.model import ApprovalRequest, Remembered, Result, Status, Step, ToolCall, Verdict
+
+Mode = Literal["interactive", "approve_all", "auto_deny", "defer"]
+
+_MODES: Mapping[str, Mode] = {
+    "interactive": "interactive",
+    "prompt": "interactive",
+    "approve_all": "approve_all",
+    "auto_approve": "approve_all",
+    "auto_deny": "auto_deny",
+    "strict": "auto_deny",
+    "reject_all": "auto_deny",
+    "defer": "defer",
+}
+
+_MOST_SEEN = 20
+_SEEN_SECONDS = 30.0  # sooner, it is not worth a change of which everybody is told
+
+TRANSITIONS: Mapping[Status, frozenset[Status]] = {
+    "open": frozenset({"approved", "denied", "expired", "withdrawn"}),
+    "approved": frozenset({"used"}),
+    "denied": frozenset(),
+    "expired": frozenset(),
+    "withdrawn": frozenset(),
+    "used": frozenset(),
+}
+
+_STEPS: Mapping[Status, Step] = {
+    "open": "voted",
+    "approved": "approved",
+    "denied": "denied",
+    "expired": "expired",
+    "withdrawn": "withdrawn",
+    "used": "claimed",
+}
+
+
+def parse_mode(word: str) -> Mode:
+    """Turn any spelling of a mode into the one that sayso uses."""
+    mode = _MODES.get(word)
+    if mode is None:
+        known = ", ".join(repr(name) for name in _MODES)
+        raise ConfigurationError(f"unknown mode {word!r}; use one of {known}")
+    return mode
+
+
+def close(request: ApprovalRequest, status: Status, decision: ApprovalDecision | None, now: float) -> ApprovalRequest:
+    """Return the request closed this way, or as it stands if it was closed before.
+
+    An answer that comes when the time is up finds the request expired, whoever is faster to write it down.
+    """
+    if status not in TRANSITIONS[request.status] or status == "used":
+        return request
+    if is_overdue(request, now):
+        return replace(request, status="expired", decision=None)
+    if status != "approved" or decision is None or request.approvers is None or request.approvers.count == 1:
+        return replace(request, status=status, decision=decision)
+    if not decision.who or any(is_same(vote.who, decision.who) for vote in request.votes):
+        return request  # nobody counts twice
+    votes = (*request.votes, decision)
+    if len(votes) < request.approvers.count:
+        return replace(request, votes=votes)
+    return replace(request, status=status, decision=decision, votes=votes)
+
+
+def step_of(request: ApprovalRequest) -> Step:
+    """Return the step that a change of a request's status is; a yes that is not enough leaves it open."""
+    return _STEPS[request.status]
+
+
+def claim(request: ApprovalRequest, now: float) -> ApprovalRequest | None:
+    """Return the request used up, or None if it is not there to be used."""
+    if "used" not in TRANSITIONS[request.status]:
+        return None
+    return replace(request, status="used", used_at=now)
+
+
+def finish(request: ApprovalRequest, result: Result) -> ApprovalRequest:
+    """Return the used request with what came of it; the first report stands."""
+    if request.status != "used" or request.result is not None:
+        return request
+    return replace(request, result=result)
+
+
+def is_over(request: ApprovalRequest, before: float) -> bool:
+    """Whether nothing can happen to a request any more, and nothing has since that time."""
+    ended = [request.asked_at, request.used_at, request.decision.decided_at if request.decision else None]
+    if request.status == "expired":
+        ended.append(request.expires_at)
+    return not TRANSITIONS[request.status] and all(at is None or at < before for at in ended)
+
+
+def see(request: ApprovalRequest, seen: Seen) -> ApprovalRequest:
+    """Return an open request with one more who has it before them; each counts once, by about the latest time."""
+    known = next((each for each in request.seen if (each.who, each.channel) == (seen.who, seen.channel)), None)
+    if request.status != "open" or (known is not None and seen.at - known.at < _SEEN_SECONDS):
+        return request
+    others = [each for each in request.seen if (each.who, each.channel) != (seen.who, seen.channel)]
+    return replace(request, seen=(*others[-_MOST_SEEN + 1 :], seen))
+
+
+def spend(remembered: Remembered | None) -> Remembered | None:
+    """Return a counted decision with one use less, or None if there is none left to take."""
+    if remembered is None or not remembered.uses_left:
+        return None
+    return replace(remembered, uses_left=remembered.uses_left - 1)
+
+
+def is_overdue(request: ApprovalRequest, now: float) -> bool:
+    """Whether an open request's time is up."""
+    return request.status == "open" and request.expires_at is not None and now >= request.expires_at
+
+
+def decide(
+    *,
+    call: ToolCall,
+    verdict: Verdict,
+    mode: Mode = "interactive",
+    request: ApprovalRequest | None = None,
+    digest: str = "",
+    edited: Verdict | None = None,
+    remembered: Remembered | None = None,
+    asked: bool = False,
+) -> Approved | Denied | Pending | Ask:
+    """Say whether a call runs, is refused, waits for its answer, or has to be asked about.
+
+    `request` is what the store has for this call, `digest` the digest of the call as it stands now, `edited` the
+    verdict about the arguments that the answer put in place, and `asked` says that the caller claims to have been
+    here before.
+    """
+    said = by_verdict(call, verdict)
+    if request is not None and not isinstance(said, Denied):
+        return _by_answer(call, verdict, request, digest, edited)
+    if said is not None:
+        return said
+    if asked:
+        return Denied(cause="forged", reason="nobody was ever asked about this call here, so nobody approved it")
+    return by_standing_orders(call, verdict, mode, remembered, edited)
+
+
+def by_verdict(call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
+    """Say what the rules alone settle; None if somebody has to be asked, or has been."""
+    if verdict.approval == "none":
+        return Approved(args=call.args, by="policy", reason=verdict.reason, deeds=verdict.deeds)
+    if verdict.approval == "blocked":
+        if verdict.fails:
+            return Denied(cause="failed", reason=verdict.reason)
+        return Denied(cause="blocked", reason=f"blocked by policy: {verdict.reason}")
+    return None
+
+
+def _by_answer(
+    call: ToolCall, verdict: Verdict, request: ApprovalRequest, digest: str, edited: Verdict | None
+) -> Approved | Denied | Pending:
+    if request.digest != digest:
+        # A no stands, and a yes is used up, whatever has happened since to what the call would act on.
+        over = request.status not in {"open", "approved"} and _is_about(request, call)
+        return refusal(request) if over else _changed(request)
+    if request.status == "open":
+        return Pending(request=request)
+    decision = request.decision or ApprovalDecision(approved=False)
+    if request.status != "approved" or not decision.approved:
+        return refusal(request)
+    if not _are_enough(request, verdict.approvers):
+        reason = f"its rule asks for {verdict.approvers} now, who did not all say yes"
+        return Denied(cause="changed", reason=reason, request_id=request.id)
+    if edited is not None and edited.approval == "blocked":
+        reason = f"the edited arguments cannot run: {edited.reason}"
+        return Denied(cause="blocked", reason=reason, request_id=request.id)
+    return Approved(
+        args=call.args if decision.override_args is None else decision.override_args,
+        by="answer",
+        reason=f"approved by {decision.who or 'a person'}",
+        request_id=request.id,
+        decision=decision,
+        basis=(edited or verdict).basis,
+        deeds=(edited or verdict).deeds,
+    )
+
+
+def _are_enough(request: ApprovalRequest, wanted: Approvers | None) -> bool:
+    """Whether those who said yes are enough for the rule as it is today."""
+    if wanted is None or not wanted.must_be_known:
+        return True
+    asked = request.approvers
+    return asked is not None and set(wanted.roles) <= set(asked.roles) and max(len(request.votes), 1) >= wanted.count
+
+
+def _is_about(request: ApprovalRequest, call: ToolCall) -> bool:
+    return request.call().digest() == call.digest()
+
+
+def going_on(request: ApprovalRequest, digest: str) -> Approved | Denied:
+    """Say whether a call may go on that was approved, began to run and stopped in the middle."""
+    if request.status != "used" or request.result is not None or request.digest != digest:
+        return refusal(request) if request.digest == digest else _changed(request)
+    decision = request.decision or ApprovalDecision(approved=False)
+    args = request.args if decision.override_args is None else decision.override_args
+    reason = f"approved by {decision.who or 'a person'}, and goes on"
+    return Approved(args=args, by="answer", reason=reason, request_id=request.id, decision=decision)
+
+
+def _changed(request: ApprovalRequest) -> Denied:
+    reason = "its tool, its arguments or what it would act on are not what was asked about under this call id"
+    return Denied(cause="changed", reason=reason, request_id=request.id)
+
+
+def refusal(request: ApprovalRequest) -> Denied:
+    """Return what a closed request that is no approval, or is one no longer, says to the call."""
+    decision = request.decision or ApprovalDecision(approved=False)
+    if request.status == "used":
+        reason = "its approval was already used; one approval runs one call once"
+        return Denied(cause="replayed", reason=reason, request_id=request.id)
+    if request.status == "expired":
+        return Denied(cause="expired", reason="nobody answered in time", request_id=request.id)
+    if request.status == "withdrawn":
+        reason = f"the question was withdrawn: {decision.note or 'the run was cancelled'}"
+        return Denied(cause="withdrawn", reason=reason, request_id=request.id)
+    reason = f"refused by {decision.who or 'a person'}"
+    return Denied(cause="refused", reason=reason, note=decision.note, request_id=request.id)
+
+
+def _may_use(remembered: Remembered, verdict: Verdict) -> bool:
+    """Whether the rule, as it is today, lets a call run by what was remembered under it, perhaps when it was laxer."""
+    if not verdict.remember or remembered.scope.kind == "call":
+        return verdict.remember
+    if remembered.scope.kind == "tool":
+        return verdict.scope == "tool"
+    return any(remembered.scope.key in scope.keys for scope in verdict.scopes)
+
+
+def by_standing_orders(
+    call: ToolCall, verdict: Verdict, mode: Mode, remembered: Remembered | None, edited: Verdict | None = None
+) -> Approved | Denied | Ask:
+    """Of a mode and a remembered decision the stricter wins; failing both, a person is asked."""
+    decision = remembered.decision if remembered else None
+    if decision is not None and not decision.approved:
+        who = decision.who or "a person"
+        return Denied(cause="refused", reason=f"refused by {who}, who had it remembered", note=decision.note)
+    if mode == "auto_deny":
+        reason = "refused by the mode auto_deny, because somebody would have to be asked"
+        return Denied(cause="refused", reason=reason)
+    if verdict.approvers is not None and verdict.approvers.must_be_known:
+        if mode != "approve_all":
+            return Ask()  # no memory stands for people who have to be counted, or known
+        reason = f"its rule asks for {verdict.approvers}, and the mode approve_all is nobody"
+        return Denied(cause="blocked", reason=reason)
+    if remembered is not None and decision is not None and _may_use(remembered, verdict):
+        if edited is not None and edited.approval == "blocked":
+            return Denied(cause="blocked", reason=f"the edited arguments cannot run: {edited.reason}")
+        return Approved(
+            args=call.args if decision.override_args is None else decision.override_args,
+            by="memory",
+            reason=f"remembered: approved by {decision.who or 'a person'}",
+            remembered=remembered,
+            decision=decision,
+            basis=(edited or verdict).basis,
+            deeds=(edited or verdict).deeds,
+        )
+    if mode == "approve_all":
+        reason = "approved by the mode approve_all"
+        return Approved(args=call.args, by="mode", reason=reason, basis=verdict.basis, deeds=verdict.deeds)
+    return Ask()

@@ -1,0 +1,105 @@
+"""Records as bytes for the stores, and back; the first byte is the version of the form."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from sayso.core.canonical import restore, storable
+from sayso.core.model import ApprovalDecision, ApprovalRequest, Remembered
+from sayso.core.tokens import Token
+from sayso.errors import CanonicalError, StoreError
+
+_LOG = logging.getLogger("sayso")
+_VERSION = b"\x01"
+_ENCODER = msgspec.msgpack.Encoder()
+_REQUEST = msgspec.msgpack.Decoder(ApprovalRequest, ext_hook=restore)
+_TOKEN = msgspec.msgpack.Decoder(Token)
+_REMEMBERED = msgspec.msgpack.Decoder(Remembered, ext_hook=restore)
+
+T = TypeVar("T")
+
+
+def pack_request(request: ApprovalRequest) -> bytes:
+    """Write a request, exactly: its arguments come back with the types that they had."""
+    args, decision = storable(request.args), request.decision
+    edited = decision is not None and decision.override_args is not None
+    plain = request.payload is None and request.metadata is None and not request.votes
+    if args is request.args and not edited and plain:
+        return _pack(request)  # nearly always: there is nothing to convert
+    return _pack(
+        replace(
+            request,
+            args=args,
+            payload=_maybe(request.payload),
+            metadata=_maybe(request.metadata),
+            votes=tuple(_decision(vote) for vote in request.votes),
+            decision=None if decision is None else _decision(decision),
+        )
+    )
+
+
+def unpack_request(data: bytes) -> ApprovalRequest:
+    """Read a request."""
+    return _unpack(data, _REQUEST)
+
+
+def readable(rows: Iterable[Any], read: Callable[[Any], ApprovalRequest] = unpack_request) -> list[ApprovalRequest]:
+    """Read the rows; one that cannot be read cannot be answered, and must not keep the others from it."""
+    found: list[ApprovalRequest] = []
+    for each in rows:
+        try:
+            found.append(read(each))
+        except StoreError as error:
+            _LOG.warning("a request is left out: %s", error)
+    return found
+
+
+def pack_remembered(remembered: Remembered) -> bytes:
+    """Write a remembered decision."""
+    return _pack(replace(remembered, decision=_decision(remembered.decision)))
+
+
+def unpack_remembered(data: bytes) -> Remembered:
+    """Read a remembered decision."""
+    return _unpack(data, _REMEMBERED)
+
+
+def pack_token(token: Token) -> bytes:
+    """Write a token."""
+    return _pack(token)
+
+
+def unpack_token(data: bytes) -> Token:
+    """Read a token."""
+    return _unpack(data, _TOKEN)
+
+
+def _decision(decision: ApprovalDecision) -> ApprovalDecision:
+    return replace(decision, override_args=_maybe(decision.override_args))
+
+
+def _maybe(values: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    return None if values is None else storable(values)
+
+
+def _pack(record: object) -> bytes:
+    try:
+        return _VERSION + _ENCODER.encode(record)
+    except UnicodeEncodeError as error:
+        raise CanonicalError(
+            "a text of the request contains half a character (a lone surrogate); nobody could be shown it"
+        ) from error
+
+
+def _unpack(data: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
+    if data[:1] != _VERSION:
+        raise StoreError(f"a stored record has the form {data[:1]!r}, which this sayso cannot read; upgrade sayso")
+    try:
+        return decoder.decode(data[1:])
+    except (msgspec.MsgspecError, LookupError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
+        raise StoreError(f"a stored record cannot be read: {error}") from error

@@ -1,0 +1,100 @@
+"""Tokens: who a program or a browser stands for, until when, and what it may do. Only their hashes are ever kept."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from typing import Literal, get_args
+
+import msgspec
+
+from sayso.core.model import new_id
+from sayso.errors import ConfigurationError
+
+# An agent asks; an approver answers; a session is a browser that has signed in; a link signs one in, once.
+TokenKind = Literal["agent", "approver", "session", "link"]
+EVERY_PROJECT = "*"
+
+_TEXT = re.compile(r"sayso_(agent|approver|session|link)_([0-9a-f]{32})_([A-Za-z0-9_-]{43})")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What is kept of a token: everything but its secret."""
+
+    id: str
+    kind: TokenKind
+    name: str
+    hash: str
+    made_at: float
+    project: str = ""
+    roles: tuple[str, ...] = ()
+    opens: str = ""  # the request that a link leads to
+    expires_at: float | None = None
+
+    def is_over(self, now: float) -> bool:
+        """Whether its time is up."""
+        return self.expires_at is not None and now >= self.expires_at
+
+    def is_for(self, project: str) -> bool:
+        """Whether it may have to do with that project."""
+        return self.project in {project, EVERY_PROJECT}
+
+
+def make(
+    kind: TokenKind,
+    name: str,
+    *,
+    now: float,
+    seconds: float | None = None,
+    project: str = "",
+    roles: tuple[str, ...] = (),
+    opens: str = "",
+) -> tuple[Token, str]:
+    """Return a new token, and its text, which is shown once and kept nowhere.
+
+    Raises:
+        ConfigurationError: a name that could be mistaken for another, or an agent of every project.
+    """
+    if kind not in get_args(TokenKind):
+        raise ConfigurationError(f"there are no tokens of the kind {kind!r}; use one of {get_args(TokenKind)}")
+    if kind == "agent" and project == EVERY_PROJECT:
+        raise ConfigurationError("an agent belongs to one project; name it")
+    words = [("name", name), *(("role", role) for role in roles)]
+    words += [("project", project)] if project not in {"", EVERY_PROJECT} else []
+    for what, word in words:
+        if not _NAME.fullmatch(word):
+            raise ConfigurationError(f"the {what} {word!r} must be letters, digits and any of . _ @ + -, and not long")
+    import secrets  # noqa: PLC0415 - rarely needed, so not loaded with every store
+
+    token_id = new_id()
+    text = f"sayso_{kind}_{token_id}_{secrets.token_urlsafe(32)}"
+    token = Token(
+        id=token_id,
+        kind=kind,
+        name=name,
+        hash=_hash(text),
+        made_at=now,
+        project=project,
+        roles=tuple(dict.fromkeys(roles)),
+        opens=opens,
+        expires_at=None if seconds is None else now + seconds,
+    )
+    return token, text
+
+
+def id_of(text: str) -> str | None:
+    """Return the id in the text of a token, or None if it is not the text of one."""
+    found = _TEXT.fullmatch(text)
+    return None if found is None else found[2]
+
+
+def is_valid(token: Token, text: str, now: float) -> bool:
+    """Whether this is the text of the token, and its time is not up."""
+    return hmac.compare_digest(token.hash, _hash(text)) and not token.is_over(now)
+
+
+def _hash(text: str) -> str:
+    # Enough without salt or stretching: there is nothing to guess in 256 random bits.
+    return hashlib.sha256(text.encode()).hexdigest()

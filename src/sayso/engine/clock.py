@@ -1,0 +1,30 @@
+"""The real clock."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from sayso.core.ports import Clock
+
+
+class SystemClock:
+    """The time of this machine."""
+
+    now = staticmethod(time.time)
+
+    def until(self, when: float) -> AbstractAsyncContextManager[object]:
+        """Return a context that raises TimeoutError inside its body at that time."""
+        return asyncio.timeout(max(0.0, when - time.time()))
+
+
+def clock_of(store: object, clock: Clock | None = None) -> Clock:
+    """Return the clock to go by: the one that was given, else the store's own, else this machine's.
+
+    A store that many machines share has a clock, so that none of them answers too late by its own.
+    """
+    return clock or getattr(store, "clock", None) or SystemClock()

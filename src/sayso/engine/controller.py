@@ -1,0 +1,354 @@
+"""The controller: ties policy, memory, store and channels together; the only orchestrator."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+
+from msgspec.structs import replace
+
+from sayso.channels.callback import CallbackChannel
+from sayso.core.canonical import thaw
+from sayso.core.decide import Mode, parse_mode
+from sayso.core.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending, Rule, ToolCall, new_id
+from sayso.engine import blocking, context, settings
+from sayso.engine.asking import Announcer
+from sayso.engine.clock import clock_of
+from sayso.engine.execution import Running
+from sayso.engine.journal import Journal
+from sayso.engine.lifecycle import Door
+from sayso.engine.remembered import ApprovalMemory
+from sayso.engine.review import Edge
+from sayso.errors import ApprovalPending, ConfigurationError
+from sayso.policy import judges
+from sayso.policy.policy import Policy, ToolRules
+
+if TYPE_CHECKING:
+    from sayso.channels.callback import Callback
+    from sayso.core.ports import ApprovalUI, Channel, Clock, Hook
+    from sayso.engine.settings import StoreLike
+
+T = TypeVar("T")
+
+
+class ApprovalController:
+    """Every call passes its edge (`review`, `settle`, `run`), every answer its door (`answer`)."""
+
+    def __init__(
+        self,
+        *,
+        mode: str = "interactive",
+        approval_callback: Callback | ApprovalUI | None = None,
+        policy: Policy | None = None,
+        memory: ApprovalMemory | None = None,
+        store: StoreLike | None = None,
+        channels: Iterable[Channel] = (),
+        session: str | None = None,
+        timeout: float | None = None,
+        clock: Clock | None = None,
+        hooks: Iterable[Hook] = (),
+        audit: Literal["queued", "strict"] | None = None,
+    ) -> None:
+        """Check every setting now, so that no call finds out later.
+
+        Args:
+            mode: `interactive`, `approve_all`, `auto_deny` or `defer`, or one of the seeds' names for them.
+            approval_callback: asked about each request; a function, sync or async, or an object with `choose`.
+            policy: what runs, what asks, what is blocked; without one, only marked tools ask.
+            memory: remembered decisions; shared with others that get the same object.
+            store: where requests live: an object, a file, the address of a hub or of a PostgreSQL database; left out,
+                the hub or database that SAYSO_STORE names, else in memory.
+            channels: further ways to tell people.
+            session: the session that calls belong to if they do not say.
+            timeout: seconds after which an unanswered request expires.
+            clock: tells the time; tests pass a fixed one.
+            hooks: called with every step of every call, after it was decided.
+            audit: `strict` makes an allowed call wait until its entry is durable; left out, the policy says so or not.
+        """
+        self.mode: Mode = parse_mode(mode)
+        if audit not in {None, "queued", "strict"}:
+            raise ConfigurationError(f"audit is {audit!r}; use 'queued' or 'strict'")
+        timeout = settings.check_timeout(timeout, "timeout")
+        callback = None if approval_callback is None else CallbackChannel(approval_callback, mode=self.mode)
+        self._asks_async = callback is not None and callback.is_async
+        hooks = settings.check_hooks(hooks)
+        asked = settings.check_channels([*channels, *([callback] if callback and self.mode != "defer" else [])])
+        self.policy = Policy() if policy is None else settings.check_kind(policy, Policy, "policy")
+        if memory is not None:
+            settings.check_kind(memory, ApprovalMemory, "memory")
+        if session is not None:
+            settings.check_kind(session, str, "session")
+        self.store = settings.open_store(store)
+        self._owns_store = self.store is not store
+        self.policy = self.policy.protecting(self.store.files)
+        if self.mode == "interactive" and not asked and not self.store.shared:
+            raise ConfigurationError(
+                "mode 'interactive' has nobody to ask: pass approval_callback=…, channels=[…] or a store that "
+                "others share, or choose the mode 'auto_deny', 'approve_all' or 'defer'"
+            )
+        clock = clock_of(self.store, clock)
+        self.memory = memory if memory is not None else ApprovalMemory(store=self.store, session=session, clock=clock)
+        self.session = session or self.memory.session
+        self._tie(asked, clock, hooks, timeout, strict_audit="strict" in {audit, self.policy.audit})
+
+    def _tie(
+        self,
+        asked: list[Channel],
+        clock: Clock,
+        hooks: Iterable[Hook],
+        timeout: float | None,
+        *,
+        strict_audit: bool,
+    ) -> None:
+        announcer = Announcer(asked, answer=self.answer, withdraw=self.withdraw)
+        self._journal = Journal(self.store, clock, hooks)
+        self._door = Door(
+            policy=self.policy,
+            memory=self.memory,
+            store=self.store,
+            clock=clock,
+            journal=self._journal,
+            on_closed=announcer.stop,
+        )
+        self._edge = Edge(
+            mode=self.mode,
+            policy=self.policy,
+            memory=self.memory,
+            store=self.store,
+            clock=clock,
+            journal=self._journal,
+            door=self._door,
+            announcer=announcer,
+            timeout=timeout,
+            strict_audit=strict_audit,
+        )
+
+    # The edge: what is to happen to a call.
+
+    def glance(self, call: ToolCall, own: ToolRules | None = None) -> Approved | Denied | None:
+        """Say what is to happen if that needs no store, no person and no event loop; else None."""
+        return self._edge.glance(self._of_session(call), own)
+
+    async def review(
+        self, call: ToolCall, own: ToolRules | None = None, *, asked: bool = False
+    ) -> Approved | Denied | Pending:
+        """Say what is to happen to a call: it may run now, it must not, or a person has to answer first.
+
+        An `Approved` is used up by being returned: run the tool once, with its arguments. `asked` says that the
+        caller was here before with this call, as a resumed run was; the store must confirm it.
+        """
+        if not call.session:
+            call = self._of_session(call)
+        outcome = None if asked else self._edge.glance(call, own)
+        return await self._edge.review(call, own, asked=asked) if outcome is None else outcome
+
+    async def go_on(self, call: ToolCall, own: ToolRules | None = None) -> Approved | Denied:
+        """Say whether a call may go on that was approved, began to run and stopped in the middle.
+
+        For adapters: whoever asks must have taken what the call left behind from the store, which only one can.
+        """
+        return await self._edge.go_on(self._of_session(call), own)
+
+    async def settle(self, call: ToolCall, own: ToolRules | None = None, *, asked: bool = False) -> Approved | Denied:
+        """Review a call and, where a person has to answer, wait for that.
+
+        Raises:
+            ApprovalPending: the mode is `defer`, so nobody waits; its `request` can be answered and resumed.
+        """
+        call = self._of_session(call)
+        outcome = None if asked else self._edge.glance(call, own)
+        return await self._settle(call, own, asked=asked) if outcome is None else outcome
+
+    def settle_sync(self, call: ToolCall, own: ToolRules | None = None) -> Approved | Denied:
+        """Do what `settle` does, for synchronous callers; a call that needs nobody needs no thread hop either."""
+        call = self._of_session(call)
+        outcome = self._edge.glance(call, own)
+        if outcome is not None:
+            return outcome
+        self._refuse_async_callback()
+        return blocking.run(self._settle, call, own)
+
+    async def run(
+        self, call: ToolCall, tool: Callable[[dict[str, Any]], Awaitable[T]], own: ToolRules | None = None
+    ) -> T:
+        """Settle a call and run the tool with the approved arguments.
+
+        Raises:
+            ApprovalError: the call must not run; the class tells why.
+        """
+        call = self._of_session(call)
+        outcome = self._edge.glance(call, own)  # most calls need no more than this
+        if outcome is None:
+            outcome = await self._settle(call, own)
+        if isinstance(outcome, Denied):
+            raise outcome.error(call.tool)
+        with self.running(call, outcome) as running, context.approved(self, call.tool, outcome.args):
+            result = tool(thaw(outcome.args))
+            running.result = await result if inspect.isawaitable(result) else result  # it has run either way
+        return running.result
+
+    def running(self, call: ToolCall, outcome: Approved) -> Running:
+        """Return the context in which an approved tool runs; it records what comes of it."""
+        return Running(self._journal, self._of_session(call), outcome)
+
+    # The door: what people answer.
+
+    async def answer(
+        self,
+        request: str | ApprovalRequest,
+        decision: ApprovalDecision,
+        *,
+        who: str | None = None,
+        channel: str | None = None,
+        roles: Collection[str] | None = None,
+    ) -> ApprovalRequest:
+        """Close a request, given by its id or as it was read, unless it is closed already; return it as it stands.
+
+        `roles` are those of whoever answers, from a caller that has checked who that is. Where a rule asks for several
+        people, a yes that is not enough leaves the request open.
+
+        Raises:
+            NotEntitled: whoever answers may not give this answer; the request stays open.
+            UnknownRequest: no request has this id.
+            ApprovalBlocked: the edited arguments are blocked; the request stays open.
+            ValueError: the decision wants a scope that is not offered, or edited arguments that nothing can be
+                bound to; the request stays open.
+        """
+        return await self._door.answer(request, decision, who=who, channel=channel, roles=roles)
+
+    async def withdraw(self, request_id: str, reason: str) -> ApprovalRequest:
+        """Close a request because nobody's answer is wanted any more; return it as it stands."""
+        return await self._door.withdraw(request_id, reason)
+
+    async def wait(  # the seeds' word; it ends the wait, not the request
+        self,
+        request_id: str,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> ApprovalRequest:
+        """Wait until a request is closed, or for that many seconds; return it as it stands."""
+        timeout = settings.check_timeout(timeout, "timeout")
+        return await self._door.wait(await self._door.get(request_id), timeout)
+
+    async def attend(self, request_id: str) -> ApprovalRequest:
+        """Wait until a request is closed, and return it; if nobody waits any more, it is withdrawn."""
+        request = await self._door.get(request_id)
+        return await self._wait_or_withdraw(request)
+
+    async def abandon(self, request_id: str) -> None:
+        """Withdraw a request, if it is still open, because the run that asked has ended."""
+        await self._door.withdraw_quietly(request_id, "the run that asked has ended")
+
+    async def asked_about(self, run: str, call_id: str) -> ApprovalRequest | None:
+        """Return what was asked about a call of the session that goes on here."""
+        call = ToolCall(tool="", call_id=call_id, run=run)
+        return await self.store.find(context.session() or self.session, call.key)
+
+    async def pending(self) -> list[ApprovalRequest]:
+        """Return the open requests, oldest first; those whose time is up are closed."""
+        return await self._door.pending()
+
+    # The seeds' names.
+
+    async def request_approval(self, request: ApprovalRequest) -> ApprovalDecision:
+        """Ask about a request that a tool made itself, and return the decision.
+
+        Raises:
+            ApprovalBlocked: the policy blocks it; nobody was asked.
+        """
+        verdict = judges.of_request(request, Rule(source="tool", key=request.tool_name))
+        call = replace(
+            request.call(),
+            args=request.args or request.payload or {},
+            call_id=request.tool_call_id or new_id(),
+        )
+        outcome = await self.settle(call, ToolRules(judge=lambda _: verdict))
+        if isinstance(outcome, Approved):
+            return outcome.decision or ApprovalDecision(approved=True, note=outcome.reason)
+        if outcome.cause == "blocked":
+            raise outcome.error(request.tool_name)
+        return ApprovalDecision(approved=False, note=outcome.note or outcome.reason)
+
+    def request_approval_sync(self, request: ApprovalRequest) -> ApprovalDecision:
+        """Do what `request_approval` does, for synchronous callers."""
+        self._refuse_async_callback()
+        return blocking.run(self.request_approval, request)
+
+    @property
+    def approval_callback(self) -> Callable[[ApprovalRequest], ApprovalDecision]:
+        """A synchronous function that asks through this controller, with its mode and its memory."""
+        return self.request_approval_sync
+
+    def is_session_approved(self, request: ApprovalRequest) -> bool:
+        """Whether a remembered decision approves this request."""
+        decision = self.memory.lookup(replace(request, session=request.session or self.session))
+        return decision is not None and decision.approved
+
+    def clear_session_approvals(self) -> None:
+        """Forget what was remembered for this session."""
+        self.memory.clear_session(self.session)
+
+    # The life of the controller.
+
+    @contextlib.contextmanager
+    def activated(self, *, everywhere: bool = False) -> Generator[ApprovalController]:
+        """Put the code inside under this controller: functions marked with `@requires_approval` ask it.
+
+        That follows `await` and `asyncio.to_thread`, but no thread that was started plainly, and no task that began
+        before; `everywhere=True` covers these too, in the whole process.
+        """
+        with context.under(self, everywhere=everywhere):
+            yield self
+
+    async def flush(self) -> None:
+        """Wait until everything decided so far is durable."""
+        await self.store.flush()
+
+    async def aclose(self) -> None:
+        """Write what is queued and close the store, if this controller opened it."""
+        await self.store.flush()
+        if self._owns_store:
+            await self.store.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Return the controller; it is closed at the end of the block."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it."""
+        await self.aclose()
+
+    def close(self) -> None:
+        """Do what `aclose` does, for synchronous callers."""
+        blocking.run(self.aclose)
+
+    def _of_session(self, call: ToolCall) -> ToolCall:
+        if call.session:
+            return call
+        path = call.agent_path or context.agent_path()
+        return replace(call, session=context.session() or self.session, agent_path=path)
+
+    async def _settle(self, call: ToolCall, own: ToolRules | None, *, asked: bool = False) -> Approved | Denied:
+        outcome = await self._edge.review(call, own, asked=asked)
+        while isinstance(outcome, Pending):
+            if self.mode == "defer":
+                raise ApprovalPending.of(outcome.request)
+            await self._wait_or_withdraw(outcome.request)
+            outcome = await self._edge.review(call, own, asked=True)
+        return outcome
+
+    async def _wait_or_withdraw(self, request: ApprovalRequest) -> ApprovalRequest:
+        try:
+            return await self._door.wait(request, None)
+        except BaseException:
+            # Cancelled, or the store failed: nobody waits for this answer any more, so nobody should give it.
+            await self._door.withdraw_quietly(request.id, "the run that asked has ended")
+            raise
+
+    def _refuse_async_callback(self) -> None:
+        if self._asks_async:
+            raise ConfigurationError(
+                "the approval callback is async, so only async functions can ask through it: "
+                "make the function async, await `request_approval`, or pass a plain function as the callback"
+            )

@@ -1,0 +1,60 @@
+"""What people may do about an open request beside answering it: try other arguments, and see who else looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from sayso.core.approvers import Seen
+from sayso.core.model import ToolCall, Verdict
+from sayso.errors import ApprovalBlocked
+
+if TYPE_CHECKING:
+    from sayso.core.model import ApprovalRequest
+    from sayso.core.ports import Clock, Store
+    from sayso.policy.policy import Policy, ToolRules
+
+
+async def judge_edited(policy: Policy, call: ToolCall, own: ToolRules | None, args: Mapping[str, Any]) -> Verdict:
+    """Say what the rules think of a call with arguments that a person put in place."""
+    misfit = own.misfit(args) if own and own.misfit else None
+    if misfit is not None:
+        return Verdict(approval="blocked", reason=misfit)
+    return await policy.deliberate(replace(call, args=args), own)
+
+
+class CallHearing:
+    """The hearing about a call that waits in this process, where its tool and its rules are at hand."""
+
+    def __init__(
+        self, request: ApprovalRequest, own: ToolRules | None, *, policy: Policy, store: Store, clock: Clock
+    ) -> None:
+        """Take the request, and what judges its call."""
+        self._request = request
+        self._own = own
+        self._policy = policy
+        self._store = store
+        self._clock = clock
+
+    async def edited(self, args: Mapping[str, Any]) -> ApprovalRequest:
+        """Return the request as it would be asked with these arguments; see `Hearing`."""
+        call = replace(self._request.call(), args=args)
+        call.digest()  # what cannot be bound to an approval must not get one by being edited in
+        verdict = await judge_edited(self._policy, call, self._own, args)
+        if verdict.approval == "blocked":
+            raise ApprovalBlocked(call.tool, f"these arguments cannot run: {verdict.reason}", cause="blocked")
+        return replace(
+            self._request,
+            args=call.args,
+            description=verdict.description or self._request.description,
+            presentation=verdict.presentation,
+            reason=verdict.reason,
+            rule=verdict.rule,
+        )
+
+    async def seen(self, who: str, channel: str) -> tuple[Seen, ...]:
+        """Note who has it before them, and return all who have; see `Hearing`."""
+        mine = Seen(who=who, channel=channel, at=self._clock.now())
+        return (await self._store.see(self._request.id, mine)).seen

@@ -1,0 +1,45 @@
+"""The time in which an approved tool runs: it knows its terms, and what comes of it is written down."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+from sayso.engine import context
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from sayso.core.model import Approved, ToolCall
+    from sayso.engine.journal import Journal
+
+
+class Running:
+    """The context in which an approved tool runs; records result, error and time."""
+
+    __slots__ = ("_call", "_journal", "_outcome", "_started", "_token", "result", "suspended")
+
+    def __init__(self, journal: Journal, call: ToolCall, outcome: Approved) -> None:
+        """Take what was decided; set `result` before leaving."""
+        self._journal = journal
+        self._call = call
+        self._outcome = outcome
+        self._started = 0.0
+        self.result: Any = None
+        self.suspended = False  # it has stopped in the middle, and may go on later
+
+    def __enter__(self) -> Self:
+        """Start the clock, and let the tool know on which terms it runs."""
+        self._token = context.TERMS.set(context.Terms(self._outcome, self._journal.own_files))
+        self._started = time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write down what came of it."""
+        context.TERMS.reset(self._token)
+        if self.suspended:
+            return
+        seconds = time.perf_counter() - self._started
+        self._journal.ran(self._call, self._outcome, self.result, error, seconds)

@@ -1,0 +1,204 @@
+"""The door: how a request is closed, by an answer, by the clock, or because nobody wants to know any more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from sayso.core.approvers import is_same
+from sayso.core.decide import is_overdue, step_of
+from sayso.core.model import ApprovalDecision
+from sayso.errors import ApprovalBlocked, NotEntitled, StoreError, UnknownRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from sayso.core.model import ApprovalRequest, Remembered, Status
+    from sayso.core.ports import Clock, Store
+    from sayso.engine.journal import Journal
+    from sayso.engine.remembered import ApprovalMemory
+    from sayso.policy.policy import Policy
+
+_LOG = logging.getLogger("sayso")
+_FAREWELL_SECONDS = 5.0
+
+
+class Door:
+    """Closes requests, first come first served, and remembers what is to be remembered."""
+
+    def __init__(
+        self,
+        *,
+        policy: Policy,
+        memory: ApprovalMemory,
+        store: Store,
+        clock: Clock,
+        journal: Journal,
+        on_closed: Callable[[str], None],
+    ) -> None:
+        """Take the parts that the controller ties together."""
+        self._policy = policy
+        self._memory = memory
+        self._store = store
+        self._clock = clock
+        self._journal = journal
+        self._on_closed = on_closed
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def answer(
+        self,
+        request: str | ApprovalRequest,
+        decision: ApprovalDecision,
+        *,
+        who: str | None,
+        channel: str | None,
+        roles: Collection[str] | None,
+    ) -> ApprovalRequest:
+        """Close a request with a decision; see `ApprovalController.answer`."""
+        request = await self.get(request) if isinstance(request, str) else request
+        now = self._clock.now()
+        decision = replace(decision, who=who or decision.who, channel=channel or decision.channel, decided_at=now)
+        _check_entitled(request, decision, roles, now)
+        forced = decision.approved and request.approval == "once_per_session" and decision.override_args is None
+        if forced and decision.remember == "none":
+            # What the owner wants asked once is remembered for the tool where the rule says so, else for this call: a
+            # prefix or a folder is wider than what was shown, so only the person can choose it.
+            for_tool = any(scope.kind == "tool" for scope in request.scopes)
+            decision = replace(decision, remember="session", scope="tool" if for_tool else None)
+        await self._check_edited(request, decision)
+        remembered = self._to_remember(request, decision, now)
+        together = remembered if self._memory.belongs_to(self._store) else ()
+        closed = await self._close(request, "approved" if decision.approved else "denied", decision, together)
+        if remembered and closed.decision == decision:
+            if not together:
+                self._memory.add(*remembered)
+            await self._answer_alike(request, remembered)
+        return closed
+
+    async def withdraw(self, request_id: str, reason: str) -> ApprovalRequest:
+        """Close a request because nobody's answer is wanted any more."""
+        note = ApprovalDecision(approved=False, note=reason, decided_at=self._clock.now())
+        return await self._close(await self.get(request_id), "withdrawn", note)
+
+    async def withdraw_quietly(self, request_id: str, reason: str) -> None:
+        """Withdraw a request while its run is being cancelled: whether it exists or not, waiting only briefly."""
+        import anyio  # noqa: PLC0415 - rarely needed, so not loaded with the rest
+
+        # A task of its own goes on where the store is slow, or who waits is cancelled once more.
+        leaving = asyncio.create_task(self._withdraw_if_there(request_id, reason))
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+        with anyio.move_on_after(_FAREWELL_SECONDS, shield=True):
+            await asyncio.shield(leaving)
+
+    async def _withdraw_if_there(self, request_id: str, reason: str) -> None:
+        with contextlib.suppress(StoreError, UnknownRequest):
+            await self.withdraw(request_id, reason)
+
+    async def expire(self, request: ApprovalRequest) -> ApprovalRequest:
+        """Close a request whose time is up."""
+        return await self._close(request, "expired", None)
+
+    async def get(self, request_id: str) -> ApprovalRequest:
+        """Return a request, or raise `UnknownRequest`."""
+        request = await self._store.get(request_id)
+        if request is None:
+            raise UnknownRequest(f"no request has the id {request_id!r}")
+        return request
+
+    async def pending(self) -> list[ApprovalRequest]:
+        """Return the open requests whose time is not up."""
+        found = await self._store.pending()
+        now = self._clock.now()
+        late = [request for request in found if is_overdue(request, now)]
+        for request in late:
+            await self.expire(request)
+        return [request for request in found if request not in late]
+
+    async def wait(self, request: ApprovalRequest, seconds: float | None) -> ApprovalRequest:
+        """Wait until the request is closed, its time is up, or that many seconds are over; return it as it stands."""
+        if request.status != "open":
+            return request
+        ends = [] if request.expires_at is None else [request.expires_at]
+        if seconds is not None:
+            ends.append(self._clock.now() + seconds)
+        try:
+            async with self._clock.until(min(ends)) if ends else contextlib.nullcontext():
+                closed = await self._store.closed(request.id)
+        except TimeoutError:
+            latest = await self.get(request.id)
+            return await self.expire(latest) if is_overdue(latest, self._clock.now()) else latest
+        self._on_closed(request.id)  # perhaps by another process: nobody here needs to be asked any more
+        return closed
+
+    async def _close(
+        self,
+        request: ApprovalRequest,
+        status: Status,
+        decision: ApprovalDecision | None,
+        remember: Sequence[Remembered] = (),
+    ) -> ApprovalRequest:
+        closed = await self._store.close(request.id, status, decision, now=self._clock.now(), remember=remember)
+        if closed.status == "open":
+            if closed.votes != request.votes:
+                self._journal.moved(closed, "voted")
+            return closed
+        self._on_closed(request.id)
+        if request.status == "open" and (closed.decision == decision or closed.status == "expired"):
+            self._journal.moved(closed, step_of(closed))
+        return closed
+
+    async def _check_edited(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:
+        if decision.override_args is None:
+            return
+        call = replace(request.call(), args=decision.override_args)
+        call.digest()  # what cannot be bound to an approval must not get one by being edited in
+        verdict = await self._policy.deliberate(call)
+        if verdict.approval == "blocked":
+            raise ApprovalBlocked(call.tool, f"the edited arguments cannot run: {verdict.reason}", cause="blocked")
+
+    def _to_remember(self, request: ApprovalRequest, decision: ApprovalDecision, now: float) -> list[Remembered]:
+        if decision.remember == "none":
+            return []
+        if not request.scopes:
+            _LOG.warning("the answer to %s is not remembered: its rule does not allow that", request.id)
+            return []
+        limits = [limit for limit in (request.remember_max, self._policy.remember_max) if limit is not None]
+        return self._memory.build(request, decision, now=now, longest=min(limits, default=None))
+
+    async def _answer_alike(self, answered: ApprovalRequest, remembered: Sequence[Remembered]) -> None:
+        """Give the same answer to what is open now and would not have been asked a moment later."""
+        first = remembered[0]
+        if first.uses_left is not None:
+            return
+        known = {each.scope.key for each in remembered}
+        for other in await self._store.pending():
+            offered = any(known.issuperset(scope.keys) for scope in other.scopes)
+            if other.approvers != answered.approvers or other.asked_by != answered.asked_by:
+                continue
+            if offered and first.covers(other.session, self._clock.now(), other.schema_hash, other.project):
+                status = "approved" if first.decision.approved else "denied"
+                await self._close(
+                    other, status, replace(first.decision, remember="none", scope=None, uses=None, until=None)
+                )
+
+
+def _check_entitled(
+    request: ApprovalRequest, decision: ApprovalDecision, roles: Collection[str] | None, now: float
+) -> None:
+    """Refuse an answer by whoever asked, and a yes by somebody who may not give it; `roles` were checked by the hub."""
+    if request.asked_by and is_same(decision.who, request.asked_by):
+        raise NotEntitled(f"{decision.who} asked this, and whoever asks cannot answer")
+    wanted = request.approvers
+    if not decision.approved or wanted is None or not wanted.must_be_known:
+        return
+    if roles is None or not decision.who:
+        raise NotEntitled(f"its rule asks for {wanted}; answer through a hub, which knows who they are")
+    if not wanted.entitles(roles, now - request.asked_at):
+        raise NotEntitled(f"its rule asks for {wanted}, and {decision.who} is not in that role")
+    if wanted.count > 1 and decision.override_args is not None:
+        raise ValueError("several people have to say yes to the same arguments, so they cannot be edited")

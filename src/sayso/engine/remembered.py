@@ -1,0 +1,263 @@
+"""Remembered decisions: found by a few dictionary reads, listable, revocable, and gone when their time is up."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from msgspec.structs import replace
+
+from sayso.core import decide
+from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Denied, Remembered, Scope, ToolCall, new_id
+from sayso.engine.clock import clock_of
+from sayso.errors import CanonicalError, NotEntitled
+from sayso.policy import scopes
+
+if TYPE_CHECKING:
+    from sayso.core.ports import Clock, Store
+
+_LOG = logging.getLogger("sayso")
+
+
+class ApprovalMemory:
+    """The decisions that stand for later calls.
+
+    On its own it lives as long as the object; with a store, what it holds survives the process and is shared with
+    every other process on that store.
+    """
+
+    def __init__(self, *, store: Store | None = None, session: str | None = None, clock: Clock | None = None) -> None:
+        """Begin empty, or with what the store remembers."""
+        self._clock = clock_of(store, clock)
+        self.session = session or new_id()
+        self._lock = threading.Lock()
+        self._by_id: dict[str, Remembered] = {}
+        self._by_key: dict[str, tuple[Remembered, ...]] = {}
+        self._dropped: set[str] = set()
+        self._refusals: dict[str, Remembered] = {}
+        self._store = store
+        if store is not None:
+            store.attach(self._learn)
+
+    def __bool__(self) -> bool:
+        """Whether anything is remembered; the hot path asks before it hashes arguments."""
+        return bool(self._by_id)
+
+    @overload
+    def lookup(self, request: ApprovalRequest, /) -> ApprovalDecision | None: ...
+    @overload
+    def lookup(self, tool_name: str, args: Mapping[str, Any], /) -> ApprovalDecision | None: ...
+    def lookup(self, what: ApprovalRequest | str, args: Mapping[str, Any] | None = None, /) -> ApprovalDecision | None:
+        """Return the decision that stands for this request, or for this tool with these arguments."""
+        session, schema_hash = self.session, ""
+        try:
+            if isinstance(what, ApprovalRequest):
+                keys, session, schema_hash = scopes.request_keys(what), what.session or session, what.schema_hash
+            else:
+                keys = scopes.named_keys(what, args or {})
+        except CanonicalError:
+            return None  # what cannot be canonicalised was never remembered
+        found = self.find(keys, session, self._clock.now(), schema_hash)
+        return found.decision if found else None
+
+    @overload
+    def store(self, request: ApprovalRequest, decision: ApprovalDecision, /) -> None: ...
+    @overload
+    def store(self, tool_name: str, args: Mapping[str, Any], decision: ApprovalDecision, /) -> None: ...
+    def store(self, what: ApprovalRequest | str, *rest: Any) -> None:
+        """Remember a decision, if it says that it is to be remembered."""
+        decision: ApprovalDecision = rest[-1]
+        if decision.remember == "none":
+            return
+        try:
+            request = what if isinstance(what, ApprovalRequest) else ApprovalRequest(tool_name=what, args=rest[0])
+            scope = scopes.call_scope(request.tool_name, request.args, request.payload)
+        except CanonicalError as error:
+            _LOG.warning("not remembered: %s", error)
+            return
+        self.add(*self.build(replace(request, scopes=(scope,)), decision, now=self._clock.now()))
+
+    def build(
+        self,
+        request: ApprovalRequest,
+        decision: ApprovalDecision,
+        *,
+        now: float,
+        longest: float | None = None,
+    ) -> list[Remembered]:
+        """Return what remembering this decision would keep, one for each part of its scope; nothing is kept yet.
+
+        Raises:
+            ValueError: the decision asks for a scope that the request does not offer.
+        """
+        ends = [] if decision.until is None else [decision.until]
+        if longest is not None:
+            ends.append(now + longest)
+        chosen = _chosen(request, decision)
+        return [
+            Remembered(
+                id=new_id(),
+                tool=request.tool_name,
+                scope=scope,
+                decision=decision,
+                session=None if decision.remember == "always" else request.session or self.session,
+                remembered_at=now,
+                expires_at=min(ends, default=None),
+                uses_left=decision.uses,
+                schema_hash=request.schema_hash,
+                request_id=request.id or None,
+                project=request.project,
+            )
+            for scope in chosen.parts or (chosen,)
+        ]
+
+    def find(
+        self, keys: Iterable[str], session: str, now: float, schema_hash: str = "", *, parts: Sequence[str] = ()
+    ) -> Remembered | None:
+        """Return the decision that stands for these keys: a no before a yes, then narrow before broad.
+
+        A no to one of the `parts` stands too; a yes takes all of them, and none that is counted.
+        """
+        approval = self._standing(keys, session, now, schema_hash)
+        if not parts or (approval is not None and not approval.decision.approved):
+            return approval
+        together = [self._standing((key,), session, now, schema_hash) for key in parts]
+        for each in together:
+            if each is not None and not each.decision.approved:
+                return each
+        if approval is None and all(each is not None and each.uses_left is None for each in together):
+            return together[0]
+        return approval
+
+    def _standing(self, keys: Iterable[str], session: str, now: float, schema_hash: str) -> Remembered | None:
+        approval = None
+        for key in keys:
+            for each in self._by_key.get(key, ()):
+                if each.covers(session, now, schema_hash):
+                    if not each.decision.approved:
+                        return each
+                    approval = approval or each
+        return approval
+
+    def list(self) -> list[Remembered]:
+        """Return everything that is remembered and not yet over, oldest first."""
+        now = self._clock.now()
+        kept = [each for each in tuple(self._by_id.values()) if each.expires_at is None or now < each.expires_at]
+        return sorted(kept, key=lambda each: each.remembered_at)
+
+    def revoke(self, remembered_id: str, *, who: str | None = None) -> bool:
+        """Forget one decision; false if it is not there."""
+        return self._drop([remembered_id], f"revoked by {who or 'the host'}")
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._drop(list(self._by_id), "everything was cleared")
+
+    def clear_session(self, session: str) -> None:
+        """Forget what was remembered for this session."""
+        ids = [each.id for each in list(self._by_id.values()) if each.session == session]
+        self._drop(ids, "the session was cleared")
+
+    def add(self, *remembered: Remembered) -> None:
+        """Remember this from now on."""
+        with self._lock:
+            for each in remembered:
+                self._put(each)
+                if self._store is not None and not each.decision.approved:
+                    # Until the store knows of this no, an older list of its must not make us forget it. A yes that
+                    # gets lost so is only asked about again.
+                    self._refusals[each.id] = each
+        if self._store is not None:
+            self._store.remember(remembered, [])
+
+    async def spend(self, remembered: Remembered) -> bool:
+        """Take one use of a counted decision: false when none is left."""
+        if self._store is not None:
+            return await self._store.spend(remembered.id)  # which then tells us what is left
+        with self._lock:
+            left = decide.spend(self._by_id.get(remembered.id))
+            if left is None:
+                return False
+            self._remove(left.id)
+            if left.uses_left:
+                self._put(left)
+            return True
+
+    def belongs_to(self, store: Store) -> bool:
+        """Whether this memory is kept in that store."""
+        return self._store is store
+
+    def _drop(self, ids: Sequence[str], reason: str) -> bool:
+        with self._lock:
+            gone = [each for each in map(self._remove, ids) if each is not None]
+            if self._store is not None:
+                # Until the store has forgotten them too, an older list of its must not bring them back.
+                self._dropped.update(ids)
+                for each in ids:
+                    self._refusals.pop(each, None)
+        if self._store is None:
+            return bool(gone)
+        try:
+            there = self._store.remember([], ids)  # also what this process has not heard of yet
+        except NotEntitled:
+            with self._lock:  # what was hidden may be a no, which stands
+                self._dropped.difference_update(ids)
+                for each in gone:
+                    self._put(each)
+            raise
+        for each in gone:
+            self._store.record(_revocation(each, reason, self._clock.now()))
+        if not there and not gone:
+            with self._lock:
+                self._dropped.difference_update(ids)  # there was nothing to drop, so nothing may be hidden later
+        return there > 0 or bool(gone)
+
+    def _learn(self, known: Sequence[Remembered]) -> None:
+        with self._lock:
+            self._dropped.intersection_update(each.id for each in known)
+            for each in known:
+                self._refusals.pop(each.id, None)
+            kept = [each for each in (*known, *self._refusals.values()) if each.id not in self._dropped]
+            by_key: dict[str, tuple[Remembered, ...]] = {}
+            for each in kept:
+                by_key[each.scope.key] = (*by_key.get(each.scope.key, ()), each)
+            # Swapped whole: a reader in between must not find a no missing.
+            self._by_key, self._by_id = by_key, {each.id: each for each in kept}
+
+    # Readers take no lock: each value of `_by_key` is replaced whole, never changed.
+    def _put(self, remembered: Remembered) -> None:
+        key = remembered.scope.key
+        self._by_id[remembered.id] = remembered
+        self._by_key[key] = (*self._by_key.get(key, ()), remembered)
+
+    def _remove(self, remembered_id: str) -> Remembered | None:
+        gone = self._by_id.pop(remembered_id, None)
+        if gone is not None:
+            key = gone.scope.key
+            self._by_key[key] = tuple(each for each in self._by_key[key] if each.id != gone.id)
+            if not self._by_key[key]:
+                del self._by_key[key]
+        return gone
+
+
+def _revocation(remembered: Remembered, reason: str, at: float) -> AuditEntry:
+    call = ToolCall(tool=remembered.tool, call_id="", session=remembered.session or "")
+    outcome = Denied(cause="refused", reason=f"decision {remembered.id} is no longer remembered: {reason}")
+    return AuditEntry(at=at, step="revoked", about=call, outcome=outcome)
+
+
+def _chosen(request: ApprovalRequest, decision: ApprovalDecision) -> Scope:
+    kind = decision.scope or "call"
+    if decision.override_args is not None and (kind != "call" or request.payload is not None):
+        raise ValueError(
+            "an edited answer can be remembered only for this exact call: it would replace other arguments"
+        )
+    for scope in request.scopes:
+        if scope.kind == kind and scope.parts and decision.uses is not None:
+            raise ValueError("several commands cannot be remembered for a number of uses; give a time instead")
+        if scope.kind == kind:
+            return scope
+    offered = ", ".join(repr(scope.kind) for scope in request.scopes) or "none"
+    raise ValueError(f"the scope {kind!r} is not offered for this request (offered: {offered})")

@@ -1,0 +1,222 @@
+"""The edge: the one place where it is said what is to happen to a call. It never waits for a person."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from sayso.core.decide import by_standing_orders, by_verdict, decide, going_on, is_overdue
+from sayso.core.model import Approved, Ask, Denied, Pending, Verdict
+from sayso.engine.asking import question
+from sayso.engine.edit_preview import CallHearing, judge_edited
+from sayso.errors import CanonicalError
+from sayso.policy import scopes
+
+if TYPE_CHECKING:
+    from sayso.core.decide import Mode
+    from sayso.core.model import ApprovalDecision, ApprovalRequest, Remembered, ToolCall
+    from sayso.core.ports import Clock, Store
+    from sayso.engine.asking import Announcer
+    from sayso.engine.journal import Journal
+    from sayso.engine.lifecycle import Door
+    from sayso.engine.remembered import ApprovalMemory
+    from sayso.policy.policy import Policy, ToolRules
+
+_LONGEST_BACKLOG = 10_000
+_ASKED_CALLS = 100_000
+
+
+class Edge:
+    """Judges a call, finds what was answered or remembered, decides, and uses up the approval that it returns."""
+
+    def __init__(
+        self,
+        *,
+        mode: Mode,
+        policy: Policy,
+        memory: ApprovalMemory,
+        store: Store,
+        clock: Clock,
+        journal: Journal,
+        door: Door,
+        announcer: Announcer,
+        timeout: float | None,
+        strict_audit: bool,
+    ) -> None:
+        """Take the parts that the controller ties together."""
+        self._mode: Mode = mode
+        self._policy = policy
+        self._memory = memory
+        self._store = store
+        self._clock = clock
+        self._journal = journal
+        self._door = door
+        self._announcer = announcer
+        self._timeout = timeout
+        self._strict_audit = strict_audit
+        self._asked: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def glance(self, call: ToolCall, own: ToolRules | None) -> Approved | Denied | None:
+        """Say what is to happen if that needs no store, no person and no event loop; else None."""
+        if self._strict_audit or (self._asked and self._was_asked(call)) or self._store.backlog > _LONGEST_BACKLOG:
+            return None
+        verdict = self._policy.glance(call, own)
+        if verdict is None:
+            return None
+        outcome = by_verdict(call, verdict)
+        if outcome is None:
+            outcome = self._by_standing_orders(call, verdict)
+        if outcome is not None:
+            self._journal.decided(call, verdict, outcome)
+        return outcome
+
+    def _by_standing_orders(self, call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
+        remembered = self._recall(call, verdict)
+        if remembered and (remembered.uses_left is not None or remembered.decision.override_args is not None):
+            return None
+        outcome = by_standing_orders(call, verdict, self._mode, remembered)
+        return None if isinstance(outcome, Ask) else outcome
+
+    async def review(self, call: ToolCall, own: ToolRules | None, *, asked: bool) -> Approved | Denied | Pending:
+        """Say what is to happen, where a glance was not enough; see `ApprovalController.review`."""
+        verdict = self._policy.glance(call, own) or await self._policy.deliberate(call, own)
+        try:
+            return await self._review(call, verdict, own, asked=asked)
+        except CanonicalError as error:
+            refusal = Denied(cause="blocked", reason=f"no approval can be bound to it: {error}")
+            return await self._final(call, verdict, refusal)
+
+    async def _review(
+        self, call: ToolCall, verdict: Verdict, own: ToolRules | None, *, asked: bool
+    ) -> Approved | Denied | Pending:
+        known = asked or self._was_asked(call)
+        request = await self._store.find(call.session, call.key) if known else None
+        outcome = await self._decide(call, verdict, own, request, asked=asked)
+        if isinstance(outcome, Approved) and outcome.remembered and outcome.remembered.uses_left is not None:
+            outcome = outcome if await self._memory.spend(outcome.remembered) else Ask()
+        if isinstance(outcome, Ask):
+            return await self._ask(call, verdict, own)
+        if isinstance(outcome, Pending):
+            return outcome
+        if isinstance(outcome, Denied) and request and request.status == "open" and _ends(outcome, request, call):
+            await self._door.withdraw(request.id, outcome.reason)
+        return await self._final(call, verdict, outcome)
+
+    async def go_on(self, call: ToolCall, own: ToolRules | None) -> Approved | Denied:
+        """Say whether a call may go on that stopped in the middle; see `ApprovalController.go_on`."""
+        verdict = self._policy.glance(call, own) or await self._policy.deliberate(call, own)
+        request = await self._store.find(call.session, call.key)
+        outcome: Approved | Denied | Ask | None = by_verdict(call, verdict)
+        if request is not None and not isinstance(outcome, Denied):
+            outcome = going_on(request, call.digest_on(verdict.basis))
+        elif outcome is None:  # it began by what was remembered, or by the mode
+            outcome = by_standing_orders(call, verdict, self._mode, self._recall(call, verdict))
+        if isinstance(outcome, Ask):
+            outcome = Denied(cause="forged", reason="nobody was ever asked about this call here, so it never began")
+        self._journal.decided(call, verdict, outcome)
+        return outcome
+
+    async def _ask(self, call: ToolCall, verdict: Verdict, own: ToolRules | None) -> Approved | Denied | Pending:
+        """Open the question; if this call's id has one already, say what follows from that."""
+        if verdict.approvers is not None and verdict.approvers.must_be_known and not self._store.shared:
+            reason = f"its rule asks for {verdict.approvers}, whom only a hub on a shared store can know"
+            return await self._final(call, verdict, Denied(cause="blocked", reason=reason))
+        new = question(
+            call,
+            verdict,
+            now=self._clock.now(),
+            timeout=self._timeout,
+            remember_max=self._policy.remember_max,
+            parameters=own.parameters() if own and own.parameters else "",
+        )
+        try:
+            request = await self._store.open(new)
+        except BaseException:
+            # Cancelled while it was being written: it may be open now, and nobody would wait for its answer.
+            await self._door.withdraw_quietly(new.id, "the run that asked has ended")
+            raise
+        self._mark_asked(call)
+        if request.id != new.id:
+            return await self._review(call, verdict, own, asked=True)
+        self._journal.moved(request, "asked")
+        hearing = CallHearing(request, own, policy=self._policy, store=self._store, clock=self._clock)
+        self._announcer.announce(request, hearing)
+        return Pending(request=request)
+
+    async def _decide(
+        self,
+        call: ToolCall,
+        verdict: Verdict,
+        own: ToolRules | None,
+        request: ApprovalRequest | None,
+        *,
+        asked: bool,
+    ) -> Approved | Denied | Pending | Ask:
+        if request is not None and is_overdue(request, self._clock.now()):
+            request = await self._door.expire(request)
+        remembered = self._recall(call, verdict) if request is None else None
+        decision = request.decision if request else remembered.decision if remembered else None
+        return decide(
+            call=call,
+            verdict=verdict,
+            mode=self._mode,
+            request=request,
+            digest=call.digest_on(verdict.basis) if request else "",
+            edited=await self._judge_edited(call, own, decision),
+            remembered=remembered,
+            asked=asked,
+        )
+
+    async def _judge_edited(
+        self, call: ToolCall, own: ToolRules | None, decision: ApprovalDecision | None
+    ) -> Verdict | None:
+        if decision is None or decision.override_args is None:
+            return None
+        return await judge_edited(self._policy, call, own, decision.override_args)
+
+    async def _final(self, call: ToolCall, verdict: Verdict, outcome: Approved | Denied) -> Approved | Denied:
+        """Use up the approval and write down what is to happen, before it can."""
+        if isinstance(outcome, Approved) and outcome.request_id is not None:
+            if await self._store.claim(outcome.request_id, now=self._clock.now()):
+                await self._tell_claimed(outcome.request_id)
+                return outcome
+            reason = "its approval was used by somebody else at the same moment"
+            outcome = Denied(cause="replayed", reason=reason, request_id=outcome.request_id)
+        self._journal.decided(call, verdict, outcome)
+        if self._strict_audit or self._store.backlog > _LONGEST_BACKLOG:
+            await self._store.flush()
+        return outcome
+
+    async def _tell_claimed(self, request_id: str) -> None:
+        if self._journal.is_heard:
+            request = await self._store.get(request_id)
+            if request is not None:
+                self._journal.moved(request, "claimed")
+
+    def _recall(self, call: ToolCall, verdict: Verdict) -> Remembered | None:
+        """Return the remembered decision about a call that would be asked about."""
+        if not self._memory or not verdict.asks:
+            return None
+        return self._memory.find(
+            scopes.keys(call, verdict),
+            call.session,
+            self._clock.now(),
+            call.schema_hash,
+            parts=scopes.part_keys(verdict) if verdict.scopes else (),
+        )
+
+    def _was_asked(self, call: ToolCall) -> bool:
+        return (call.session, call.key) in self._asked
+
+    def _mark_asked(self, call: ToolCall) -> None:
+        """Know that there is a row, so that a refusal stands even if the rules are loosened."""
+        self._asked[call.session, call.key] = None
+        if len(self._asked) > _ASKED_CALLS:
+            self._asked.popitem(last=False)
+
+
+def _ends(outcome: Denied, request: ApprovalRequest, call: ToolCall) -> bool:
+    """Whether nobody need answer any more: the call is blocked, or what it would act on is not what was shown."""
+    if outcome.cause == "changed":
+        return request.call().digest() == call.digest()  # else it is another call, which only has the same id
+    return outcome.cause in {"blocked", "failed"}

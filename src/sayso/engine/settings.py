@@ -1,0 +1,132 @@
+"""Settings that a host passes in Python, checked before any call depends on them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast
+
+from sayso.core.ports import Channel, Hook, Store
+from sayso.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    StoreLike = Store | str | os.PathLike[str]
+
+T = TypeVar("T")
+
+# What may hold a password, in what is meant as an address: what is before an @, behind a ? or the like, or no port.
+_SECRET = re.compile(r"(?<=[:/]).*@|(?<=[?#;&]).*|(?<=:)(?!//|\d+(/|$)).+|(?<=password=).*", re.DOTALL | re.IGNORECASE)
+_NO_FILE = re.compile(r":|password=", re.IGNORECASE)  # an address with a slip, or in the words of libpq
+
+_FORMS = (
+    "'memory:', a file such as 'sayso.db', 'sqlite:///sayso.db', a database, 'postgresql://…', "
+    "the address of a hub, 'https://…', or an object with all that `sayso.core.ports.Store` names"
+)
+
+
+def open_store(where: StoreLike | None) -> Store:
+    """Open the store that is meant: an object, a URL, a file, or nothing.
+
+    Nothing means the hub or the database that the environment names in SAYSO_STORE, else a store in memory.
+    """
+    if isinstance(where, Store):
+        return where
+    named = os.environ.get("SAYSO_STORE")
+    if where is None and (is_hub(named) or is_database(named)):
+        where = named
+    if is_hub(where):
+        return _at_hub(where)
+    if is_database(where):
+        from sayso.stores.postgres import PostgresStore  # noqa: PLC0415 - each store loads its own libraries
+
+        return PostgresStore(where)
+    if where is None or where == "memory:":
+        from sayso.stores.memory import MemoryStore  # noqa: PLC0415 - each store loads its own libraries
+
+        return MemoryStore()
+    path = store_file(where)
+    if path is None:
+        raise ConfigurationError(f"the store {shown(where)} cannot be opened; use {_FORMS}")
+    from sayso.stores.sqlite import SqliteStore  # noqa: PLC0415 - each store loads its own libraries
+
+    return SqliteStore(path)
+
+
+def shown(where: object) -> str:
+    """Name what was given for a store, without a password: an address may have one, and a slip in front of it."""
+    return repr(_SECRET.sub("…", where) if isinstance(where, str) else where)
+
+
+def is_hub(where: object) -> TypeGuard[str]:
+    """Whether this is the address of a hub."""
+    return isinstance(where, str) and where.lower().startswith(("https://", "http://"))
+
+
+def is_database(where: object) -> TypeGuard[str]:
+    """Whether this is the address of a PostgreSQL database."""
+    return isinstance(where, str) and where.lower().startswith(("postgresql://", "postgres://"))
+
+
+def _at_hub(url: str) -> Store:
+    from sayso.stores.remote import RemoteStore  # noqa: PLC0415 - each store loads its own libraries
+
+    return RemoteStore(url, token=hub_token(), insecure=is_insecure())
+
+
+def hub_token() -> str:
+    """Return the token for a hub that the environment names."""
+    return os.environ.get("SAYSO_TOKEN", "").strip()
+
+
+def is_insecure() -> bool:
+    """Whether the environment says that a hub may be reached without TLS."""
+    said = os.environ.get("SAYSO_INSECURE", "")
+    if said not in {"", "0", "1"}:
+        raise ConfigurationError(f"SAYSO_INSECURE is {said!r}; use 1, or leave it out")
+    return said == "1"
+
+
+def store_file(where: object) -> Path | None:
+    """Return the file of a SQLite store that is meant, or None if none is."""
+    if isinstance(where, os.PathLike):
+        return Path(os.fsdecode(cast("os.PathLike[str]", where)))
+    if not isinstance(where, str) or not where:
+        return None
+    if where.startswith("sqlite:///"):
+        return Path(where.removeprefix("sqlite:///")) if len(where) > len("sqlite:///") else None
+    return None if _NO_FILE.search(where) else Path(where)
+
+
+def check_timeout(seconds: object, name: str) -> float | None:
+    """Read a time limit: a positive number of seconds, or None for no limit."""
+    if seconds is None or (isinstance(seconds, (int, float)) and 0 < seconds < float("inf")):
+        return seconds if seconds is None else float(seconds)
+    raise ConfigurationError(f"{name} is {seconds!r}; use a positive number of seconds, or None to wait without limit")
+
+
+def check_kind(value: object, kind: type[T], name: str) -> T:
+    """Check that a setting is what it has to be."""
+    if isinstance(value, kind):
+        return value
+    article = "an" if kind.__name__[0] in "AEIOU" else "a"
+    raise ConfigurationError(f"{name} is {value!r}; pass {article} {kind.__name__}")
+
+
+def check_channels(channels: Iterable[object]) -> list[Channel]:
+    """Check that every channel can announce a request."""
+    given = list(channels)
+    for each in given:
+        if not isinstance(each, Channel) or isinstance(each, type):
+            raise ConfigurationError(f"{each!r} is not a channel; pass an object with `async def announce(request)`")
+    return cast("list[Channel]", given)
+
+
+def check_hooks(hooks: Iterable[object]) -> tuple[Hook, ...]:
+    """Check that every hook can be called."""
+    given = tuple(hooks)
+    for each in given:
+        if not callable(each):
+            raise ConfigurationError(f"{each!r} is not a hook; pass a function of one AuditEntry")
+    return cast("tuple[Hook, ...]", given)

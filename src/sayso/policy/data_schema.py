@@ -1,0 +1,206 @@
+"""The shape of plain data, defined once: all mistakes in a value are told, and editors get it as JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sayso.errors import ConfigurationError
+from sayso.policy.vocabulary import parse_seconds, suggest
+
+Key = tuple[str | int, ...]
+Schema = dict[str, Any]
+
+_BRIEF = 60
+_LONGEST_INTEGER = 1000  # bits
+_LONGEST_SPAN = 999_999 * 86400  # seconds, as many as can be written in days
+
+
+class Problem(NamedTuple):
+    """A mistake, and the key that it is about."""
+
+    key: Key
+    message: str
+
+
+Look = Callable[[Any, Key], Iterable[Problem]]
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """What a value may be: its kind in words, whether a value is of that kind, what else is wrong, and the schema."""
+
+    kind: str
+    fits: Callable[[object], bool]
+    look: Look
+    schema: Schema
+
+
+def check(shape: Shape, value: object, key: Key = ()) -> Iterator[Problem]:
+    """Yield everything that is wrong with a value."""
+    if shape.fits(value):
+        yield from shape.look(value, key)
+    else:
+        yield Problem(key, f"{dotted(key)} is {brief(value)}; use {shape.kind}")
+
+
+def dotted(key: Key) -> str:
+    """Write a key as people do: `shell.rules[0].pattern`."""
+    text = ""
+    for step in key:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text or "the file"
+
+
+def brief(value: object) -> str:
+    """Put a value into a few words, for a sentence about it."""
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    if isinstance(value, int) and value.bit_length() > _LONGEST_INTEGER:
+        return "a number of very many digits"  # so many that Python may refuse to write them
+    shown = "empty" if value is None else repr(value)
+    return shown if len(shown) <= _BRIEF else f"{shown[:_BRIEF]}…"
+
+
+def _of(*kinds: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+
+
+def _fine(_: object, __: Key) -> Iterable[Problem]:
+    return ()
+
+
+def text(about: str) -> Shape:
+    """Any text but an empty one."""
+
+    def look(value: str, key: Key) -> Iterator[Problem]:
+        if not value:
+            yield Problem(key, f"{dotted(key)} is empty; use a text")
+
+    schema = {"type": "string", "minLength": 1, "description": about}
+    return Shape(kind="a text", fits=_of(str), look=look, schema=schema)
+
+
+def flag(about: str) -> Shape:
+    """True or false."""
+    return Shape(kind="true or false", fits=_of(bool), look=_fine, schema={"type": "boolean", "description": about})
+
+
+def whole(about: str, *, least: int, most: int) -> Shape:
+    """A whole number."""
+
+    def look(value: int, key: Key) -> Iterator[Problem]:
+        if not least <= value <= most:
+            known = f"{least}" if least == most else f"a whole number from {least} to {most}"
+            yield Problem(key, f"{dotted(key)} is {brief(value)}; use {known}")
+
+    schema = {"type": "integer", "minimum": least, "maximum": most, "description": about}
+    return Shape(kind="a whole number", fits=_of(int), look=look, schema=schema)
+
+
+def word(about: str, known: Sequence[str]) -> Shape:
+    """One of a few texts."""
+    listed = ", ".join(repr(each) for each in known)
+
+    def look(value: str, key: Key) -> Iterator[Problem]:
+        if value not in known:
+            yield Problem(key, f"{dotted(key)} is {brief(value)}; use one of {listed}{suggest(value, known)}")
+
+    schema = {"enum": list(known), "description": about}
+    return Shape(kind=f"one of {listed}", fits=_of(str), look=look, schema=schema)
+
+
+def span(about: str) -> Shape:
+    """A span of time."""
+
+    def look(value: object, key: Key) -> Iterator[Problem]:
+        try:
+            known = isinstance(value, str) or (isinstance(value, int | float) and 0 < value <= _LONGEST_SPAN)
+            fits = known and parse_seconds(value, dotted(key))
+        except ConfigurationError:
+            fits = False
+        if not fits:
+            yield Problem(key, f"{dotted(key)} is {brief(value)}; use {kind}")
+
+    kind = "a positive number of seconds or text such as '90s', '10m', '2h' or '30d'"
+    written = {"type": "string", "pattern": "^[0-9]{1,6}[smhd]$"}
+    number = {"type": "number", "exclusiveMinimum": 0, "maximum": _LONGEST_SPAN}
+    schema = {"anyOf": [number, written], "description": about}
+    return Shape(kind=kind, fits=_of(str, int, float), look=look, schema=schema)
+
+
+def single(about: str) -> Shape:
+    """A text, a number, true or false."""
+    schema = {"type": ["string", "number", "boolean"], "description": about}
+    return Shape(kind="a single value", fits=_of(str, int, float, bool), look=_fine, schema=schema)
+
+
+def nothing(about: str) -> Shape:
+    """Nothing, as in a line with only a name."""
+    return Shape(kind="nothing", fits=_of(type(None)), look=_fine, schema={"type": "null", "description": about})
+
+
+def listing(about: str, of: Shape) -> Shape:
+    """A list of values of one shape."""
+
+    def look(value: Sequence[object], key: Key) -> Iterator[Problem]:
+        for at, item in enumerate(value):
+            yield from check(of, item, (*key, at))
+
+    schema = {"type": "array", "items": of.schema, "description": about}
+    return Shape(kind="a list", fits=_of(list), look=look, schema=schema)
+
+
+def table(about: str, of: Shape) -> Shape:
+    """A mapping of names that people choose."""
+
+    def look(value: Mapping[object, object], key: Key) -> Iterator[Problem]:
+        for name, item in value.items():
+            if isinstance(name, str) and name:
+                yield from check(of, item, (*key, name))
+            else:
+                yield Problem(key, f"{dotted(key)} has the key {brief(name)}; use text keys")
+
+    schema = {"type": "object", "additionalProperties": of.schema, "description": about}
+    return Shape(kind="a mapping", fits=_of(Mapping), look=look, schema=schema)
+
+
+def record(about: str, fields: Mapping[str, Shape], required: Sequence[str] = ()) -> Shape:
+    """A mapping of names that sayso knows."""
+
+    def look(value: Mapping[object, object], key: Key) -> Iterator[Problem]:
+        for name, item in value.items():
+            if isinstance(name, str) and name in fields:
+                yield from check(fields[name], item, (*key, name))
+            else:
+                where, near = ((*key, name), suggest(name, fields)) if isinstance(name, str) else (key, "")
+                known = near or "; known: " + ", ".join(fields)
+                yield Problem(where, f"{dotted(key)} has the unknown key {brief(name)}{known}")
+        for name in required:
+            if name not in value:
+                yield Problem(key, f"{dotted(key)} has no `{name}`, which must be said: use {fields[name].kind}")
+
+    schema: Schema = {
+        "type": "object",
+        "properties": {name: shape.schema for name, shape in fields.items()},
+        "additionalProperties": False,
+        "description": about,
+    }
+    if required:
+        schema["required"] = list(required)
+    return Shape(kind="a mapping", fits=_of(Mapping), look=look, schema=schema)
+
+
+def either(*options: Shape) -> Shape:
+    """A value of one of several kinds; the kind tells which."""
+
+    def look(value: object, key: Key) -> Iterable[Problem]:
+        return next(each for each in options if each.fits(value)).look(value, key)
+
+    return Shape(
+        kind=" or ".join(dict.fromkeys(each.kind for each in options)),
+        fits=lambda value: any(each.fits(value) for each in options),
+        look=look,
+        schema={"anyOf": [each.schema for each in options]},
+    )

@@ -1,0 +1,418 @@
+"""The policy: rules by the name of a tool and by what its call does, what the tool says itself, and the default.
+
+A block from anyone stands. Else the owner's configuration decides, the most specific name first and, between equals,
+the strictest; what the shell rules or the zones say can only be made stricter so. Else what the toolset says; else the
+policy's own function; else the tool's mark; else the default. A default that blocks yields only to the owner: a tool
+cannot name itself.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from sayso.core import realpath
+from sayso.core.model import Rule, ToolCall, Verdict
+from sayso.errors import ConfigurationError
+from sayso.policy import judges
+from sayso.policy.combining import about_deeds, speaking, stated, strictest_first, tightened, with_details
+from sayso.policy.conditions import fill
+from sayso.policy.deeds import Considered, Deeds
+from sayso.policy.entries import FILE_TOOLS, Entry, Kind, Terms, apply_terms, read
+from sayso.policy.index import Index
+from sayso.policy.vocabulary import STRICTNESS, as_mapping, parse_approval, parse_bool, parse_seconds, reject
+
+if TYPE_CHECKING:
+    from sayso.policy.compile import Meaning, Places
+    from sayso.policy.index import Ranked
+    from sayso.policy.judges import Judge
+    from sayso.policy.shell.judge import Shell
+    from sayso.policy.zones import Resolve, Zones
+
+_CACHE_LIMIT = 10_000
+_LOG = logging.getLogger("sayso")
+
+T = TypeVar("T")
+
+
+class ToolRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool brings along.
+
+    `judge` is its toolset's say; `marked` is the mark of `@requires_approval` or of its framework, which can only ask;
+    `details` gives a verdict of which only description, payload and the like are used, unless it blocks; `misfit` says
+    why edited arguments do not fit the tool, and `parameters` gives the JSON Schema of them all; `tightening` are the
+    policies of nested agents, which only add to this.
+    """
+
+    judge: Judge | None = None
+    marked: bool = False
+    details: Judge | None = None
+    misfit: Callable[[Mapping[str, Any]], str | None] | None = None
+    parameters: Callable[[], str] | None = None
+    tightening: tuple[Policy, ...] = ()
+
+
+class Policy:
+    """Decides for every call whether it runs, is asked about or is blocked; immutable once built."""
+
+    def __init__(
+        self,
+        tools: Mapping[str, Mapping[str, Any] | str] | None = None,
+        *,
+        default: str = "none",
+        tool_configs: Mapping[str, Mapping[str, Any] | str] | None = None,
+        pre_approved: Iterable[str] | None = None,
+        needs_approval: Callable[..., Any] | None = None,
+        remember: bool = True,
+        remember_max: float | str | None = None,
+    ) -> None:
+        """Compile the rules; a word or key that sayso does not know is an error here, not at the first call.
+
+        Args:
+            tools: per tool name or glob, an approval word or a mapping such as `{"approval": "required"}`.
+            default: what happens to tools that nothing names.
+            tool_configs: the name that seed 003 gives to `tools`.
+            pre_approved: deprecated; use `{"approval": "none"}`.
+            needs_approval: a function asked about every call; it decides where `tools` is silent, and may always block.
+            remember: False lets no decision be remembered.
+            remember_max: the longest time that a decision may be remembered.
+        """
+        if tools is not None and tool_configs is not None:
+            reject("`tools` and `tool_configs` are two names for one thing; pass one of them")
+        given = as_mapping(tools or tool_configs or {}, "tools")
+        entries = [read(pattern, entry) for pattern, entry in given.items()]
+        for entry in entries:
+            if entry.kind is not None:
+                reject(f"{entry.rule.key} has a `kind`, which needs shell rules or zones; use `Policy.from_dict`")
+        if pre_approved is not None:
+            entries = _with_pre_approved(entries, _read_pre_approved(pre_approved))
+        self._index = Index(entries)
+        self._default = _default(default, _DEFAULT)
+        self._below: Policy | None = None
+        self._deeds = Deeds()
+        self.custom_tools: tuple[str, ...] | None = None
+        self.audit: str = "queued"
+        self.warnings: tuple[str, ...] = ()
+        rule = Rule(source="policy", key="needs_approval")
+        self._needs_approval = None if needs_approval is None else judges.needs_approval(needs_approval, rule)
+        self._remember = parse_bool(remember, "remember")
+        self.remember_max = None if remember_max is None else parse_seconds(remember_max, "remember_max")
+        self._settled: dict[str, Verdict] = {}
+        self._by_entries: dict[tuple[int, ...], Verdict] = {}
+
+    @classmethod
+    def from_dict(
+        cls,
+        data: Mapping[str, Any],
+        *,
+        base: str | os.PathLike[str] | None = None,
+        resolve: Resolve = realpath.resolve,
+        source: str = "policy",
+        places: Places = lambda _: None,
+        protected: Iterable[str] = (),
+    ) -> Policy:
+        """Read a policy in the form of the policy file.
+
+        Args:
+            data: what the file says; see `docs/policy-file.md`.
+            base: the folder that relative folders are relative to, and where shell lines run.
+            resolve: tells where a path really leads.
+            source: what verdicts and errors call the file.
+            places: line and column of a key.
+            protected: real paths of sayso's own files, which no tool may touch.
+
+        Raises:
+            PolicyError: tells every mistake, with its place.
+        """
+        from sayso.policy.compile import understand  # noqa: PLC0415 - only who has such a policy loads its judges
+
+        folder = None if base is None else realpath.absolute(base)
+        meaning = understand(data, base=folder, resolve=resolve, source=source, places=places, protected=protected)
+        policy = cls(default=meaning.default, remember=meaning.remember, remember_max=meaning.remember_max)
+        entries = list(meaning.entries)
+        if meaning.pre_approved is not None:
+            entries = _with_pre_approved(entries, meaning.pre_approved)
+        policy._index = Index(_with_kinds(entries, meaning))
+        policy._default = _default(meaning.default, meaning.default_rule)
+        policy._deeds = Deeds(shell=meaning.shell, zones=meaning.zones)
+        policy.custom_tools, policy.audit, policy.warnings = meaning.custom_tools, meaning.audit, meaning.warnings
+        for warning in meaning.warnings:
+            _LOG.warning("%s", warning)
+        return policy
+
+    def over(self, below: Policy) -> Policy:
+        """Return this policy with another one under it.
+
+        A block from either stands. Else this one decides about what it names, then the other about what that names;
+        this one's default is for the rest, unless the other's default blocks. What the other's shell rules or zones
+        say, this one loosens only by rules or zones of its own, and what is in no zone of either stays blocked.
+        """
+        both = copy.copy(self)
+        under = below if self._deeds.shell is None else below.running_in(self._deeds.shell.folder)
+        vars(both).update(
+            _below=under if self._below is None else self._below.over(under),
+            _settled={},
+            _by_entries={},
+            _default=below._default if below._default.approval == "blocked" else self._default,
+            custom_tools=below.custom_tools if self.custom_tools is None else self.custom_tools,
+            _remember=self._remember and below._remember,
+            remember_max=min((each for each in (self.remember_max, below.remember_max) if each), default=None),
+            audit="strict" if "strict" in {self.audit, below.audit} else "queued",
+            warnings=(*below.warnings, *self.warnings),
+        )
+        return both
+
+    def running_in(self, folder: str) -> Policy:
+        """Return the same policy for shell lines that run in this folder, unless it names one itself."""
+        other = copy.copy(self)
+        below = None if self._below is None else self._below.running_in(folder)
+        vars(other).update(_deeds=self._deeds.running_in(folder), _below=below, _settled={}, _by_entries={})
+        return other
+
+    def protecting(self, paths: Iterable[str]) -> Policy:
+        """Return the same policy with further files, by their real paths, that no tool may touch."""
+        paths = tuple(paths)
+        deeds = self._deeds.protecting(paths)
+        below = None if self._below is None else self._below.protecting(paths)
+        if deeds is self._deeds and below is self._below:
+            return self
+        other = copy.copy(self)
+        vars(other).update(_deeds=deeds, _below=below, _settled={}, _by_entries={})
+        return other
+
+    def judge(self, call: ToolCall, own: ToolRules | None = None) -> Verdict:
+        """Return the verdict about a call, for rules that need no event loop."""
+        verdict = self.glance(call, own)
+        if verdict is not None:
+            return verdict
+        deliberation = self.deliberate(call, own)
+        try:
+            deliberation.send(None)
+        except StopIteration as done:
+            return done.value
+        deliberation.close()
+        raise ConfigurationError(f"a rule for {call.tool!r} is async; use `await policy.deliberate(call)`")
+
+    def glance(self, call: ToolCall, own: ToolRules | None = None) -> Verdict | None:
+        """Return the verdict if no function has to be asked for it: one dictionary read, once the name is known."""
+        verdict = self._settled.get(call.tool) or self._by_name(call.tool)
+        if own is None or verdict is None or verdict.approval == "blocked":
+            return verdict
+        # What the owner lets run, or blocks, a mark cannot change; what is asked about needs the tool's details.
+        marks = own.marked and verdict.rule == self._default.rule
+        silent = own.judge is None and not own.tightening and not marks
+        return verdict if silent and not verdict.asks else None
+
+    async def deliberate(self, call: ToolCall, own: ToolRules | None = None) -> Verdict:
+        """Return the verdict, asking every function that has a say."""
+        brought = own or ToolRules()
+        owner, matching = await self._by_owner(call)
+        policy = await self.by_function(call)
+        if self._default.approval == "blocked" and not owner and not policy:
+            return self._default  # an owner who lets nothing run but what is named has named nothing here
+        toolset = await _hear(brought.judge, call, Rule(source="toolset", key="needs_approval"))
+        mark = Rule(source="@requires_approval", key=call.tool)
+        marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if brought.marked else None
+        said = [each for each in (*owner, toolset, *policy, marked) if each is not None]
+        verdict = self._finish(said, None, matching, call)
+        if verdict.asks and brought.details is not None:
+            # What is shown to nobody need not be made; and only the tool itself can say why it is marked.
+            details = await _hear(brought.details, call, mark)
+            said = [details if each is marked and details is not None else each for each in said]
+            verdict = self._finish(said, details, matching, call)
+        verdict = about_deeds(verdict, owner)
+        for policy_below in brought.tightening:
+            other = await policy_below.deliberate(call, replace(brought, tightening=()))
+            verdict = about_deeds(tightened(verdict, other), (verdict, other))
+        return verdict
+
+    async def by_function(self, call: ToolCall) -> list[Verdict]:
+        """Return what this policy's function says, and those of the policies below."""
+        said = await _hear(self._needs_approval, call, Rule(source="policy", key="needs_approval"))
+        further = [] if self._below is None else await self._below.by_function(call)
+        return further if said is None else [said, *further]
+
+    def explain(self, call: ToolCall) -> tuple[Verdict, list[Considered]]:
+        """Return the verdict about a call, and every rule that was considered on the way to it."""
+        return self.judge(call), list(self.considered(call))
+
+    def considered(self, call: ToolCall) -> Iterator[Considered]:
+        """Yield every rule that is considered about a call, and what it says."""
+        for rank, entry in self._index.matching(call.tool):
+            yield from stated(rank, entry, call)
+            if entry.kind is not None:
+                yield from self._deeds.considered(entry.kind, call, entry.rule)
+        if self._below is not None:
+            yield from self._below.considered(call)
+        if self._below is None or self._default is not self._below.default:
+            rule = cast("Rule", self._default.rule)
+            yield Considered(rule=rule, approval=self._default.approval, reason="the default")
+
+    def blocks(self, tool: str) -> bool:
+        """Whether every call of a tool is blocked, whatever its arguments."""
+        matching = self._index.matching(tool)
+        said = [self.glance(ToolCall(tool=tool, call_id="")), *(each.says for _, each in matching if each.when is None)]
+        if any(isinstance(each, Verdict) and each.approval == "blocked" for each in said):
+            return True
+        return self._below is not None and self._below.blocks(tool)
+
+    @property
+    def layers(self) -> tuple[Zones, ...]:
+        """The zones for file tools, those of the nearest policy first."""
+        own = () if self._deeds.zones is None else (self._deeds.zones,)
+        return own if self._below is None else (*own, *self._below.layers)
+
+    @property
+    def zones(self) -> Zones | None:
+        """The zones for file tools, of the nearest policy that has some."""
+        return next(iter(self.layers), None)
+
+    @property
+    def shells(self) -> tuple[Shell, ...]:
+        """The rules for shell lines, those of the nearest policy first."""
+        own = () if self._deeds.shell is None else (self._deeds.shell,)
+        return own if self._below is None else (*own, *self._below.shells)
+
+    @property
+    def default(self) -> Verdict:
+        """What is said about tools that nothing names."""
+        return self._default
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Every rule of this policy, as verdicts name them."""
+        own = [entry.rule for entry in self._index.entries if entry.rule.source != "sayso"]
+        below = () if self._below is None else self._below.rules
+        return tuple(dict.fromkeys([*own, *self._deeds.rules, cast("Rule", self._default.rule), *below]))
+
+    async def _by_owner(self, call: ToolCall) -> tuple[list[Verdict], list[Ranked]]:
+        """Return what the owner says, the deciding word first, and the entries that speak about this call."""
+        acts, said, matching = await self.heard(call)
+        # Names can only make stricter what the shell rules or the zones of the nearest file that has some say.
+        first = sorted([*acts[:1], *said[:1]], key=lambda each: -STRICTNESS[each.approval])
+        heard = [*first, *acts[1:], *said[1:]]
+        if first and first[0].scopes:
+            # A yes to a prefix or a folder answers only who offered it, not another rule that asks as well.
+            common = [scope for scope in first[0].scopes if all(scope in each.scopes for each in heard if each.asks)]
+            heard[0] = replace(first[0], scopes=tuple(common))
+        return heard, matching
+
+    async def heard(self, call: ToolCall) -> tuple[list[Verdict], list[Verdict], list[Ranked]]:
+        """Return what is said about the deed and about the name, each the deciding word first, and who speaks."""
+        matching, unsure = speaking(self._index.matching(call.tool), call)
+        heard = [(rank, await _hear(entry.says, call, entry.rule)) for rank, entry in matching]
+        said = strictest_first([(rank, each) for rank, each in heard if each is not None] + unsure)
+        acts = [self._deeds.judge(entry.kind, call, entry.rule) for _, entry in matching if entry.kind is not None]
+        if len(acts) > 1:
+            deeds = tuple(deed for each in acts for deed in each.deeds)  # of one argument each, perhaps
+            acts = sorted((replace(each, deeds=deeds) for each in acts), key=lambda each: -STRICTNESS[each.approval])
+        if self._below is None:
+            return acts, said, matching
+        more_acts, more_said, more = await self._below.heard(call)
+        return [*acts, *more_acts], [*said, *more_said], [*matching, *more]
+
+    def _by_name(self, tool: str) -> Verdict | None:
+        """Work out the verdict that depends on the name alone, if it does, and keep it."""
+        if self._needs_approval is not None or self._below is not None:
+            return None
+        matching = self._index.matching(tool)
+        alike = tuple(map(id, matching))  # many names, one glob; the index keeps what it returns, so ids stay
+        verdict = self._by_entries.get(alike) or self._of_entries(matching)
+        if verdict is None:
+            return None
+        if len(self._settled) >= _CACHE_LIMIT:
+            self._settled.clear()  # an agent can make up names without end
+            self._by_entries.clear()
+        self._settled[tool] = self._by_entries[alike] = verdict
+        return verdict
+
+    def _of_entries(self, matching: list[Ranked]) -> Verdict | None:
+        ranked: list[tuple[int, Verdict]] = []
+        for rank, entry in matching:
+            if not entry.is_plain:
+                return None
+            if isinstance(entry.says, Verdict):
+                ranked.append((rank, entry.says))
+        if any(entry.terms.description and "{" in entry.terms.description for _, entry in matching):
+            return None  # what people are shown depends on the arguments
+        return self._finish(strictest_first(ranked), None, matching)
+
+    def _finish(
+        self, said: list[Verdict], details: Verdict | None, matching: list[Ranked], call: ToolCall | None = None
+    ) -> Verdict:
+        """A block from anyone stands; else whoever comes first decides; else the default."""
+        first = said[0] if said else self._default
+        known = said if details is None else [*said, details]
+        verdict = next((each for each in known if each.approval == "blocked"), first)
+        if not verdict.asks:
+            return verdict
+        verdict = with_details(apply_terms(verdict, [entry.terms for _, entry in matching]), known)
+        if any(entry.kind is not None for _, entry in matching):
+            verdict = replace(verdict, scope="call")  # a yes to one command or file is no yes to all
+        if call is not None and verdict.description and "{" in verdict.description:
+            verdict = replace(verdict, description=fill(verdict.description, call.args))
+        return verdict if self._remember else replace(verdict, remember=False)
+
+
+_DEFAULT = Rule(source="policy", key="default")
+
+
+def _default(word: str, rule: Rule) -> Verdict:
+    approval = parse_approval(word, "default")
+    reason = f"no rule names this tool, and the default is {approval!r}"
+    return Verdict(approval=approval, reason=reason, rule=rule)
+
+
+def _with_kinds(entries: Iterable[Entry], meaning: Meaning) -> list[Entry]:
+    """Add the tools that are judged by what they do without being declared; an entry for one adds to that."""
+    kinds: dict[str, Kind] = {}
+    if meaning.shell is not None:
+        kinds["shell"] = Kind(kind="shell", arguments=("command",))
+    if meaning.zones is not None:
+        kinds |= {name: Kind(kind="path", arguments=("path",), operation=word) for name, word in FILE_TOOLS.items()}
+    named = {entry.pattern: entry for entry in entries}
+    for name, kind in kinds.items():
+        silent = Entry(pattern=name, says=None, rule=Rule(source="sayso", key=name), terms=Terms())
+        entry = named.get(name, silent)
+        named[name] = entry if entry.kind is not None else replace(entry, kind=kind)
+    return list(named.values())
+
+
+def _read_pre_approved(names: Iterable[str]) -> list[Entry]:
+    if isinstance(names, str):
+        reject(f"pre_approved is the text {names!r}; use a list of tool names")
+    return [read(name, "none", rule=Rule(source="policy", key=f"pre_approved.{name}")) for name in names]
+
+
+def _with_pre_approved(entries: Iterable[Entry], pre_approved: Iterable[Entry]) -> list[Entry]:
+    warnings.warn(
+        "pre_approved is deprecated; use tools={name: {'approval': 'none'}}",
+        DeprecationWarning,
+        stacklevel=_levels_to_the_host(),
+    )
+    known = {entry.pattern: entry for entry in entries}
+    for entry in pre_approved:
+        mine = known.setdefault(entry.pattern, entry)
+        if mine.says is None:
+            known[entry.pattern] = replace(mine, says=entry.says)
+    return list(known.values())
+
+
+def _levels_to_the_host() -> int:
+    """Count the callers up to the first that is not sayso itself: a warning is for whoever wrote that line."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "sayso":
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+async def _hear(says: Verdict | Judge | None, call: ToolCall, rule: Rule) -> Verdict | None:
+    return says if isinstance(says, Verdict | None) else await judges.consult(says, call, rule)

@@ -1,0 +1,155 @@
+"""Every command that a line might run, generously: for finding what is blocked, never for letting anything run.
+
+The strict lexer gives up on most of bash. What is blocked must be found there too: in loops and functions, behind
+substitutions, in the text that another shell is given. So this reading errs towards seeing commands, and several
+readings of one line are looked at; only what stands in quotes as an operand does not count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from sayso.policy.shell.expansions import readings
+from sayso.policy.shell.inner_commands import any_suffix, reads_input, runs_file, scripts_in, unwrapped
+from sayso.policy.shell.nesting import ASSIGNMENT, GRAMMAR, Nest, TooTangled, nested
+from sayso.policy.shell.quoting import MARK, dequoted, unmasked
+from sayso.policy.shell.wrappers import Argv
+
+_DEEPEST = 4
+_LEAST_BUDGET, _BUDGET = 100_000, 12  # characters that are read of a line, with all readings and scripts in it
+_TOKEN = re.compile(
+    r"(?P<ansi>\$'(?:[^'\\]|\\.)*'?)"
+    r"|(?P<double>\$?\"(?:[^\"\\]|\\.)*\"?)"
+    r"|(?P<single>'[^']*'?)"
+    r"|(?P<redirect>[0-9]*(?:<<<|&>>|&>|>>|>\||>&|<<-|<<|<>|<&|>(?!\()|<(?!\())[ \t]*)"
+    r"|(?P<end>\$\(|[<>]\(|[\n;|&()`])"
+    r"|(?P<blank>[ \t\r\f\v\xa0]+)"
+    r"|(?P<escape>\\.)"
+    r"|(?P<comment>(?<![^ \t\n;|&()`])(?<!\\.)\#[^\n]*)"
+    r"|(?P<plain>[^\s'\"\\$`|&;()<>\#]+|.)",
+    re.DOTALL,
+)
+_DYNAMIC = re.compile(r"[$`]")  # a command's name that is worked out
+_DYNAMIC_NAME = re.compile(r"(?:^|[;&|\n({])[ \t]*(?:\$\(|`)")
+_RENAMES = frozenset({"alias", "hash", "set"})
+_QUOTED_VALUES = re.compile(r"=(?:'([^']*)'|\"([^\"]*)\")")
+_VALUES = re.compile(r"(?:^|[\s;&|(])[A-Za-z_][A-Za-z0-9_]*=['\"]?([^\s'\";&|]+)")
+_MAY_RUN = re.compile(r"[\s$`\ue000\ue001]")  # a word that is a whole script, or has one in it
+_DESCRIPTOR = re.compile(r"\{.*\}", re.DOTALL)
+_How = Literal["run", "fed", "expanded"]  # what becomes of a script: only substitutions run in what is expanded
+# Variables whose value bash expands, and what makes it expand the values of others: as a prompt, or in a sum.
+_EXPANDED = frozenset({"PS0", "PS1", "PS2", "PS3", "PS4", "BASH_ENV", "ENV", "PROMPT_COMMAND"})
+_EXPANDS = re.compile(r"@P|\(\(|\[\[|\$\[|\blet\b|\$\{[A-Za-z_0-9@*]*(?:\[|:[^-=+?])")
+
+
+def commands(text: str) -> Iterator[Argv]:
+    """Yield every command that the line might run, with the commands that those run in turn.
+
+    Raises:
+        TooTangled: nobody can say what else it might run.
+    """
+    look = _Look(budget=_LEAST_BUDGET + _BUDGET * len(text))
+    for reading in dict.fromkeys(readings(text)):
+        yield from look.commands(reading, 0)
+
+
+class _Look:
+    """One look through a line and the scripts in it, each once, with a limit on how much is read."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._seen: set[tuple[str, _How]] = set()
+
+    def commands(self, script: str, depth: int, how: _How = "run") -> Iterator[Argv]:
+        """Yield the commands of a script; what is fed to a shell may begin at any of its words."""
+        if (script, how) in self._seen:
+            return
+        self._seen.add((script, how))
+        self._budget -= len(script)
+        if self._budget < 0:
+            raise TooTangled("it holds too many scripts inside scripts to look through")
+        nest = nested(script, document=how == "expanded")
+        spoken = [*nest.commands, *_simple_commands(nest.rest)]
+        argvs = list(dict.fromkeys(argv for words in spoken for argv in _stripped(words)))
+        inner = list(dict.fromkeys(each for argv in argvs for each in unwrapped(argv)))
+        for each in inner:
+            yield each
+            yield from self._inside(scripts_in(each), depth)
+        words = [word for each in spoken for word in each]
+        yield from self._inside(nest.scripts, depth)
+        yield from self._inside(_expanded(words, nest), depth, "expanded")
+        scripts = [*(body for body, _ in nest.documents), *(word for word in words if _MAY_RUN.search(word))]
+        if how == "fed" or any(reads_input(each) for each in inner):
+            values = ["".join(each) for each in _QUOTED_VALUES.findall(nest.rest)]
+            yield from (each for argv in argvs for each in any_suffix(argv))
+            yield from self._inside([*scripts, *values], depth, "fed")
+        elif nest.written and any(runs_file(each, nest.written) for each in inner):
+            yield from self._inside(scripts, depth)
+        elif _DYNAMIC_NAME.search(nest.rest) or any(_DYNAMIC.search(each[0]) or each[0] in _RENAMES for each in inner):
+            yield from (each for argv in argvs for each in any_suffix(argv))  # any of it may be the name
+            yield from ((word,) for word in [*words, *_VALUES.findall(nest.rest)])
+
+    def _inside(self, scripts: Iterable[str], depth: int, how: _How = "run") -> Iterator[Argv]:
+        for script in scripts:
+            if depth >= _DEEPEST:
+                raise TooTangled("it holds scripts inside scripts, too deep to look through")
+            yield from self.commands(unmasked(script), depth + 1, how)
+
+
+def _expanded(words: Iterable[str], nest: Nest) -> Iterator[str]:
+    """Yield what is expanded although it does not look so: here-documents, and values that bash expands at last."""
+    yield from (body for body, inert in nest.documents if not inert and MARK.search(body))
+    anything = _EXPANDS.search(nest.rest)
+    for word in words:
+        match = ASSIGNMENT.match(word)
+        if match and (anything or match[1] in _EXPANDED) and MARK.search(word, match.end()):
+            yield word[match.end() :]
+
+
+def _simple_commands(text: str) -> Iterator[list[str]]:
+    """Yield the words between what ends a command, as if nothing were nested."""
+    argv: list[str] = []
+    word: list[str] = []
+    target = ""  # the redirection whose file comes next, which is no argument
+    for match in _TOKEN.finditer(text + "\n"):
+        kind, token = match.lastgroup, match[0]
+        if kind == "comment":
+            continue
+        if kind not in {"blank", "end", "redirect"}:
+            word.append(dequoted(kind, token))
+            continue
+        if word and target == "<<<":
+            yield ["<<<", "".join(word)]  # what a shell may be fed
+        elif word and not target and not (kind == "redirect" and _DESCRIPTOR.fullmatch("".join(word))):
+            argv.append("".join(word))
+        target = token.strip() if kind == "redirect" else target if not word and kind == "blank" else ""
+        word = []
+        if kind == "end":
+            yield argv
+            argv = []
+    if word or argv:  # a quote that is not closed has taken the last line break
+        yield [*argv, "".join(word)]
+
+
+def _stripped(words: list[str]) -> Iterator[Argv]:
+    """Yield the command without the words of the grammar and the assignments before it; braces begin another one."""
+    argv: list[str] = []
+    if words and words[0] == "case":
+        return  # up to the bracket these are patterns
+    loops = bool(words) and words[0] in {"for", "select"}
+    for at, word in enumerate(words):
+        if word == "{" or (loops and word == "do") or _names_compound(words, at, argv):
+            yield from [tuple(argv)] if argv else []
+            argv = []
+        elif argv or (word and word not in GRAMMAR and not ASSIGNMENT.match(word)):
+            argv.append(word)
+    if argv:
+        yield tuple(argv)
+
+
+def _names_compound(words: list[str], at: int, argv: list[str]) -> bool:
+    """Whether the word is the name in `function NAME if …` or `coproc NAME while …`."""
+    named = not argv and at > 0 and words[at - 1] in {"function", "coproc"}
+    return named and at + 1 < len(words) and words[at + 1] in GRAMMAR

@@ -1,0 +1,1 @@
+"""Tables of programs and options that run or write something, by subject."""

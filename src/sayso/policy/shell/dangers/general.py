@@ -1,0 +1,247 @@
+"""Options with which ordinary programs run others or write files: whoever allows the program is asked about them.
+
+A table of what is known, not a list of what is safe: it can only turn a yes of the rules into a question.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sayso.policy.shell.dangers.code import CODE
+from sayso.policy.shell.dangers.git import git
+from sayso.policy.shell.dangers.net import NET, ssh_command
+from sayso.policy.shell.dangers.options import Danger, Harmless, by_options, hit, operands, stray
+from sayso.policy.shell.dangers.text import awk, less, sed
+from sayso.policy.shell.wrappers import BUILTINS, Argv, name_of
+
+# Programs that run the one named behind these words, and their options that do not change what it is.
+_UV = Harmless("-q --quiet --frozen --locked --no-sync --offline --no-dev --all-extras --group= --extra= --package=")
+_NPX = Harmless("-y --yes --no --no-install -q --quiet --offline")
+_QUIET = Harmless("-q --quiet")
+_RUNNERS: dict[Argv, Harmless] = {
+    ("uv", "run"): _UV,
+    ("uv", "tool", "run"): _UV,
+    ("uvx",): _UV,
+    **dict.fromkeys((("npx",), ("bunx",), ("npm", "exec"), ("pnpm", "exec"), ("yarn", "exec"), ("yarn", "run")), _NPX),
+    **{(name, "run"): _QUIET for name in ("poetry", "pipenv", "hatch", "pdm", "pipx", "rye", "pixi")},
+    ("bundle", "exec"): _QUIET,
+    ("coverage", "run"): Harmless("-m --branch --source= --include= --omit= -a --append -p --parallel-mode"),
+}
+_RUNNER_NAMES = frozenset(words[0] for words in _RUNNERS)
+_LONGEST_RUNNER = max(map(len, _RUNNERS))
+_MODULE = re.compile(r"-[bBdEiIOPqRsSuvx]*m(.*)", re.DOTALL)
+_ALIASES = {
+    "py.test": "pytest",
+    "batcat": "bat",
+    "fdfind": "fd",
+    "bsdtar": "tar",
+    "gawk": "awk",
+    "mawk": "awk",
+    "nawk": "awk",
+    "original-awk": "awk",
+    "[": "test",
+    **{f"g{name}": name for name in ("sort", "tar", "date", "sed", "make", "split", "uniq", "tee", "shuf")},
+}
+
+
+def danger(argv: Argv) -> str | None:
+    """Return what makes this use of an ordinary program dangerous, if something is known to."""
+    named = _named_inside(argv)
+    if named[:1] and named[0].startswith("-"):
+        return f"{named[0]} may change what {argv[0]} runs"
+    look = _DANGERS.get(_known_name(named))
+    return None if look is None else look(named[1:])
+
+
+def has_dangers(argv: Argv) -> bool:
+    """Whether the program has dangerous options at all, so that arguments nobody knows yet could be one of them."""
+    runs = name_of(argv) in _RUNNER_NAMES or _named_inside(argv) != argv
+    return runs or _known_name(argv) in _DANGERS
+
+
+def _known_name(argv: Argv) -> str:
+    """Return the name under which the tables know the program: without alias, version or the runner's environment."""
+    name = name_of(argv).partition("@")[0].rpartition(":")[2]
+    plain = name if name in _DANGERS else re.sub(r"(?<=[a-z])-?[23](?:\.\d+)*$", "", name)
+    return _ALIASES.get(plain, plain)
+
+
+def _named_inside(argv: Argv) -> Argv:
+    """Return the command that runners run by its name: `python -m NAME …`, `uv run NAME …`; else this one."""
+    inside = _run_by(argv)
+    while inside:
+        argv, inside = inside, _run_by(inside)
+    return argv
+
+
+def _run_by(argv: Argv) -> Argv:
+    name = name_of(argv)
+    if re.fullmatch(r"(?:python|pypy)[0-9.]*", name):
+        return _module(argv[1:])
+    lengths = range(1, min(len(argv), _LONGEST_RUNNER) + 1)
+    found = next((length for length in lengths if (name, *argv[1:length]) in _RUNNERS), 0)
+    if not found:
+        return ()
+    reading = _RUNNERS[name, *argv[1:found]].read(argv[found:], ordered=True)
+    return (reading.unknown,) if reading.unknown else reading.operands
+
+
+def _module(args: Argv) -> Argv:
+    at = 0
+    while at < len(args) and args[at].startswith("-"):
+        match = _MODULE.fullmatch(args[at])
+        if match:
+            return (match[1], *args[at + 1 :]) if match[1] else args[at + 1 :]
+        at += 2 if args[at] in {"-X", "-W"} else 1
+    return ()
+
+
+def _find(args: Argv) -> str | None:
+    bad = frozenset({"-delete", "-fprint", "-fprint0", "-fprintf", "-fls", "-execdir", "-okdir"})
+    word = next((each for each in args if each in bad or each.startswith("-D")), None)
+    return f"{word} writes or deletes files, or runs programs in folders that it finds" if word else None
+
+
+def _gfind(args: Argv) -> str | None:
+    # By this name nobody looks at the commands that it runs.
+    word = next((each for each in args if each in {"-exec", "-ok"}), None)
+    return f"{word} runs a program" if word else _find(args)
+
+
+def _tar(args: Argv) -> str | None:
+    """Allow only listing."""
+    if not args:
+        return None
+    first, lists = args[0], False
+    if not first.startswith("-"):
+        if not set(first) <= set("tvfzjJ"):
+            return "tar does more than list an archive"
+        lists, args = set(first) <= set("tvfzjJ") and "t" in first, args[1:]
+    for word in args:
+        if word in {"--list", "--verbose", "--gzip", "--bzip2", "--xz", "--file"} or word.startswith("--file="):
+            lists = lists or word == "--list"
+        elif re.fullmatch(r"-[tvfzjJ]+", word):
+            lists = lists or "t" in word
+        elif word.startswith("-"):
+            return f"{word} is an option of tar that may write or run something"
+    remote = next((word for word in args if ":" in word), None)
+    if remote:
+        return f"{remote} may be on another machine, and tar runs a program to get there"
+    return None if lists else "tar does more than list an archive"
+
+
+_DATE = Harmless(
+    "-u --utc --universal -R --rfc-email -I? --iso-8601? --rfc-3339= -d= --date= -r= --reference= -f= --file= --debug "
+    "--resolution --version --help"
+)
+
+
+def _date(args: Argv) -> str | None:
+    reading = _DATE.read(args)
+    word = reading.unknown or next((each for each in reading.operands if not each.startswith("+")), None)
+    return f"{word} may set the clock" if word else None
+
+
+_MAN = Harmless("-k -f -w --apropos --whatis --where --path -a --all")
+
+
+def _man(args: Argv) -> str | None:
+    return stray("man", _MAN.read(args).unknown)
+
+
+def _second_is_written(args: Argv) -> str | None:
+    named = operands(args, ("-f", "-s", "-w", "--indent"))
+    return f"it writes to {named[1]}" if len(named) > 1 else None
+
+
+def _xxd(args: Argv) -> str | None:
+    named = operands(args, ("-c", "-g", "-l", "-o", "-s"))
+    return "it writes a file" if hit(args, short="r") or len(named) > 1 else None
+
+
+def _hostname(args: Argv) -> str | None:
+    word = hit(args, short="Fb", long=("file", "boot")) or next(iter(operands(args)), None)
+    return f"{word} sets the name of this machine" if word else None
+
+
+def _builtin(args: Argv) -> str | None:
+    return f"it changes the shell for what comes after ({args[0]})" if args else None
+
+
+def _printf(args: Argv) -> str | None:
+    return "-v sets a variable" if args and args[0].startswith("-v") else None
+
+
+def _test(args: Argv) -> str | None:
+    return "it looks at a variable, whose index may run something" if {"-v", "-R"} & set(args) else None
+
+
+def _tee(args: Argv) -> str | None:
+    written = [word for word in operands(args) if word != "/dev/null"]
+    return f"tee writes to {written[0]}" if written else None
+
+
+def _bat(args: Argv) -> str | None:
+    looked = tuple(each for each in args if each != "--paging=never")
+    word = hit(looked, long=("pager", "paging", "lessopen", "generate-config-file"))
+    word = word or ("cache" if "cache" in operands(args) else None)
+    return f"{word} runs another program, or writes a file" if word else None
+
+
+def _ssh_and_there(args: Argv) -> str | None:
+    """Look at what runs on the other machine too."""
+    there = ssh_command(args)
+    if _known_name(_named_inside(there)) == "ssh":
+        return "it goes on to a third machine"
+    return NET["ssh"](args) or danger(there)
+
+
+_DANGERS: dict[str, Danger] = {
+    **CODE,
+    **NET,
+    "ssh": _ssh_and_there,
+    "git": git,
+    "sed": sed,
+    "awk": awk,
+    "less": less,
+    "find": _find,
+    "gfind": _gfind,
+    "tar": _tar,
+    "date": _date,
+    "man": _man,
+    "uniq": _second_is_written,
+    "json.tool": _second_is_written,
+    "tee": _tee,
+    "xxd": _xxd,
+    "bat": _bat,
+    "hostname": _hostname,
+    "printf": _printf,
+    "test": _test,
+    "sort": by_options(
+        "writes a file or runs a program",
+        short="oT",
+        long="output compress-program temporary-directory",
+        valued="ktS",
+    ),
+    "split": by_options("runs a program", long="filter"),
+    "shuf": by_options("writes a file", short="o", long="output", valued="nie"),
+    "rg": by_options("runs another program", short="z", long="pre hostname-bin search-zip", valued="egtTmABCfrjMEd"),
+    "tree": by_options("writes a file", short="oR"),
+    "file": by_options(
+        "writes a file, reads other rules or runs a program",
+        short="CmzZ",
+        long="compile magic-file uncompress uncompress-noreport",
+        valued="FfPe",
+    ),
+    "fd": by_options("runs another program", short="xX", long="exec exec-batch", valued="teEdSco"),
+    "ag": by_options("runs another program", long="pager"),
+    "ack": by_options("runs another program", long="pager output ackrc"),
+    "diff": by_options("runs another program", short="l", long="paginate", valued="CUIxXFSWD"),
+    "diff3": by_options("runs another program", long="diff-program"),
+    "sdiff": by_options("writes a file or runs a program", short="o", long="output diff-program", valued="Iw"),
+    "yq": by_options("writes the file", short="is", long="inplace in-place split-exp", valued="opI"),
+    "ctags": by_options("writes a file or runs a program", short="of", long="options output"),
+    "iconv": by_options("writes a file", short="o", long="output", valued="ft"),
+    "xmllint": by_options("writes a file or takes commands", long="output shell"),
+    **dict.fromkeys(BUILTINS, _builtin),
+}

@@ -1,0 +1,91 @@
+"""The seeds' many spellings, read at the edge into one vocabulary; an unknown word is an error, never a default."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Never, cast
+
+from sayso.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sayso.core.model import Approval
+
+APPROVALS: Mapping[str, Approval] = {
+    "none": "none",
+    "preApproved": "none",
+    "pre_approved": "none",
+    "required": "required",
+    "ask": "required",
+    "blocked": "blocked",
+    "deny": "blocked",
+    "once_per_session": "once_per_session",
+}
+Operation = Literal["read", "write", "delete", "list"]
+STRICTNESS: Mapping[Approval, int] = {"blocked": 3, "required": 2, "once_per_session": 1, "none": 0}
+_ENDLESS = 1e15  # seconds: some thirty million years
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def parse_approval(word: object, place: str) -> Approval:
+    """Read an `approval` word in any of the seeds' spellings."""
+    if isinstance(word, str) and word in APPROVALS:
+        return APPROVALS[word]
+    known = ", ".join(repr(name) for name in APPROVALS)
+    reject(f"{place} is {word!r}; use one of {known}{suggest(word, APPROVALS)}")
+
+
+def parse_seconds(value: object, place: str) -> float:
+    """Read a span of time: a number of seconds, or text such as `90s`, `10m`, `2h` or `30d`."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < _ENDLESS:
+        return float(value)
+    if isinstance(value, str) and (match := re.fullmatch(r"(\d{1,6})([smhd])", value, re.ASCII)):
+        seconds = int(match[1]) * _UNITS[match[2]]
+        if seconds:
+            return float(seconds)
+    reject(f"{place} is {value!r}; use a positive number of seconds or text such as '90s', '10m', '2h' or '30d'")
+
+
+def parse_bool(value: object, place: str) -> bool:
+    """Read true or false, and nothing that merely looks like it."""
+    if isinstance(value, bool):
+        return value
+    reject(f"{place} is {value!r}; use true or false")
+
+
+def parse_text(value: object, place: str) -> str:
+    """Read a text."""
+    if isinstance(value, str):
+        return value
+    reject(f"{place} is {value!r}; use a text")
+
+
+def as_mapping(value: object, place: str) -> Mapping[str, Any]:
+    """Read a mapping with text keys."""
+    if not isinstance(value, Mapping):
+        reject(f"{place} is {value!r}; use a mapping")
+    entries = cast("Mapping[object, Any]", value)
+    for key in entries:
+        if not isinstance(key, str):
+            reject(f"{place} has the key {key!r}; use text keys")
+    return cast("Mapping[str, Any]", value)
+
+
+def check_keys(given: Iterable[str], known: Iterable[str], place: str) -> None:
+    """Refuse a key that nothing would read, and name the nearest one that something does."""
+    names = list(known)
+    for key in given:
+        if key not in names:
+            reject(f"{place} has the unknown key {key!r}{suggest(key, names) or '; known: ' + ', '.join(names)}")
+
+
+def suggest(word: object, known: Iterable[str]) -> str:
+    """Return `; did you mean …?` for a near miss, else nothing."""
+    near = difflib.get_close_matches(str(word), list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def reject(problem: str) -> Never:
+    """Raise a configuration error."""
+    raise ConfigurationError(problem)

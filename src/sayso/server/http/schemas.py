@@ -1,0 +1,309 @@
+"""The shapes of what the hub takes and tells, as its OpenAPI document publishes them.
+
+What is told is written by `sayso.core.json_codec`; these shapes describe it, and a test compares them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sayso.core.model import Remember, ScopeKind, Status
+
+Args = dict[str, Any]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Taken(BaseModel):
+    """Something that the hub takes: no key that it does not know, and no value of another kind."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Answer(Taken):
+    """An answer to a request."""
+
+    outcome: Literal["proceed_once", "proceed_always", "cancel", "modify"] | None = None
+    approved: bool | None = Field(default=None, description="In place of `outcome`.")
+    note: str | None = Field(default=None, max_length=10_000, description="The agent is told it.")
+    args: Args | None = Field(default=None, description="All arguments, where they are to differ from those shown.")
+    remember: Remember | None = None
+    scope: ScopeKind | None = Field(default=None, description="For which calls it is remembered.")
+    uses: int | None = Field(default=None, ge=1, le=1_000_000, description="For how many more calls.")
+    until: Number | None = Field(default=None, ge=0, le=1e11, description="Until when, in seconds since 1970.")
+    seconds: Number | None = Field(default=None, gt=0, le=1e10, description="For how long, in place of `until`.")
+
+
+class SignIn(Taken):
+    """The code of a link that signs a browser in, once."""
+
+    code: str = Field(max_length=500)
+
+
+class Told(BaseModel):
+    """Something that the hub tells."""
+
+
+class Problem(Told):
+    """What is wrong, in one sentence; some have more facts."""
+
+    title: str
+    status: int
+    detail: str
+
+
+class Rule(Told):
+    """Where the question comes from."""
+
+    source: str
+    key: str
+    line: int | None
+
+
+class Presentation(Told):
+    """Hints for showing a request well; never what is authorised."""
+
+    title: str | None
+    content: str | None
+    content_type: str | None
+    language: str | None
+    diff: str | None
+
+
+class Scope(Told):
+    """A set of calls that an answer can be remembered for."""
+
+    kind: ScopeKind
+    label: str
+
+
+class Escalation(Told):
+    """Who else may answer, after so many seconds."""
+
+    role: str
+    after: float
+
+
+class Approvers(Told):
+    """Who has to say yes."""
+
+    count: int
+    roles: list[str]
+    remind: float | None
+    escalate: Escalation | None
+
+
+class Decision(Told):
+    """An answer that was given."""
+
+    approved: bool
+    who: str | None
+    channel: str | None
+    decided_at: float | None
+    note: str | None
+    args: Args | None
+    remember: Remember
+    scope: ScopeKind | None
+    uses: int | None
+    until: float | None
+
+
+class Seen(Told):
+    """Somebody who has the request before them."""
+
+    who: str
+    channel: str
+    at: float
+
+
+class Request(Told):
+    """A question to a person, as it stands."""
+
+    id: str
+    status: Status
+    state: str
+    asked_at: float
+    expires_at: float | None
+    project: str
+    asked_by: str
+    session: str
+    run: str
+    call_id: str
+    agent_path: list[str]
+    tool: str
+    args: Args
+    payload: Args | None
+    parameters: Any
+    description: str
+    summary: str | None
+    reason: str
+    rule: Rule | None
+    approval: str
+    presentation: Presentation | None
+    scopes: list[Scope]
+    remember_max: float | None
+    approvers: Approvers | None
+    votes: list[Decision]
+    seen: list[Seen]
+    decision: Decision | None
+    used_at: float | None
+    result: str | None
+
+
+class Remembered(Told):
+    """A decision that stands for later calls."""
+
+    id: str
+    tool: str
+    scope: Scope
+    project: str
+    session: str | None
+    remembered_at: float
+    expires_at: float | None
+    uses_left: int | None
+    request_id: str | None
+    decision: Decision
+
+
+class Answered(Request):
+    """The request as it stands after an answer, and what is remembered of it."""
+
+    remembered: list[Remembered]
+
+
+class Page(Told):
+    """A part of a list."""
+
+    items: list[Request]
+    next: str | None = Field(description="Pass it as `before` (or `after`, where status is pending) for more.")
+    point: int = Field(description="Where to begin with `GET /events` to miss nothing.")
+
+
+class Waiting(Told):
+    """A request as the seeds list it."""
+
+    tool: str
+    args: Args
+    message: str
+
+
+class AllRemembered(Told):
+    """Everything that is remembered."""
+
+    items: list[Remembered]
+
+
+class AuditPage(Told):
+    """A part of the audit, oldest first."""
+
+    items: list[dict[str, Any]]
+    next: int | None = Field(description="Pass it as `after` for more.")
+
+
+class AuditLine(Told):
+    """An entry as it was written, and the hash that seals it."""
+
+    number: int
+    line: str
+    hash: str
+
+
+class AuditEnd(Told):
+    """A place in the chain."""
+
+    number: int
+    hash: str
+
+
+class AuditLines(Told):
+    """A part of the chain, oldest first, for who wants to check it."""
+
+    items: list[AuditLine]
+    next: int | None = Field(description="Pass it as `after` for more.")
+    start: AuditEnd = Field(description="The entry before the first that is kept.")
+    end: AuditEnd = Field(description="The last entry.")
+    whole: bool = Field(description="False if entries of other projects are left out.")
+
+
+class AuditState(Told):
+    """How far the audit goes, and whether it is whole."""
+
+    entries: int
+    hash: str
+    verified: bool
+    problem: str | None
+
+
+class Hour(Told):
+    """What happened in an hour, which begins at `at`."""
+
+    at: float
+    asked: int
+    approved: int
+    denied: int
+    expired: int
+    withdrawn: int
+
+
+class Within(Told):
+    """How many answers took up to so many seconds, and more than those before."""
+
+    up_to: float | None
+    answers: int
+
+
+class Spans(Told):
+    """How long people took to answer, in seconds."""
+
+    p50: float | None
+    p90: float | None
+    max: float | None
+    within: list[Within]
+
+
+class ToolCount(Told):
+    """How the requests of a tool ended."""
+
+    tool: str
+    approved: int
+    denied: int
+    expired: int
+    withdrawn: int
+
+
+class Stats(Told):
+    """Numbers about the requests that were asked in that time."""
+
+    by_hour: list[Hour]
+    waiting: Spans
+    by_tool: list[ToolCount]
+    complete: bool = Field(description="False if there were too many requests to count them all.")
+
+
+class About(Told):
+    """The hub itself."""
+
+    version: str
+
+
+class Me(Told):
+    """Who the token stands for."""
+
+    name: str
+    kind: str
+    project: str
+    roles: list[str]
+    hub: About
+
+
+class SignedIn(Told):
+    """What the link leads to: the id of a request, or nothing."""
+
+    opens: str
+
+
+class Health(Told):
+    """Whether the hub works."""
+
+    status: str

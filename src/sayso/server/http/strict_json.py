@@ -1,0 +1,47 @@
+"""Reading what is sent: JSON that can be read in one way only, from a body or a message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import HTTPException, Request, Response
+from fastapi.routing import APIRoute
+
+from sayso.core.canonical import parse_args, thaw
+from sayso.errors import CanonicalError
+
+
+def read_object(text: str | bytes) -> dict[str, Any]:
+    """Read one JSON object: no key twice, and no number that is none.
+
+    Raises:
+        CanonicalError: what is wrong with it.
+    """
+    try:
+        return thaw(parse_args(text if isinstance(text, str) else text.decode()))
+    except UnicodeDecodeError as error:
+        raise CanonicalError("the body is not UTF-8") from error
+
+
+class _StrictRequest(Request):
+    async def json(self) -> dict[str, Any]:
+        try:
+            return read_object(await self.body())
+        except CanonicalError as error:
+            # Of this kind, as FastAPI would hide any other behind a sentence of its own.
+            raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+
+
+class StrictRoute(APIRoute):
+    """A route whose body is read strictly."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler, which is given a request that reads so."""
+        handle = super().get_route_handler()
+
+        async def strictly(request: Request) -> Response:
+            return await handle(_StrictRequest(request.scope, request.receive))
+
+        return strictly

@@ -1,0 +1,237 @@
+"""What every connection has to pass before a route sees it: plain ASGI, so that streams and sockets pass it too."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Collection
+from functools import lru_cache
+from http import HTTPStatus
+from itertools import accumulate
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sayso.server.http import problems
+from sayso.server.http.headers import SAFE, header, path_of
+from sayso.server.http.problems import Problem
+from sayso.server.hub import Hub
+from sayso.server.identity import COOKIE, identify
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
+LARGEST_BODY = 1_000_000
+_LARGEST_OF_STRANGERS = 16_000
+_BODY_SECONDS = 20.0
+_DEEPEST = 120
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAFE = [(name.lower().encode(), value.encode()) for name, value in SAFE.items()]
+_ALIKE = bytes.maketrans(b"{}", b"[]")
+_NO_MARKS = bytes(set(range(256)) - set(b"[]{}"))
+_MOST_MARKS = 200_000
+_STEP = (ord("\\")).__sub__  # it stands between the brackets: one is a step down, the other a step up
+
+
+class Awake:
+    """Gives routes the hub, and starts what runs beside them with the first connection."""
+
+    def __init__(self, app: ASGIApp, hub: Hub) -> None:
+        """Take the hub."""
+        self._app = app
+        self._hub = hub
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, with the hub awake."""
+        if scope["type"] != "lifespan":
+            self._hub.wake()
+            scope["sayso.hub"] = self._hub
+        await self._app(scope, receive, send)
+
+
+class SafeHeaders:
+    """Adds to every answer the headers that it does not have."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Take what is guarded."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, and add the headers."""
+
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = {name for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(each for each in _SAFE if each[0] not in given)]
+            await send(message)
+
+        await self._app(scope, receive, send_safely if scope["type"] == "http" else send)
+
+
+class Refusal:
+    """A guard that refuses by raising a problem."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Take what is guarded."""
+        self._app = app
+
+    def check(self, scope: Scope) -> None:
+        """Raise a problem about this connection, or let it pass."""
+        raise NotImplementedError
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, or tell the problem."""
+        if scope["type"] != "lifespan":
+            try:
+                self.check(scope)
+            except Problem as problem:
+                await problems.response(problem)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+class Hosts(Refusal):
+    """Refuses a name that is not the hub's: a page elsewhere could have had it point here (DNS rebinding)."""
+
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        """Take the names by which the hub is called, beside those of this machine itself."""
+        super().__init__(app)
+        self._names = LOOPBACK | {name.lower() for name in names}
+
+    def check(self, scope: Scope) -> None:
+        """Look at the Host header."""
+        said = [value for name, value in scope["headers"] if name == b"host"]
+        name = host_name(said[0].decode("latin-1")) if len(said) == 1 else ""  # of two, a proxy might see the other
+        if name not in self._names and not _is_address(name):  # nobody can have an address point elsewhere
+            sentence = f"this hub is not called {name!r}; serve it with `--host-name {name}` if it should be"
+            raise Problem(HTTPStatus.MISDIRECTED_REQUEST, sentence)
+
+
+@lru_cache(maxsize=100)
+def host_name(host: str) -> str:
+    """Return the name in a Host header, without its port."""
+    return re.sub(r":\d*$", "", host.strip().lower())
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+class Origins(Refusal):
+    """Refuses what a page of somebody else makes a browser send, also over WebSocket, which knows no same origin."""
+
+    def check(self, scope: Scope) -> None:
+        """Look at what browsers say about where a request comes from."""
+        if scope["type"] == "http" and scope["method"] in _SAFE_METHODS:
+            return
+        origin, site = header(scope, b"origin"), header(scope, b"sec-fetch-site")
+        if origin is not None and not _is_own(origin, header(scope, b"host") or "", scope["scheme"]):
+            raise Problem(HTTPStatus.FORBIDDEN, "this came from a page of another origin")
+        if site not in {None, "same-origin", "none"}:
+            raise Problem(HTTPStatus.FORBIDDEN, "this came from a page of another site")
+        if origin is None and site is None and any(COOKIE.encode() in each for each in _cookies(scope)):
+            sentence = "a browser that has signed in says where a request comes from, and this one does not"
+            raise Problem(HTTPStatus.FORBIDDEN, sentence)
+
+
+def _cookies(scope: Scope) -> list[bytes]:
+    return [value for name, value in scope["headers"] if name == b"cookie"]  # HTTP/2 may have torn them apart
+
+
+def _is_own(origin: str, host: str, scheme: str) -> bool:
+    """Whether a page is one of the hub's; over https, one that came by http may be anybody's."""
+    try:
+        page = urlsplit(origin)
+    except ValueError:
+        return False
+    return page.netloc.lower() == host.lower() and (page.scheme == "https" or scheme in {"http", "ws"})
+
+
+class Bodies:
+    """Reads a body whole before any route sees it: not too large, not too slow, and not too deep."""
+
+    def __init__(self, app: ASGIApp, hub: Hub) -> None:
+        """Take the hub, which counts the time."""
+        self._app = app
+        self._hub = hub
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on with the body, or tell the problem."""
+        if scope["type"] != "http" or scope["method"] in _SAFE_METHODS or _is_packed(scope):
+            await self._app(scope, receive, send)
+            return
+        try:
+            body = await self._read(scope, receive)
+        except Problem as problem:
+            await problems.response(problem, {"Connection": "close"})(scope, receive, send)
+            return
+        if body is not None:
+            scope["sayso.body"] = body
+            await self._app(scope, _replay(body, receive), send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        declared = header(scope, b"content-length") or "0"
+        if declared.isdigit() and int(declared) > LARGEST_BODY:
+            raise self._too_large()
+        try:
+            with self._hub.deadlines.within(_BODY_SECONDS):
+                body = await self._receive(scope, receive)
+        except TimeoutError:
+            raise Problem(HTTPStatus.REQUEST_TIMEOUT, "the body came too slowly") from None
+        if body is not None and is_deep(body):
+            raise Problem(
+                HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is nested more than {_DEEPEST} levels deep, or not closed"
+            )
+        return body
+
+    async def _receive(self, scope: Scope, receive: Receive) -> bytes | None:
+        """Take a body, of strangers only a short one: many of them could have the hub hold many."""
+        body, is_known = bytearray(), False
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return None  # whoever sent it is gone
+            body += message.get("body", b"")
+            if len(body) > LARGEST_BODY:
+                raise self._too_large()
+            if len(body) > _LARGEST_OF_STRANGERS and not is_known:
+                await identify(HTTPConnection(scope))
+                is_known = True
+            if not message.get("more_body", False):
+                return bytes(body)
+
+    def _too_large(self) -> Problem:
+        return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have {LARGEST_BODY} bytes, and not more")
+
+
+def _is_packed(scope: Scope) -> bool:
+    """Whether this goes to the agents' operations, which are no JSON and have limits of their own."""
+    return path_of(scope).startswith("/agent/")
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    told = False
+
+    async def replay() -> Message:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+def is_deep(body: bytes) -> bool:
+    """Whether JSON is nested deeper, or holds more parts, than anybody has reason to; no JSON is found out later.
+
+    All of it is done in C: strangers can send this, a megabyte at a time.
+    """
+    if body.count(b"[") + body.count(b"{") <= _DEEPEST:
+        return False
+    outside = body.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2]
+    marks = b"".join(outside).translate(_ALIKE, _NO_MARKS)
+    return len(marks) > _MOST_MARKS or max(accumulate(map(_STEP, marks)), default=0) > _DEEPEST

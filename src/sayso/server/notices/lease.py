@@ -1,0 +1,60 @@
+"""Whose turn it is, where several hubs stand on one store and one of them is enough for something."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sayso.core.model import new_id
+
+if TYPE_CHECKING:
+    from sayso.core.ports import Clock, Store
+
+_SECONDS = 20.0  # a turn; a hub that is gone is missed for so long
+
+
+class Turn:
+    """The turns of one hub at one thing. Who has one takes the next before it ends; when it is gone, another does."""
+
+    def __init__(self, store: Store, clock: Clock, name: str) -> None:
+        """Take the store that all of them stand on, and the name of what they take turns at."""
+        self._store = store
+        self._clock = clock
+        self._left = (
+            f"hub\0turn of {name}"  # under this the store keeps who was the last to leave before its turn was over
+        )
+        self._me = new_id().encode()
+        self._won = self._lost = -1  # the last turn of each kind, as numbers since the epoch
+        self.look_at = 0.0  # when to look again
+
+    async def is_mine(self) -> bool:
+        """Whether it is this hub's turn now."""
+        now = self._clock.now()
+        current = int(now // _SECONDS)
+        if self._won < current and (self._lost == current or not await self._take(current)):
+            self.look_at = (current + 1) * _SECONDS
+            return False
+        half, following = (current + 0.5) * _SECONDS, current + 1
+        if self._won == current and now >= half and self._lost != following:
+            await self._take(following)
+        if self._won == following:
+            half += _SECONDS
+        self.look_at = half if now < half else following * _SECONDS
+        return True
+
+    async def leave(self) -> None:
+        """Let another one have the turn at once; this hub takes none any more."""
+        if self._won * _SECONDS > self._clock.now() - _SECONDS:
+            await self._store.park(self._left, self._me)
+
+    async def _take(self, number: int) -> bool:
+        """Try to be the first to take a turn: all who try it as the same attempt hear who was."""
+        left = await self._store.parked(self._left) or b""
+        row = f"{self._left}\0{number}\0{left.decode()}"
+        await self._store.park(row, self._me)
+        first = await self._store.unpark(row, attempt=row)
+        if first == self._me:
+            self._won = number
+            return True
+        self._lost = number
+        await self._store.unpark(row)  # which was parked after the first had taken it
+        return False

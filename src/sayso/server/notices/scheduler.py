@@ -1,0 +1,224 @@
+"""Who is told of which question, and when: at once, again after a while, or because nobody else answered."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import logging
+from collections.abc import Coroutine, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sayso.channels.notify import Destination, Event, Message, message_of, tell
+from sayso.core import tokens
+from sayso.core.model import ApprovalRequest
+from sayso.core.tokens import EVERY_PROJECT
+from sayso.errors import StoreError
+from sayso.server.hub import Hub
+from sayso.server.notices.lease import Turn
+
+_LOG = logging.getLogger("sayso")
+_POINT = "hub\0notices"  # under this the store keeps up to where people were told
+_MOST_REMINDERS = 10
+_LINK_SECONDS = 3600.0
+_PAUSE_SECONDS = 5.0
+_FAREWELL_SECONDS = 5.0
+
+
+class Recipient(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody to be told: a person with a name and roles, or a program."""
+
+    destinations: tuple[Destination, ...]
+    name: str = ""  # of a person, who gets a link to sign in with
+    roles: tuple[str, ...] = ()
+    project: str = EVERY_PROJECT
+
+    def wants(self, request: ApprovalRequest, event: Event, now: float) -> bool:
+        """Whether this concerns them: everybody may say no, but only those are told who could say yes."""
+        if self.project not in {EVERY_PROJECT, request.project}:
+            return False
+        if not self.name:
+            return True
+        wanted = request.approvers
+        if event == "closed":
+            return False
+        if event == "escalated":
+            return wanted is not None and wanted.escalate is not None and wanted.escalate.role in self.roles
+        return wanted is None or wanted.entitles(self.roles, now - request.asked_at)
+
+
+class _Due(NamedTuple):
+    """Something to tell, and when."""
+
+    at: float
+    request_id: str
+    event: Event
+
+
+def moments(request: ApprovalRequest) -> Iterator[tuple[float, Event]]:
+    """Yield when people have to be told of a question that stays open."""
+    yield request.asked_at, "asked"
+    wanted = request.approvers
+    if wanted is not None and wanted.remind is not None:
+        for number in range(1, _MOST_REMINDERS + 1):
+            yield request.asked_at + number * wanted.remind, "reminder"
+    if wanted is not None and wanted.escalate is not None:
+        yield request.asked_at + wanted.escalate.after, "escalated"
+
+
+class Notices:
+    """Follows the requests of a hub and tells people of them: at least once, whatever breaks, and nearly always once.
+
+    Of several hubs on one store one does it. How far it got is kept when the messages are sent, not before: what was
+    under way when a hub broke down is told by the next one.
+    """
+
+    def __init__(self, hub: Hub, recipients: Sequence[Recipient], *, url: str) -> None:
+        """Take the hub, who is told, and the address under which they reach the hub."""
+        self._hub = hub
+        self._recipients = recipients
+        self._url = url.rstrip("/")
+        self._turn = Turn(hub.store, hub.clock, "notices")
+        self._due: list[_Due] = []
+        self._open: set[str] = set()  # what people were told of, or will be
+        self._telling: set[asyncio.Task[None]] = set()
+        self._keeping: set[asyncio.Task[None]] = set()
+        self._kept = -1  # the point that the store knows of
+
+    async def begin(self) -> tuple[int, float]:
+        """Return up to where and when people were told; if nobody ever was, what is asked from now on counts."""
+        store, now = self._hub.store, self._hub.clock.now()
+        kept = await store.parked(_POINT)
+        if kept is not None:
+            point, _, at = kept.partition(b" ")
+            return int(point), float(at or now)
+        point, _ = await store.changes()
+        await self._keep(point, now)
+        return point, now
+
+    async def run(self) -> None:
+        """Tell until cancelled, whenever it is this hub's turn; a store that fails is tried again."""
+        try:
+            while True:
+                try:
+                    await self._take_turns()
+                except StoreError as error:
+                    _LOG.warning("people are not told of questions for the moment: %s", error)
+                    await asyncio.sleep(_PAUSE_SECONDS)
+        finally:
+            await self._leave()
+
+    async def _take_turns(self) -> None:
+        while True:
+            if await self._turn.is_mine():
+                await self._follow()
+            await self._wait(None)
+
+    async def _leave(self) -> None:
+        """Let what is under way go out, for some seconds, and another hub go on."""
+        if under_way := {*self._telling, *self._keeping}:
+            await asyncio.wait(under_way, timeout=_FAREWELL_SECONDS)
+        with contextlib.suppress(StoreError):
+            await self._turn.leave()
+
+    async def _follow(self) -> None:
+        """Tell for as long as it is this hub's turn."""
+        self._due, self._open = [], set()
+        point, told_at = await self.begin()
+        # First: of what is found open after that, something was told before. What was closed meanwhile, perhaps not.
+        point = await self._catch_up(point, first=True)
+        for request in await self._hub.store.pending():
+            self._plan(request, after=told_at)
+        while await self._turn.is_mine():
+            self._tell_what_is_due()
+            if self._telling or point != self._kept:
+                self._begin_to_keep(point)
+            await self._wait(point)
+            point = await self._catch_up(point)
+
+    async def _catch_up(self, point: int, *, first: bool = False) -> int:
+        reached, changed = await self._hub.store.changes(point)
+        for request in changed:
+            self._note(request, first=first)
+        return reached
+
+    def _note(self, request: ApprovalRequest, *, first: bool) -> None:
+        if request.status == "open":
+            self._plan(request, after=None)
+        elif first or request.id in self._open:
+            self._open.discard(request.id)
+            self._start(self._send_all(request, "closed", None))
+
+    def _plan(self, request: ApprovalRequest, *, after: float | None) -> None:
+        if request.id in self._open:
+            return
+        self._open.add(request.id)
+        for at, event in moments(request):
+            if after is None or at > after:
+                heapq.heappush(self._due, _Due(at, request.id, event))
+
+    def _tell_what_is_due(self) -> None:
+        now = self._hub.clock.now()
+        while self._due and self._due[0].at <= now:
+            self._start(self._tell(heapq.heappop(self._due)))
+
+    def _begin_to_keep(self, point: int) -> None:
+        """Keep how far this got, when everything that it told until now has gone out."""
+        keeping = asyncio.ensure_future(self._keep(point, self._hub.clock.now(), *self._telling))
+        self._keeping.add(keeping)
+        keeping.add_done_callback(self._done)
+
+    async def _keep(self, point: int, at: float, *telling: asyncio.Task[None]) -> None:
+        if telling:
+            await asyncio.wait(telling)
+        await self._hub.store.park(_POINT, f"{point} {at}".encode())
+        self._kept = point
+
+    async def _wait(self, point: int | None) -> None:
+        """Wait for the next turn, the next that is due, or, with a point, for a change after it."""
+        store, clock = self._hub.store, self._hub.clock
+        ends = [self._turn.look_at, *([self._due[0].at] if self._due and point is not None else [])]
+        with contextlib.suppress(TimeoutError):
+            async with clock.until(min(ends)):
+                await (asyncio.get_running_loop().create_future() if point is None else store.changed(point))
+
+    async def _tell(self, due: _Due) -> None:
+        request = await self._hub.store.get(due.request_id)
+        if request is not None and request.status == "open":
+            await self._send_all(request, due.event, due.at)
+
+    async def _send_all(self, request: ApprovalRequest, event: Event, at: float | None) -> None:
+        now = self._hub.clock.now()
+        wanting = [each for each in self._recipients if each.wants(request, event, now)]
+        await asyncio.gather(*(self._send(each, message_of(request, event, at=at)) for each in wanting))
+
+    async def _send(self, recipient: Recipient, message: Message) -> None:
+        link = await self._link(recipient, message.request_id) if recipient.name else None
+        await tell(message if link is None else message.leading_to(link), recipient.destinations)
+
+    async def _link(self, recipient: Recipient, request_id: str) -> str:
+        """Return an address that signs this person in, once, and opens the request; looking at it decides nothing."""
+        token, text = tokens.make(
+            "link",
+            recipient.name,
+            now=self._hub.clock.now(),
+            seconds=_LINK_SECONDS,
+            project=recipient.project,
+            roles=recipient.roles,
+            opens=request_id,
+        )
+        await self._hub.store.add_token(token)
+        return f"{self._url}/sign-in?code={text}"
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._telling.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._telling.discard(task)
+        self._keeping.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _LOG.warning("somebody was not told of a question: %s", task.exception())

@@ -1,0 +1,65 @@
+"""What routes say about themselves in the OpenAPI document, and how they write what they tell."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import Any
+
+from starlette.responses import Response
+
+from sayso.core import json_codec
+from sayso.core.model import ApprovalRequest
+from sayso.server.http import schemas
+from sayso.server.http.problems import KIND
+from sayso.server.identity import COOKIE
+
+_PROBLEM = {"schema": {"$ref": f"#/components/schemas/{schemas.Problem.__name__}"}}
+
+_TOKENS = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "A token from `sayso token create`."},
+    "cookie": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": COOKIE,
+        "description": "Set by `POST /sign-in`; its name has the hub's port too, and over https begins with `__Host-`.",
+    },
+}
+
+Responses = dict[int | str, dict[str, Any]]
+
+
+def told(shape: Any) -> Responses:  # noqa: ANN401 - whatever pydantic can describe
+    """Describe what is told when all is well."""
+    return {200: {"model": shape}}
+
+
+def refusals(*statuses: int) -> Responses:
+    """Describe what can be wrong; every route can be sent something that does not fit it."""
+    known = sorted({*statuses, HTTPStatus.UNPROCESSABLE_ENTITY.value})
+    return {each: {"description": HTTPStatus(each).phrase, "content": {KIND: _PROBLEM}} for each in known}
+
+
+def complete(document: dict[str, Any]) -> None:
+    """Add what routes share; as dependencies of each, FastAPI would look at it again with every request."""
+    shared = document.setdefault("components", {})
+    shared["securitySchemes"] = _TOKENS
+    shared["schemas"][schemas.Problem.__name__] = schemas.Problem.model_json_schema()
+    for unused in ("HTTPValidationError", "ValidationError"):
+        shared["schemas"].pop(unused, None)
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            if str(HTTPStatus.UNAUTHORIZED.value) in operation["responses"]:
+                operation["security"] = [{name: []} for name in _TOKENS]
+
+
+async def request_answer(request: ApprovalRequest, **more: object) -> Response:
+    """Return a request, and what else there is to tell of it; a long one is written in another thread."""
+    if json_codec.is_light(request):
+        return json_answer(json_codec.request_json(request, **more))
+    return json_answer(await asyncio.to_thread(json_codec.request_json, request, **more))
+
+
+def json_answer(text: str) -> Response:
+    """Return JSON that is written already."""
+    return Response(text, media_type="application/json")

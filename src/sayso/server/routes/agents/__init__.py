@@ -1,0 +1,1 @@
+"""Routes for agents on other machines: msgpack RPC and JSON REST over the same operations."""

@@ -1,0 +1,154 @@
+"""What an agent may do at a hub, in whichever form it speaks: always about its own requests, and never an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Generator
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from sayso.core import audit
+from sayso.core.agent_protocol import UNKNOWN_REQUEST
+from sayso.errors import UnknownRequest
+from sayso.server.http.problems import Problem
+from sayso.server.identity import Principal, hub_of
+from sayso.server.middleware import is_deep
+from sayso.server.routes.agents.namespace import LATEST, Space
+
+if TYPE_CHECKING:
+    from sayso.core.model import ApprovalDecision, ApprovalRequest
+    from sayso.server.services.connections import Connection
+
+_STEPS = frozenset({"allowed", "stopped", "returned", "raised"})  # the others are the hub's own to tell
+_BODY_SECONDS = 60.0
+_ENCODER = msgspec.json.Encoder()
+
+
+class AgentWork:
+    """One agent at one hub."""
+
+    def __init__(self, request: Request, agent: Principal) -> None:
+        """Take who it is from the token, never from what is sent."""
+        self.hub = hub_of(request)
+        self.store = self.hub.store
+        self.space = Space.of(agent.token)
+        self.token = agent.token
+        self._request = request
+
+    async def body(self, most: int) -> bytes:
+        """Read what was sent, up to that many bytes."""
+        received = bytearray()
+        try:
+            with self.hub.deadlines.within(_BODY_SECONDS):
+                async for chunk in self._request.stream():
+                    received += chunk
+                    if len(received) > most:
+                        sentence = f"this is larger than {most} bytes; ask about less at once"
+                        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
+        except TimeoutError as error:
+            raise Problem(HTTPStatus.REQUEST_TIMEOUT, "the body came too slowly") from error
+        except ClientDisconnect as error:
+            raise Problem(HTTPStatus.BAD_REQUEST, "the connection ended in the middle of the request") from error
+        return bytes(received)
+
+    async def gone(self, connection: Connection) -> None:
+        """Wait until nobody listens any more, or the connection has to end; what was sent has to be read before."""
+        ends = [asyncio.ensure_future(self._disconnected()), asyncio.ensure_future(connection.over.wait())]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in ends:
+                each.cancel()
+
+    async def _disconnected(self) -> None:
+        while (await self._request.receive())["type"] != "http.disconnect":
+            pass
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalRequest:
+        """Add a request, or return the one that its session and key already have."""
+        asked = self.space.inward(request, self.hub.clock.now())
+        taken = await self.store.get(asked.id)
+        if taken is not None and (taken.session, taken.key) != (asked.session, asked.key):
+            raise Problem(HTTPStatus.CONFLICT, "the request is refused: its id names another request")
+        await self._check_room(asked)
+        opened: ApprovalRequest | None = None
+        self.hub.waiting.expect(asked)
+        try:
+            opened = await self.store.open(asked)
+            return opened
+        finally:
+            if opened is None or (opened.id, opened.status) != (asked.id, "open"):
+                self.hub.waiting.give_up(asked)
+
+    async def _check_room(self, asked: ApprovalRequest) -> None:
+        """Refuse one question too many: an agent in a loop, or who stole its token, must not bury those of others."""
+        most = self.hub.most_open
+        if self.hub.waiting.of((asked.project, asked.asked_by)) < most:
+            return
+        if await self.store.find(asked.session, asked.key) is None:  # what was asked before takes no more room
+            sentence = f"{self.space.agent} has as many open questions as one agent may have ({most})"
+            raise Problem(HTTPStatus.FORBIDDEN, f"{sentence}; let people answer some, or withdraw them")
+
+    async def own(self, request_id: str) -> ApprovalRequest:
+        """Return one of the agent's requests; those of others do not exist for it."""
+        request = await self.store.get(request_id)
+        if request is None or not self.space.owns(request):
+            raise UnknownRequest(f"no request has the id {request_id!r}")
+        return request
+
+    async def use(self, request_id: str, now: float, attempt: str) -> bool:
+        """Use up an approval."""
+        await self.own(request_id)
+        return await self.store.claim(request_id, now=now, attempt=self.attempt("claim", request_id, attempt))
+
+    def attempt(self, operation: str, about: str, attempt: str) -> str:
+        """Return a name for an attempt that only this agent can give, and only to this."""
+        return f"{self.space.prefix}{operation}/{about}/{attempt}" if attempt else ""
+
+    async def line(self, sent: bytes) -> bytes:
+        """Return a line of the audit that says who told it, if it is one that an agent can tell."""
+        try:
+            line = msgspec.json.decode(sent, type=audit.Line)
+        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"this is no line of the audit: {error}") from error
+        if line.step not in _STEPS:
+            raise Problem(HTTPStatus.FORBIDDEN, f"an agent cannot tell that something was {line.step!r}")
+        if not 0 <= line.at < LATEST:
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "this is no line of the audit: its time is not a time")
+        about = await self.not_of_others(line.request_id)
+        said = self._said(line, about)
+        line.project, line.asked_by = self.space.project, self.space.agent
+        line.session = self.space.prefix + line.session
+        line.who, line.channel, line.decided_at = (said.who, said.channel, said.decided_at) if said else (None,) * 3
+        if is_deep(sent):
+            line.args = line.final_args = line.result = "nested too deep to be kept"
+        return _ENCODER.encode(line)
+
+    def _said(self, line: audit.Line, about: ApprovalRequest | None) -> ApprovalDecision | None:
+        """Return the answer that a line goes by, as the hub knows it: what only an agent says, nobody has said."""
+        known = [] if about is None or about.decision is None else [*about.votes, about.decision]
+        if line.remembered_id is not None:
+            standing = self.hub.controller.memory.list()
+            known += [each.decision for each in standing if each.id == line.remembered_id and self.space.sees(each)]
+        return next((each for each in reversed(known) if each.who == line.who), None)
+
+    async def not_of_others(self, request_id: str | None) -> ApprovalRequest | None:
+        """Return a request to write about, if it is kept; refuse one of somebody else."""
+        request = None if request_id is None else await self.store.get(request_id)
+        if request is not None and not self.space.owns(request):
+            raise Problem(HTTPStatus.FORBIDDEN, "this is about a request that somebody else has asked")
+        return request
+
+
+@contextlib.contextmanager
+def explained() -> Generator[None]:
+    """Turn what the store knows nothing of into what the agent is told."""
+    try:
+        yield
+    except UnknownRequest as error:
+        sentence = "no request of this agent has that id"
+        raise Problem(HTTPStatus.NOT_FOUND, sentence, kind=UNKNOWN_REQUEST) from error

@@ -1,0 +1,197 @@
+"""The same for agents in other languages: plain JSON, one route for each step of a question."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any, cast
+
+import msgspec
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sayso.core import json_codec
+from sayso.core.agent_protocol import Id
+from sayso.core.approvers import Approvers
+from sayso.core.canonical import parse_args, thaw
+from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Result, ToolCall, new_id
+from sayso.errors import CanonicalError
+from sayso.server.http import schemas
+from sayso.server.http.problems import Problem
+from sayso.server.identity import Agent
+from sayso.server.middleware import LARGEST_BODY
+from sayso.server.openapi import refusals, told
+from sayso.server.routes.agents.operations import AgentWork, explained
+
+routes = APIRouter(prefix="/requests", tags=["agents"])
+
+_LONGEST = 365 * 24 * 3600.0
+_REFUSALS = (400, 401, 403, 404, 408, 413, 429, 503)
+
+Wait = Annotated[float, Query(ge=0, le=60, description="Seconds to wait for it to be closed.")]
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether this tool may run with these arguments.
+
+    A call id names one call of its run, or of its session where no `run` is given: asked again, the same call finds its
+    question, and another call is refused.
+    """
+
+    tool: str
+    args: dict[str, Any] = {}
+    description: str = ""
+    reason: str = ""
+    session: str = ""
+    run: str = ""
+    call_id: str = msgspec.field(default_factory=new_id)
+    agent_path: tuple[str, ...] = ()
+    expires_in: Annotated[float, msgspec.Meta(gt=0, le=_LONGEST)] | None = None
+    parameters: dict[str, Any] | None = None
+    presentation: ApprovalPresentation | None = None
+    approvers: Approvers | None = None
+
+
+class Withdrawal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why no answer is wanted any more."""
+
+    note: Annotated[str, msgspec.Meta(max_length=10_000)] | None = None
+
+
+class Use(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A claim. Under the same `attempt`, made again because the answer was lost, it gets the same answer."""
+
+    attempt: Id = ""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What came of the call."""
+
+    result: Result
+
+
+def _taking(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    (schema,), parts = msgspec.json.schema_components([kind], ref_template="#/components/schemas/{name}")
+    whole = parts.pop(kind.__name__) if "$ref" in schema else schema
+    schema = _inlined(whole, parts)
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _inlined(schema: object, parts: dict[str, Any]) -> Any:  # noqa: ANN401 - a piece of a JSON Schema
+    """Return the schema with its parts in place: a route can only say what it takes in one piece."""
+    if isinstance(schema, dict):
+        pieces = cast("dict[str, Any]", schema)
+        name = str(pieces.get("$ref", "")).rpartition("/")[2]
+        return _inlined(parts[name], parts) if name else {key: _inlined(each, parts) for key, each in pieces.items()}
+    return [_inlined(each, parts) for each in cast("list[Any]", schema)] if isinstance(schema, list) else schema
+
+
+class Claimed(schemas.Request):
+    """A request after a claim."""
+
+    claimed: bool
+
+
+class Plain(AgentWork):
+    """An agent that speaks JSON."""
+
+    async def read(self, kind: type[Any]) -> Any:  # noqa: ANN401 - a struct of that kind
+        """Read a body: strictly, so that nothing can be read in two ways."""
+        body = await self.body(LARGEST_BODY)
+        try:
+            return msgspec.convert(thaw(parse_args((body or b"{}").decode())), kind)
+        except (CanonicalError, msgspec.MsgspecError, ValueError, RecursionError) as error:
+            sentence = str(error).replace("the arguments", "the body")
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"this cannot be read: {sentence}") from error
+
+    def told(self, request: ApprovalRequest, status: HTTPStatus = HTTPStatus.OK, **facts: Any) -> Response:  # noqa: ANN401
+        """Return a request of the agent, as plain data."""
+        shown = json_codec.request_json(self.space.outward(request), **facts)
+        return Response(shown, status, media_type="application/json")
+
+
+@routes.post(
+    "",
+    status_code=HTTPStatus.CREATED,
+    responses={201: {"model": schemas.Request}, **told(schemas.Request), **refusals(*_REFUSALS, 409)},
+    openapi_extra=_taking(Question),
+)
+async def ask(request: Request, agent: Agent) -> Response:
+    """Ask whether a tool may run; answers 201 with a new question, or 200 with the one that this call already has."""
+    doing = Plain(request, agent)
+    asked = _request(await doing.read(Question), doing.hub.clock.now())
+    with explained():
+        found = await doing.ask(asked)
+    if found.digest != asked.digest:
+        sentence = "this call id has another tool or other arguments; give each call an id of its own"
+        raise Problem(HTTPStatus.CONFLICT, sentence, request=json_codec.of_request(doing.space.outward(found)))
+    return doing.told(found, HTTPStatus.CREATED if found.id == asked.id else HTTPStatus.OK)
+
+
+def _request(question: Question, now: float) -> ApprovalRequest:
+    call = ToolCall(tool=question.tool, args=question.args)
+    return ApprovalRequest(
+        id=new_id(),
+        tool_name=call.tool,
+        args=call.args,
+        description=question.description or f"Run {call.tool}",
+        reason=question.reason,
+        session=question.session,
+        run=question.run,
+        tool_call_id=question.call_id,
+        agent_path=question.agent_path,
+        parameters="" if question.parameters is None else json_codec.to_json(question.parameters),
+        presentation=question.presentation,
+        approvers=question.approvers,
+        digest=call.digest(),
+        asked_at=now,
+        expires_at=None if question.expires_in is None else now + question.expires_in,
+    )
+
+
+@routes.get("/{request_id}", responses=told(schemas.Request) | refusals(*_REFUSALS))
+async def read(request_id: str, request: Request, agent: Agent, wait: Wait = 0.0) -> Response:
+    """Return a question of this agent; with `wait`, when it is closed or the time is up."""
+    doing = Plain(request, agent)
+    with explained():
+        found = await doing.own(request_id)
+        if found.status == "open" and wait:
+            with doing.hub.connections.admitted(agent.token) as connection:
+                found = await doing.hub.wait(request_id, wait, connection)
+    return doing.told(found)
+
+
+@routes.post("/{request_id}/claim", responses=told(Claimed) | refusals(*_REFUSALS), openapi_extra=_taking(Use))
+async def claim(request_id: str, request: Request, agent: Agent) -> Response:
+    """Use up an approval: where `claimed` is true, the call may run, once, with the decision's `args` or its own."""
+    doing = Plain(request, agent)
+    use = await doing.read(Use)
+    with explained():
+        won = await doing.use(request_id, doing.hub.clock.now(), use.attempt)
+        return doing.told(await doing.own(request_id), claimed=won)
+
+
+@routes.post(
+    "/{request_id}/withdraw", responses=told(schemas.Request) | refusals(*_REFUSALS), openapi_extra=_taking(Withdrawal)
+)
+async def withdraw(request_id: str, request: Request, agent: Agent) -> Response:
+    """Take a question back; returns it as it stands, which may be answered."""
+    doing = Plain(request, agent)
+    note, now = (await doing.read(Withdrawal)).note, doing.hub.clock.now()
+    decision = ApprovalDecision(approved=False, note=note, decided_at=now)
+    with explained():
+        await doing.own(request_id)
+        return doing.told(await doing.store.close(request_id, "withdrawn", decision, now=now))
+
+
+@routes.post(
+    "/{request_id}/result", responses=told(schemas.Request) | refusals(*_REFUSALS), openapi_extra=_taking(Outcome)
+)
+async def result(request_id: str, request: Request, agent: Agent) -> Response:
+    """Tell what came of a call that was claimed; the first report stands."""
+    doing = Plain(request, agent)
+    outcome = await doing.read(Outcome)
+    with explained():
+        await doing.own(request_id)
+        await doing.store.append([(request_id, outcome.result)])
+        return doing.told(await doing.own(request_id))

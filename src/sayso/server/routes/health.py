@@ -1,0 +1,54 @@
+"""Whether the hub works, and numbers about it, for whoever watches over it."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sayso.core import json_codec
+from sayso.server.http import schemas
+from sayso.server.http.problems import Problem
+from sayso.server.identity import TheHub, address_of, person
+from sayso.server.middleware import LOOPBACK, host_name
+from sayso.server.openapi import json_answer, refusals, told
+
+routes = APIRouter()
+
+
+@routes.head("/healthz", include_in_schema=False)
+@routes.get("/healthz", responses=told(schemas.Health))
+async def healthz() -> Response:
+    """Say that the hub runs."""
+    return json_answer(json_codec.to_json({"status": "ok"}))
+
+
+@routes.head("/readyz", include_in_schema=False)
+@routes.get("/readyz", responses=told(schemas.Health) | refusals(503))
+async def readyz(hub: TheHub) -> Response:
+    """Say whether the hub can read and write its store, and follows it."""
+    await hub.store.flush()
+    await hub.store.pending(1)
+    if hub.connections.resting or not hub.following.is_set():
+        raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "the hub is about to stop, or has just begun", retry_after=1)
+    return json_answer(json_codec.to_json({"status": "ok"}))
+
+
+@routes.get(
+    "/metrics",
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}} | refusals(401, 403, 429, 503),
+    response_class=Response,
+)
+async def metrics(request: Request, hub: TheHub) -> Response:
+    """Return numbers for Prometheus: to people with a token, and to this machine itself."""
+    if not _is_from_here(request):
+        await person(request)
+    return Response(hub.meters.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _is_from_here(request: Request) -> bool:
+    # What a proxy on this machine passes on comes from elsewhere, under another name.
+    name = host_name(request.headers.get("host", ""))
+    return address_of(request) in LOOPBACK and name in LOOPBACK and "x-forwarded-for" not in request.headers

@@ -1,0 +1,122 @@
+"""Lists of requests: filtered, in pages, and without holding up anybody else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Literal, cast
+
+import msgspec
+
+from sayso.core import json_codec
+from sayso.core.decide import is_overdue
+
+if TYPE_CHECKING:
+    from sayso.core.model import ApprovalRequest
+    from sayso.core.ports import Store
+    from sayso.core.tokens import Token
+
+Wanted = Literal["pending", "all", "open", "approved", "denied", "expired", "withdrawn", "used"]
+
+_PIECE = 100
+_MOST_PIECES = 100  # of one page: whoever looks for something rare gets a cursor and asks again
+_LARGEST = 8_000_000  # characters of one page; a request can have some millions, and a hub has others to serve
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which requests somebody wants to see, and which they may."""
+
+    token: Token
+    now: float
+    status: Wanted = "all"
+    tool: str = ""
+    q: str = ""
+
+    def fits(self, request: ApprovalRequest) -> bool:
+        """Whether this is one of them."""
+        if not self.token.is_for(request.project) or (self.tool and request.tool != self.tool):
+            return False
+        if self.status not in {"all", "pending", request.status}:
+            return False
+        if self.status in {"pending", "open"} and is_overdue(request, self.now):
+            return False
+        return not self.q or self.q.casefold() in _words(request)
+
+
+def _words(request: ApprovalRequest) -> str:
+    told = (request.tool, *request.agent_path, request.description, request.reason, *_texts(request.args))
+    return "\n".join(told).casefold()
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield every name and every value inside, as a text."""
+    if isinstance(value, Mapping):
+        for name, each in cast("Mapping[object, object]", value).items():
+            yield str(name)
+            yield from _texts(each)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for each in cast("Iterable[object]", value):
+            yield from _texts(each)
+    else:
+        yield value if isinstance(value, str) else json_codec.to_json(value)
+
+
+Write = Callable[["ApprovalRequest"], str]
+
+
+class _Page:
+    """What was taken so far: so many requests, or so much text, and no more."""
+
+    def __init__(self, wanted: Filter, limit: int, write: Write) -> None:
+        self.rows: list[str] = []
+        self.last = ""
+        self._wanted = wanted
+        self._limit = limit
+        self._room = _LARGEST
+        self._write = write
+
+    def take(self, piece: list[ApprovalRequest]) -> bool:
+        """Write those that fit, each as it comes; false if there are more than the page takes."""
+        for each in piece:
+            if self._wanted.fits(each):
+                if len(self.rows) >= self._limit or self._room <= 0:
+                    return False
+                row = self._write(each)
+                self.rows.append(row)
+                self._room -= len(row)
+                self.last = each.id
+        return True
+
+
+async def page(store: Store, wanted: Filter, limit: int, cursor: str, write: Write) -> tuple[list[str], str | None]:
+    """Return one page, each request written out, and the cursor for the next one if there may be more."""
+    found = _Page(wanted, limit, write)
+    pieces = 0
+    async for piece in _pieces(store, wanted, cursor):
+        pieces += 1
+        if not await asyncio.to_thread(found.take, piece):
+            return found.rows, found.last
+        if len(piece) < _PIECE:
+            break
+        if pieces >= _MOST_PIECES:
+            return found.rows, piece[-1].id
+    return found.rows, None
+
+
+async def _pieces(store: Store, wanted: Filter, cursor: str) -> AsyncIterator[list[ApprovalRequest]]:
+    """Yield what is in the store: what waits, oldest first; everything, newest first."""
+    while True:
+        if wanted.status == "pending":
+            piece = await store.pending(_PIECE, cursor)
+        else:
+            piece = await store.recent(_PIECE, before=cursor)
+        if not piece:
+            return
+        yield piece
+        cursor = piece[-1].id
+
+
+def written(rows: list[str], **facts: object) -> str:
+    """Write a page as JSON."""
+    rest = "".join(f", {json_codec.to_json(name)}: {json_codec.to_json(value)}" for name, value in facts.items())
+    return f'{{"items": [{", ".join(rows)}]{rest}}}'

@@ -1,0 +1,265 @@
+"""Signing in with an account elsewhere (OpenID Connect): the code flow, with PKCE, state and nonce used once."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+from collections import deque
+from http import HTTPStatus
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import msgspec
+from fastapi import APIRouter, FastAPI
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from sayso.core.tokens import EVERY_PROJECT
+from sayso.errors import ConfigurationError
+from sayso.server.http.problems import Problem
+from sayso.server.hub import Hub
+from sayso.server.identity import address_of, cookie_of
+from sayso.server.routes.sign_in import keep, mount_of
+
+try:
+    import httpx2
+    from authlib.integrations.base_client.errors import OAuthError
+    from authlib.integrations.httpx_client import AsyncOAuth2Client
+    from joserfc import jwt
+    from joserfc.errors import JoseError
+    from joserfc.jwk import KeySet
+except ImportError as error:
+    raise ImportError("signing in by OpenID Connect is not installed; run `pip install sayso[oidc]`") from error
+
+_LOG = logging.getLogger("sayso")
+_ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+_STATE_SECONDS = 600.0
+_LEEWAY_SECONDS = 60
+_SECONDS = 15.0
+_COOKIE = "sayso_oidc"
+_ROLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
+_ADDRESS = re.compile(r"(?=.{3,100}$)[a-z0-9][a-z0-9._+-]*@[a-z0-9.-]+")
+_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+_ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True):
+    """Where people have their accounts, and which of them may sign in here."""
+
+    issuer: str
+    client_id: str
+    client_secret: str = ""
+    roles_claim: str = "groups"
+    domains: tuple[str, ...] = ()  # of their addresses; none stands for all that the issuer knows
+    project: str = EVERY_PROJECT
+
+    def __post_init__(self) -> None:
+        """Refuse an issuer to which secrets would go in the clear."""
+        if not _is_safe(self.issuer):
+            raise ConfigurationError(f"the issuer {self.issuer!r} must be an https address")
+
+
+class Person(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody whom the provider vouches for."""
+
+    name: str
+    roles: tuple[str, ...]
+
+
+class _Begun(msgspec.Struct):
+    """What has to be known when the browser comes back."""
+
+    nonce: str
+    verifier: str
+    at: float
+
+
+class SignIn:
+    """Sends browsers to the provider, and finds out who came back."""
+
+    def __init__(self, hub: Hub, provider: Provider, *, url: str) -> None:
+        """Take the hub, the provider, and the address of the hub, to which browsers are sent back."""
+        self._hub = hub
+        self._provider = provider
+        self._back = f"{url.rstrip('/')}/oidc/callback"
+        self._waiting: deque[tuple[float, str]] = deque()  # when each was begun, oldest first
+        self.at = urlsplit(provider.issuer).hostname or provider.issuer
+
+    async def begin(self) -> tuple[str, str]:
+        """Return where to send a browser, and the state that it must bring back; it is kept for one use."""
+        facts = await self._facts()  # first: where nobody can be sent, nothing is kept
+        await self._forget_late_ones()
+        begun = _Begun(secrets.token_urlsafe(32), secrets.token_urlsafe(48), self._hub.clock.now())
+        state = secrets.token_urlsafe(32)
+        self._waiting.append((begun.at, state))
+        await self._hub.store.park(_kept_as(state), msgspec.json.encode(begun))
+        with_code = self._client()
+        address, _ = with_code.create_authorization_url(
+            facts["authorization_endpoint"], state=state, code_verifier=begun.verifier, nonce=begun.nonce
+        )
+        return cast("str", address), state
+
+    async def _forget_late_ones(self) -> None:
+        """Forget who never came back, or they would stay in the store."""
+        while self._waiting and self._hub.clock.now() > self._waiting[0][0] + _STATE_SECONDS:
+            await self._hub.store.unpark(_kept_as(self._waiting.popleft()[1]))
+
+    async def finish(self, state: str, code: str) -> Person:
+        """Return who came back with this state and code; both are good for one use."""
+        kept = await self._hub.store.unpark(_kept_as(state))
+        begun = None if kept is None else msgspec.json.decode(kept, type=_Begun)
+        if begun is None or self._hub.clock.now() > begun.at + _STATE_SECONDS:
+            raise Problem(HTTPStatus.BAD_REQUEST, "this sign-in was used already or took too long; begin again")
+        try:
+            claims = await self._claims(code, begun)
+        except (OAuthError, JoseError, KeyError, ValueError, TypeError) as error:
+            raise _refused(f"its answer was not valid ({type(error).__name__})") from error
+        return self._person(claims)
+
+    def _client(self) -> Any:  # noqa: ANN401 - Authlib's clients are not typed
+        return AsyncOAuth2Client(
+            self._provider.client_id,
+            self._provider.client_secret or None,
+            scope="openid email profile",
+            redirect_uri=self._back,
+            code_challenge_method="S256",
+            follow_redirects=False,
+            timeout=_SECONDS,
+        )
+
+    async def _facts(self) -> dict[str, Any]:
+        facts = await _get(f"{self._provider.issuer.rstrip('/')}/.well-known/openid-configuration")
+        if facts.get("issuer") != self._provider.issuer:
+            raise _refused("it calls itself something else")
+        if not all(isinstance(facts.get(each), str) and _is_safe(facts[each]) for each in _ENDPOINTS):
+            raise _refused("it names no https addresses to go to")
+        return facts
+
+    async def _claims(self, code: str, begun: _Begun) -> dict[str, Any]:
+        facts = await self._facts()
+        try:
+            async with self._client() as client:
+                token = await client.fetch_token(facts["token_endpoint"], code=code, code_verifier=begun.verifier)
+        except httpx2.HTTPError as error:
+            raise _refused(f"it cannot be reached ({type(error).__name__})") from error
+        keys = KeySet.import_key_set(cast("Any", await _get(facts["jwks_uri"])))
+        claims = jwt.decode(token["id_token"], keys, algorithms=_ALGORITHMS).claims
+        registry = jwt.JWTClaimsRegistry(
+            now=int(self._hub.clock.now()),
+            leeway=_LEEWAY_SECONDS,
+            iss={"essential": True, "value": self._provider.issuer},
+            aud={"essential": True, "value": self._provider.client_id},
+            exp={"essential": True},
+            sub={"essential": True},
+            nonce={"essential": True, "value": begun.nonce},
+        )
+        registry.validate(claims)
+        if claims.get("azp", self._provider.client_id) != self._provider.client_id:
+            raise ValueError("the answer was made for somebody else")
+        return claims
+
+    def _person(self, claims: dict[str, Any]) -> Person:
+        """Return who that is: by their address, which must be proven, for that is what people know each other by."""
+        address = str(claims.get("email")).lower()  # else one person could be two, by a capital letter
+        if not _ADDRESS.fullmatch(address) or claims.get("email_verified") is not True:
+            raise Problem(HTTPStatus.FORBIDDEN, "your account has no proven mail address to know you by")
+        if self._provider.domains and address.rpartition("@")[2] not in self._provider.domains:
+            raise Problem(HTTPStatus.FORBIDDEN, f"{address} may not sign in here")
+        roles: object = claims.get(self._provider.roles_claim, [])
+        given = [each for each in cast("list[object]", roles) if isinstance(each, str)] if type(roles) is list else []
+        return Person(name=address, roles=tuple(each for each in given if _ROLE.fullmatch(each)))
+
+
+async def _get(address: str) -> dict[str, Any]:
+    try:
+        async with httpx2.AsyncClient(timeout=_SECONDS, follow_redirects=False) as client:
+            answer = await client.get(address)
+        answer.raise_for_status()
+        facts = answer.json()
+    except (httpx2.HTTPError, ValueError) as error:
+        raise _refused(f"{urlsplit(address).hostname} cannot be reached ({type(error).__name__})") from error
+    if not isinstance(facts, dict):
+        raise _refused("its answer was not valid")
+    return cast("dict[str, Any]", facts)
+
+
+def offer(app: FastAPI, provider: Provider, *, url: str) -> None:
+    """Let people sign in to the hub of an application with their accounts; `url` is where they reach it."""
+    hub: Hub = app.state.hub
+    sign_in = SignIn(hub, provider, url=url)
+    app.state.accounts = sign_in.at
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/oidc/start")
+    async def start(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction] - it is a route
+        try:
+            hub.throttle.begin(address_of(request))
+            address, state = await sign_in.begin()
+        except Problem as problem:
+            return _told(request, problem)
+        answer = RedirectResponse(address, HTTPStatus.SEE_OTHER)
+        # Who comes back must be who went: or somebody could be signed in, unawares, as somebody else.
+        answer.set_cookie(
+            cookie_of(request, _COOKIE),
+            state,
+            max_age=int(_STATE_SECONDS),
+            path=mount_of(request),
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="lax",
+        )
+        return answer
+
+    @router.get("/oidc/callback")
+    async def callback(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction] - as above
+        try:
+            person = await sign_in.finish(*_brought(request))
+        except Problem as problem:
+            return _told(request, problem)
+        answer = RedirectResponse(_home(request), HTTPStatus.SEE_OTHER)
+        answer.delete_cookie(
+            cookie_of(request, _COOKIE),
+            path=mount_of(request),
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="lax",
+        )
+        await keep(request, answer, hub, name=person.name, project=provider.project, roles=person.roles)
+        return answer
+
+    app.include_router(router)
+
+
+def _brought(request: Request) -> tuple[str, str]:
+    """Return the state and the code with which a browser comes back, if it is the one that was sent."""
+    state, code = (request.query_params.get(each, "") for each in ("state", "code"))
+    if not state or request.cookies.get(cookie_of(request, _COOKIE)) != state:
+        raise Problem(HTTPStatus.BAD_REQUEST, "this browser did not begin to sign in here; begin again")
+    if not code:
+        raise Problem(HTTPStatus.UNAUTHORIZED, "the provider did not sign them in")
+    return state, code
+
+
+def _told(request: Request, problem: Problem) -> Response:
+    """Send a browser to the page for signing in, which has a sentence for the status; the log has the reason."""
+    _LOG.warning("somebody did not sign in by their account: %s", problem.detail)
+    return RedirectResponse(f"{_home(request)}sign-in?refused={problem.status.value}", HTTPStatus.SEE_OTHER)
+
+
+def _home(request: Request) -> str:
+    return f"{mount_of(request).rstrip('/')}/"
+
+
+def _kept_as(state: str) -> str:
+    return f"oidc\0{state}"
+
+
+def _is_safe(address: str) -> bool:
+    """Whether nobody on the way can listen."""
+    parts = urlsplit(address)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+
+
+def _refused(why: str) -> Problem:
+    return Problem(HTTPStatus.BAD_GATEWAY, f"the sign-in provider did not confirm who you are: {why}; try again")

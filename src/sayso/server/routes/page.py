@@ -1,0 +1,92 @@
+"""The page: its files, as they lie in the folder `static`; whoever opens it has to sign in before it shows anything."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from http import HTTPStatus
+from pathlib import Path
+
+import msgspec
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sayso.core import json_codec
+from sayso.server.http.problems import Problem
+from sayso.server.openapi import json_answer
+
+routes = APIRouter(include_in_schema=False)
+
+FOLDER = Path(__file__).parents[1] / "static"
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"  # a text that becomes markup is an error, not a risk
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "Cache-Control": "no-cache",  # a hub that was updated is seen at once; what is the same is not sent again
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class _File(msgspec.Struct, frozen=True, kw_only=True):
+    content: bytes
+    kind: str
+    tag: str
+
+
+@cache
+def _files() -> dict[str, _File]:
+    """Read all files once: what is no file of the page has no name here, whatever a path says."""
+    found: dict[str, _File] = {}
+    for each in sorted(FOLDER.iterdir()):
+        if each.suffix in _TYPES:
+            content = each.read_bytes()
+            tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+            found[each.name] = _File(content=content, kind=_TYPES[each.suffix], tag=tag)
+    return found
+
+
+@routes.head("/")
+@routes.get("/")
+def index(request: Request) -> Response:
+    """Return the page."""
+    return _answer(request, "index.html")
+
+
+@routes.head("/sign-in")
+@routes.get("/sign-in")
+def sign_in(request: Request) -> Response:
+    """Return the page with a button; a link that somebody only looks at signs nobody in."""
+    return _answer(request, "sign-in.html")
+
+
+@routes.get("/sign-in/accounts")
+def accounts(request: Request) -> Response:
+    """Return where people have accounts with which they can sign in, for a button that says so."""
+    return json_answer(json_codec.to_json({"at": request.app.state.accounts}))
+
+
+@routes.head("/page/{name}")
+@routes.get("/page/{name}")
+def file(request: Request, name: str) -> Response:
+    """Return a file of the page."""
+    return _answer(request, name)
+
+
+def _answer(request: Request, name: str) -> Response:
+    found = _files().get(name)
+    if found is None:
+        raise Problem(HTTPStatus.NOT_FOUND, "the page has no such file")
+    headers = {**_HEADERS, "ETag": found.tag}
+    if request.headers.get("if-none-match") == found.tag:
+        return Response(None, HTTPStatus.NOT_MODIFIED, headers)
+    return Response(found.content, headers=headers, media_type=found.kind)

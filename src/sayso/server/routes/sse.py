@@ -1,0 +1,112 @@
+"""Server-sent events: the changes of requests, from any point on, for as long as somebody listens."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import anyio
+from starlette.responses import Response
+
+from sayso.core import json_codec
+from sayso.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from starlette.types import Message, Receive, Scope, Send
+
+    from sayso.server.hub import Hub
+    from sayso.server.identity import Principal
+    from sayso.server.services.connections import Connection
+    from sayso.server.services.events import Batch
+
+_PING = b": ping\n\n"
+_PING_SECONDS = 15.0
+PATIENCE_SECONDS = 30.0  # a listener that takes nothing for so long is gone
+
+
+class EventStream(Response):
+    """The stream of events for one person."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, hub: Hub, person: Principal, after: int | None) -> None:
+        """Take who listens, and from where on."""
+        super().__init__(headers={"X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._hub = hub
+        self._person = person
+        self._after = after
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
+        """Send events until one of both has had enough."""
+        with self._hub.connections.admitted(self._person.token) as connection, self._hub.events.listening():
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_end_when_gone, receive, tasks.cancel_scope)
+                tasks.start_soon(end_when_over, connection, tasks.cancel_scope)
+                # In a task of its own, as each event would otherwise wake all that stands between here and the server.
+                tasks.start_soon(self._tell, send, tasks.cancel_scope)
+            if connection.over.is_set():
+                with contextlib.suppress(TimeoutError), self._hub.deadlines.within(PATIENCE_SECONDS):
+                    await send(_piece(b"", more=False))
+
+    async def _tell(self, send: Send, scope: anyio.CancelScope) -> None:
+        """Send events for as long as they are taken; a listener that is too slow would not hear a farewell either."""
+        patience = self._hub.deadlines.within(PATIENCE_SECONDS)
+        with contextlib.suppress(TimeoutError, StoreError):
+            async with contextlib.aclosing(self._pieces()) as pieces:
+                async for piece in pieces:
+                    with patience:
+                        await send(_piece(piece))
+        scope.cancel()
+
+    async def _pieces(self) -> AsyncGenerator[bytes]:
+        """Write everything that happens, and a sign of life now and then."""
+        events, silence = self._hub.events, self._hub.deadlines.within(_PING_SECONDS)
+        point = await events.reached(self._after)
+        yield _event("hello", json_codec.to_json({"point": point}), point)
+        while True:
+            try:
+                with silence:
+                    await events.moved(point)
+            except TimeoutError:
+                yield _PING
+                continue
+            batch = await events.beyond(point)
+            if piece := self._written(batch):
+                yield piece
+            point = batch.point
+
+    def _written(self, batch: Batch) -> bytes:
+        """Write what concerns this person; only with the last event the whole batch is behind them."""
+        token = self._person.token
+
+        def write(batch: Batch) -> bytes:
+            mine = [event for event in batch.events if token.is_for(event.request.project)]
+            points = [batch.after] * (len(mine) - 1) + [batch.point]
+            return b"".join(_event("request", each.text, point) for each, point in zip(mine, points, strict=False))
+
+        return batch.once(f"events of {token.project}", write)
+
+
+def _event(name: str, text: str, point: int) -> bytes:
+    # JSON as `plain` writes it has no line breaks, so one line of data is all of it.
+    return f"event: {name}\nid: {point}\ndata: {text}\n\n".encode()
+
+
+def _piece(body: bytes, *, more: bool = True) -> Message:
+    return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+async def _end_when_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+async def end_when_over(connection: Connection, scope: anyio.CancelScope) -> None:
+    """Cancel a scope when its connection has to end."""
+    await connection.over.wait()
+    scope.cancel()

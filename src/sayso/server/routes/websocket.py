@@ -1,0 +1,156 @@
+"""The WebSocket of the seeds: requests come as they are asked, answers go back, several at once and each by its id."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Any
+
+import anyio
+from fastapi import APIRouter, Path, WebSocket
+from pydantic import ValidationError
+from starlette.websockets import WebSocketDisconnect
+
+from sayso.core import json_codec
+from sayso.errors import CanonicalError, StoreError, UnknownRequest
+from sayso.server.http import problems
+from sayso.server.http.problems import Problem
+from sayso.server.http.schemas import Answer
+from sayso.server.http.strict_json import read_object
+from sayso.server.identity import Principal, hub_of, person
+from sayso.server.middleware import LARGEST_BODY, is_deep
+from sayso.server.routes.answering import Outcome, give, message_of
+from sayso.server.routes.sse import PATIENCE_SECONDS, end_when_over
+
+if TYPE_CHECKING:
+    from sayso.core.model import ApprovalRequest
+    from sayso.server.hub import Hub
+    from sayso.server.services.connections import Connection
+    from sayso.server.services.events import Batch
+
+routes = APIRouter()
+
+_PAGE = 100
+_FAREWELL_SECONDS = 2.0
+_OVER = 4401  # the token does not stand any more, or the hub stops
+_TRY_AGAIN = 1013
+
+
+@routes.websocket("/ws/{client_id}")
+async def talk(socket: WebSocket, client_id: Annotated[str, Path(max_length=100)]) -> None:  # noqa: ARG001 - the seeds' name for a connection; the token says who it is
+    """Tell a front end of every open request, and take its answers."""
+    hub = hub_of(socket)
+    try:
+        principal = await person(socket)
+        with hub.connections.admitted(principal.token) as connection, hub.events.listening():
+            await socket.accept()
+            await _Talk(hub, principal, socket).run(connection)
+    except Problem as problem:
+        await socket.send_denial_response(problems.response(problem))
+
+
+class _Talk:
+    """The talk with one front end."""
+
+    def __init__(self, hub: Hub, principal: Principal, socket: WebSocket) -> None:
+        self._hub = hub
+        self._person = principal
+        self._socket = socket
+        self._told: set[str] = set()  # the open requests that it knows of
+
+    async def run(self, connection: Connection) -> None:
+        """Talk until one of both has had enough."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._tell, tasks.cancel_scope)
+            tasks.start_soon(end_when_over, connection, tasks.cancel_scope)
+            await self._listen()
+            tasks.cancel_scope.cancel()
+        # It may be closed already, or take nothing, not even a farewell.
+        with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
+            async with asyncio.timeout(_FAREWELL_SECONDS):
+                await self._socket.close(_OVER if connection.over.is_set() else _TRY_AGAIN)
+
+    async def _tell(self, scope: anyio.CancelScope) -> None:
+        """Send what is open, and then what happens; a front end that is too slow has to connect again."""
+        with contextlib.suppress(TimeoutError, StoreError, WebSocketDisconnect):
+            point = await self._hub.events.reached()
+            await self._tell_open()
+            while True:
+                batch = await self._hub.events.beyond(point)
+                for request, message in batch.once("messages", _messages):
+                    await self._tell_of(request, message)
+                point = batch.point
+        scope.cancel()
+
+    async def _tell_open(self) -> None:
+        after = ""
+        while page := await self._hub.store.pending(_PAGE, after):
+            for each in page:
+                await self._tell_of(each, _message(each, json_codec.request_json(each)))
+            after = page[-1].id
+
+    async def _tell_of(self, request: ApprovalRequest, message: str) -> None:
+        """Tell of a request once while it is open, and once when it is closed."""
+        is_open, is_told = request.status == "open", request.id in self._told
+        if is_open is is_told or not self._person.token.is_for(request.project):
+            return
+        if is_open:
+            self._told.add(request.id)
+        else:
+            self._told.discard(request.id)
+        await self._send(message)
+
+    async def _listen(self) -> None:
+        while True:
+            message = await self._socket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            try:
+                await self._send(json_codec.to_json(await self._answer(message.get("text") or "")))
+            except (TimeoutError, WebSocketDisconnect):
+                return
+
+    async def _send(self, text: str) -> None:
+        with self._hub.deadlines.within(PATIENCE_SECONDS):
+            await self._socket.send_text(text)
+
+    async def _answer(self, text: str) -> dict[str, Any]:
+        """Take one message, and say what came of it."""
+        said: dict[str, Any] = {}
+        try:
+            said = _read(text)
+            outcome = await self._give(said)
+        except (Problem, UnknownRequest, StoreError, CanonicalError, ValidationError) as error:
+            problem = problems.of(error).told()
+            return {"type": "approval_result", "id": said.get("id"), "ok": False, "problem": problem}
+        return {"type": "approval_result", "id": outcome.request.id, "ok": True, "status": outcome.request.status}
+
+    async def _give(self, said: dict[str, Any]) -> Outcome:
+        facts = dict(said)
+        kind, request_id = facts.pop("type", None), facts.pop("id", None)
+        if kind != "approval_response" or not isinstance(request_id, str):
+            sentence = "a message is an approval_response, with the id of a request"
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
+        answer = Answer.model_validate(facts)
+        who = await person(self._socket)  # again: a token may have ended since the last look at it
+        return await give(self._hub, who, request_id, answer, channel="websocket")
+
+
+def _messages(batch: Batch) -> list[tuple[ApprovalRequest, str]]:
+    return [(event.request, _message(event.request, event.text)) for event in batch.events]
+
+
+def _message(request: ApprovalRequest, text: str) -> str:
+    """Return what is told of a request, which is written out already."""
+    if request.status == "open":
+        words = json_codec.to_json({"type": "approval_request", "message": message_of(request)})
+        return f"{words[:-1]}, {text[1:]}"
+    words = json_codec.to_json({"type": "approval_closed", "id": request.id, "status": request.status})
+    return f'{words[:-1]}, "request": {text}}}'
+
+
+def _read(text: str) -> dict[str, Any]:
+    if len(text) > LARGEST_BODY or is_deep(text.encode(errors="replace")):
+        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the message is too large, or nested too deep")
+    return read_object(text)

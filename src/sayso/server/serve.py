@@ -1,0 +1,132 @@
+"""Serving a hub with uvicorn: the address, the fastest way that is installed, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import ipaddress
+import signal
+import socket
+import threading
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+try:
+    import uvicorn
+except ImportError as error:
+    raise ImportError("the hub is not installed; run `pip install sayso[server]`") from error
+
+from sayso.errors import ConfigurationError
+from sayso.server.middleware import LARGEST_BODY
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from fastapi import FastAPI
+
+    from sayso.server.hub import Hub
+
+# Both are faster, and come with `sayso[server-fast]`.
+try:
+    from sayso.server.http.httptools_protocol import FastProtocol as HttpProtocol
+except ImportError:
+    from sayso.server.http.idle_timeout import PlainProtocol as HttpProtocol
+try:
+    from uvloop import new_event_loop
+except ImportError:
+    from asyncio import new_event_loop
+
+_BACKLOG = 1024
+_FAREWELL_SECONDS = 10
+_GARBAGE = 10_000  # objects after which to look for circles of them; an answer makes hundreds, and no circle
+_STUCK_MS = 60_000  # a peer that takes nothing for so long is gone, for the kernel too
+
+
+class HubServer(uvicorn.Server):
+    """A server that lets streams, sockets and long polls end before it waits for their connections."""
+
+    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
+        """Take the hub."""
+        super().__init__(config)
+        self._hub = hub
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Do what uvicorn does, but do not end the process by the signal afterwards: the store is closed first."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End what would stay open, then everything else."""
+        self._hub.rest()
+        await super().shutdown(sockets)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Take the address.
+
+    Raises:
+        ConfigurationError: it cannot be had, and why.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        taken = socket.socket(family, kind)
+        try:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if "TCP_USER_TIMEOUT" in vars(socket):
+                taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _STUCK_MS)
+            taken.bind(address)
+            taken.listen(_BACKLOG)
+        except OSError:
+            taken.close()
+            raise
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ConfigurationError(f"{host} port {port} cannot be served: {why}; choose another with --port") from None
+    return taken
+
+
+def server(
+    app: FastAPI, hub: Hub, *, certificate: str | None = None, key: str | None = None, proxy: str | None = None
+) -> HubServer:
+    """Return the server of a hub's application, which runs on a socket that is bound already."""
+    config = uvicorn.Config(
+        app,
+        http=HttpProtocol,
+        ws_max_size=LARGEST_BODY,
+        ws_per_message_deflate=False,  # compressing what strangers write beside secrets gives them away
+        access_log=False,  # it would write down the codes of links
+        log_config=None,
+        server_header=False,
+        proxy_headers=proxy is not None,
+        forwarded_allow_ips=proxy or "",
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        timeout_graceful_shutdown=_FAREWELL_SECONDS,
+        timeout_keep_alive=15,
+    )
+    return HubServer(config, hub)
+
+
+def run(serving: Coroutine[Any, Any, None]) -> None:
+    """Run a hub, which has this process to itself, on the fastest event loop that is there."""
+    gc.freeze()  # what is loaded by now stays, and need not be looked through again and again
+    gc.set_threshold(_GARBAGE)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(serving)

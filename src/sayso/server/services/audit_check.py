@@ -1,0 +1,70 @@
+"""Whether the audit is what was written: checked entry by entry, from where the last check ended."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from sayso.core import audit
+from sayso.errors import AuditError
+
+if TYPE_CHECKING:
+    from sayso.core.ports import Clock, Store
+
+_PAGE = 500
+_PATIENCE_SECONDS = 2.0
+_FULL_EVERY_SECONDS = 600.0
+
+
+class Chain:
+    """The state of the audit's chain. A check that takes long goes on while nobody waits for it."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        """Begin with nothing checked."""
+        self._store = store
+        self._clock = clock
+        self._checked: tuple[int, str] | None = None
+        self._began = 0.0
+        self._problem: str | None = None
+        self._check: asyncio.Task[None] | None = None
+
+    async def state(self) -> dict[str, Any]:
+        """Return how far the chain goes, and whether it is whole."""
+        if self._problem is None:
+            if self._check is None or self._check.done():
+                self._check = asyncio.get_running_loop().create_task(self._go_on())
+            await asyncio.wait({self._check}, timeout=_PATIENCE_SECONDS)
+            if self._check.done():
+                self._check.result()  # a store that cannot be read is told
+        _, (number, sealed) = await self._store.audit_ends()
+        checked = self._checked or (0, audit.START)
+        unfinished = None if self._check is None or self._check.done() else _unfinished(checked[0], number)
+        problem = self._problem or unfinished
+        return {"entries": number, "hash": sealed, "verified": problem is None, "problem": problem}
+
+    async def _go_on(self) -> None:
+        """Check what is new; and everything, from time to time, as what was checked can be changed later."""
+        now = self._clock.now()
+        start, end = await self._store.audit_ends()
+        if self._checked is None or self._checked[0] < start[0] or now - self._began > _FULL_EVERY_SECONDS:
+            self._checked, self._began = start, now
+        try:
+            while self._checked[0] < end[0]:
+                page = await self._store.audit(self._checked[0], _PAGE)
+                self._checked = await asyncio.to_thread(_follow, self._checked, page)
+        except AuditError as error:
+            if (await self._store.audit_ends())[0] == start:
+                self._problem = str(error)
+                return
+            self._checked = None  # what was just looked at has been pruned
+            await self._go_on()
+
+
+def _follow(checked: audit.End, page: list[audit.Entry]) -> audit.End:
+    if not page:
+        raise AuditError(f"audit entry {checked[0] + 1} is missing: the chain should not end before it")
+    return audit.follow(checked, page)
+
+
+def _unfinished(checked: int, last: int) -> str:
+    return f"not checked to its end yet: {checked} of {last} entries"

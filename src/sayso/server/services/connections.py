@@ -1,0 +1,102 @@
+"""The connections that stay open: how many there may be, and that each ends when its token does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Generator
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from sayso.errors import StoreError
+from sayso.server.http.problems import Problem
+
+if TYPE_CHECKING:
+    from sayso.core.ports import Clock, Keyring
+    from sayso.core.tokens import Token
+
+_LOG = logging.getLogger("sayso.server")
+_CHECK_SECONDS = 2.0
+_RETRY_SECONDS = 5
+
+
+class Connection:
+    """One long poll, stream or socket, of somebody whom the hub knows."""
+
+    def __init__(self, token: Token) -> None:
+        """Take the token that it came with."""
+        self.token = token
+        self.over = asyncio.Event()  # it has to end: its token is gone, or the hub rests
+
+
+class Connections:
+    """All of them."""
+
+    def __init__(self, keyring: Keyring, clock: Clock, *, most: int = 5000, most_of_one: int = 200) -> None:
+        """Take where the tokens are, and the limits: in total, and for one name."""
+        self._keyring = keyring
+        self._clock = clock
+        self._most = most
+        self._most_of_one = most_of_one
+        self._open: set[Connection] = set()
+        self._by_name: Counter[str] = Counter()
+        self._opened = asyncio.Event()
+        self.resting = False
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._open)
+
+    @contextlib.contextmanager
+    def admitted(self, token: Token) -> Generator[Connection]:
+        """Keep a connection for as long as the block lasts.
+
+        Raises:
+            Problem: there are too many already, or the hub is about to stop.
+        """
+        if self.resting or len(self._open) >= self._most:
+            sentence = "the hub is about to stop" if self.resting else "the hub has too many open connections"
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"{sentence}; try again", retry_after=_RETRY_SECONDS)
+        if self._by_name[token.name] >= self._most_of_one:
+            sentence = f"{token.name} has too many open connections; close some of them"
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, sentence, retry_after=_RETRY_SECONDS)
+        connection = Connection(token)
+        self._open.add(connection)
+        self._by_name[token.name] += 1
+        self._opened.set()
+        try:
+            yield connection
+        finally:
+            self._open.discard(connection)
+            self._by_name[token.name] -= 1
+            if not self._by_name[token.name]:
+                del self._by_name[token.name]
+
+    async def watch(self) -> None:
+        """Look after the tokens of open connections for as long as there are any; one look serves all of them."""
+        while True:
+            await self._opened.wait()
+            try:
+                await self._end_without_token()
+            except StoreError as error:
+                _LOG.warning("the tokens of open connections could not be checked, trying again: %s", error)
+            if not self._open:
+                self._opened.clear()
+                continue
+            await asyncio.sleep(_CHECK_SECONDS)
+
+    async def _end_without_token(self) -> None:
+        known = {each.id: each for each in await self._keyring.tokens()}
+        now = self._clock.now()
+        for each in self._open:
+            token = known.get(each.token.id)
+            if token is None or token.is_over(now):
+                each.over.set()
+
+    def end(self) -> None:
+        """Let all of them end, and no new ones begin."""
+        self.resting = True
+        for each in self._open:
+            each.over.set()

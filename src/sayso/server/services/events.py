@@ -1,0 +1,159 @@
+"""What happens to requests, told to everybody who listens: read once, written out once, and kept for a while.
+
+One task follows the store's feed. Nobody has a queue: each listener knows the point that it has reached, and takes what
+came after it from the last few batches or, if it is further behind, from the store. So a slow listener holds up nobody,
+costs no memory, and catches up as fast as it reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from sayso.core import json_codec
+from sayso.errors import StoreError
+
+if TYPE_CHECKING:
+    from sayso.core.model import ApprovalRequest
+    from sayso.core.ports import Store
+
+_LOG = logging.getLogger("sayso.server")
+_PAGE = 50  # a request can be long, and each listener that is behind has such a page of its own
+_LARGEST_MEMORY = 8_000_000  # characters of what was written out; what is made of them may take as much, twice
+_RETRY_SECONDS = 1.0
+
+T = TypeVar("T")
+Listener = Callable[["ApprovalRequest"], None]
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """How one request stands, and that as JSON."""
+
+    request: ApprovalRequest
+    text: str
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """What changed between two points of the feed."""
+
+    after: int
+    point: int
+    events: tuple[Event, ...]
+    made: dict[str, Any] = msgspec.field(default_factory=dict[str, "Any"])
+
+    def once(self, name: str, make: Callable[[Batch], T]) -> T:
+        """Make something of it, once for all who listen."""
+        if name not in self.made:
+            self.made[name] = make(self)
+        return self.made[name]
+
+    @property
+    def size(self) -> int:
+        """How much is written out."""
+        return sum(len(event.text) for event in self.events)
+
+
+class Events:
+    """The events of one hub."""
+
+    def __init__(self, store: Store, *listeners: Listener) -> None:
+        """Take the store, and who has to hear of everything in this process."""
+        self._store = store
+        self._listeners = listeners
+        self._batches: deque[Batch] = deque()
+        self._size = 0
+        self._readers = 0
+        self._news = asyncio.Event()
+        self._point = -1
+
+    async def follow(self) -> None:
+        """Follow the feed for as long as the hub runs."""
+        while True:
+            try:
+                await self._go_on()
+            except StoreError as error:
+                _LOG.warning("the feed of the store could not be read, trying again: %s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def start(self) -> None:
+        """Begin at the point that is reached now; who listens from an earlier one is told what came in between."""
+        point, _ = await self._store.changes()
+        self._reach(point)
+
+    def _reach(self, point: int) -> None:
+        self._point = point
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def _go_on(self) -> None:
+        await self._store.changed(self._point)
+        point, found = await self._after(self._point)
+        for request in found:
+            for listener in self._listeners:
+                listener(request)
+        if self._readers:
+            self._keep(await _batch(self._point, point, found))
+        else:
+            self._forget()
+        self._reach(point)
+
+    def _keep(self, batch: Batch) -> None:
+        self._batches.append(batch)
+        self._size += batch.size
+        while self._size > _LARGEST_MEMORY:
+            self._size -= self._batches.popleft().size
+
+    def _forget(self) -> None:
+        self._batches.clear()
+        self._size = 0
+
+    @contextlib.contextmanager
+    def listening(self) -> Generator[None]:
+        """Let batches be kept for as long as the block lasts."""
+        self._readers += 1
+        try:
+            yield
+        finally:
+            self._readers -= 1
+
+    async def reached(self, wanted: int | None = None) -> int:
+        """Return the point to listen from: the one that is wanted, if it was ever reached, else that of now."""
+        now, _ = await self._store.changes()
+        return now if wanted is None else min(wanted, now)
+
+    async def moved(self, point: int) -> None:
+        """Wait until something has come after a point."""
+        while self._point <= point:
+            await self._news.wait()
+
+    async def beyond(self, point: int) -> Batch:
+        """Wait for what comes after a point, and return it: from memory, if that goes back so far."""
+        await self.moved(point)
+        for batch in reversed(self._batches):  # nearly everybody wants the last one
+            if batch.after <= point < batch.point:
+                return batch
+        reached, found = await self._after(point)
+        return await _batch(point, reached, found)
+
+    async def _after(self, point: int) -> tuple[int, list[ApprovalRequest]]:
+        reached, found = await self._store.changes(point, _PAGE)
+        if not found:  # what had changed is not kept any more; the order of these two is so that nothing is passed over
+            latest, _ = await self._store.changes()
+            reached, found = await self._store.changes(point, _PAGE)
+            reached = reached if found else max(reached, latest)
+        return reached, found
+
+
+async def _batch(after: int, point: int, found: Sequence[ApprovalRequest]) -> Batch:
+    """Write out requests, in another thread: some are long, and the loop has others to serve."""
+    return Batch(after=after, point=point, events=await asyncio.to_thread(_written, found))
+
+
+def _written(found: Sequence[ApprovalRequest]) -> tuple[Event, ...]:
+    return tuple(Event(request=each, text=json_codec.request_json(each)) for each in found)

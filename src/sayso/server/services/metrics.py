@@ -1,0 +1,56 @@
+"""Numbers for Prometheus: what was asked and answered, what waits, and who is connected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+if TYPE_CHECKING:
+    from sayso.core.model import ApprovalRequest
+    from sayso.server.services.connections import Connections
+    from sayso.server.services.open_requests import Waiting
+
+_CLOSED = ("approved", "denied", "expired", "withdrawn")
+_SECONDS = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400)
+
+
+class Meters:
+    """The numbers of one hub, for everything on its store, whoever asked or answered it."""
+
+    def __init__(self, waiting: Waiting, connections: Connections) -> None:
+        """Take what is counted at the moment of a look."""
+        self._waiting = waiting
+        self._registry = CollectorRegistry()
+        self._opened = Counter("sayso_requests_opened", "Requests that were asked.", registry=self._registry)
+        self._closed = Counter(
+            "sayso_requests_closed", "Requests that were closed, by how.", ["outcome"], registry=self._registry
+        )
+        for outcome in _CLOSED:
+            self._closed.labels(outcome)  # a zero is a number too
+        self._seconds = Histogram(
+            "sayso_answer_seconds", "How long people took to answer.", buckets=_SECONDS, registry=self._registry
+        )
+        for name, text, look in (
+            ("sayso_requests_waiting", "Requests that wait for an answer now.", waiting.__len__),
+            ("sayso_oldest_waiting_seconds", "How long the oldest of them has waited.", lambda: waiting.oldest),
+            ("sayso_connections", "Streams, sockets and long polls that are open now.", connections.__len__),
+        ):
+            Gauge(name, text, registry=self._registry).set_function(look)
+
+    def note(self, request: ApprovalRequest) -> None:
+        """Count a change of a request; told before `Waiting` is, which knows what was open until now."""
+        was_open = request.id in self._waiting
+        status = "approved" if request.status == "used" and was_open else request.status
+        if not was_open and status != "used":  # what comes after an answer was counted with it
+            self._opened.inc()
+        if status not in _CLOSED:
+            return
+        self._closed.labels(status).inc()
+        decision = request.decision
+        if status in {"approved", "denied"} and decision is not None and decision.decided_at is not None:
+            self._seconds.observe(max(0.0, decision.decided_at - request.asked_at))
+
+    def text(self) -> bytes:
+        """Return all numbers as Prometheus reads them."""
+        return generate_latest(self._registry)

@@ -1,0 +1,126 @@
+"""What waits for an answer, as the feed tells of it: how many, whose, since when, and which expires first."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import logging
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from sayso.errors import StoreError, UnknownRequest
+
+if TYPE_CHECKING:
+    from sayso.core.model import ApprovalRequest
+    from sayso.core.ports import Clock, Store
+
+_LOG = logging.getLogger("sayso.server")
+_PAGE = 500
+_RETRY_SECONDS = 1.0
+_SPARE = 1000  # so many dates of closed requests are kept without tidying up
+
+Owner = tuple[str, str]  # a project, and an agent of it
+
+
+class Waiting:
+    """The open requests. The one that expires first sets the timer; nothing is polled."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        """Begin without knowing any."""
+        self._store = store
+        self._clock = clock
+        self._asked: dict[str, tuple[float, Owner]] = {}
+        self._whose: defaultdict[Owner, set[str]] = defaultdict(set)  # with those that are about to be opened here
+        self._due: list[tuple[float, str]] = []
+        self._sooner = asyncio.Event()
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._asked)
+
+    def __contains__(self, request_id: str) -> bool:
+        """Whether this one does."""
+        return request_id in self._asked
+
+    @property
+    def oldest(self) -> float:
+        """How many seconds the oldest one has waited."""
+        return max(0.0, self._clock.now() - min(self._asked.values())[0]) if self._asked else 0.0
+
+    def of(self, owner: Owner) -> int:
+        """How many of one agent there are, with those that it is just asking here."""
+        return len(self._whose.get(owner, ()))
+
+    def expect(self, request: ApprovalRequest) -> None:
+        """Count a request for its agent before it is opened here: the feed tells of it only afterwards."""
+        self._whose[_owner(request)].add(request.id)
+
+    def give_up(self, request: ApprovalRequest) -> None:
+        """Count a request no longer that was not opened after all, unless the feed says that it is open."""
+        if request.id not in self._asked:
+            self._drop(request.id, _owner(request))
+
+    async def load(self) -> None:
+        """Learn of those that were open before anybody followed the feed; nothing is known of what was before."""
+        self._asked.clear()
+        self._whose.clear()
+        self._due.clear()
+        after = ""
+        while page := await self._store.pending(_PAGE, after):
+            for each in page:
+                self.note(each)
+            after = page[-1].id
+
+    def note(self, request: ApprovalRequest) -> None:
+        """Take in how a request stands."""
+        if request.status != "open":
+            self._asked.pop(request.id, None)
+            self._drop(request.id, _owner(request))
+            return
+        is_new = request.id not in self._asked
+        self._asked[request.id] = (request.asked_at, _owner(request))
+        self._whose[_owner(request)].add(request.id)
+        if request.expires_at is not None and is_new:
+            heapq.heappush(self._due, (request.expires_at, request.id))
+            if self._due[0][1] == request.id:
+                self._sooner.set()
+            if len(self._due) > 2 * len(self._asked) + _SPARE:
+                self._due = [each for each in self._due if each[1] in self._asked]
+                heapq.heapify(self._due)
+
+    def _drop(self, request_id: str, owner: Owner) -> None:
+        self._whose[owner].discard(request_id)
+        if not self._whose[owner]:
+            del self._whose[owner]
+
+    async def close_overdue(self) -> None:
+        """Close each request when its time is up, for as long as the hub runs."""
+        while True:
+            self._sooner.clear()
+            if not self._due:
+                await self._sooner.wait()
+            elif self._due[0][0] <= self._clock.now():
+                await self._close(heapq.heappop(self._due))
+            else:
+                with contextlib.suppress(TimeoutError):
+                    async with self._clock.until(self._due[0][0]):
+                        await self._sooner.wait()
+
+    async def _close(self, due: tuple[float, str]) -> None:
+        _, request_id = due
+        if request_id not in self._asked:
+            return
+        try:
+            await self._store.close(request_id, "expired", None, now=self._clock.now())  # of which the feed tells
+        except UnknownRequest:
+            _, owner = self._asked.pop(request_id, (0.0, ("", "")))
+            self._drop(request_id, owner)
+        except StoreError as error:
+            _LOG.warning("the overdue request %s could not be closed, trying again: %s", request_id, error)
+            heapq.heappush(self._due, due)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+
+def _owner(request: ApprovalRequest) -> Owner:
+    return request.project, request.asked_by

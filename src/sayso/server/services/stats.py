@@ -1,0 +1,107 @@
+"""Numbers about requests: how many in each hour, how they ended, and how long people took."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sayso.core.model import ApprovalRequest
+    from sayso.core.ports import Clock, Store
+    from sayso.core.tokens import Token
+
+_HOUR = 3600
+_FRESH_SECONDS = 5.0
+_PIECE = 250
+_MOST = 20_000
+_BOUNDS = (10.0, 60.0, 300.0, 3600.0, None)  # seconds; how long answers took is counted up to each of these
+_ENDS = ("approved", "denied", "expired", "withdrawn")
+
+
+class Stats:
+    """The numbers of one hub; counted by one at a time, and told to all who ask soon after."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        """Begin with nothing counted."""
+        self._store = store
+        self._clock = clock
+        self._counted: dict[tuple[str, int], tuple[float, dict[str, Any]]] = {}
+        self._counting = asyncio.Lock()
+
+    async def of(self, token: Token, hours: int) -> dict[str, Any]:
+        """Return the numbers of the last hours, the present one included, for the project of a token."""
+        key = (token.project, hours)
+        async with self._counting:
+            now = self._clock.now()
+            self._counted = {each: told for each, told in self._counted.items() if now - told[0] < _FRESH_SECONDS}
+            if key not in self._counted:
+                self._counted[key] = now, await self._count(token, hours, now)
+            return self._counted[key][1]
+
+    async def _count(self, token: Token, hours: int, now: float) -> dict[str, Any]:
+        tally = _Tally(start=(now // _HOUR - hours + 1) * _HOUR, hours=hours)
+        before, seen, complete = "", 0, True
+        while piece := await self._store.recent(_PIECE, before=before):
+            await asyncio.to_thread(tally.add, [each for each in piece if token.is_for(each.project)])
+            before, seen = piece[-1].id, seen + len(piece)
+            if piece[-1].asked_at < tally.start:
+                break
+            if seen >= _MOST:
+                complete = False
+                break
+        return tally.told() | {"complete": complete}
+
+
+class _Tally:
+    """What was counted so far."""
+
+    def __init__(self, start: float, hours: int) -> None:
+        self.start = start
+        self._by_hour: list[Counter[str]] = [Counter() for _ in range(hours)]
+        self._by_tool: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._seconds: list[float] = []
+
+    def add(self, requests: list[ApprovalRequest]) -> None:
+        """Count these, if they were asked in that time."""
+        for each in requests:
+            if each.asked_at >= self.start:
+                self._add(each)
+
+    def _add(self, request: ApprovalRequest) -> None:
+        self._count(request.asked_at, "asked")
+        end = "approved" if request.status == "used" else request.status
+        if end == "open":
+            return
+        decided = request.decision.decided_at if request.decision else request.expires_at
+        self._count(request.asked_at if decided is None else decided, end)
+        self._by_tool[request.tool][end] += 1
+        if end in {"approved", "denied"} and decided is not None:
+            self._seconds.append(max(0.0, decided - request.asked_at))
+
+    def _count(self, at: float, what: str) -> None:
+        hour = int((at - self.start) // _HOUR)
+        self._by_hour[min(max(hour, 0), len(self._by_hour) - 1)][what] += 1
+
+    def told(self) -> dict[str, Any]:
+        """Return it as plain data; the tools that were asked about most come first."""
+        ranked = sorted(self._by_tool.items(), key=lambda each: (-each[1].total(), each[0]))
+        return {
+            "by_hour": [
+                {"at": self.start + number * _HOUR} | {name: hour[name] for name in ("asked", *_ENDS)}
+                for number, hour in enumerate(self._by_hour)
+            ],
+            "waiting": _spans(sorted(self._seconds)),
+            "by_tool": [{"tool": tool} | {name: ends[name] for name in _ENDS} for tool, ends in ranked],
+        }
+
+
+def _spans(seconds: list[float]) -> dict[str, Any]:
+    last = len(seconds) - 1
+    at = {"p50": round(last * 0.5), "p90": round(last * 0.9), "max": last}
+    ends = [len(seconds) if bound is None else bisect_right(seconds, bound) for bound in _BOUNDS]
+    counts = [end - begin for begin, end in itertools.pairwise((0, *ends))]
+    within = [{"up_to": bound, "answers": count} for bound, count in zip(_BOUNDS, counts, strict=True)]
+    return {name: seconds[place] if seconds else None for name, place in at.items()} | {"within": within}

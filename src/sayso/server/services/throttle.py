@@ -1,0 +1,82 @@
+"""How often somebody may do something: counted in this process, for a minute."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from http import HTTPStatus
+from time import monotonic
+
+from sayso.server.http.problems import Problem
+
+_FAILURES = 60
+_ANSWERS = 600
+_SIGN_INS = 60
+_SECONDS = 60.0
+_SPARE = 1000  # so many names are kept without tidying up
+
+
+class _Window:
+    """When each of many has done something, as far as it was in the last minute."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._times: dict[str, deque[float]] = {}
+        self._tidy_at = _SPARE
+
+    def count(self, whose: str) -> float:
+        """Count once more, and return 0; or return how many seconds are left until that is possible."""
+        now = monotonic()
+        times = self._times.setdefault(whose, deque())
+        while times and times[0] <= now - _SECONDS:
+            times.popleft()
+        if len(times) >= self._most:
+            return times[0] + _SECONDS - now
+        times.append(now)
+        if len(self._times) > self._tidy_at:
+            self._tidy(now)
+        return 0.0
+
+    def _tidy(self, now: float) -> None:
+        self._times = {name: times for name, times in self._times.items() if times[-1] > now - _SECONDS}
+        self._tidy_at = 2 * len(self._times) + _SPARE
+
+
+class Throttle:
+    """The limits of one hub."""
+
+    def __init__(self, *, failures: int = _FAILURES, answers: int = _ANSWERS) -> None:
+        """Take how many there may be in a minute: wrong tokens from one address, answers by one person."""
+        self._failures = _Window(failures)
+        self._answers = _Window(answers)
+        self._sign_ins = _Window(_SIGN_INS)
+
+    def fail(self, address: str) -> None:
+        """Count a wrong token; a right one always passes, so that nobody can lock out others at their address.
+
+        Raises:
+            Problem: there were too many.
+        """
+        _count(self._failures, address, "too many wrong tokens came from this address")
+
+    def answer(self, name: str) -> None:
+        """Count an answer.
+
+        Raises:
+            Problem: there were too many.
+        """
+        _count(self._answers, name, f"{name} has given too many answers in a minute")
+
+    def begin(self, address: str) -> None:
+        """Count a sign-in that is begun: each takes a place in the store until it ends.
+
+        Raises:
+            Problem: there were too many.
+        """
+        _count(self._sign_ins, address, "too many sign-ins were begun from this address")
+
+
+def _count(window: _Window, whose: str, sentence: str) -> None:
+    left = window.count(whose)
+    if left > 0:
+        raise Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{sentence}; wait a little", retry_after=max(1, math.ceil(left)))

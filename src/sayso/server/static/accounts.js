@@ -1,0 +1,27 @@
+/** Signing in with an account elsewhere: a button, where the hub knows of such accounts. */
+
+import { find } from "./dom.js";
+import { accounts } from "./api.js";
+import { visible } from "./sanitize.js";
+
+const REFUSALS = {
+  400: "That sign-in was not begun in this browser, was used already, or took too long. Begin again.",
+  401: "You did not sign in there. Try again.",
+  403: "That account may not sign in here: its mail address is not proven, or it is none that this hub takes.",
+  429: "Too many sign-ins were begun from where you are. Wait a minute.",
+  502: "The provider of that account did not confirm who you are. Try again; the hub's log says why.",
+};
+
+/** What to tell somebody who came back without being signed in; null if nobody came back. */
+export function refusal(query) {
+  const status = query.get("refused");
+  return status === null ? null : (REFUSALS[status] ?? "You were not signed in. Try again.");
+}
+
+/** Show the button, if there is something that it leads to. */
+export async function offerAccounts() {
+  const { at } = await accounts().catch(() => ({ at: null }));
+  if (at === null) return;
+  find("#accounts a").textContent = `Sign in with your account at ${visible(at)}`;
+  find("#accounts").hidden = false;
+}

@@ -1,0 +1,76 @@
+/** Questions of the page itself, each in a dialog: it keeps the focus inside, and gives it back. */
+
+import { button, h } from "./dom.js";
+
+let count = 0;
+
+/** Open a dialog with a title, and resolve with what `close` was given.
+ *
+ * `build(close, foot)` returns what is in it, and may fill the foot, which does not scroll.
+ */
+export function open(title, build, { wide = false } = {}) {
+  return new Promise((resolve) => {
+    count += 1;
+    const heading = h("h2", { id: `dialog-${count}` }, title);
+    const dialog = h("dialog", { class: wide ? "wide" : null, "aria-labelledby": heading.id });
+    const close = (value = null) => {
+      dialog.close();
+      dialog.remove();
+      resolve(value);
+    };
+    dialog.addEventListener("cancel", (event) => {
+      event.preventDefault();
+      close();
+    });
+    const body = h("div", { class: "dialog-body" });
+    const foot = h("div", { class: "dialog-foot" });
+    dialog.append(
+      h(
+        "div",
+        { class: "dialog-head" },
+        heading,
+        button("Close", () => close(), { class: "quiet-button" }),
+      ),
+      body,
+      foot,
+    );
+    body.append(...[build(close, foot)].flat());
+    document.body.append(dialog);
+    dialog.showModal();
+    (dialog.querySelector("[data-first]") ?? dialog.querySelector("input, textarea, select") ?? heading).focus();
+  });
+}
+
+/** Ask whether something is to be done. */
+export function confirm(title, sentences, yes) {
+  return open(title, (close) => [
+    ...sentences.map((each) => h("p", {}, each)),
+    h(
+      "div",
+      { class: "buttons" },
+      button(yes, () => close(true), { class: "no-button" }),
+      button("Keep it", () => close(false), { data: { first: "" } }),
+    ),
+  ]);
+}
+
+/** Ask for a note to a refusal; null if there is to be none after all. */
+export function note(title, { label, send }) {
+  return open(title, (close) => {
+    const field = h("textarea", { id: "note", rows: "4", maxlength: "4000" });
+    const submit = () => close(field.value.trim());
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit();
+    });
+    return [
+      h("label", { for: "note" }, label),
+      field,
+      h(
+        "div",
+        { class: "buttons" },
+        button(send, submit, { class: "no-button" }),
+        button("Back", () => close()),
+      ),
+    ];
+  });
+}

@@ -1,0 +1,49 @@
+/** Building the page out of elements: whatever is given as text stays text. */
+
+import { pieces } from "./sanitize.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Make an element. `on` holds listeners, `data` the data attributes; null, undefined and false are left out. */
+export function h(tag, given = {}, ...children) {
+  return filled(document.createElement(tag), given, children);
+}
+
+/** Make an element of a drawing. */
+export function svg(tag, given = {}, ...children) {
+  return filled(document.createElementNS(SVG, tag), given, children);
+}
+
+function filled(element, { on = {}, data = {}, ...attributes }, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined && value !== false)
+      element.setAttribute(name, value === true ? "" : value);
+  }
+  for (const [name, value] of Object.entries(data)) element.dataset[name] = value;
+  for (const [name, listener] of Object.entries(on)) element.addEventListener(name, listener);
+  element.append(...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false));
+  return element;
+}
+
+/** Text of an agent: what cannot be seen is shown as its code, and marked. */
+export function shown(text) {
+  return pieces(String(text)).map((each) => (each.odd ? h("mark", { class: "odd" }, each.text) : each.text));
+}
+
+/** Replace what is in an element. */
+export function fill(element, ...children) {
+  element.replaceChildren(
+    ...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false),
+  );
+}
+
+/** A button with its key, if it has one. */
+export function button(label, onclick, { key = null, ...given } = {}) {
+  const keys = key && h("kbd", { "aria-hidden": "true" }, key);
+  return h("button", { type: "button", on: { click: onclick }, "aria-keyshortcuts": key, ...given }, label, keys);
+}
+
+/** Find one element of the page. */
+export function find(selector, within = document) {
+  return within.querySelector(selector);
+}

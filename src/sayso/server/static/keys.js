@@ -1,0 +1,74 @@
+/** Keys: single letters, which can be switched off and never act while somebody types. */
+
+import { open } from "./dialogs.js";
+import { h } from "./dom.js";
+
+const SETTING = "sayso.letters";
+const HELP = [
+  ["j", "the next request"],
+  ["k", "the one before"],
+  ["a", "allow once"],
+  ["f", "allow for longer"],
+  ["d", "deny"],
+  ["n", "deny with a note"],
+  ["e", "edit the arguments"],
+  ["v", "show the next part that was not seen"],
+  ["x", "select it, to answer several together"],
+  ["/", "search"],
+  ["?", "this help"],
+  ["Esc", "close, or leave a field"],
+];
+
+/** Whether single letters act. */
+export function areOn() {
+  try {
+    return localStorage.getItem(SETTING) !== "off";
+  } catch {
+    return true; // a browser that keeps nothing
+  }
+}
+
+function setOn(on) {
+  try {
+    localStorage.setItem(SETTING, on ? "on" : "off");
+  } catch {
+    // it holds for this page only
+  }
+  document.documentElement.classList.toggle("no-letters", !on);
+}
+
+/** Call `act(key)` for a letter, unless it belongs to a field, a dialog or the browser. */
+export function listen(act) {
+  setOn(areOn());
+  addEventListener("keydown", (event) => {
+    if (event.repeat || event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
+    const typing = event.target.closest?.(
+      "input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable]",
+    );
+    if (event.key === "Escape" && typing && !typing.closest("dialog")) return typing.blur();
+    if (typing || document.querySelector("dialog[open]") || document.documentElement.classList.contains("no-letters"))
+      return;
+    if (act(event.key)) event.preventDefault();
+  });
+}
+
+/** Show all keys, and the switch for them. */
+export function help() {
+  return open("Keys", () => {
+    const box = h("input", {
+      type: "checkbox",
+      id: "letters",
+      checked: areOn(),
+      on: { change: () => setOn(box.checked) },
+    });
+    return [
+      h(
+        "dl",
+        { class: "keys" },
+        HELP.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what))),
+      ),
+      h("p", { class: "quiet" }, "In the list, the arrow keys, Home and End work as well."),
+      h("label", { class: "choice" }, box, h("span", {}, "Single letters act (not while you type)")),
+    ];
+  });
+}

@@ -1,0 +1,159 @@
+/** The list: only the rows that can be seen are in the document, however many requests wait. */
+
+import { fill, h } from "./dom.js";
+import { brief } from "./arguments.js";
+import { visible } from "./sanitize.js";
+import * as words from "./phrases.js";
+
+const BEYOND = 4; // rows above and below what can be seen
+
+export class List {
+  #inbox;
+  #rows = new Map(); // id → {element, request, at}
+  #height = 0;
+  #drawing = false;
+
+  constructor(inbox, { scroll, list, onChoose }) {
+    this.#inbox = inbox;
+    this.scroll = scroll;
+    this.list = list;
+    this.onChoose = onChoose;
+    scroll.addEventListener("scroll", () => this.draw(), { passive: true });
+    new ResizeObserver(() => {
+      this.#height = 0;
+      this.draw();
+    }).observe(scroll);
+    list.addEventListener("keydown", (event) => this.#onKey(event));
+  }
+
+  /** Draw before the next frame, however often it is asked for. */
+  draw() {
+    if (this.#drawing) return;
+    this.#drawing = true;
+    requestAnimationFrame(() => {
+      this.#drawing = false;
+      this.#drawNow();
+    });
+  }
+
+  #drawNow() {
+    const ids = this.#inbox.ids;
+    const height = this.rowHeight;
+    this.list.style.height = `${ids.length * height}px`;
+    const first = Math.max(0, Math.floor(this.scroll.scrollTop / height) - BEYOND);
+    const last = Math.min(ids.length, Math.ceil((this.scroll.scrollTop + this.scroll.clientHeight) / height) + BEYOND);
+    const wanted = new Map();
+    for (let at = first; at < last; at += 1) wanted.set(ids[at], at);
+    // The selected row stays, so that the focus is never lost by scrolling.
+    const selected = ids.indexOf(this.#inbox.selected);
+    if (selected >= 0) wanted.set(ids[selected], selected);
+    for (const [id, row] of this.#rows) {
+      if (wanted.has(id)) continue;
+      row.element.remove();
+      this.#rows.delete(id);
+    }
+    const entry = selected >= 0 ? selected : first;
+    for (const [id, at] of [...wanted].sort((a, b) => a[1] - b[1])) this.#place(id, at, ids.length, at === entry);
+  }
+
+  /** The height of a row in pixels, which follows the size of the text. */
+  get rowHeight() {
+    if (!this.#height)
+      this.#height =
+        parseFloat(getComputedStyle(this.list).getPropertyValue("--row")) *
+        parseFloat(getComputedStyle(document.documentElement).fontSize);
+    return this.#height;
+  }
+
+  #place(id, at, count, isEntry) {
+    const request = this.#inbox.get(id);
+    let row = this.#rows.get(id);
+    if (!row) {
+      row = this.#rowOf(request);
+      this.#rows.set(id, row);
+    }
+    if (row.request !== request) this.#describe(row, request);
+    if (row.at !== at || !row.element.isConnected) this.#insert(row, at);
+    row.element.setAttribute("aria-posinset", at + 1);
+    row.element.setAttribute("aria-setsize", count);
+    const isSelected = id === this.#inbox.selected;
+    row.element.classList.toggle("selected", isSelected);
+    row.link.toggleAttribute("aria-current", isSelected);
+    if (isSelected) row.link.setAttribute("aria-current", "true");
+    row.link.tabIndex = row.box.tabIndex = isEntry ? 0 : -1;
+    row.box.checked = this.#inbox.marked.has(id);
+  }
+
+  #insert(row, at) {
+    row.at = at;
+    row.element.style.transform = `translateY(${at * this.rowHeight}px)`;
+    if (row.element.contains(document.activeElement)) return; // moving it would take the focus away
+    const after = [...this.list.children].find((each) => Number(each.dataset.at) > at);
+    row.element.dataset.at = at;
+    this.list.insertBefore(row.element, after ?? null);
+  }
+
+  #rowOf(request) {
+    const { id } = request;
+    const box = h("input", {
+      type: "checkbox",
+      "aria-label": `Select the request to run ${visible(request.tool)}`,
+      on: { change: () => this.#inbox.mark(id, box.checked) },
+    });
+    const link = h("a", { href: `#/inbox/${id}`, class: "row-link" });
+    const element = h("li", { class: "row", data: { id } }, h("label", { class: "row-box" }, box), link);
+    return { element, link, box, time: h("span", { class: "time" }), request: null, at: -1 };
+  }
+
+  #describe(row, request) {
+    const isOpen = request.status === "open";
+    row.request = request;
+    row.element.classList.toggle("settled", !isOpen);
+    row.box.disabled = !isOpen;
+    const marks = words.marks(request).map(([kind, text]) => h("span", { class: `mark ${kind}` }, text));
+    if (!isOpen) marks.unshift(h("span", { class: `mark outcome ${words.outcome(request)}` }, words.outcome(request)));
+    fill(
+      row.link,
+      h("span", { class: "row-head" }, h("span", { class: "tool" }, visible(request.tool)), row.time),
+      h("span", { class: "row-brief" }, brief(request.args) || visible(request.description)),
+      h("span", { class: "row-foot" }, h("span", { class: "who" }, words.asker(request)), marks),
+    );
+    this.#tickOne(row);
+  }
+
+  /** Show the time that has passed. */
+  tick() {
+    for (const row of this.#rows.values()) this.#tickOne(row);
+  }
+
+  #tickOne({ request, time }) {
+    if (!request) return;
+    const isOpen = request.status === "open";
+    const over = isOpen && words.expiry(request);
+    const text = !isOpen ? "" : over && words.isUrgent(request) ? over : words.waiting(request).replace("waiting ", "");
+    if (time.textContent !== text) time.textContent = text;
+    time.classList.toggle("urgent", Boolean(over && words.isUrgent(request)));
+  }
+
+  /** Bring a row into view. */
+  reveal(id, { focus = false } = {}) {
+    const at = this.#inbox.ids.indexOf(id);
+    if (at < 0) return;
+    const top = at * this.rowHeight;
+    const bottom = top + this.rowHeight;
+    if (top < this.scroll.scrollTop) this.scroll.scrollTop = top;
+    else if (bottom > this.scroll.scrollTop + this.scroll.clientHeight)
+      this.scroll.scrollTop = bottom - this.scroll.clientHeight;
+    this.#drawNow();
+    if (focus) this.#rows.get(id)?.link.focus({ preventScroll: true });
+  }
+
+  #onKey(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8, End: Infinity, Home: -Infinity }[event.key];
+    if (!step || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    const here = event.target.closest(".row")?.dataset.id ?? this.#inbox.selected;
+    const next = this.#inbox.beside(here, step);
+    if (next) this.onChoose(next, { focus: true });
+  }
+}

@@ -1,0 +1,145 @@
+/** Everything that waits, as the page knows it: in the order in which it came, and found again by id. */
+
+import { write } from "./exact_json.js";
+
+export class Inbox extends EventTarget {
+  #requests = new Map();
+  #texts = new Map();
+  #filter = "";
+  #shown = null;
+  #open = 0;
+  #gone = new Set(); // closed before the page that has them came
+
+  selected = null; // an id
+  marked = new Set();
+  opened = new Set(); // whatever was open in full
+  loading = true;
+
+  /** Take a request as it stands now. What is closed stays where it is until it is tidied away. */
+  take(request) {
+    const before = this.#requests.get(request.id);
+    if (!before && request.status !== "open") {
+      if (this.loading) this.#gone.add(request.id);
+      return;
+    }
+    // The answer to a click can come after what the feed told meanwhile: nothing goes back.
+    if (before && progress(request) < progress(before)) return;
+    this.#put(request);
+    if (request.status !== "open") this.marked.delete(request.id);
+    if (!before) this.#shown = null;
+    this.#changed(before ? "changed" : "arrived", request);
+  }
+
+  /** Take many at once, at the start. */
+  takeAll(requests) {
+    for (const each of requests) if (!this.#requests.has(each.id) && !this.#gone.has(each.id)) this.#put(each);
+    this.#shown = null;
+    this.#changed("loaded", null);
+  }
+
+  /** All that waited is here: put what came meanwhile behind what was there before. */
+  loaded() {
+    const rows = [...this.#requests].sort(([, a], [, b]) => a.asked_at - b.asked_at || (a.id < b.id ? -1 : 1));
+    this.#requests = new Map(rows);
+    this.#gone.clear();
+    this.loading = false;
+    this.#shown = null;
+    this.#changed("loaded", null);
+  }
+
+  #put(request) {
+    this.#open += (request.status === "open") - this.isOpen(request.id);
+    this.#requests.set(request.id, request);
+  }
+
+  get(id) {
+    return this.#requests.get(id);
+  }
+
+  /** The ids on the list, in the order in which they came. */
+  get ids() {
+    this.#shown ??= [...this.#requests.keys()].filter((id) => this.#matches(id));
+    return this.#shown;
+  }
+
+  get waiting() {
+    return this.#open;
+  }
+
+  get settled() {
+    return this.#requests.size - this.waiting;
+  }
+
+  set filter(text) {
+    this.#filter = text.trim().toLowerCase();
+    this.#shown = null;
+    this.#changed("loaded", null);
+  }
+
+  get filter() {
+    return this.#filter;
+  }
+
+  /** Take away what is closed, but not what is before somebody's eyes. */
+  tidy() {
+    for (const [id, each] of this.#requests) {
+      if (each.status === "open" || id === this.selected) continue;
+      this.#requests.delete(id);
+      this.#texts.delete(id);
+    }
+    this.#shown = null;
+    this.#changed("loaded", null);
+  }
+
+  /** The id that stands so many places after this one, or at the nearest end; open ones only. */
+  beside(id, step) {
+    const ids = this.ids;
+    const from = ids.indexOf(id);
+    if (from < 0) return ids.find((each) => this.isOpen(each)) ?? null;
+    const direction = Math.sign(step);
+    let found = null;
+    for (let at = from + direction, left = Math.abs(step); left > 0 && at >= 0 && at < ids.length; at += direction) {
+      if (!this.isOpen(ids[at])) continue;
+      found = ids[at];
+      left -= 1;
+    }
+    return found;
+  }
+
+  isOpen(id) {
+    return this.#requests.get(id)?.status === "open";
+  }
+
+  mark(id, on) {
+    if (on && this.isOpen(id)) this.marked.add(id);
+    else this.marked.delete(id);
+    this.#changed("marked", this.get(id));
+  }
+
+  #matches(id) {
+    if (!this.#filter) return true;
+    if (!this.#texts.has(id)) this.#texts.set(id, searchText(this.#requests.get(id)));
+    return this.#texts.get(id).includes(this.#filter);
+  }
+
+  #changed(kind, request) {
+    this.dispatchEvent(new CustomEvent("change", { detail: { kind, request } }));
+  }
+}
+
+/** How far a request has come: votes, then closed, then used, then what came of it. */
+function progress(request) {
+  if (request.status === "open") return request.votes.length;
+  return 1e6 + (request.used_at !== null) + (request.result !== null);
+}
+
+function searchText(request) {
+  const facts = [
+    request.tool,
+    request.agent_path.join(" > "),
+    request.description,
+    request.reason,
+    write(request.args),
+  ];
+  return facts.join("\n").toLowerCase();
+}

@@ -1,0 +1,90 @@
+"""Reading single rows of a PostgreSQL store: what is looked for while one statement is under way goes into the next."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+from sayso.errors import StoreError
+from sayso.stores.postgres.connection import Rejected, Row
+from sayso.stores.waiters import Settled, deliver
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Lookup(Generic[K, V]):
+    """One kind of row, found by its first column."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        fetch: Callable[[list[K]], Awaitable[list[Row]]],
+        make: Callable[[Row], V],
+        *,
+        closed: str,
+    ) -> None:
+        """Take where to read, how, what to make of a row, and what to say once nothing is read any more."""
+        self._loop, self._fetch, self._make, self._closed = loop, fetch, make, closed
+        self._gate = threading.Lock()
+        self._asked: list[tuple[K, asyncio.Future[V | None]]] = []
+        self._serving: asyncio.Task[None] | None = None
+        self._is_awake = self._is_over = False
+
+    async def find(self, key: K) -> V | None:
+        """Return what is there under this key, from any loop; never from a statement that was sent before."""
+        future: asyncio.Future[V | None] = asyncio.get_running_loop().create_future()
+        with self._gate:
+            if self._is_over:
+                raise StoreError(self._closed)
+            self._asked.append((key, future))
+            is_awake, self._is_awake = self._is_awake, True
+        if not is_awake:
+            self._loop.call_soon_threadsafe(self._begin)
+        return await future
+
+    def _begin(self) -> None:
+        self._serving = self._loop.create_task(self._serve())
+
+    async def _serve(self) -> None:
+        while asked := self._take():
+            try:
+                deliver(await self._answers(asked))
+            except asyncio.CancelledError:
+                deliver([(future, StoreError(self._closed)) for _, future in [*asked, *self._end()]])
+                raise
+
+    def _take(self) -> list[tuple[K, asyncio.Future[V | None]]]:
+        with self._gate:
+            asked, self._asked = self._asked, []
+            self._is_awake = bool(asked)
+        return asked
+
+    def _end(self) -> list[tuple[K, asyncio.Future[V | None]]]:
+        with self._gate:
+            self._is_over = True
+            return self._asked
+
+    async def _answers(self, asked: list[tuple[K, asyncio.Future[V | None]]]) -> Settled:
+        try:
+            rows = await self._fetch(list({key for key, _ in asked}))
+        except Rejected as error:
+            if len(asked) == 1:
+                return [(asked[0][1], error)]
+            return [told for each in asked for told in await self._answers([each])]  # only one of them is at fault
+        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, and the next who ask must be served
+            return [(future, _told(error)) for _, future in asked]
+        found = {row[0]: self._made(row) for row in rows}
+        return [(future, found.get(key)) for key, future in asked]
+
+    def _made(self, row: Row) -> V | StoreError:
+        try:
+            return self._make(row)
+        except StoreError as error:
+            return error
+
+
+def _told(error: Exception) -> StoreError:
+    return error if isinstance(error, StoreError) else StoreError(f"a row could not be read: {error!r}")

@@ -1,0 +1,389 @@
+"""The store in a PostgreSQL database: for any number of processes on any number of machines."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sayso.core import audit, decide
+from sayso.core.msgpack_codec import pack_request, pack_token, readable, unpack_token
+from sayso.errors import StoreError, UnknownRequest
+from sayso.stores.loop_thread import Home
+from sayso.stores.postgres.batch import Closing, Opening
+from sayso.stores.postgres.connection import Away, Connection, Readers, Row, Server
+from sayso.stores.postgres.diagnostics import Health, examine
+from sayso.stores.postgres.follower import Follower
+from sayso.stores.postgres.lookup import K, Lookup, V
+from sayso.stores.postgres.schema import bring_up_to_date, statement
+from sayso.stores.postgres.server_clock import ServerClock
+from sayso.stores.postgres.subscribers import Audience
+from sayso.stores.postgres.transaction import Group, call_of
+from sayso.stores.postgres.writer import Writer
+from sayso.stores.remembered_feed import Learn
+from sayso.stores.retry import patiently
+from sayso.stores.waiters import Settled, deliver
+
+if TYPE_CHECKING:
+    from sayso.core.approvers import Seen
+    from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered, Result, Status
+    from sayso.core.ports import News
+    from sayso.core.tokens import Token
+
+_AFTER_ALL = "\U0010ffff"  # ids sort by the time of their making; this one comes after all of them
+
+
+class PostgresStore:
+    """Requests, remembered decisions and audit in a PostgreSQL database; safe with many threads and loops."""
+
+    shared = True
+    files: tuple[str, ...] = ()
+
+    def __init__(self, url: str, *, patience: float = 30.0) -> None:
+        """Reach the database, and make sayso's tables if they are not there.
+
+        Args:
+            url: where it is, such as `postgresql://agent@db.example.com/sayso?sslmode=verify-full`.
+            patience: seconds for which a call is tried again when the server cannot be reached.
+
+        Raises:
+            ConfigurationError: an address that cannot be used.
+            StoreError: the server cannot be reached, or does not let this user do what sayso needs.
+        """
+        self._server = Server.at(url)
+        self._patience = patience
+        self.clock = ServerClock()
+        self._process = os.getpid()
+        self._is_closed = False
+        self._home = Home("sayso-postgres")
+        try:
+            self._home.start(self._begin()).result()
+        except BaseException:
+            self._home.leave(_nothing_more)
+            raise
+        self._serving = self._home.start(self._writer.serve())
+        self._following = self._home.start(self._follower.run())
+        atexit.register(self._stop)
+
+    def __str__(self) -> str:
+        """Name the database, and never the password."""
+        return self._server.shown
+
+    def __repr__(self) -> str:
+        """Name the database, and never the password."""
+        return f"PostgresStore({self._server.shown!r})"
+
+    async def _begin(self) -> None:
+        self._server, connection = await self._server.reach()
+        self._readers = Readers(self._server)
+        self._writer = Writer(self._server, self._home.loop, patience=self._patience, after=self._after)
+        self._audience = Audience(self._readers, self._writer.copies)
+        self._by_id: Lookup[str, ApprovalRequest] = self._lookup("requests_get", self._writer.copies.take)
+        self._by_call: Lookup[bytes, ApprovalRequest] = self._lookup("requests_find", self._writer.copies.take)
+        self._tokens: Lookup[str, Token] = self._lookup("tokens_get", lambda row: unpack_token(row[1]))
+        self._follower = Follower(self._server, self.clock, self._readers, self._audience, self._writer)
+        self._writer.listen(self._follower.ring)
+        await self._readers.start()
+        try:
+            await self._prepare(connection)
+            await self._follower.begin(connection)
+            await self._follower.look()
+        except BaseException:
+            connection.terminate()
+            await self._readers.aclose()
+            raise
+
+    async def _prepare(self, connection: Connection) -> None:
+        with self._server.translated():
+            await connection.execute("BEGIN")
+            await bring_up_to_date(connection, self._server)
+            self._follower.point = (await connection.fetch(statement("head_read")))[0][4]
+            await connection.execute("COMMIT")
+
+    # Requests.
+
+    async def open(self, request: ApprovalRequest) -> ApprovalRequest:
+        """Add the request, or return the one that its session and key already have."""
+        packed, call = pack_request(request), call_of(request.session, request.key)
+        line = audit.body(audit.of_request(request, "asked", request.asked_at))  # here, not while others wait
+        self._audience.open_here.add(request.id)  # before it is written: nobody can have closed it yet
+        opening = Opening(request, call, packed, line)
+        try:
+            found = await self._writer.do(opening, ("new", request.id), ("call", call), size=len(packed) + len(line))
+        except asyncio.CancelledError:
+            self._audience.open_here.discard(request.id)
+            self._writer.left_alone()
+            raise
+        except BaseException:
+            self._audience.open_here.discard(request.id)
+            raise
+        if found is not request:
+            self._audience.open_here.discard(request.id)
+        return found
+
+    async def find(self, session: str, key: str) -> ApprovalRequest | None:
+        """Return what was asked about this call."""
+        return await self._look_up(self._by_call, call_of(session, key))
+
+    async def get(self, request_id: str) -> ApprovalRequest | None:
+        """Return one request."""
+        if "\x00" in request_id:
+            return None  # the database does not even take the question
+        return await self._look_up(self._by_id, request_id)
+
+    async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
+        """Return the open requests, oldest first; with `after`, those that come after that id."""
+        return readable(row[0] for row in await self._fetch("requests_pending", after, limit))
+
+    async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
+        """Return the newest requests, open or not, newest first; see `Store`."""
+        before = before or _AFTER_ALL
+        found = (
+            await self._fetch("requests_named", before, limit, part)
+            if part
+            else await self._fetch("requests_recent", before, limit)
+        )
+        return readable(row[0] for row in found)
+
+    async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
+        """Return what changed after that point, and the point that this reaches."""
+        if after is None:
+            return (await self._fetch("head_read"))[0][4], []
+        found = await self._fetch("requests_changes", after, limit)
+        return (found[-1][0] if found else after), readable(row[1] for row in found)
+
+    async def changed(self, after: int) -> None:
+        """Wait until requests have changed after that point."""
+        await self._audience.feed.beyond(after)
+
+    async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
+        """Note that somebody has a request before them, if it is open."""
+
+        def work(group: Group) -> ApprovalRequest:
+            before = group.known(request_id)
+            after = decide.see(before, seen)
+            if after is not before:
+                group.update(after)
+            return after
+
+        return await self._writer.do(work, ("request", request_id))
+
+    async def close(
+        self,
+        request_id: str,
+        status: Status,
+        decision: ApprovalDecision | None,
+        *,
+        now: float,
+        remember: Sequence[Remembered] = (),
+    ) -> ApprovalRequest:
+        """Close the request unless it is closed, and return it as it stands."""
+        closing = Closing(request_id, status, decision, now, remember)
+        closing.foresee(self._writer.copies.get(request_id))  # here, not while others wait
+        return await self._writer.do(closing, ("request", request_id), size=closing.size)
+
+    async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
+        """Use up an approval: true for exactly one caller, ever."""
+
+        def work(group: Group) -> bool:
+            claimed = decide.claim(group.known(request_id), now)
+            if claimed is None:
+                return False
+            group.update(claimed)
+            group.step(claimed, "claimed", now)
+            return True
+
+        return await self._writer.do(
+            lambda group: group.once(attempt, lambda: work(group)), ("request", request_id), ("receipts", attempt)
+        )
+
+    async def closed(self, request_id: str) -> ApprovalRequest:
+        """Wait until the request is no longer open, and return it."""
+        future = self._audience.waiters.add(request_id)  # first, so that a close between the look and the wait is heard
+        try:
+            if request_id in self._audience.open_here:
+                return await future  # opened by this store, and nothing was heard of it since
+            request = await self.get(request_id)
+            if request is None:
+                raise UnknownRequest(request_id)
+            return request if request.status != "open" else await future
+        finally:
+            self._audience.waiters.discard(request_id, future)
+
+    async def oldest(self, limit: int, after: str = "") -> list[ApprovalRequest]:
+        """Return the requests that come after that id, open or not, oldest first."""
+        return readable(row[0] for row in await self._fetch("requests_oldest", after, limit))
+
+    async def drop(self, ids: Sequence[str]) -> int:
+        """Forget these requests, but none that is open or approved and not used, and return how many were there."""
+        return len(await self._fetch("requests_drop", list(ids)))
+
+    # Remembered decisions, parked runs and tokens.
+
+    async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
+        """Take one use of a counted decision: false when none is left."""
+        return await self._writer.do(
+            lambda group: group.once(attempt, lambda: group.spend(remembered_id)),
+            ("remembered", remembered_id),
+            ("receipts", attempt),
+        )
+
+    def attach(self, learn: Learn) -> None:
+        """Call `learn` with all remembered decisions, now and whenever they changed."""
+        self._audience.learners.add(learn)
+
+    def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
+        """Change the remembered decisions, wait until that is durable, and return how many were dropped."""
+
+        def work(group: Group) -> int:
+            group.remember(added)
+            return group.forget(dropped)
+
+        return self._writer.do_now(work, *(("remembered", each) for each in dropped))
+
+    async def park(self, name: str, state: bytes) -> None:
+        """Keep the state of a run that can go on later, in the place of an earlier one."""
+        await self._writer.do(lambda group: group.shelves["parked"].put(name, state), size=len(state))
+
+    async def parked(self, name: str) -> bytes | None:
+        """Return the state that was parked under this name."""
+        found = await self._fetch("parked_get", name)
+        return found[0][0] if found else None
+
+    async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
+        """Forget what was parked under this name, and return it to exactly one caller."""
+        return await self._writer.do(
+            lambda group: group.once(attempt, lambda: group.take("parked", name)),
+            ("parked", name),
+            ("receipts", attempt),
+        )
+
+    async def add_token(self, token: Token) -> None:
+        """Keep a token."""
+        await self._writer.do(lambda group: group.shelves["tokens"].put(token.id, pack_token(token)))
+
+    async def token(self, token_id: str) -> Token | None:
+        """Return one token."""
+        return await self._look_up(self._tokens, token_id)
+
+    async def tokens(self) -> list[Token]:
+        """Return all tokens, oldest first."""
+        return [unpack_token(row[0]) for row in await self._fetch("tokens_all")]
+
+    async def take_token(self, token_id: str) -> Token | None:
+        """Forget a token, and return it to exactly one caller."""
+        packed = await self._writer.do(lambda group: group.take("tokens", token_id), ("tokens", token_id))
+        return None if packed is None else unpack_token(packed)
+
+    # The audit.
+
+    def finish(self, request_id: str, result: Result) -> None:
+        """Queue what came of a used request."""
+        self._writer.later(
+            lambda group: group.update(decide.finish(group.known(request_id), result)), ("request", request_id)
+        )
+
+    def record(self, entry: AuditEntry) -> None:
+        """Queue an entry of the audit."""
+        self._writer.later(audit.prepare(entry))
+
+    async def append(self, news: Sequence[News], *, attempt: str = "") -> None:
+        """Write what another process tells: results, and lines of the audit."""
+        ids = (("request", each[0]) for each in news if not isinstance(each, bytes))
+        size = sum(len(each) for each in news if isinstance(each, bytes))
+        await self._writer.do(
+            lambda group: group.once(attempt, lambda: group.append(news)), *ids, ("receipts", attempt), size=size
+        )
+
+    @property
+    def backlog(self) -> int:
+        """How many queued changes are not durable yet."""
+        return self._writer.backlog
+
+    async def flush(self) -> None:
+        """Wait until everything queued so far is durable; where nothing is, the server need not be there."""
+        await self._writer.caught_up()
+
+    async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
+        """Return audit entries as (number, body, hash), in order."""
+        return [(row[0], row[1], row[2]) for row in await self._fetch("audit_read", after, limit)]
+
+    async def audit_ends(self) -> tuple[tuple[int, str], tuple[int, str]]:
+        """Return number and hash of the entry before the first kept one, and of the last one."""
+        head = (await self._fetch("head_read"))[0]
+        return (head[0], head[1]), (head[2], head[3])
+
+    async def cut(self, start: tuple[int, str], end: tuple[int, str]) -> None:
+        """Forget the audit up to an entry, if what it keeps still begins after `start`; then it begins after `end`."""
+        await self._fetch("audit_cut", *start, *end)
+
+    # The life of the store.
+
+    async def health(self) -> Health:
+        """Return how the way to the server and back is, measured now."""
+        return await asyncio.wrap_future(
+            self._home.start(examine(self._server, self._readers, self._follower, self.clock))
+        )
+
+    async def aclose(self) -> None:
+        """Write what is queued and close all connections."""
+        await asyncio.to_thread(self._stop)
+
+    def _stop(self) -> None:
+        atexit.unregister(self._stop)
+        if self._process != os.getpid() or self._is_closed:
+            return
+        self._is_closed = True
+        self._writer.stop()
+        self._serving.result()
+        deliver(
+            self._audience.waiters.fail(
+                self._audience.waiters.ids(), StoreError(f"the store {self._server.shown} is closed")
+            )
+        )
+        self._home.start(self._end()).result()
+        self._home.leave(_nothing_more)
+
+    async def _end(self) -> None:
+        """End the connections before the tasks: a statement that is cancelled would want a connection for that."""
+        self._follower.stop()
+        await self._readers.aclose()
+        await asyncio.sleep(0)
+
+    def _lookup(self, name: str, make: Callable[[Row], V]) -> Lookup[Any, V]:
+        closed = f"the store {self._server.shown} is closed"
+        return Lookup(self._home.loop, lambda keys: self._read(name, keys), make, closed=closed)
+
+    async def _look_up(self, lookup: Lookup[K, V], key: K) -> V | None:
+        """Read one row, after what was queued here."""
+        await self._writer.caught_up()
+        self._writer.check_open()
+        return await lookup.find(key)
+
+    async def _fetch(self, name: str, *values: object) -> list[Row]:
+        """Read, after what was queued here; tried again if the connection turns out to be gone."""
+        await self._writer.caught_up()
+        self._writer.check_open()
+        reading = self._home.start(self._read(name, *values))
+        try:
+            return await asyncio.wrap_future(reading)
+        except asyncio.CancelledError:
+            if reading.cancelled():
+                self._writer.check_open()  # it was cancelled because the store was closed
+            raise
+
+    async def _read(self, name: str, *values: object) -> list[Row]:
+        ends = time.monotonic() + self._patience
+        return await patiently(lambda: self._readers.fetch(statement(name), *values), away=Away, ends=lambda: ends)
+
+    def _after(self, group: Group, known: Row | None) -> Settled:
+        """Tell everybody who has to hear of a group that is now durable."""
+        self._follower.advance(group.began, group.change)
+        return self._audience.told(group, known)
+
+
+async def _nothing_more() -> None:
+    pass

@@ -1,0 +1,293 @@
+"""One group of changes of a PostgreSQL store: the rows that its jobs need, as they stand, and what becomes of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import msgspec
+
+from sayso.core import audit, decide
+from sayso.core.msgpack_codec import pack_remembered, pack_request, unpack_remembered, unpack_request
+from sayso.errors import StoreError, UnknownRequest
+from sayso.stores.postgres.schema import statement
+
+if TYPE_CHECKING:
+    from sayso.core.model import ApprovalRequest, AuditEntry, Remembered, Step
+    from sayso.core.ports import News
+    from sayso.stores.postgres.cache import Copies
+    from sayso.stores.postgres.connection import Connection, Row
+
+T = TypeVar("T")
+
+Reply = Literal["written", "written before", "stale"]  # of the database, to a group
+Known = Mapping[str, tuple["ApprovalRequest", int]]  # requests that were read or written before, each with its change
+Need = tuple[str, str | bytes]  # a kind of row, and which
+_KINDS = ("request", "call", "remembered", "parked", "tokens", "receipts")
+_SHELVES = ("remembered", "parked", "tokens")
+_NEW = ("new", "call", "receipts")  # what is nearly always not there; the database notices if it is
+
+
+def call_of(session: str, key: str) -> bytes:
+    """Return what stands for a call of a session in the database, which limits how long a key can be."""
+    return hashlib.sha256(f"{len(session)}:{session}{key}".encode("utf-8", "surrogatepass")).digest()
+
+
+class Shelf:
+    """Bytes under names, as they stand and as the group leaves them."""
+
+    def __init__(self) -> None:
+        """Begin with what will be read."""
+        self._there: dict[str, bytes | None] = {}
+        self._changed: dict[str, bytes | None] = {}
+
+    def found(self, name: str, packed: bytes) -> None:
+        """Take a row as it stands."""
+        self._there[name] = packed
+
+    def get(self, name: str) -> bytes | None:
+        """Return what is under a name."""
+        return self._there.get(name)
+
+    def put(self, name: str, packed: bytes | None) -> None:
+        """Put this under a name, or nothing."""
+        self._there[name] = self._changed[name] = packed
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._changed)
+
+    def changes(self) -> tuple[list[str], list[bytes], list[str]]:
+        """Return the names and bytes to put, and the names to drop."""
+        kept = {name: packed for name, packed in self._changed.items() if packed is not None}
+        return list(kept), list(kept.values()), [name for name in self._changed if name not in kept]
+
+
+class Group:
+    """What a group knows and does. What it decides holds only if all that it knows is still so when it is written."""
+
+    def __init__(self, rows: Iterable[Row], known: Known | None = None) -> None:
+        """Take the rows that were read, and requests that are known from before."""
+        self.closed: list[ApprovalRequest] = []
+        self.remembers = False
+        self.last_group = -1  # of this writer
+        self.began = self.change = 0  # how far the changes went before it and go with it, once it is written
+        self._known: Known = known or {}
+        self._requests: dict[str, bytes | ApprovalRequest] = {}
+        self._changes: dict[str, int] = {}  # of the requests that were there
+        self._seen: set[str] = set()
+        self._by_call: dict[bytes, str] = {}
+        self._added: dict[str, bytes] = {}
+        self._written: dict[str, tuple[ApprovalRequest, bytes]] = {}
+        self._lines: list[bytes] = []
+        self.shelves = {name: Shelf() for name in (*_SHELVES, "receipts")}
+        for row in rows:
+            self._take(row)
+
+    def _take(self, row: Row) -> None:
+        what, name, packed, number = row
+        if what == "request":
+            self._requests[name], self._changes[name] = packed, number
+        elif what == "call":
+            self._by_call[packed] = name
+        elif what == "head":
+            self.change = number
+        elif what == "writer":
+            self.last_group = number
+        else:
+            self.shelves[what].found(name, packed)
+
+    # Requests.
+
+    def get(self, request_id: str) -> ApprovalRequest | None:
+        """Return one request."""
+        self._seen.add(request_id)
+        found = self._requests.get(request_id)
+        if isinstance(found, bytes):
+            found = self._requests[request_id] = unpack_request(found)
+        elif found is None and request_id in self._known:
+            found, self._changes[request_id] = self._known[request_id]
+            self._requests[request_id] = found
+        return found
+
+    def known(self, request_id: str) -> ApprovalRequest:
+        """Return a request that has to be there."""
+        request = self.get(request_id)
+        if request is None:
+            raise UnknownRequest(request_id)
+        return request
+
+    def open(self, request: ApprovalRequest, call: bytes, packed: bytes, line: bytes) -> ApprovalRequest:
+        """Add a request with the line that tells of it, or return the one that its call has."""
+        if call in self._by_call:
+            return self.known(self._by_call[call])
+        if request.id in self._requests:
+            raise StoreError(f"the id {request.id} names another request")
+        self._requests[request.id] = request
+        self._by_call[call] = request.id
+        self._added[request.id] = call
+        self._written[request.id] = (request, packed)
+        self.record(line)
+        return request
+
+    def update(self, request: ApprovalRequest, packed: bytes | None = None) -> None:
+        """Change a request to what it is now."""
+        self._written[request.id] = (request, packed or pack_request(request))
+        self._requests[request.id] = request
+
+    def append(self, news: Sequence[News]) -> None:
+        """Take results, and lines of the audit; a request that is no longer kept needs no result."""
+        for each in news:
+            if isinstance(each, bytes):
+                self.record(each)
+                continue
+            request = self.get(each[0])
+            if request is not None:
+                self.update(decide.finish(request, each[1]))
+
+    # The audit.
+
+    def step(self, request: ApprovalRequest, step: Step, at: float) -> None:
+        """Audit a step of a request."""
+        self.record(audit.of_request(request, step, at))
+
+    def record(self, entry: AuditEntry | bytes) -> None:
+        """Add an entry behind the last one."""
+        self._lines.append(entry if isinstance(entry, bytes) else audit.body(entry))
+
+    # Everything else.
+
+    def once(self, attempt: str, work: Callable[[], T]) -> T:
+        """Do this, unless this attempt has its answer."""
+        if not attempt:
+            return work()
+        receipts = self.shelves["receipts"]
+        known = receipts.get(attempt)
+        if known is not None:
+            return msgspec.msgpack.decode(known)
+        answer = work()
+        receipts.put(attempt, msgspec.msgpack.encode(answer))
+        return answer
+
+    def take(self, shelf: str, name: str) -> bytes | None:
+        """Return what is under a name, and leave nothing there."""
+        packed = self.shelves[shelf].get(name)
+        if packed is not None:
+            self.shelves[shelf].put(name, None)
+        return packed
+
+    def remember(self, added: Sequence[Remembered]) -> None:
+        """Add remembered decisions."""
+        for each in added:
+            self.shelves["remembered"].put(each.id, pack_remembered(each))
+            self.remembers = True
+
+    def forget(self, dropped: Sequence[str]) -> int:
+        """Drop remembered decisions, and return how many were there."""
+        gone = sum(self.take("remembered", each) is not None for each in dropped)
+        self.remembers = self.remembers or gone > 0
+        return gone
+
+    def spend(self, remembered_id: str) -> bool:
+        """Take one use of a counted decision: false when none is left."""
+        packed = self.shelves["remembered"].get(remembered_id)
+        left = decide.spend(None if packed is None else unpack_remembered(packed))
+        if left is None:
+            return False
+        if left.uses_left:
+            self.remember([left])
+        else:
+            self.forget([left.id])
+        return True
+
+    # Writing.
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._written or self._lines) or any(shelf.is_changed for shelf in self.shelves.values())
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether all that it changes can be written in one statement."""
+        return not any(self.shelves[name].is_changed for name in _SHELVES)
+
+    @property
+    def relies(self) -> bool:
+        """Whether it decided anything by what is only known from before."""
+        return not self._known.keys().isdisjoint(self._seen)
+
+    async def write(self, connection: Connection, writer: str, number: int) -> Reply:
+        """Write all that has changed, unless something else has changed that it decided by."""
+        for name in _SHELVES:
+            if self.shelves[name].is_changed:
+                await connection.fetch(statement(f"{name}_write"), *self.shelves[name].changes())
+        values = (
+            *(writer, number),
+            *self._new_rows(),
+            *self._old_rows(),
+            *self._seen_rows(),
+            *self.shelves["receipts"].changes()[:2],
+            *(self._lines, self.remembers),
+        )
+        reply: Reply
+        reply, self.began = (await connection.fetch(statement("group_write"), *values))[0]
+        self.change = self.began + len(self._written)
+        return reply
+
+    def _new_rows(self) -> Sequence[list[Any]]:
+        rows = [self._written[each] for each in self._added]
+        return (
+            list(self._added),
+            list(self._added.values()),
+            [_text(request.project) for request, _ in rows],
+            [request.asked_at for request, _ in rows],
+            [request.status for request, _ in rows],
+            [packed for _, packed in rows],
+        )
+
+    def _old_rows(self) -> Sequence[list[Any]]:
+        rows = [each for each in self._written.items() if each[0] not in self._added]
+        return (
+            [each for each, _ in rows],
+            [self._changes[each] for each, _ in rows],
+            [request.status for _, (request, _) in rows],
+            [packed for _, (_, packed) in rows],
+        )
+
+    def _seen_rows(self) -> Sequence[list[Any]]:
+        seen = [each for each in self._seen if each in self._changes and each not in self._written]
+        return seen, [self._changes[each] for each in seen]
+
+    def copy_to(self, copies: Copies) -> None:
+        """Have the requests kept that it wrote, each with the change that the database gave it."""
+        old = [each for each in self._written if each not in self._added]
+        for change, each in enumerate([*old, *self._added], self.began + 1):
+            request, packed = self._written[each]
+            copies.keep(request, change, len(packed))
+
+    def leave(self, copies: Copies) -> None:
+        """Have nothing kept by which it decided."""
+        copies.forget(self._seen)
+
+
+def _text(value: str) -> str:
+    """Return a text as the database can hold it: a name to look for, not the record."""
+    return value.replace("\x00", "").encode("utf-8", "replace").decode()
+
+
+def unknown(needs: Iterable[Need], known: Known) -> list[Need] | None:
+    """Return what has to be read before a group can be tried; None if it cannot be tried at all."""
+    wanted = [each for each in needs if each[0] not in _NEW and (each[0] != "request" or each[1] not in known)]
+    return wanted if all(kind == "request" for kind, _ in wanted) else None
+
+
+async def read(connection: Connection, writer: str, needs: Iterable[Need]) -> list[Row]:
+    """Return the rows that a group needs."""
+    wanted: dict[str, list[str | bytes]] = {kind: [] for kind in _KINDS}
+    for kind, name in needs:
+        if name:  # who makes one attempt only gives it no name
+            wanted["request" if kind == "new" else kind].append(name)
+    return await connection.fetch(statement("group_read"), writer, *wanted.values())

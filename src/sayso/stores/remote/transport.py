@@ -1,0 +1,216 @@
+"""The way to a hub over HTTP: where the token may be sent, and every failure as one sentence that says what to do."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import ssl
+import threading
+import time
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+try:
+    import httpx2
+except ImportError as error:
+    raise ImportError("asking through a hub needs another library; run `pip install sayso[remote]`") from error
+
+from sayso.core import tokens
+from sayso.core.agent_protocol import MEDIA, UNKNOWN_REQUEST, Message
+from sayso.errors import ConfigurationError, StoreError, UnknownRequest
+from sayso.stores.retry import patiently
+
+_SECONDS = 15.0  # for one attempt
+_BRIEF = 2.0  # for all attempts, at a hub that has been away for long
+_MOST_CONNECTIONS = 32
+_TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
+
+
+class Away(StoreError):
+    """The hub cannot be reached, or is not ready; it may be soon."""
+
+
+class Hub:
+    """One hub, as an agent knows it. Each operation may be tried again: the hub does nothing twice."""
+
+    def __init__(
+        self, url: str, token: str, *, insecure: bool = False, tls: ssl.SSLContext | None = None, patience: float = 30.0
+    ) -> None:
+        """Check the address and the token, before anything is sent anywhere."""
+        self.url = checked_address(url, insecure=insecure)
+        self.patience = patience
+        self._headers = {"authorization": f"Bearer {_checked_token(token)}", "content-type": MEDIA, "accept": MEDIA}
+        self._tls = tls
+        self._reached = time.monotonic()
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        """Name the hub, and never the token."""
+        return f"Hub({self.url!r})"
+
+    def settings(self) -> dict[str, Any]:
+        """Return what every client of this hub is built with: no redirects, and no proxy that could read the token."""
+        return {
+            "headers": self._headers,
+            "verify": self._tls or self.url.startswith("https:"),  # plain HTTP has nothing to check
+            "follow_redirects": False,
+            "trust_env": self.url.startswith("https:"),
+            "timeout": httpx2.Timeout(_SECONDS, connect=5.0, pool=None),
+            "limits": httpx2.Limits(
+                max_connections=_MOST_CONNECTIONS, max_keepalive_connections=_MOST_CONNECTIONS, keepalive_expiry=30.0
+            ),
+        }
+
+    def address(self, operation: str) -> str:
+        """Return where an operation is done."""
+        return f"{self.url}/agent/{operation}"
+
+    def deadline(self) -> float:
+        """Return until when to try: longer if the hub was there a moment ago."""
+        return max(self._reached + self.patience, time.monotonic() + min(_BRIEF, self.patience))
+
+    def content(self, response: httpx2.Response) -> bytes:
+        """Return what the hub answered, or raise what that means."""
+        if response.status_code == HTTPStatus.OK and response.headers.get("content-type") == MEDIA:
+            with self._lock:
+                self._reached = time.monotonic()
+            return response.content
+        raise self._problem(response)
+
+    def _problem(self, response: httpx2.Response) -> StoreError | UnknownRequest:
+        status, (kind, detail) = response.status_code, _details(response)
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _TRY_AGAIN:
+            return Away(f"the hub {self.url} cannot serve now ({status}{detail}); look at its log")
+        if response.is_redirect:
+            where = response.headers.get("location", "elsewhere")
+            return StoreError(f"the hub {self.url} sends to {where!r}; give that address if it is right")
+        if status == HTTPStatus.UNAUTHORIZED:
+            return StoreError(
+                f"the hub {self.url} does not take the token: it has expired, was revoked or is of another hub; "
+                "make one with `sayso token create` and put it in SAYSO_TOKEN"
+            )
+        if status == HTTPStatus.NOT_FOUND and kind == UNKNOWN_REQUEST:
+            return UnknownRequest("the hub knows no such request of this agent")
+        if status in {HTTPStatus.OK, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
+            return StoreError(f"there is no sayso hub at {self.url} ({status}{detail}); check the address")
+        return StoreError(f"the hub {self.url} refuses ({status}{detail})")
+
+    def unreachable(self, error: httpx2.RequestError) -> StoreError:
+        """Return what it means that a request did not come through."""
+        said = str(error) or type(error).__name__
+        if _is_of_tls(error):
+            return StoreError(
+                f"the hub {self.url} cannot be trusted: {said}; "
+                "name the file with its authority's certificate in SSL_CERT_FILE, or pass tls="
+            )
+        if isinstance(error, httpx2.TransportError) and not isinstance(error, httpx2.UnsupportedProtocol):
+            return Away(f"the hub {self.url} cannot be reached ({said}); check that it runs, and the network")
+        return StoreError(f"the hub {self.url} answers in a way that cannot be read: {said}")
+
+
+class AsyncWay:
+    """Asks a hub from one event loop."""
+
+    def __init__(self, hub: Hub) -> None:
+        """Open nothing yet."""
+        self.hub = hub
+        self._client = httpx2.AsyncClient(**hub.settings())
+
+    async def once(self, operation: str, message: Message, *, longer: float = 0.0) -> bytes:
+        """Make one attempt, which may take so much longer than others."""
+        timeout = httpx2.Timeout(_SECONDS + longer, connect=5.0, pool=None)
+        body = msgspec.msgpack.encode(message)
+        try:
+            return self.hub.content(await self._client.post(self.hub.address(operation), content=body, timeout=timeout))
+        except httpx2.RequestError as error:
+            raise self.hub.unreachable(error) from error
+
+    async def ask(self, operation: str, message: Message, *, patience: float = math.inf) -> bytes:
+        """Try until there is an answer, or for as long as it is worth it."""
+        ends = min(self.hub.deadline(), time.monotonic() + patience)
+        return await patiently(lambda: self.once(operation, message), away=Away, ends=lambda: ends)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._client.aclose()
+
+
+class Way:
+    """Asks a hub from one thread, which needs no event loop: it also works while the process ends."""
+
+    def __init__(self, hub: Hub) -> None:
+        """Open nothing yet."""
+        self.hub = hub
+        self._client = httpx2.Client(**hub.settings())
+
+    def once(self, operation: str, message: Message) -> bytes:
+        """Make one attempt."""
+        try:
+            return self.hub.content(
+                self._client.post(self.hub.address(operation), content=msgspec.msgpack.encode(message))
+            )
+        except httpx2.RequestError as error:
+            raise self.hub.unreachable(error) from error
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+
+
+def checked_address(url: str, *, insecure: bool) -> str:
+    """Return the address of a hub to which a token may be sent.
+
+    Raises:
+        ConfigurationError: it is none, and why.
+    """
+    try:
+        parts = httpx2.URL(url)
+    except httpx2.InvalidURL as error:
+        raise ConfigurationError(f"{url!r} is no address of a hub: {error}") from error
+    if parts.scheme not in {"http", "https"} or not parts.host:
+        raise ConfigurationError(f"{url!r} is no address of a hub; use one such as 'https://hub.example.com'")
+    if parts.userinfo or parts.query or parts.fragment:
+        raise ConfigurationError("the address of a hub has no name, password, ? or #; the token goes in SAYSO_TOKEN")
+    if parts.scheme == "http" and not insecure and not _is_here(parts.host):
+        raise ConfigurationError(
+            f"{url!r} would send the token where anybody on the way can read it; use https://, or say that this is "
+            "meant with SAYSO_INSECURE=1 or insecure=True"
+        )
+    return str(parts).rstrip("/")
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _checked_token(token: str) -> str:
+    if not token:
+        raise ConfigurationError("a hub asks for a token; make one with `sayso token create` and put it in SAYSO_TOKEN")
+    if tokens.id_of(token) is None:
+        raise ConfigurationError("the token for the hub is no token of sayso, or only a part of one; copy it whole")
+    if not token.startswith("sayso_agent_"):
+        raise ConfigurationError("the token for the hub is not an agent's; an agent must not carry one that can answer")
+    return token
+
+
+def _details(response: httpx2.Response) -> tuple[str, str]:
+    """Return the kind of a problem, and its sentence."""
+    try:
+        problem = msgspec.json.decode(response.content, type=dict[str, Any])
+    except (msgspec.MsgspecError, ValueError):
+        return "", ""
+    detail = problem.get("detail")
+    return str(problem.get("kind", "")), f": {detail[:500]}" if isinstance(detail, str) else ""
+
+
+def _is_of_tls(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

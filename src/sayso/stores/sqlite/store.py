@@ -1,0 +1,324 @@
+"""The store in one SQLite file: survives the process, and several processes may use it at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from sayso.core import audit, decide, realpath
+from sayso.core.msgpack_codec import pack_request, pack_token, unpack_remembered, unpack_request, unpack_token
+from sayso.errors import ConfigurationError, StoreError
+from sayso.stores.remembered_feed import Learn, Learners
+from sayso.stores.sqlite import rows
+from sayso.stores.sqlite.doorbell import Doorbell
+from sayso.stores.sqlite.schema import connect, translated
+from sayso.stores.sqlite.writer import Transaction, Writer
+from sayso.stores.waiters import Feed, Settled, Waiters, deliver
+
+if TYPE_CHECKING:
+    from sayso.core.approvers import Seen
+    from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered, Result, Status
+    from sayso.core.ports import News
+    from sayso.core.tokens import Token
+
+_POLL_SECONDS = 1.0
+_LOG = logging.getLogger("sayso")
+
+
+class SqliteStore:
+    """Requests, remembered decisions and audit in a SQLite file in WAL mode."""
+
+    shared = True
+
+    def __init__(self, path: str | os.PathLike[str], *, synchronous: Literal["FULL", "NORMAL"] = "FULL") -> None:
+        """Open or make the file.
+
+        Args:
+            path: the file; its folder must exist.
+            synchronous: FULL survives a power cut; NORMAL is faster and survives only a crash of the process.
+        """
+        if synchronous not in {"FULL", "NORMAL"}:
+            raise ConfigurationError(f"synchronous is {synchronous!r}; use 'FULL' or 'NORMAL'")
+        self.path = Path(path).absolute()
+        self._waiters = Waiters()
+        self._learners = Learners()
+        self._feed = Feed()
+        self._open_here: set[str] = set()
+        self._reader = connect(self.path, synchronous=synchronous)
+        try:
+            with translated(self.path):
+                self._teach(self._reader)
+                self._feed.reach(rows.reached(self._reader))
+            self._writer = Writer(self.path, synchronous=synchronous, after=self._after)
+        except StoreError:
+            self._reader.close()
+            raise
+        # A tool that could write here could answer its own questions.
+        self.files = (realpath.resolve(str(self.path)),)
+        self._bell = Doorbell(self.path)
+        self._closing = threading.Event()
+        self._ear = threading.Thread(target=self._listen, name="sayso-doorbell", daemon=True)
+        self._ear.start()
+
+    async def open(self, request: ApprovalRequest) -> ApprovalRequest:
+        """Add the request, or return the one that its session and key already have."""
+        packed = pack_request(request)
+
+        def work(tx: Transaction) -> ApprovalRequest:
+            self._open_here.add(request.id)  # before it is written: nobody can have closed it yet
+            if not rows.insert(tx, request, packed):
+                self._open_here.discard(request.id)
+                return rows.asked(tx, request)
+            tx.opened = True
+            tx.step(request, "asked", request.asked_at)
+            return request
+
+        return await self._writer.do(work)
+
+    async def find(self, session: str, key: str) -> ApprovalRequest | None:
+        """Return what was asked about this call."""
+        return await self._writer.do(lambda tx: rows.find(tx, session, key))
+
+    async def get(self, request_id: str) -> ApprovalRequest | None:
+        """Return one request."""
+        return await self._writer.do(lambda tx: rows.get(tx, request_id))
+
+    async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
+        """Return the open requests, oldest first; with `after`, those that come after that id."""
+        return await self._writer.do(lambda tx: rows.pending(tx, limit, after))
+
+    async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
+        """Return the newest requests, open or not, newest first; see `Store`."""
+        return await self._writer.do(lambda tx: rows.recent(tx, limit, part, before))
+
+    async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
+        """Return what changed after that point, and the point that this reaches."""
+        return await self._writer.do(lambda tx: rows.changes(tx, after, limit))
+
+    async def changed(self, after: int) -> None:
+        """Wait until requests have changed after that point."""
+        await self._feed.beyond(after)
+
+    async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
+        """Note that somebody has a request before them, if it is open."""
+
+        def work(tx: Transaction) -> ApprovalRequest:
+            before = rows.known(tx, request_id)
+            after = decide.see(before, seen)
+            if after is not before:
+                rows.update(tx, after)
+            return after
+
+        return await self._writer.do(work)
+
+    async def close(
+        self,
+        request_id: str,
+        status: Status,
+        decision: ApprovalDecision | None,
+        *,
+        now: float,
+        remember: Sequence[Remembered] = (),
+    ) -> ApprovalRequest:
+        """Close the request unless it is closed, and return it as it stands."""
+
+        def work(tx: Transaction) -> ApprovalRequest:
+            before = rows.known(tx, request_id)
+            after = decide.close(before, status, decision, now)
+            if after is before:
+                return before
+            rows.update(tx, after)
+            tx.step(after, decide.step_of(after), now)
+            if after.status == "open":
+                return after
+            tx.closed.append(after)
+            if remember and after.status == status:
+                rows.remember(tx, remember)
+            return after
+
+        return await self._writer.do(work)
+
+    async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
+        """Use up an approval: true for exactly one caller, ever."""
+
+        def work(tx: Transaction) -> bool:
+            claimed = decide.claim(rows.known(tx, request_id), now)
+            if claimed is None:
+                return False
+            rows.update(tx, claimed)
+            tx.step(claimed, "claimed", now)
+            return True
+
+        return await self._writer.do(lambda tx: rows.once(tx, attempt, lambda: work(tx)))
+
+    async def closed(self, request_id: str) -> ApprovalRequest:
+        """Wait until the request is no longer open, and return it."""
+        future = self._waiters.add(request_id)  # first, so that a close between the look and the wait is heard
+        try:
+            if request_id in self._open_here:
+                return await future  # opened by this store, and nothing was heard of it since
+            request = await self._writer.do(lambda tx: rows.known(tx, request_id))
+            return request if request.status != "open" else await future
+        finally:
+            self._waiters.discard(request_id, future)
+
+    async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
+        """Take one use of a counted decision: false when none is left."""
+        return await self._writer.do(lambda tx: rows.once(tx, attempt, lambda: rows.spend(tx, remembered_id)))
+
+    async def park(self, name: str, state: bytes) -> None:
+        """Keep the state of a run that can go on later, in the place of an earlier one."""
+        await self._writer.do(lambda tx: tx.execute("INSERT OR REPLACE INTO parked VALUES (?, ?)", name, state))
+
+    async def parked(self, name: str) -> bytes | None:
+        """Return the state that was parked under this name."""
+        return await self._writer.do(lambda tx: rows.parked(tx, name))
+
+    async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
+        """Forget what was parked under this name, and return it to exactly one caller."""
+
+        def work(tx: Transaction) -> bytes | None:
+            state = rows.parked(tx, name)
+            tx.execute("DELETE FROM parked WHERE name = ?", name)
+            return state
+
+        return await self._writer.do(lambda tx: rows.once(tx, attempt, lambda: work(tx)))
+
+    async def add_token(self, token: Token) -> None:
+        """Keep a token."""
+        await self._writer.do(lambda tx: tx.execute("INSERT INTO tokens VALUES (?, ?)", token.id, pack_token(token)))
+
+    async def token(self, token_id: str) -> Token | None:
+        """Return one token."""
+        return await self._writer.do(lambda tx: rows.token(tx, token_id))
+
+    async def tokens(self) -> list[Token]:
+        """Return all tokens, oldest first."""
+        query = "SELECT packed FROM tokens ORDER BY id"  # an id sorts by the time of its making
+        found = await self._writer.do(lambda tx: tx.execute(query).fetchall())
+        return [unpack_token(row[0]) for row in found]
+
+    async def take_token(self, token_id: str) -> Token | None:
+        """Forget a token, and return it to exactly one caller."""
+
+        def work(tx: Transaction) -> Token | None:
+            token = rows.token(tx, token_id)
+            tx.execute("DELETE FROM tokens WHERE id = ?", token_id)
+            return token
+
+        return await self._writer.do(work)
+
+    def attach(self, learn: Learn) -> None:
+        """Call `learn` with all remembered decisions, now and whenever they changed."""
+        self._learners.add(learn)
+
+    def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
+        """Change the remembered decisions, wait until that is durable, and return how many were dropped."""
+
+        def work(tx: Transaction) -> int:
+            rows.remember(tx, added)
+            return rows.forget(tx, dropped)
+
+        return self._writer.do_now(work)
+
+    def finish(self, request_id: str, result: Result) -> None:
+        """Queue what came of a used request."""
+        self._writer.later(lambda tx: rows.update(tx, decide.finish(rows.known(tx, request_id), result)))
+
+    def record(self, entry: AuditEntry) -> None:
+        """Queue an entry of the audit."""
+        self._writer.later(audit.prepare(entry))
+
+    async def append(self, news: Sequence[News], *, attempt: str = "") -> None:
+        """Write what another process tells: results, and lines of the audit."""
+        await self._writer.do(lambda tx: rows.once(tx, attempt, lambda: rows.append(tx, news)))
+
+    @property
+    def backlog(self) -> int:
+        """How many queued changes are not durable yet."""
+        return self._writer.backlog
+
+    async def flush(self) -> None:
+        """Wait until everything queued so far is durable."""
+        await self._writer.do(lambda _: None)
+
+    async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
+        """Return audit entries as (number, body, hash), in order."""
+        query = "SELECT number, line, hash FROM audit WHERE number > ? ORDER BY number LIMIT ?"
+        return await self._writer.do(lambda tx: tx.execute(query, after, limit).fetchall())
+
+    async def audit_ends(self) -> tuple[tuple[int, str], tuple[int, str]]:
+        """Return number and hash of the entry before the first kept one, and of the last one."""
+        query = "SELECT start_number, start_hash, chain_number, chain_hash FROM facts"
+        row = await self._writer.do(lambda tx: tx.execute(query).fetchone())
+        return row[:2], row[2:]
+
+    async def oldest(self, limit: int, after: str = "") -> list[ApprovalRequest]:
+        """Return the requests that come after that id, open or not, oldest first."""
+        return await self._writer.do(lambda tx: rows.oldest(tx, limit, after))
+
+    async def drop(self, ids: Sequence[str]) -> int:
+        """Forget these requests, but none that is open or approved and not used, and return how many were there."""
+        return await self._writer.do(lambda tx: rows.drop(tx, ids))
+
+    async def cut(self, start: tuple[int, str], end: tuple[int, str]) -> None:
+        """Forget the audit up to an entry, if what it keeps still begins after `start`; then it begins after `end`."""
+        await self._writer.do(lambda tx: rows.cut(tx, start, end))
+
+    async def aclose(self) -> None:
+        """Write what is queued and close the file."""
+        self._closing.set()
+        self._bell.wake()
+        await asyncio.to_thread(self._writer.stop)
+        await asyncio.to_thread(self._ear.join)
+        self._bell.close()
+        self._reader.close()
+
+    def _after(self, tx: Transaction) -> Settled:
+        """Tell everybody who has to hear of a group that is now durable."""
+        self._open_here.difference_update(request.id for request in tx.closed)
+        if tx.remembered:
+            self._teach(tx.connection)
+        if tx.closed or tx.opened or tx.remembered:
+            self._bell.ring([request.id for request in tx.closed])
+        moved = [] if tx.change is None else self._feed.reach(tx.change)
+        return self._waiters.take(tx.closed) + moved
+
+    def _teach(self, connection: sqlite3.Connection) -> None:
+        # The version first: a list that is newer than its number is told twice, an older one never.
+        version = connection.execute("SELECT remembered_version FROM facts").fetchone()[0]
+        if version > self._learners.version:
+            found = connection.execute("SELECT packed FROM remembered ORDER BY id").fetchall()
+            self._learners.teach(version, [unpack_remembered(row[0]) for row in found])
+
+    def _listen(self) -> None:
+        """Look at the rows that a ring names and, as a ring can be lost, at all of them about once a second."""
+        seen, due = -1, 0.0
+        while not self._closing.is_set():
+            rung = self._bell.hear(_POLL_SECONDS)
+            try:
+                if rung:
+                    self._look(rung)
+                if not rung or time.monotonic() >= due:
+                    version = self._reader.execute("PRAGMA data_version").fetchone()[0]
+                    if version != seen:
+                        self._open_here.clear()  # a ring may have been lost: who waits from now on looks for itself
+                        self._look(self._waiters.ids())
+                    seen, due = version, time.monotonic() + _POLL_SECONDS
+            except Exception as error:  # noqa: BLE001 - whatever it is, an ear that dies would hear of nothing any more
+                _LOG.warning("the store %s could not be read, trying again: %r", self.path, error)
+
+    def _look(self, ids: Sequence[str]) -> None:
+        self._open_here.difference_update(ids)  # first: who begins to wait from now on looks for itself
+        found = [self._reader.execute(rows.GET, (each,)).fetchone() for each in self._waiters.among(ids)]
+        requests = [unpack_request(row[0]) for row in found if row is not None]
+        deliver(self._waiters.take([each for each in requests if each.status != "open"]))
+        deliver(self._feed.reach(rows.reached(self._reader)))
+        self._teach(self._reader)

@@ -1,0 +1,248 @@
+"""The one thread that touches a SQLite store: it writes in groups, one commit for all that came in meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from sayso.core import audit
+from sayso.core.model import ApprovalRequest, AuditEntry, Step
+from sayso.errors import StoreError, UnknownRequest
+from sayso.stores.sqlite.schema import connect, translated
+from sayso.stores.waiters import Settled, deliver
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger("sayso")
+_LARGEST_GROUP = 500
+_MOST_FULL_GROUPS, _BREATH_SECONDS = 10, 0.002
+
+
+class Transaction:
+    """One group of changes: the connection, and what the group did that others must hear of."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Begin a group."""
+        self.connection = connection
+        self.opened = False
+        self.closed: list[ApprovalRequest] = []
+        self.remembered = False
+        self.change: int | None = None  # the number of the last change of a request
+        self._lines: list[tuple[int, bytes, str]] = []
+        self._end: tuple[int, str] | None = None
+
+    def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
+        """Run one statement."""
+        return self.connection.execute(statement, values)
+
+    def next_change(self) -> int:
+        """Return the number of the next change of a request."""
+        last = self.change
+        if last is None:
+            last = cast("int", self.execute("SELECT request_changes FROM facts").fetchone()[0])
+        self.change = last + 1
+        return self.change
+
+    def step(self, request: ApprovalRequest, step: Step, at: float) -> None:
+        """Audit a step of a request."""
+        self.record(audit.of_request(request, step, at))
+
+    def record(self, entry: AuditEntry | bytes) -> None:
+        """Seal an entry behind the last one."""
+        last, previous = self._end or self._read_end()
+        line = entry if isinstance(entry, bytes) else audit.body(entry)
+        sealed = audit.seal(previous, last + 1, line)
+        self._lines.append((last + 1, line, sealed))
+        self._end = (last + 1, sealed)
+
+    def _read_end(self) -> tuple[int, str]:
+        return self.execute("SELECT chain_number, chain_hash FROM facts").fetchone()
+
+    def write_down(self) -> None:
+        """Write the sealed lines and where the chain now ends."""
+        if self._end is not None and self._lines:
+            self.connection.executemany("INSERT INTO audit VALUES (?, ?, ?)", self._lines)
+            self.execute("UPDATE facts SET chain_number = ?, chain_hash = ?", *self._end)
+        if self.change is not None:
+            self.execute("UPDATE facts SET request_changes = ?", self.change)
+        if self.remembered:
+            self.execute("UPDATE facts SET remembered_version = remembered_version + 1")
+
+
+class _Job(msgspec.Struct):
+    """Something to do inside a group; with a future, somebody waits for it."""
+
+    work: Callable[[Transaction], Any]
+    future: asyncio.Future[Any] | Future[Any] | None = None
+
+
+Item = _Job | AuditEntry | bytes  # a line that was written out beforehand is bytes
+
+
+class Writer:
+    """A queue and a thread. Jobs run in order; a group is durable before anybody hears of it."""
+
+    def __init__(self, path: Path, *, synchronous: str, after: Callable[[Transaction], Settled]) -> None:
+        """Open the file and start the thread."""
+        self._path = path
+        self._connection = connect(path, synchronous=synchronous)
+        self._after = after
+        self._queue: SimpleQueue[Item | None] = SimpleQueue()
+        self._gate = threading.Lock()
+        self._stopping = False
+        self._owed: list[Item] = []
+        self._broken: StoreError | None = None
+        self._process = os.getpid()
+        self._thread = threading.Thread(target=self._serve, name="sayso-sqlite", daemon=True)
+        self._thread.start()
+        atexit.register(self.stop)
+
+    async def do(self, work: Callable[[Transaction], T]) -> T:
+        """Run this in the next group and return its result once that is durable."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._put(_Job(work, future))
+        return await future
+
+    def do_now(self, work: Callable[[Transaction], T]) -> T:
+        """Run this in the next group and wait, without a loop, until that is durable."""
+        done: Future[T] = Future()
+        self._put(_Job(work, done))
+        return done.result()
+
+    def later(self, item: Item | Callable[[Transaction], object]) -> None:
+        """Queue this; if the store cannot be written, the next caller is told."""
+        broken = self._broken
+        if broken is not None:
+            self._put(_Job(_nothing))  # have another try at what is owed
+            raise broken
+        self._put(item if isinstance(item, Item) else _Job(item))
+
+    @property
+    def backlog(self) -> int:
+        """How much waits in the queue."""
+        return self._queue.qsize() + len(self._owed)
+
+    def stop(self) -> None:
+        """Write what is queued, then end the thread and close the file."""
+        atexit.unregister(self.stop)
+        if self._process != os.getpid():
+            return
+        with self._gate:
+            if not self._stopping:
+                self._stopping = True
+                self._queue.put(None)
+        self._thread.join()
+
+    def _put(self, item: Item) -> None:
+        if self._process != os.getpid():
+            raise StoreError(f"the store {self._path} was opened before a fork; open it again in the child process")
+        with self._gate:  # nothing may come behind the item that ends the thread
+            if self._stopping:
+                raise StoreError(f"the store {self._path} is closed")
+            self._queue.put(item)
+
+    def _serve(self) -> None:
+        last, full = False, 0
+        while not last:
+            group, last = self._gather()
+            if group or self._owed:
+                self._commit(group)
+            full = full + 1 if len(group) >= _LARGEST_GROUP else 0
+            if full > _MOST_FULL_GROUPS:
+                time.sleep(_BREATH_SECONDS)  # SQLite's lock is not fair: let other processes have it for a moment
+                full = 0
+        if self._broken is not None:
+            _LOG.critical("%d entries could not be written: %s", len(self._owed), self._broken)
+        self._connection.close()
+
+    def _gather(self) -> tuple[list[Item], bool]:
+        """Wait for one item and take what else is there."""
+        group: list[Item] = []
+        item = self._queue.get()
+        while item is not None:
+            group.append(item)
+            if len(group) >= _LARGEST_GROUP:
+                return group, False
+            try:
+                item = self._queue.get_nowait()
+            except Empty:
+                return group, False
+        return group, True
+
+    def _commit(self, group: list[Item]) -> None:
+        """Write a group after what is still owed from earlier ones."""
+        group, self._owed, self._broken = [*self._owed, *group], [], None
+        if not self._try(group):
+            for item in group:  # one bad job must not take down those before it, or those that do not need it
+                if self._broken is not None:
+                    self._fail(item, self._broken)  # what was queued later must not be durable earlier
+                else:
+                    self._try([item])
+
+    def _try(self, group: list[Item]) -> bool:
+        try:
+            settled, transaction = self._transact(group)
+        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, whatever it is
+            if len(group) == 1:
+                self._fail(group[0], error)
+            return len(group) == 1
+        try:
+            settled += self._after(transaction)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the thread must live on, or everybody hangs
+            # The group is durable, so it must not be tried again; but nobody may go on as if all had been told.
+            self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._path}: {error!r}")
+            _LOG.critical("what was written could not be told to everybody: %s", self._broken)
+        deliver(settled)
+        return True
+
+    def _fail(self, item: Item, error: Exception) -> None:
+        if isinstance(item, _Job) and item.future is not None:
+            deliver([(item.future, error)])
+            return
+        # Nobody waits for this one, so it is kept and tried again, and the store refuses work until it is written.
+        self._owed.append(item)
+        self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._path}: {error}")
+
+    def _transact(self, group: list[Item]) -> tuple[Settled, Transaction]:
+        with translated(self._path):
+            transaction = Transaction(self._connection)
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                settled = self._work(group, transaction)
+                transaction.write_down()
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            return settled, transaction
+
+    def _work(self, group: list[Item], transaction: Transaction) -> Settled:
+        settled: Settled = []
+        for item in group:
+            if not isinstance(item, _Job):
+                transaction.record(item)
+                continue
+            try:
+                result = item.work(transaction)
+            except UnknownRequest as error:
+                result = error
+            if item.future is not None:
+                settled.append((item.future, result))
+        return settled
+
+
+def _nothing(_: Transaction) -> None:
+    pass

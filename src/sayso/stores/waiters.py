@@ -1,0 +1,126 @@
+"""Futures that wait for requests to close: of many event loops, woken from any thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict
+from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sayso.core.model import ApprovalRequest
+
+Loop = asyncio.AbstractEventLoop
+Settled = list[tuple["asyncio.Future[Any] | Future[Any]", Any]]
+
+
+class Waiters:
+    """Who waits for which request."""
+
+    def __init__(self) -> None:
+        """Begin with nobody waiting."""
+        self._lock = threading.Lock()
+        self._waiting: dict[str, list[asyncio.Future[ApprovalRequest]]] = {}
+
+    def add(self, request_id: str) -> asyncio.Future[ApprovalRequest]:
+        """Return a future of the running loop that ends when the request is closed."""
+        future: asyncio.Future[ApprovalRequest] = asyncio.get_running_loop().create_future()
+        with self._lock:
+            self._waiting.setdefault(request_id, []).append(future)
+        return future
+
+    def discard(self, request_id: str, future: asyncio.Future[ApprovalRequest]) -> None:
+        """Wait no longer."""
+        if future.done() and not future.cancelled():
+            return  # whoever settled it has forgotten it
+        with self._lock:
+            waiting = self._waiting.get(request_id, [])
+            if future in waiting:
+                waiting.remove(future)
+            if not waiting:
+                self._waiting.pop(request_id, None)
+
+    def ids(self) -> list[str]:
+        """Return the requests that somebody waits for."""
+        with self._lock:
+            return list(self._waiting)
+
+    def among(self, ids: Iterable[str]) -> list[str]:
+        """Return those of these requests that somebody waits for."""
+        with self._lock:
+            return [each for each in ids if each in self._waiting]
+
+    def fail(self, ids: Iterable[str], error: Exception) -> Settled:
+        """Return the futures of those who wait for these requests in vain, and forget them."""
+        with self._lock:
+            return [(future, error) for each in ids for future in self._waiting.pop(each, ())]
+
+    def take(self, closed: Iterable[ApprovalRequest]) -> Settled:
+        """Return the futures that these closed requests settle, and forget them."""
+        with self._lock:
+            return [(future, request) for request in closed for future in self._waiting.pop(request.id, ())]
+
+
+class Feed:
+    """How far the requests of a store have changed, and who waits for more."""
+
+    def __init__(self) -> None:
+        """Begin before the first change."""
+        self._lock = threading.Lock()
+        self._point = 0
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def reach(self, point: int) -> Settled:
+        """Go on to that point, and return the futures of those who waited for it."""
+        with self._lock:
+            if point <= self._point:
+                return []
+            self._point = point
+            woken, self._waiting = self._waiting, set()
+        return [(future, None) for future in woken]
+
+    async def beyond(self, after: int) -> None:
+        """Wait until changes go beyond that point."""
+        while True:
+            with self._lock:
+                if self._point > after:
+                    return
+                future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._waiting.add(future)
+            try:
+                await future
+            finally:
+                with self._lock:
+                    self._waiting.discard(future)
+
+
+def deliver(settled: Settled) -> None:
+    """Give every future its result on its own loop, with one wake-up per loop."""
+    here = asyncio._get_running_loop()  # noqa: SLF001 - the documented form raises, and threads come here without one
+    by_loop: defaultdict[Loop, Settled] = defaultdict(list)
+    for pair in settled:
+        future = pair[0]
+        if isinstance(future, Future):
+            _set([pair])
+        else:
+            by_loop[future.get_loop()].append(pair)
+    for loop, pairs in by_loop.items():
+        if loop is here:
+            _set(pairs)
+            continue
+        try:
+            loop.call_soon_threadsafe(_set, pairs)
+        except RuntimeError:
+            continue  # that loop is closed, and nobody waits on it any more
+
+
+def _set(pairs: Settled) -> None:
+    for future, value in pairs:
+        if future.done():
+            continue
+        if isinstance(value, BaseException):
+            future.set_exception(value)
+        else:
+            future.set_result(value)

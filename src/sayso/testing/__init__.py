@@ -1,0 +1,131 @@
+"""Doubles for tests, and the contract that every store keeps. For users of the library as much as for its own tests.
+
+pytest_plugins = ["sayso.testing"]      # in conftest.py: gives the fixture `approver`
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from typing import Any
+
+try:
+    import pytest
+except ImportError as error:
+    raise ImportError("sayso.testing needs pytest: install `sayso[testing]`") from error
+
+pytest.register_assert_rewrite("sayso.testing.store_contract")
+
+from sayso.core.model import ApprovalDecision, ApprovalRequest, Remember  # noqa: E402
+from sayso.engine.controller import ApprovalController  # noqa: E402
+from sayso.policy.policy import Policy  # noqa: E402
+from sayso.testing.store_contract import StoreContract  # noqa: E402 - after the line above, so that its assertions explain themselves
+
+__all__ = ["Approver", "FixedClock", "ScriptedChannel", "StoreContract", "approver"]
+
+
+class FixedClock:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self, now: float = 1_000_000.0) -> None:
+        """Begin at this time."""
+        self._now = now
+        self._waits: dict[asyncio.Timeout, tuple[float, asyncio.AbstractEventLoop]] = {}
+
+    def now(self) -> float:
+        """Return the time that was set."""
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and end the waits whose time is up."""
+        self._now += seconds
+        for wait, (when, loop) in list(self._waits.items()):
+            if when <= self._now:
+                loop.call_soon_threadsafe(self._end, wait, loop)
+
+    @asynccontextmanager
+    async def until(self, when: float) -> AsyncGenerator[None]:
+        """Raise TimeoutError inside the body once the clock shows that time."""
+        async with asyncio.timeout(0 if when <= self._now else None) as wait:
+            self._waits[wait] = (when, asyncio.get_running_loop())
+            try:
+                yield
+            finally:
+                self._waits.pop(wait, None)
+
+    def _end(self, wait: asyncio.Timeout, loop: asyncio.AbstractEventLoop) -> None:
+        if self._waits.pop(wait, None):
+            wait.reschedule(loop.time())
+
+
+class ScriptedChannel:
+    """A person who was told beforehand what to say; whatever was not foreseen is refused."""
+
+    def __init__(self, *decisions: ApprovalDecision) -> None:
+        """Take the answers, in order, for any tool."""
+        self.asked: list[ApprovalRequest] = []
+        self.unforeseen: list[ApprovalRequest] = []
+        self._answers: deque[tuple[str | None, ApprovalDecision]] = deque((None, each) for each in decisions)
+
+    def approve(
+        self,
+        tool: str | None = None,
+        *,
+        override_args: dict[str, Any] | None = None,
+        note: str | None = None,
+        remember: Remember = "none",
+    ) -> None:
+        """Say yes to the next question (of this tool), with other arguments in place of its own if any are given."""
+        decision = ApprovalDecision(
+            approved=True, note=note, override_args=override_args, remember=remember, who="the scripted approver"
+        )
+        self._answers.append((tool, decision))
+
+    def deny(self, tool: str | None = None, *, note: str | None = None, remember: Remember = "none") -> None:
+        """Say no to the next question (of this tool)."""
+        decision = ApprovalDecision(approved=False, note=note, remember=remember, who="the scripted approver")
+        self._answers.append((tool, decision))
+
+    async def announce(self, request: ApprovalRequest) -> ApprovalDecision:
+        """Answer with the first decision that fits."""
+        self.asked.append(request)
+        for index, (tool, decision) in enumerate(self._answers):
+            if tool in {None, request.tool_name}:
+                del self._answers[index]
+                return decision
+        self.unforeseen.append(request)
+        return ApprovalDecision(approved=False, note="the test did not foresee this question")
+
+    @property
+    def unused(self) -> list[tuple[str | None, ApprovalDecision]]:
+        """The answers that nobody asked for, each with the tool that it was for."""
+        return list(self._answers)
+
+
+class Approver(ScriptedChannel):
+    """A scripted person with a controller of their own."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        """Build the controller, in memory, with this policy."""
+        super().__init__()
+        self.controller = ApprovalController(channels=[self], policy=policy, store="memory:")
+
+
+@pytest.fixture
+def approver() -> Generator[Approver]:
+    """A scripted approver; code under test that is marked with `@requires_approval` asks it.
+
+    At the end of the test, a question that was not foreseen, or an answer that nobody asked for, fails the test.
+    """
+    scripted = Approver()
+    with scripted.controller.activated(everywhere=True):  # an async test may run in a task that began earlier
+        yield scripted
+    answers = [(tool or "any tool", "yes" if decision.approved else "no") for tool, decision in scripted.unused]
+    waiting = ", ".join(f"{word} to {tool}" for tool, word in answers)
+    if scripted.unforeseen:
+        question = f"nobody foresaw the question about {scripted.unforeseen[0]}"
+        pytest.fail(f"{question}; left in the script: {waiting or 'nothing'}", pytrace=False)
+    if waiting:
+        pytest.fail(f"nobody asked for the answer: {waiting}", pytrace=False)

@@ -1,0 +1,355 @@
+"""What every store promises, as tests: subclass `StoreContract`, say how to open your store, and run pytest."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+from msgspec.structs import replace
+
+try:
+    import pytest
+except ImportError as error:
+    raise ImportError("sayso.testing.store_contract needs pytest: install `sayso[testing]`") from error
+
+from sayso.core import audit
+from sayso.core.model import AuditEntry, Remembered, Status
+from sayso.core.ports import Store
+from sayso.errors import StoreError, UnknownRequest
+from sayso.testing.contract_feed import FeedContract
+from sayso.testing.contract_keyring import KeyringContract
+from sayso.testing.contract_retries import AttemptsContract
+from sayso.testing.samples import NO, YES, a_memory, a_request
+
+T = TypeVar("T")
+
+ROUNDS = 10
+
+
+class StoreContract(AttemptsContract, FeedContract, KeyringContract):
+    """The contract. `stores` are two ways to the same data: two handles if the store is shared, else one twice."""
+
+    pytestmark = pytest.mark.anyio
+
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        """Stores are at home on asyncio."""
+        return "asyncio"
+
+    def open_two(self, folder: Path) -> tuple[Store, Store]:
+        """Open the store under test, twice, in this empty folder."""
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def held(self, folder: Path) -> Generator[None]:  # noqa: ARG002 - for those who have something to hold
+        """Hold the store while operations pile up, so that they meet when it is let go."""
+        yield
+
+    @pytest.fixture
+    async def stores(self, tmp_path: Path) -> AsyncGenerator[tuple[Store, Store]]:
+        """Open both, and close them after the test."""
+        one, two = self.open_two(tmp_path)
+        assert isinstance(one, Store), "it lacks something that `sayso.core.ports.Store` names"
+        yield one, two
+        for store in {id(one): one, id(two): two}.values():
+            await store.aclose()
+
+    def race(self, folder: Path, *operations: Callable[[], Coroutine[Any, Any, T]]) -> list[T]:
+        """Run operations in threads and loops of their own, all begun before any is let go; return their results."""
+        start, begun = threading.Barrier(len(operations)), threading.Barrier(len(operations) + 1)
+
+        async def meet(operation: Callable[[], Coroutine[Any, Any, T]]) -> T:
+            start.wait()
+            running = asyncio.ensure_future(operation())
+            await asyncio.sleep(0)  # the operation has begun: it waits for the store, or has just been through
+            begun.wait()
+            return await running
+
+        with ThreadPoolExecutor(len(operations)) as threads:
+            with self.held(folder):
+                running = [threads.submit(asyncio.run, meet(each)) for each in operations]
+                begun.wait()
+            return [each.result() for each in running]
+
+    async def test_a_request_is_opened_once_per_session_and_call_id(self, stores: tuple[Store, Store]) -> None:
+        one, two = stores
+        first, again = a_request(call_id="c1"), a_request(call_id="c1")
+        assert (await one.open(first)).id == first.id
+        assert (await two.open(again)).id == first.id
+        assert (await two.open(a_request(call_id="c1", session="other"))).id != first.id
+        assert (await two.open(a_request(call_id="c1", run="other"))).id != first.id
+        found = await one.find("s1", a_request(call_id="c1", run="other").key)
+        assert found is not None
+        assert (found.run, found.tool_call_id, found.call().key) == ("other", "c1", found.key)
+        assert await one.get(again.id) is None
+
+    async def test_a_request_that_is_opened_again_stays_as_it_is(self, stores: tuple[Store, Store]) -> None:
+        one, two = stores
+        request = await one.open(a_request())
+        await one.close(request.id, "denied", NO, now=1.0)
+        assert (await two.open(request)).status == "denied"
+        assert [each.status for each in await one.recent()] == ["denied"]
+
+    async def test_an_id_never_names_two_requests(self, stores: tuple[Store, Store]) -> None:
+        one, two = stores
+        request = await one.open(a_request())
+        with pytest.raises(StoreError, match="names another request"):
+            await two.open(replace(a_request(session="another"), id=request.id))
+        assert await two.pending() == [request]
+
+    async def test_two_reviews_that_open_one_request_at_once_get_the_same_row(
+        self, stores: tuple[Store, Store], tmp_path: Path
+    ) -> None:
+        one, two = stores
+        for number in range(ROUNDS):
+            left, right = a_request(call_id=f"c{number}"), a_request(call_id=f"c{number}")
+            rows = self.race(tmp_path, lambda row=left: one.open(row), lambda row=right: two.open(row))
+            assert rows[0] == rows[1]
+            assert rows[0].id in {left.id, right.id}
+        assert len(await one.pending()) == ROUNDS
+
+    async def test_other_arguments_under_the_same_call_id_find_the_first_request(
+        self, stores: tuple[Store, Store]
+    ) -> None:
+        one, two = stores
+        first = await one.open(a_request(call_id="c1", args={"amount": 5}))
+        found = await two.open(a_request(call_id="c1", args={"amount": 9000}))
+        assert (found.id, found.digest, found.args) == (first.id, first.digest, {"amount": 5})
+
+    async def test_arguments_come_back_with_the_types_that_they_had(self, stores: tuple[Store, Store]) -> None:
+        args = {"path": Path("a/b"), "pair": (1, [2.0, None]), "raw": b"\x00", "big": 2**70, "names": {"x", "y"}}
+        opened = await stores[0].open(a_request(args=args))
+        found = await stores[1].get(opened.id)
+        assert found is not None
+        assert found.args == args
+        assert found.call().digest() == opened.digest
+        assert [type(value) for value in found.args.values()] == [type(value) for value in opened.args.values()]
+
+    async def test_the_first_answer_wins_and_the_second_is_told_what_stands(self, stores: tuple[Store, Store]) -> None:
+        one, two = stores
+        request = await one.open(a_request())
+        assert (await two.close(request.id, "denied", NO, now=1.0)).decision == NO
+        late = await one.close(request.id, "approved", YES, now=2.0)
+        assert (late.status, late.decision) == ("denied", NO)
+
+    async def test_requests_are_found_newest_first_and_by_either_end_of_their_id(
+        self, stores: tuple[Store, Store]
+    ) -> None:
+        one, two = stores
+        opened = [await one.open(a_request()) for _ in range(3)]
+        await two.close(opened[1].id, "denied", NO, now=1.0)
+        newest = sorted((each.id for each in opened), reverse=True)
+        assert [each.id for each in await two.recent()] == newest
+        assert [each.id for each in await two.recent(limit=2)] == newest[:2]
+        found = await one.recent(part=opened[1].id[-12:])
+        assert [(each.id, each.status) for each in found] == [(opened[1].id, "denied")]
+        assert [each.id for each in await one.recent(part=opened[0].id)] == [opened[0].id]
+        assert {each.id for each in await one.recent(part=opened[0].id[:4])} == set(newest)
+        assert await one.recent(part="%") == []
+        assert [each.id for each in await one.recent(limit=1, before=newest[0])] == [newest[1]]
+        assert await two.recent(before=newest[-1]) == []
+
+    async def test_what_is_open_can_be_read_in_pieces(self, stores: tuple[Store, Store]) -> None:
+        opened = [(await stores[0].open(a_request())).id for _ in range(5)]
+        await stores[0].close(opened[2], "denied", NO, now=1.0)
+        read: list[str] = []
+        while piece := await stores[1].pending(limit=2, after=read[-1] if read else ""):
+            read += [each.id for each in piece]
+        assert read == sorted(opened[:2] + opened[3:])
+
+    async def test_an_answer_against_a_withdrawal_leaves_one_of_them_and_both_see_it(
+        self, stores: tuple[Store, Store], tmp_path: Path
+    ) -> None:
+        one, two = stores
+        for number in range(ROUNDS):
+            request = await one.open(a_request(call_id=f"c{number}"))
+            rows = self.race(
+                tmp_path,
+                lambda row=request: one.close(row.id, "approved", YES, now=1.0),
+                lambda row=request: two.close(row.id, "withdrawn", None, now=1.0),
+            )
+            assert rows[0] == rows[1] == await one.get(request.id)
+            assert rows[0].status in {"approved", "withdrawn"}
+
+    async def test_an_answer_at_the_instant_of_expiry_finds_the_request_expired(
+        self, stores: tuple[Store, Store], tmp_path: Path
+    ) -> None:
+        one, two = stores
+        for number in range(ROUNDS):
+            request = await one.open(a_request(call_id=f"c{number}", expires_at=10.0))
+            rows = self.race(
+                tmp_path,
+                lambda row=request: one.close(row.id, "approved", YES, now=10.0),
+                lambda row=request: two.close(row.id, "expired", None, now=10.0),
+            )
+            assert [(row.status, row.decision) for row in rows] == [("expired", None)] * 2
+
+    async def test_an_answer_before_expiry_stands(self, stores: tuple[Store, Store]) -> None:
+        request = await stores[0].open(a_request(expires_at=10.0))
+        assert (await stores[0].close(request.id, "approved", YES, now=9.999)).status == "approved"
+        assert (await stores[1].close(request.id, "expired", None, now=11.0)).status == "approved"
+
+    async def test_of_two_claims_at_once_exactly_one_wins(self, stores: tuple[Store, Store], tmp_path: Path) -> None:
+        one, two = stores
+        for number in range(ROUNDS):
+            request = await one.open(a_request(call_id=f"c{number}"))
+            await one.close(request.id, "approved", YES, now=1.0)
+            won = self.race(
+                tmp_path,
+                lambda row=request: one.claim(row.id, now=2.0),
+                lambda row=request: two.claim(row.id, now=2.0),
+            )
+            assert sorted(won) == [False, True]
+            assert not await one.claim(request.id, now=3.0)
+
+    @pytest.mark.parametrize("status", ["open", "denied", "expired", "withdrawn"])
+    async def test_only_an_approval_can_be_claimed(self, stores: tuple[Store, Store], status: Status) -> None:
+        request = await stores[0].open(a_request())
+        if status != "open":
+            await stores[0].close(request.id, status, NO if status == "denied" else None, now=1.0)
+        assert not await stores[1].claim(request.id, now=2.0)
+        found = await stores[0].get(request.id)
+        assert found is not None
+        assert found.status == status
+
+    async def test_who_waits_is_woken_by_an_answer_from_elsewhere(self, stores: tuple[Store, Store]) -> None:
+        one, two = stores
+        request = await one.open(a_request())
+        waiting = asyncio.ensure_future(one.closed(request.id))
+        await asyncio.sleep(0)
+        await two.close(request.id, "approved", YES, now=1.0)
+        with anyio.fail_after(10):
+            assert (await waiting).decision == YES
+
+    async def test_waiting_for_a_closed_request_returns_at_once(self, stores: tuple[Store, Store]) -> None:
+        request = await stores[0].open(a_request())
+        await stores[0].close(request.id, "withdrawn", None, now=1.0)
+        with anyio.fail_after(10):
+            assert (await stores[1].closed(request.id)).status == "withdrawn"
+
+    async def test_all_open_requests_are_pending_at_once_oldest_first(self, stores: tuple[Store, Store]) -> None:
+        requests = [a_request(call_id=f"c{number}", asked_at=float(number)) for number in range(50)]
+        async with anyio.create_task_group() as group:
+            for request in requests:
+                group.start_soon(stores[0].open, request)
+        assert [request.tool_call_id for request in await stores[1].pending()] == [f"c{number}" for number in range(50)]
+        await stores[1].close(requests[0].id, "denied", NO, now=1.0)
+        assert len(await stores[0].pending()) == 49  # noqa: PLR2004 - one of fifty was closed
+
+    async def test_a_decision_is_remembered_only_with_the_answer_that_won(self, stores: tuple[Store, Store]) -> None:
+        one, two = stores
+        request = await one.open(a_request())
+        mine, late = a_memory(), a_memory()
+        await one.close(request.id, "approved", YES, now=1.0, remember=[mine])
+        await two.close(request.id, "denied", NO, now=2.0, remember=[late])
+        learner = Learner()
+        two.attach(learner.learn)
+        await learner.until({mine.id: mine})
+
+    async def test_what_one_remembers_or_forgets_the_other_learns(self, stores: tuple[Store, Store]) -> None:
+        one, two = stores
+        learner, memory = Learner(), a_memory(args={"path": Path("x")})
+        two.attach(learner.learn)
+        one.remember([memory], [])
+        await learner.until({memory.id: memory})
+        one.remember([], [memory.id])
+        await learner.until({})
+
+    async def test_a_counted_decision_is_spent_exactly_as_often_as_it_says(
+        self, stores: tuple[Store, Store], tmp_path: Path
+    ) -> None:
+        one, two = stores
+        memory = a_memory(uses_left=3)
+        one.remember([memory], [])
+        await one.flush()
+        spent = self.race(tmp_path, *[lambda store=each: store.spend(memory.id) for each in (one, two) * 3])
+        assert sorted(spent) == [False] * 3 + [True] * 3
+        assert not await one.spend(memory.id)
+
+    async def test_the_first_report_of_a_result_stands(self, stores: tuple[Store, Store]) -> None:
+        one, two = stores
+        request = await one.open(a_request())
+        await one.close(request.id, "approved", YES, now=1.0)
+        await one.claim(request.id, now=2.0)
+        used = await two.get(request.id)
+        assert used is not None
+        assert used.state == "used, result unknown"
+        one.finish(request.id, "raised")
+        await one.flush()
+        two.finish(request.id, "returned")
+        await two.flush()
+        finished = await one.get(request.id)
+        assert finished is not None
+        assert finished.state == "used, raised"
+
+    async def test_every_change_of_a_request_is_audited_in_one_unbroken_chain(
+        self, stores: tuple[Store, Store]
+    ) -> None:
+        one, two = stores
+        request = await one.open(a_request())
+        await two.close(request.id, "approved", YES, now=1.0)
+        await two.close(request.id, "denied", NO, now=1.0)
+        await one.claim(request.id, now=2.0)
+        await two.claim(request.id, now=2.0)
+        one.record(AuditEntry(at=3.0, step="returned", about=request.call(), seconds=0.5))
+        await one.flush()
+        entries = [entry async for entry in audit.entries(two)]
+        assert [entry["step"] for entry in entries] == ["asked", "approved", "claimed", "returned"]
+        assert [entry["number"] for entry in entries] == [1, 2, 3, 4]
+        assert await audit.verify(two) == len(entries)
+
+    async def test_what_one_parks_the_other_finds_and_only_one_can_take(
+        self, stores: tuple[Store, Store], tmp_path: Path
+    ) -> None:
+        one, two = stores
+        assert await two.parked("a run") is None
+        for state in (b"\x00first", b"second"):
+            await one.park("a run", state)
+            assert await two.parked("a run") == state
+        assert await two.parked("another run") is None
+        taken = self.race(tmp_path, lambda: one.unpark("a run"), lambda: two.unpark("a run"))
+        assert sorted(taken, key=bool) == [None, b"second"]
+        assert await one.parked("a run") is None
+
+    async def test_an_unknown_id_is_said_to_be_unknown(self, stores: tuple[Store, Store]) -> None:
+        store = stores[0]
+        assert [await store.get(each) for each in ("nobody", "no\x00body")] == [None, None]
+        assert await store.find("no", "body") is None
+        for attempt in (store.close("nobody", "denied", NO, now=1.0), store.claim("nobody", now=1.0)):
+            with pytest.raises(UnknownRequest):
+                await attempt
+        with pytest.raises(UnknownRequest):
+            await store.closed("nobody")
+        assert not await store.spend("nobody")
+
+
+class Learner:
+    """Keeps what a store teaches, and waits for it."""
+
+    def __init__(self) -> None:
+        """Know nothing."""
+        self.known: dict[str, Remembered] = {}
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+
+    def learn(self, known: Sequence[Remembered]) -> None:
+        """Take what the store says, from whichever thread."""
+        self.known = {each.id: each for each in known}
+        self._loop.call_soon_threadsafe(self._changed.set)
+
+    async def until(self, expected: Mapping[str, Remembered]) -> None:
+        """Wait until this is known, for at most ten seconds."""
+        with anyio.fail_after(10):
+            while self.known != expected:
+                await self.changed()
+
+    async def changed(self) -> None:
+        """Wait until the store has taught something."""
+        await self._changed.wait()
+        self._changed.clear()

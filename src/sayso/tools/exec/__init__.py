@@ -1,0 +1,1 @@
+"""Programs that the shell tool starts: processes with limits, the sandbox and its mounts."""

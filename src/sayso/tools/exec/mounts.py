@@ -1,0 +1,66 @@
+"""What a confined line sees of its zones: mounted as they may be used, without what steers programs and agents."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from sayso.core.realpath import resolve
+from sayso.errors import ToolError
+from sayso.policy.zones import Zone, Zones
+from sayso.tools.exec.confine import Mount
+
+_MOST_NAMES = 300_000  # looked at in a zone that can be written
+
+
+class Cell(NamedTuple):
+    """The mounts, what is hidden in them, and what cannot be changed though it lies in a folder that can."""
+
+    mounts: list[Mount]
+    hidden: list[str]
+    frozen: list[str]
+
+
+def cell(zones: Zones | None, own_files: Iterable[str]) -> Cell:
+    """Return what a line may see: a zone that nobody may read is hidden, and one that nobody may write is read-only."""
+    if zones is None:
+        return Cell([], [], [])
+    seen = [zone for zone in zones.zones if zone.read != "blocked"]
+    mounts = [Mount(zone.root, _is_writable(zone)) for zone in seen]
+    own = dict.fromkeys((*zones.own, *own_files))
+    shut = [zone.root for zone in zones.zones if zone.read == "blocked"]
+    hidden = [path for path in (*own, *shut) if os.path.lexists(path) and _is_beneath(path, mounts)]
+    frozen = [path for zone in seen if _is_writable(zone) for path in _steering(zone.root, zones)]
+    return Cell(mounts, hidden, [path for path in dict.fromkeys(frozen) if path not in hidden])
+
+
+def _is_writable(zone: Zone) -> bool:
+    return zone.mode == "rw" and zone.write != "blocked"
+
+
+def _is_beneath(path: str, mounts: Iterable[Mount]) -> bool:
+    return any(path != mount.path and path.startswith(f"{mount.path.rstrip('/')}/") for mount in mounts)
+
+
+def _steering(root: str, zones: Zones) -> Iterator[str]:
+    """Yield everything in a zone that programs or agents obey, with all that is in it."""
+    looked = 0
+    for folder, names, files in os.walk(root):
+        looked += len(names) + len(files)
+        if looked > _MOST_NAMES:
+            raise ToolError(f"{root!r} holds too many files to be confined; make the zone smaller")
+        found = [name for name in (*names, *files) if zones.is_protected(name)]
+        names[:] = [name for name in names if name not in found]
+        for name in found:
+            yield from _frozen(f"{folder}/{name}", root)
+
+
+def _frozen(path: str, root: str) -> Iterator[str]:
+    """Yield what can be frozen: of a link that is what it leads to, if that lies in the zone."""
+    try:
+        real = resolve(path)
+    except OSError:
+        return
+    if os.path.lexists(real) and real.startswith(f"{root.rstrip('/')}/"):
+        yield real

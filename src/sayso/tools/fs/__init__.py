@@ -1,0 +1,1 @@
+"""Files below an open directory: openat without symlinks, atomic writes."""

@@ -1,0 +1,267 @@
+"""Writes and removes files in an open folder so that each is whole, and nothing but what was meant is lost.
+
+A file is written under a name that nobody knows (`.sayso-….part`) and then put in its place. Who is killed
+meanwhile may leave such a file behind, with the new content or the one that was to go: nobody reads it, no name comes
+twice, and it may be deleted whenever nobody writes. (Without the calls of Linux it can be a second name of a new file.)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import secrets
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sayso.errors import ToolError
+from sayso.tools.fs.openat import Facts, flush
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OLD = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_PERMISSIONS = 0o777  # without setuid, setgid and the sticky bit
+_OWNER_WRITES = 0o200
+_NOREPLACE, _EXCHANGE = 1, 2
+# No such call, a file system that cannot do it, or a filter; if it is something else, the other way fails as well.
+_UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP}
+
+
+class Place(NamedTuple):
+    """A name in an open folder, and the way to it as it was given."""
+
+    folder: int
+    name: bytes
+    way: str
+    portable: bool
+
+
+class _Draft(NamedTuple):
+    name: bytes
+    file: int
+
+
+def create(place: Place, data: bytes) -> Facts:
+    """Write a file where nothing is; what somebody else puts there meanwhile stays."""
+    if _is_there(place):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    # Made with the mode that it will have: the kernel subtracts the umask, which cannot be read without changing it
+    # for all threads.
+    with _draft(place, data, mode=0o666) as draft:
+        _settle(place._replace(name=draft.name), place)
+        return _done(place, draft)
+
+
+def replace(place: Place, data: bytes, facts: Facts) -> Facts:
+    """Write a file instead of the one with these facts."""
+    check_replaceable(place.way, facts)
+    with _held(place, facts) as old, _draft(place, data, mode=0o600) as draft:
+        with suppress(PermissionError):
+            os.fchown(draft.file, old.st_uid, old.st_gid)
+        made = os.fstat(draft.file)
+        if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):  # the permissions would be for somebody else
+            raise ToolError(f"{place.way!r} belongs to a user or group that a new file cannot be given to")
+        os.fchmod(draft.file, facts.mode & _PERMISSIONS)
+        _check_plain(place)
+        _check_same(place, facts)
+        _exchange(place, draft, facts)
+        return _done(place, draft)
+
+
+def remove(place: Place, facts: Facts, trash: Place | None) -> None:
+    """Remove the file with these facts, or move it to the place in the trash, whose name has to be new."""
+    if facts.kind != "file":
+        raise ToolError(f"{place.way!r} is no regular file, and nothing else is deleted")
+    # Moved first and looked at then: what has a name that nobody else knows cannot become something else.
+    away = trash or place._replace(name=_unknown_name())
+    with _held(place, facts):
+        os.rename(place.name, away.name, src_dir_fd=place.folder, dst_dir_fd=away.folder)
+        if not _is_moved(away, facts):
+            with _keeping(away, place):
+                _settle(away, place)
+            raise _changed(place.way)
+    if trash is None:
+        os.unlink(away.name, dir_fd=away.folder)
+    else:
+        flush(trash.folder)
+    flush(place.folder)
+
+
+def put_back(source: Place, target: Place) -> None:
+    """Move a file that was removed to where nothing is."""
+    _settle(source, target)
+    flush(target.folder)
+    flush(source.folder)
+
+
+def _settle(source: Place, target: Place) -> None:
+    """Move a file, of which only the caller knows the name, to where nothing is; never replace anything."""
+    if target.portable or not _rename(source, target, _NOREPLACE):
+        os.link(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder, follow_symlinks=False)
+        os.unlink(source.name, dir_fd=source.folder)
+
+
+@contextmanager
+def _held(place: Place, facts: Facts) -> Generator[os.stat_result]:
+    """Hold the file with these facts, so that of all who would change it here only one does."""
+    file = None
+    try:
+        _check_same(place, facts)
+        file = _open_to_lock(place)
+        _lock(place, file)
+        yield _check_same(place, facts)
+    except FileNotFoundError:
+        raise _changed(place.way) from None
+    finally:
+        if file is not None:
+            os.close(file)
+
+
+def _open_to_lock(place: Place) -> int | None:
+    try:
+        return os.open(place.name, _OLD, dir_fd=place.folder)
+    except PermissionError:
+        return None  # a file that may be replaced or removed but not read
+
+
+def _lock(place: Place, file: int | None) -> None:
+    try:
+        if file is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ToolError(f"{place.way!r} is locked: somebody else is changing it; look at it again") from None
+    except OSError:
+        return  # a file system without locks: what others do shows when the file is moved
+
+
+@contextmanager
+def _draft(place: Place, data: bytes, *, mode: int) -> Generator[_Draft]:
+    """Hold a new file with these bytes beside the place; it is gone afterwards, unless it was moved."""
+    draft = _Draft(name := _unknown_name(), os.open(name, _NEW, mode, dir_fd=place.folder))
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(draft.file, rest) :]
+        os.fsync(draft.file)
+        yield draft
+    finally:
+        with suppress(OSError):
+            # An exchange may have put somebody else's file under this name.
+            if os.path.samestat(os.lstat(name, dir_fd=place.folder), os.fstat(draft.file)):
+                os.unlink(name, dir_fd=place.folder)
+        os.close(draft.file)
+
+
+def _exchange(place: Place, draft: _Draft, facts: Facts) -> None:
+    """Put the draft in its place and remove what was there, if that is the file with these facts."""
+    away = place._replace(name=draft.name)
+    if place.portable or not _rename(away, place, _EXCHANGE):
+        # What somebody who takes no lock puts there just before this line is lost; only an exchange would show it.
+        os.rename(draft.name, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+        return
+    if not _is_moved(away, facts):
+        with _keeping(away, place):
+            _rename(away, place, _EXCHANGE)
+        raise _changed(place.way)
+    os.unlink(draft.name, dir_fd=place.folder)
+
+
+def _done(place: Place, draft: _Draft) -> Facts:
+    flush(place.folder)
+    return Facts.of(os.fstat(draft.file))
+
+
+@contextmanager
+def _keeping(away: Place, place: Place) -> Generator[None]:
+    """Say where somebody else's file is now, if it cannot be put back."""
+    try:
+        yield
+    except OSError as error:
+        kept = os.fsdecode(away.name)
+        raise ToolError(f"{place.way!r} was changed meanwhile, and what was there is called {kept!r} now") from error
+
+
+def _is_there(place: Place) -> bool:
+    try:
+        os.lstat(place.name, dir_fd=place.folder)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def check_replaceable(way: str, facts: Facts) -> None:
+    """Refuse a file that nothing can be put in the place of."""
+    if facts.kind != "file":
+        raise ToolError(f"{way!r} is no regular file, and nothing else is written")
+    if facts.links > 1:
+        raise ToolError(
+            f"{way!r} is one of {facts.links} names (hard links) of a file, of which writing would make two"
+        )
+    if not facts.mode & _OWNER_WRITES:  # putting another file in its place would get round that
+        raise ToolError(f"{way!r} is write-protected (its mode is {facts.mode:04o})")
+
+
+def _check_plain(place: Place) -> None:
+    """Refuse a file with access rules besides its mode: the new one would be without them, and open to others."""
+    if sys.platform != "linux":
+        return
+    file = _open_to_lock(place)
+    if file is None:
+        return
+    try:
+        found = os.listxattr(file)
+    except OSError:  # a file system without them
+        found = []
+    finally:
+        os.close(file)
+    if any(name.startswith("system.posix_acl") for name in found):
+        raise ToolError(f"{place.way!r} has access rules of its own (an ACL), which writing would take away")
+
+
+def _check_same(place: Place, facts: Facts) -> os.stat_result:
+    status = os.lstat(place.name, dir_fd=place.folder)
+    if Facts.of(status) != facts:
+        raise _changed(place.way)
+    return status
+
+
+def _is_moved(place: Place, facts: Facts) -> bool:
+    """Whether this is the file with these facts after a rename, which changes the ctime."""
+    seen = Facts.of(os.lstat(place.name, dir_fd=place.folder))
+    return seen == msgspec.structs.replace(facts, ctime_ns=seen.ctime_ns)
+
+
+def _changed(way: str) -> ToolError:
+    return ToolError(f"{way!r} was changed meanwhile; look at it again")
+
+
+def _unknown_name() -> bytes:
+    return f".sayso-{secrets.token_hex(16)}.part".encode()
+
+
+def _rename(source: Place, target: Place, flag: int) -> bool:
+    """Rename as the flag says; false if that cannot be had here."""
+    renameat2 = _renameat2()
+    if renameat2 is None:
+        return False
+    if renameat2(source.folder, source.name, target.folder, target.name, flag) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _UNSUPPORTED:
+        return False
+    raise OSError(number, os.strerror(number))
+
+
+@cache
+def _renameat2() -> Any:  # noqa: ANN401 - a function of C
+    try:
+        function = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:
+        return None
+    function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    return function

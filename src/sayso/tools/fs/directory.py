@@ -1,0 +1,258 @@
+"""A folder held open, and everything that the file tools do below it.
+
+A judge has decided about a place below the folder: a way without links or `..` in it. Here exactly that place is used,
+from the handle of the folder and never by a path that somebody could have bent since: a link met on the way is refused.
+Whatever fails is a `ToolError` of one sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import weakref
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
+from itertools import islice
+
+import msgspec
+
+from sayso.errors import ConfigurationError, ToolError
+from sayso.tools.fs import atomic_write
+from sayso.tools.fs.atomic_write import Place
+from sayso.tools.fs.openat import FOLDER, Facts, Kind, enter, explained, kind_of, make, names_of
+
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_CHUNK = 1 << 20
+_OTHERS_WRITE = 0o022
+_MOST_OF_A_NAME = 180  # bytes; with the time before it, a name in the trash fits wherever 255 bytes do
+_NOT_READ = {"folder": "is a folder", "link": "is a link", "other": "is a device, a pipe or a socket"}
+
+
+class Found(msgspec.Struct, frozen=True):
+    """The bytes of a file, and the facts that they belong to."""
+
+    data: bytes
+    facts: Facts
+
+
+class Entry(msgspec.Struct, frozen=True):
+    r"""Something in a folder; bytes of its name that are no UTF-8 are shown as `\xff`, and no way leads there."""
+
+    name: str
+    kind: Kind
+    size: int
+
+
+class Root(AbstractContextManager["Root"]):
+    """An open handle of a folder, which stays the same folder whatever happens to its path; any thread may use it.
+
+    A way is relative to the folder and has single slashes; the empty way is the folder itself.
+    """
+
+    def __init__(self, path: str, *, portable: bool = False) -> None:
+        """Open a real absolute path.
+
+        Args:
+            path: no part of it may be a link.
+            portable: do without the calls that only Linux has, which is slower; then a file that somebody else puts
+                in the place of one that is being replaced can be lost.
+        """
+        self._path = path
+        self._portable = portable
+        self._lock = threading.Lock()
+        try:
+            with explained(path):
+                self._folder = self._open(path)
+        except ToolError as error:
+            raise ConfigurationError(f"the folder of a zone cannot be opened: {error}") from error
+        self._closing = weakref.finalize(self, os.close, self._folder)
+        status = os.fstat(self._folder)
+        self.identity = (status.st_dev, status.st_ino)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the handle back; what other threads have begun goes on to its end."""
+        with self._lock:
+            self._closing()
+
+    def look(self, way: str) -> Facts | None:
+        """Return the facts of what is there, without following a link at the end, or None if nothing is."""
+        with explained(way):
+            try:
+                with self._place(way) as place:
+                    return Facts.of(os.lstat(place.name, dir_fd=place.folder))
+            except FileNotFoundError:
+                return None
+
+    def read(self, way: str, most: int) -> Found:
+        """Return a regular file of at most so many bytes, as it was at one moment."""
+        with explained(way), self._place(way) as place:
+            # Looked at before it is opened, because opening a device or a pipe can already do something.
+            _check_readable(way, os.lstat(place.name, dir_fd=place.folder))
+            file = os.open(place.name, _READ, dir_fd=place.folder)
+            try:
+                return _read(way, file, most)
+            finally:
+                os.close(file)
+
+    def names(self, way: str, most: int) -> list[Entry]:
+        """Return what is in a folder, sorted; more than so many names are refused."""
+        with explained(way):
+            folder = self._enter(names_of(way), None)
+            try:
+                readable = os.open(".", _LIST, dir_fd=folder)
+            finally:
+                os.close(folder)
+            try:
+                return _names(way, readable, most)
+            finally:
+                os.close(readable)
+
+    def write(self, way: str, data: bytes, *, instead_of: Facts | None, most: int, folders: bool = True) -> Facts:
+        """Write a whole file at once, and return the facts of the new one.
+
+        Args:
+            way: where.
+            data: all of its bytes.
+            instead_of: the file that must still be there, untouched; None if nothing may be there.
+            most: more bytes than this are refused.
+            folders: make missing folders for a new file; they stay if the file then cannot be written.
+        """
+        _check_size(way, data, most)
+        making = folders and instead_of is None
+        with explained(way), self._place(way, changing=True, mode=0o777 if making else None) as place:
+            if instead_of is None:
+                return atomic_write.create(place, data)
+            return atomic_write.replace(place, data, instead_of)
+
+    def check_write(self, way: str, data: bytes, *, instead_of: Facts | None, most: int) -> None:
+        """Refuse what `write` would refuse whatever happens meanwhile, so that nobody need be asked about it."""
+        _check_size(way, data, most)
+        if instead_of is not None:
+            atomic_write.check_replaceable(way, instead_of)
+
+    def delete(self, way: str, *, facts: Facts, trash: str | None) -> str | None:
+        """Delete the very file with these facts, or move it into the folder `trash` and return the way to it there."""
+        with explained(way), self._place(way, changing=True) as place:
+            if trash is None:
+                atomic_write.remove(place, facts, None)
+                return None
+            moved = f"{trash}/{_name_in_trash(place.name)}"
+            with ExitStack() as stack:
+                with explained(trash):
+                    into = stack.enter_context(self._place(moved, changing=True, mode=0o700))
+                    _check_trash(trash, into.folder)
+                atomic_write.remove(place, facts, into)
+            return moved
+
+    def restore(self, trashed: str, way: str) -> None:
+        """Put a file from the trash back where nothing is."""
+        with explained(trashed), self._place(trashed, changing=True) as source:
+            if kind_of(os.lstat(source.name, dir_fd=source.folder)) != "file":
+                raise ToolError(f"{trashed!r} is no regular file, and nothing else is put back")
+            with explained(way), self._place(way, changing=True, mode=0o777) as target:
+                atomic_write.put_back(source, target)
+
+    @contextmanager
+    def handle(self) -> Generator[int]:
+        """Hold a handle of the folder that stays open, whoever closes this meanwhile."""
+        folder = self._handle()
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
+    def _open(self, path: str) -> int:
+        if not path.startswith("/"):
+            raise ToolError(f"{path!r} is not absolute")
+        names = names_of(path[1:])
+        return enter(os.open("/", FOLDER), names, portable=self._portable)
+
+    @contextmanager
+    def _place(self, way: str, *, changing: bool = False, mode: int | None = None) -> Generator[Place]:
+        """Hold the folder that the place is in; with a mode, missing folders are made."""
+        names = names_of(way)
+        if changing and not names:
+            raise ToolError(f"{way!r} is the folder itself, and no file in it")
+        folder = self._enter(names[:-1], mode)
+        try:
+            yield Place(folder, names[-1] if names else b".", way, self._portable)
+        finally:
+            os.close(folder)
+
+    def _enter(self, names: Sequence[bytes], mode: int | None) -> int:
+        try:
+            return enter(self._handle(), names, portable=self._portable)
+        except FileNotFoundError:
+            if mode is None:
+                raise
+            return make(self._handle(), names, mode=mode)
+
+    def _handle(self) -> int:
+        """A handle of its own for each use: a number that another thread closes may mean another folder at once."""
+        with self._lock:
+            if not self._closing.alive:
+                raise ToolError(f"the folder {self._path!r} is closed; open it again")
+            return os.dup(self._folder)
+
+
+def _check_size(way: str, data: bytes, most: int) -> None:
+    if len(data) > most:
+        raise ToolError(f"{way!r} would have {len(data)} bytes, and {most} is the most that is written")
+
+
+def _check_readable(way: str, status: os.stat_result) -> None:
+    words = _NOT_READ.get(kind_of(status))
+    if words is not None:
+        raise ToolError(f"{way!r} {words}, and only regular files are read")
+
+
+def _read(way: str, file: int, most: int) -> Found:
+    before = os.fstat(file)
+    _check_readable(way, before)
+    if before.st_size > most:
+        raise ToolError(f"{way!r} has {before.st_size} bytes, and {most} is the most that is read")
+    # One byte more than there should be tells of a file that has grown.
+    data = _read_bytes(file, min(before.st_size + 1, most))
+    facts = Facts.of(before)
+    # Of two writes within one tick of its clock the system tells only by the size.
+    if len(data) != facts.size or Facts.of(os.fstat(file)) != facts:
+        raise ToolError(f"{way!r} was changed while it was read; read it again")
+    return Found(data, facts)
+
+
+def _read_bytes(file: int, most: int) -> bytes:
+    pieces: list[bytes] = []
+    while most > 0 and (piece := os.read(file, min(most, _CHUNK))):
+        pieces.append(piece)
+        most -= len(piece)
+    return b"".join(pieces)
+
+
+def _names(way: str, folder: int, most: int) -> list[Entry]:
+    with os.scandir(folder) as found:
+        raw = sorted(os.fsencode(each.name) for each in islice(found, most + 1))
+    if len(raw) > most:
+        raise ToolError(f"{way!r} has more than {most} names in it, which is the most that is listed")
+    entries: list[Entry] = []
+    for name in raw:
+        with suppress(FileNotFoundError):  # it was deleted meanwhile
+            status = os.lstat(name, dir_fd=folder)
+            entries.append(Entry(name.decode(errors="backslashreplace"), kind_of(status), status.st_size))
+    return entries
+
+
+def _name_in_trash(name: bytes) -> str:
+    short = name[:_MOST_OF_A_NAME].decode(errors="ignore")
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(8)}-{short}"
+
+
+def _check_trash(trash: str, folder: int) -> None:
+    status = os.fstat(folder)
+    if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
+        raise ToolError(f"{trash!r} cannot be the trash: it belongs to somebody else, or others may write into it")

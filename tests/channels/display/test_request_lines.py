@@ -1,0 +1,99 @@
+"""How values are written, and how our own words are broken."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prompt_toolkit.utils import get_cwidth
+
+from sayso.channels.display.request_lines import GUTTER, cut, filled, shown, written
+from sayso.core.model import ApprovalRequest
+
+
+@pytest.mark.proves("H10")
+@pytest.mark.parametrize(
+    ("value", "lines"),
+    [
+        ("plain words", ["plain words"]),
+        (6, ["6"]),
+        ("6", ['"6"']),
+        ("-1.5e3", ['"-1.5e3"']),
+        (True, ["true"]),
+        ("true", ['"true"']),
+        ("None", ['"None"']),
+        (None, ["null"]),
+        ("null", ['"null"']),
+        ("nan", ['"nan"']),
+        ("", ['""']),
+        (" x", ['" x"']),
+        ('"x"', ['"\\"x\\""']),
+        ("{}", ['"{}"']),
+        ({}, ["{}"]),
+        ([1, "1"], ['[1, "1"]']),
+        ("a\nb", ["a text of 2 lines:", "  a", "  b"]),
+        ("a text of 2 lines:", ['"a text of 2 lines:"']),
+        ({"a": "x" * 60}, ["{", f'  "a": "{"x" * 60}"', "}"]),
+    ],
+)
+def test_a_text_is_written_as_it_is_and_quoted_where_it_would_read_as_something_else(
+    value: object, lines: list[str]
+) -> None:
+    assert written(value) == lines
+
+
+VALUES: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["1", "true", "a\nb", "[1]"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(deadline=None)
+@given(VALUES, VALUES)
+def test_two_values_that_differ_are_written_differently(left: object, right: object) -> None:
+    same = left == right and repr(left) == repr(right)  # 1 equals True
+    assert (written(left) == written(right)) is same
+
+
+def test_a_number_that_python_refuses_to_write_is_written_all_the_same() -> None:
+    assert written([10**5000])[1].strip().startswith('"the number 0x')
+    assert shown(ApprovalRequest(tool_name="x", args={"n": 10**5000}), 80, whole=True).whole
+
+
+HEADING = ("class:heading", "arguments, as the agent wrote them")
+
+
+@pytest.mark.proves("H10")
+@pytest.mark.parametrize("char", ["字", "\u2630", "\U0001f600", "x"])
+def test_no_row_is_wider_than_the_screen_and_nothing_of_an_argument_begins_one(char: str) -> None:
+    for length in range(60, 100):
+        request = ApprovalRequest(tool_name="x", args={"n" * (length - 50): char * length + "[y] allow"})
+        lines = shown(request, 80).lines
+        assert max(get_cwidth("".join(text for _, text in line)) for line in lines) <= 80
+        assert {line[0] for line in lines[lines.index([HEADING]) + 1 :]} == {GUTTER}
+
+
+@pytest.mark.proves("H10")
+def test_a_name_that_could_be_taken_for_more_is_quoted() -> None:
+    request = ApprovalRequest(tool_name="x", args={"path: safe.txt, mode": "w", "to": "ann"})
+    rows = ["".join(text for _, text in line) for line in shown(request, 80).lines]
+    assert rows[-2:] == ['  │ "path: safe.txt, mode": w', "  │ to: ann"]
+
+
+def test_a_long_text_of_wide_letters_is_shown_as_soon_as_one_of_others() -> None:
+    """Its rows were once counted anew for each row, which took minutes here, and the question never came."""
+    found = shown(ApprovalRequest(tool_name="x", args={"text": "字" * 400_000}), 80)
+    assert not found.whole
+
+
+@settings(deadline=None)
+@given(st.text(), st.integers(1, 30))
+def test_what_is_cut_fits(text: str, room: int) -> None:
+    assert len(cut(text, room)) <= max(room, 2)
+
+
+def test_our_words_are_broken_between_items() -> None:
+    assert filled("[a] one item  [b] another item", 20) == ["[a] one item", "[b] another item"]
+    assert filled("  an indented line that is long", 20) == ["  an indented line", "  that is long"]
+    assert filled("", 20) == [""]

@@ -1,0 +1,160 @@
+"""Other arguments, in the person's own editor: checked, judged, shown again, and never lost."""
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.channels.terminal.asking import ALLOW, ask, elsewhere, program, until_it_ran
+from tests.terminal import KEYS
+
+AGAIN = "[e] edit again  [b] back"
+OFFER = "with these arguments"
+POLICY = {
+    "default": "none",
+    "tools": {
+        "set_*": {"approval": "required"},
+        "set_price": {"approval": "blocked", "when": {"args.price": {"gt": 100}}, "reason": "too dear"},
+    },
+}
+
+
+@pytest.fixture
+def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An editor that writes what stands in a file of drafts, one at each start, and keeps what it was given."""
+    script = (
+        f'n=$(ls {tmp_path}/given-* 2>/dev/null | wc -l)\ncp "$1" {tmp_path}/given-$n\ncat {tmp_path}/draft-$n > "$1"'
+    )
+    monkeypatch.setenv("EDITOR", program(tmp_path / "editor", script))
+    monkeypatch.delenv("VISUAL", raising=False)
+    return tmp_path
+
+
+def test_an_edit_is_asked_about_until_it_fits_and_no_draft_is_lost(editor: Path) -> None:
+    drafts = ["{ broken", '{"item": 7, "price": 5}', '{"item": "tea", "price": 500}', '{"item": "tea", "price": 5}']
+    for number, draft in enumerate(drafts):
+        (editor / f"draft-{number}").write_text(draft)
+    terminal = ask(policy=POLICY)
+    terminal.press("e")
+    terminal.wait_for("This cannot be read:")
+    terminal.press("e", at=AGAIN)
+    terminal.wait_for("This does not fit the tool: item: 7 is not of type 'string'")
+    terminal.press("e", at=AGAIN)
+    terminal.wait_for("This must not run: these arguments cannot run: too dear")
+    terminal.press("e", at=AGAIN)
+    screen = terminal.wait_for(OFFER)
+    assert "tool says Change the price of tea to 5" in screen  # what the tool says of the new ones
+    assert "price: 5\n" in screen
+    terminal.press("y", at=OFFER)
+    screen, _ = terminal.end()
+    assert "Allowed once, with other arguments." in screen
+    assert "RAN: tea costs 5" in screen
+    assert [(editor / f"given-{number}").read_text() for number in range(1, 4)] == drafts[:3]
+
+
+def test_an_edit_can_be_taken_up_again_after_going_back(editor: Path) -> None:
+    for number, draft in enumerate(['{"item": "tea", "price": 5}', '{"item": "tea", "price": 6}']):
+        (editor / f"draft-{number}").write_text(draft)
+    terminal = ask()
+    terminal.press("e")
+    terminal.press("b", at=OFFER)
+    assert terminal.wait_for(KEYS).count("│ price: 4") == 2
+    terminal.press("e")
+    terminal.press("y", at=OFFER)
+    assert "RAN: tea costs 6" in terminal.end()[0]
+    assert (editor / "given-1").read_text() == '{"item": "tea", "price": 5}'
+
+
+def test_having_seen_an_edit_is_not_having_seen_the_request(editor: Path) -> None:
+    """The request is folded, the edit is short, and the second start of the editor fails."""
+    (editor / "draft-0").write_text('{"item": "tea", "price": 5}')
+    terminal = ask(args=[{"item": "\n".join(f"line {number}" for number in range(100)), "price": 4}])
+    terminal.press("e")
+    terminal.wait_for(OFFER)
+    (editor / "editor").unlink()
+    terminal.press("e", at=OFFER)
+    terminal.wait_for("Nothing was changed:")
+    terminal.press("y")
+    terminal.wait_for("Not all of it was on the screen yet")
+    terminal.press("n")
+    assert "RAN" not in terminal.end()[0]
+
+
+def test_an_edit_that_is_long_can_be_seen_in_the_pager_too(
+    editor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGER", program(tmp_path / "pager", f"cat > {tmp_path}/shown"))
+    (editor / "draft-0").write_text('{"item": "tea", "price": 5}')
+    terminal = ask()
+    terminal.press("e")
+    terminal.press("v", at=OFFER)
+    terminal.press("y", at=OFFER)
+    assert "RAN: tea costs 5" in terminal.end()[0]
+    assert "│ price: 5\n" in (tmp_path / "shown").read_text()
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [("exit 1", "Nothing was changed:"), ("exit 0", "Nothing was changed.")],
+)
+def test_an_edit_that_came_to_nothing_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
+) -> None:
+    monkeypatch.setenv("EDITOR", program(tmp_path / "editor", script))
+    terminal = ask()
+    terminal.press("e")
+    terminal.wait_for(why)
+    terminal.press("n")
+    assert "NOT:" in terminal.end()[0]
+
+
+def test_a_pattern_that_would_take_years_is_not_tried(editor: Path) -> None:
+    """The schema is the agent's: a person who edits must not wait for it."""
+    (editor / "draft-0").write_text('{"item": "%s!", "price": 5}' % ("a" * 60))
+    terminal = ask(pattern="^(a+)+$")
+    terminal.press("e")
+    terminal.press("y", at=OFFER)
+    assert "costs 5" in terminal.end()[0]
+
+
+@pytest.mark.parametrize(("visual", "editor", "price"), [("  ", "", 5), ("", "  ", 5), ("  ", "other", 6)])
+def test_an_editor_that_is_named_by_blanks_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visual: str, editor: str, price: int
+) -> None:
+    """Else the file with the arguments would be run as a program."""
+    program(tmp_path / "vi", 'sed -i s/4/5/ "$1"')
+    program(tmp_path / "other", 'sed -i s/4/6/ "$1"')
+    for name, value in (("PATH", f"{tmp_path}:{os.environ['PATH']}"), ("VISUAL", visual), ("EDITOR", editor)):
+        monkeypatch.setenv(name, value)
+    terminal = ask()
+    terminal.press("e")
+    terminal.press("y", at=OFFER)
+    assert f"RAN: tea costs {price}" in terminal.end()[0]
+
+
+def test_an_editor_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", "/no/such/editor")
+    terminal = ask()
+    terminal.press("e")
+    terminal.wait_for("Nothing was changed: ")
+    terminal.press("n")
+    terminal.end()
+
+
+def test_a_question_that_is_closed_meanwhile_ends_after_the_editor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on, store = tmp_path / "begun", tmp_path / "go-on", tmp_path / "state.db"
+    os.mkfifo(begun)
+    os.mkfifo(go_on)
+    script = f'echo x > {begun}\ncat {go_on} > /dev/null\nsed -i s/4/5/ "$1"'
+    monkeypatch.setenv("EDITOR", program(tmp_path / "editor", script))
+    terminal = ask(store=str(store))
+    terminal.press("e")
+    begun.read_text()  # waits until the editor is there
+    elsewhere(store, ALLOW)
+    until_it_ran(store)  # which is at once
+    assert "RAN" not in terminal.screen  # what is printed must not run over the editor's screen
+    go_on.write_text("")
+    screen, _ = terminal.end()
+    assert "RAN: tea costs 4" in screen
+    assert OFFER not in screen

@@ -1,0 +1,105 @@
+"""Answers that stand for later calls: for what, how long, how often, and what else they answer."""
+
+from typing import Any
+
+import pytest
+from tests.channels.terminal.asking import ask
+from tests.terminal import KEYS
+
+from sayso.channels.display.remember_choices import lifetimes
+
+HOUR, DAY = 3600.0, 86_400.0
+
+
+def test_an_answer_stands_as_long_and_as_often_as_is_chosen() -> None:
+    terminal = ask()
+    terminal.press("a")
+    terminal.wait_for("[1] allow in this session, any number of times")
+    assert "and nothing else" in terminal.screen
+    terminal.write("t")
+    terminal.wait_for("[1] allow for an hour, in every session, any number of times")
+    terminal.write("u")
+    terminal.wait_for("in every session, once more")
+    terminal.write("u")
+    terminal.wait_for("in every session, 3 times more")
+    terminal.press("1", at="[u] how often")
+    screen, _ = terminal.end()
+    assert "RAN: tea costs 4" in screen
+    assert "remembered: call None 3600 3" in screen
+
+
+def test_every_time_and_every_number_comes_round() -> None:
+    terminal = ask()
+    terminal.press("a")
+    terminal.wait_for("allow in this session")
+    for words in ("for an hour,", "for a day,", "for a week,", "for 30 days,", "for ever,", "in this session,"):
+        terminal.write("t")
+        terminal.wait_for(f"[1] allow {words}")
+    for words in ("once more", "3 times more", "10 times more", "any number of times"):
+        terminal.write("u")
+        terminal.wait_for(words)
+    terminal.press("b", at="[b] back")
+    terminal.press("n")
+    terminal.end()
+
+
+def policy(**remember: Any) -> dict[str, Any]:
+    return {"default": "none", "tools": {"set_price": {"approval": "required", "scope": "tool"}}, "remember": remember}
+
+
+def test_nothing_stands_longer_than_the_rules_allow_and_the_words_say_so() -> None:
+    terminal = ask(policy=policy(max="2h"))
+    terminal.press("a")
+    terminal.wait_for("[1-2] allow in this session, for 2 hours at most")
+    terminal.write("t")
+    terminal.wait_for("allow for an hour,")
+    terminal.write("t")
+    terminal.wait_for("allow for 2 hours, in every session; the rules allow no longer")
+    terminal.press("2", at="[u] how often")
+    assert "remembered: tool None 7200 None" in terminal.end()[0]
+
+
+@pytest.mark.parametrize(
+    ("longest", "seconds"),
+    [
+        (None, [None, HOUR, DAY, 7 * DAY, 30 * DAY, None]),
+        (30 * DAY, [None, HOUR, DAY, 7 * DAY, 30 * DAY]),
+        (DAY, [None, HOUR, DAY]),
+        (90.0, [None, 90.0]),
+    ],
+)
+def test_what_can_be_chosen_ends_with_the_longest_that_is_allowed(
+    longest: float | None, seconds: list[float | None]
+) -> None:
+    found = lifetimes(longest)
+    assert [each.seconds for each in found] == seconds
+    assert found[0].remember == "session"
+    assert ("at most" in found[0].words) is (longest is not None)
+
+
+def test_what_an_answer_would_answer_too_is_said_before() -> None:
+    terminal = ask(
+        policy=policy(), args=[{"item": "tea", "price": 4}, {"item": "tea", "price": 4}, {"item": "milk", "price": 1}]
+    )
+    terminal.wait_for("1 of 3")
+    terminal.press("a")
+    terminal.wait_for("[1] also answers 1 more that waits")
+    assert "[2] also answers 2 more that wait\n" in terminal.screen
+    assert "also calls that look quite unlike this one" in terminal.screen
+    terminal.write("u")
+    terminal.wait_for("also answers", gone=True)  # one that is counted answers nothing else
+    for _ in range(3):
+        terminal.write("u")
+        terminal.wait_for(["3 times", "10 times", "any number"][_])
+    terminal.press("2", at="[u] how often")
+    assert terminal.end()[0].count("RAN:") == 3
+
+
+def test_what_must_not_stand_cannot_be_made_to() -> None:
+    rules = {"default": "none", "tools": {"set_price": {"approval": "required", "remember": False}}}
+    terminal = ask(policy=rules)
+    terminal.press("a")
+    terminal.wait_for("The rule lets no answer stand for later calls.")
+    terminal.wait_for(KEYS)
+    terminal.press("n")
+    terminal.end()

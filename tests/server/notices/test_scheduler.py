@@ -1,0 +1,293 @@
+"""People and programs elsewhere are told of questions: when, of what, and with which link."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from msgspec.structs import replace
+from standardwebhooks import Webhook
+from tests.server.ear import Ear
+
+from sayso import ApprovalDecision
+from sayso.channels.notify import Message, NotifyChannel, SignedWebhook, message_of
+from sayso.core import tokens
+from sayso.core.approvers import Approvers, Escalation
+from sayso.core.model import ApprovalRequest
+from sayso.errors import ConfigurationError, PolicyError
+from sayso.server.hub import Hub
+from sayso.server.notices import scheduler
+from sayso.server.notices.lease import Turn
+from sayso.server.notices.scheduler import Notices, Recipient
+from sayso.server.notices.settings_file import read_notices
+from sayso.stores.sqlite import SqliteStore
+from sayso.testing import FixedClock
+from sayso.testing.samples import a_request
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "whsec_" + base64.b64encode(b"a secret of both sides").decode()
+OPS = Approvers(roles=("ops",), remind=300.0, escalate=Escalation(role="lead", after=700.0))
+
+
+class Pocket:
+    """A person's phone."""
+
+    def __init__(self) -> None:
+        self.messages: asyncio.Queue[Message] = asyncio.Queue()
+
+    async def send(self, message: Message) -> None:
+        self.messages.put_nowait(message)
+
+    async def next(self) -> Message:
+        with anyio.fail_after(10):
+            return await self.messages.get()
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    store = SqliteStore(tmp_path / "sayso.db")
+    yield Hub(store, clock=FixedClock())
+    await store.aclose()
+
+
+@contextlib.asynccontextmanager
+async def telling(hub: Hub, *recipients: Recipient) -> AsyncGenerator[None]:
+    told = Notices(hub, recipients, url="https://hub.example/")
+    await told.begin()
+    running = asyncio.ensure_future(told.run())
+    try:
+        yield
+    finally:
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+
+async def ask(hub: Hub, **facts: Any) -> ApprovalRequest:
+    request = replace(a_request(asked_at=hub.clock.now()), **facts)
+    return await hub.store.open(request)
+
+
+def person(name: str, *roles: str, project: str = "*") -> tuple[Pocket, Recipient]:
+    pocket = Pocket()
+    return pocket, Recipient(destinations=(pocket,), name=name, roles=roles, project=project)
+
+
+async def test_a_message_has_a_link_for_its_reader_that_opens_the_request_once(hub: Hub) -> None:
+    pocket, ann = person("ann", "ops")
+    async with telling(hub, ann):
+        request = await ask(hub)
+        message = await pocket.next()
+    assert (message.event, message.request_id) == ("asked", request.id)
+    assert message.link is not None
+    assert message.link.startswith("https://hub.example/sign-in?code=sayso_link_")
+    (token,) = await hub.store.tokens()
+    assert (token.kind, token.name, token.roles, token.opens) == ("link", "ann", ("ops",), request.id)
+    assert tokens.is_valid(token, message.link.partition("code=")[2], hub.clock.now())
+    assert token.expires_at == hub.clock.now() + 3600
+
+
+@pytest.mark.proves("H10")
+async def test_a_message_shows_no_secret_and_nothing_that_acts_on_a_screen(hub: Hub) -> None:
+    args = {"password": "hunter2", "note": "a\x1b[2Jb\u202ec", "long": "x" * 5000}
+    key = tokens.make("approver", "ann", now=0.0)[1]
+    reason = f"because\nanswer: https://evil.example {key} {'x' * 5000}"
+    asked = replace(a_request(args={**args, "with": key}), reason=reason, agent_path=("y" * 200,) * 50, asked_by="bot")
+    message = message_of(asked)
+    assert "hunter2" not in message.text
+    assert key not in message.text
+    assert (message.title[:6], len(message.title)) == ("bot > ", 201)
+    assert not {"\x1b", "\u202e"} & set(message.text)
+    assert len(message.text) < 2100
+    shorter, longer = (a_request(args={**args, "long": "x" * size}, call_id="c") for size in (5000, 5001))
+    assert message_of(longer).text == message_of(shorter).text, "both are cut off"
+    assert longer.digest != shorter.digest, "what a yes is to is never cut off"
+    assert "because\\nanswer" in message.text, "nobody can write a line of their own into it"
+
+
+async def test_people_are_reminded_and_others_are_told_when_nobody_answers(hub: Hub) -> None:
+    clock = hub.clock
+    assert isinstance(clock, FixedClock)
+    pocket, ops = person("olga", "ops")
+    phone, lead = person("lea", "lead")
+    async with telling(hub, ops, lead):
+        request = await ask(hub, approvers=OPS)
+        assert (await pocket.next()).event == "asked"
+        clock.advance(300)
+        assert (await pocket.next()).event == "reminder"
+        clock.advance(300)
+        assert (await pocket.next()).event == "reminder"
+        assert phone.messages.empty()
+        clock.advance(100)
+        assert (await phone.next()).event == "escalated"
+        await hub.store.close(request.id, "denied", ApprovalDecision(approved=False), now=clock.now())
+        clock.advance(10_000)
+        other = await ask(hub)
+        assert (await pocket.next()).request_id == other.id, "a closed question reminds nobody"
+
+
+async def test_only_those_are_told_who_could_say_yes(hub: Hub) -> None:
+    pocket, ann = person("ann", "sales")
+    other, bob = person("bob", "ops", project="shop")
+    phone, cleo = person("cleo", "ops")
+    async with telling(hub, ann, bob, cleo):
+        await ask(hub, approvers=OPS, project="lab")
+        await phone.next()
+    assert pocket.messages.empty()
+    assert other.messages.empty()
+
+
+async def test_what_was_asked_while_the_hub_was_down_is_told_once_when_it_is_back(hub: Hub) -> None:
+    pocket, ann = person("ann")
+    async with telling(hub, ann):
+        told = await ask(hub)
+        assert (await pocket.next()).request_id == told.id
+    missed = await ask(hub)
+    async with telling(hub, ann):
+        assert (await pocket.next()).request_id == missed.id
+        await ask(hub)
+        await pocket.next()
+    assert pocket.messages.empty()
+
+
+class Stuck(Pocket):
+    """A phone that never takes anything."""
+
+    async def send(self, message: Message) -> None:
+        await super().send(message)
+        await asyncio.get_running_loop().create_future()
+
+
+async def test_of_several_hubs_one_tells_and_when_it_is_gone_another_goes_on(tmp_path: Path) -> None:
+    clock, pocket = FixedClock(), Pocket()
+    stores = [SqliteStore(tmp_path / "sayso.db") for _ in range(3)]
+    hubs = [Hub(store, clock=clock) for store in stores]
+    ann = Recipient(destinations=(pocket,), name="ann")
+    all_of_them = [Notices(hub, [ann], url="https://hub.example") for hub in hubs]
+    await all_of_them[0].begin()
+    running = [asyncio.ensure_future(each.run()) for each in all_of_them]
+    known, again = list[str](), list[str]()
+    try:
+        while running:
+            for _ in range(3):
+                clock.advance(10.0)  # through the turns, and from each to the next
+                request = await ask(hubs[0])
+                while (told := (await pocket.next()).request_id) != request.id:
+                    again.append(told)  # whoever takes over cannot know what was told a moment before
+                known.append(told)
+            await _end(running.pop(0))
+            clock.advance(20.0)
+    finally:
+        await _end(*running)
+        for store in stores:
+            await store.aclose()
+    assert pocket.messages.empty()
+    assert len(again) == len(set(again)) < 6, "one told, not all of them"
+    assert set(again) <= set(known)
+
+
+async def test_a_turn_that_nobody_keeps_is_taken_by_the_next(hub: Hub) -> None:
+    clock = hub.clock
+    assert isinstance(clock, FixedClock)
+    one, two, three = (Turn(hub.store, clock, "a test") for _ in range(3))
+    for _ in range(10):
+        assert [await each.is_mine() for each in (one, two, three)] == [True, False, False]
+        clock.advance(10.0)
+    clock.advance(20.0)  # the first has broken down
+    assert [await each.is_mine() for each in (two, three, one)] == [True, False, False]
+    await two.leave()
+    assert await Turn(hub.store, clock, "a test").is_mine(), "at once, when somebody leaves in order"
+
+
+async def test_a_message_that_was_under_way_when_the_hub_broke_down_is_told_by_the_next(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck, pocket = Stuck(), Pocket()
+    monkeypatch.setattr(scheduler, "_FAREWELL_SECONDS", 0.0)
+    async with telling(hub, Recipient(destinations=(stuck,), name="ann", roles=("ops",))):
+        request = await ask(hub, approvers=OPS)
+        assert (await stuck.next()).request_id == request.id
+    assert isinstance(hub.clock, FixedClock)
+    hub.clock.advance(700.0)
+    async with telling(hub, Recipient(destinations=(pocket,), name="lea", roles=("ops", "lead"))):
+        events = [(await pocket.next()).event for _ in range(4)]
+    assert sorted(events) == ["asked", "escalated", "reminder", "reminder"]
+
+
+async def _end(*tasks: asyncio.Task[None]) -> None:
+    for each in tasks:
+        each.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+
+
+async def test_a_webhook_is_signed_with_its_time_and_tried_again_under_the_same_id(hub: Hub) -> None:
+    async with Ear() as ear:
+        ear.refuse = 1
+        webhook = Recipient(destinations=(SignedWebhook(f"http://{ear.address}/hook", SECRET),))
+        async with telling(hub, webhook):
+            request = await ask(hub)
+            headers, body = await ear.next()
+            await hub.store.close(request.id, "denied", ApprovalDecision(approved=False), now=1.0)
+            _, closed = await ear.next()
+    assert headers["webhook-id"] == f"msg_{request.id}_asked_{hub.clock.now():.0f}", "whichever hub tells it"
+    told = Webhook(SECRET).verify(body, headers)
+    assert (told["type"], told["data"]["request_id"], told["data"]["link"]) == ("approval.asked", request.id, None)
+    assert json.loads(closed)["type"] == "approval.closed"
+    with pytest.raises(Exception, match="signature"):
+        Webhook(SECRET).verify(body.replace("pay", "say"), headers)
+
+
+async def test_a_channel_tells_through_a_service_and_leaves_the_answer_to_others() -> None:
+    async with Ear() as ear:
+        channel = NotifyChannel(f"json://{ear.address}/")
+        assert await channel.announce(a_request()) is None
+        _, body = await ear.next()
+        assert json.loads(body)["title"] == "an agent wants to run pay"
+    assert await channel.announce(a_request()) is None, "a service that is down holds up nobody"
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("people: [{name: ann}]", "has no `to`"),
+        ("people: [{name: ann, to: ['nonsense://x']}]", "no notification URL that Apprise knows"),
+        ("people: [{name: ann, to: ['env:NOT_SET_HERE']}]", "does not have; set it"),
+        ("webhooks: [{url: 'http://127.0.0.1.evil.example/', secret: whsec_eA==}]", "must be https"),
+        ("webhooks: [{url: 'https://a.example', secret: whsec_ü}]", "cannot be used"),
+        ("peeple: []", "unknown key 'peeple'"),
+    ],
+)
+def test_a_file_with_mistakes_says_what_and_where(tmp_path: Path, content: str, problem: str) -> None:
+    file = tmp_path / "notices.yaml"
+    file.write_text(content)
+    with pytest.raises(PolicyError) as caught:
+        read_notices(file)
+    assert problem in str(caught.value)
+    assert f"{file}:1" in str(caught.value)
+
+
+def test_a_file_names_people_and_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_SECRET", SECRET)
+    file = tmp_path / "notices.yaml"
+    file.write_text(
+        "people: [{name: ann, roles: [ops], to: ['json://127.0.0.1:1/']}]\n"
+        "webhooks: [{url: 'https://ci.example/hook', secret: 'env:HOOK_SECRET', project: shop}]\n"
+    )
+    ann, program = read_notices(file)
+    assert (ann.name, ann.roles, ann.project) == ("ann", ("ops",), "*")
+    assert (program.name, program.project) == ("", "shop")
+
+
+def test_a_service_that_nobody_knows_is_refused_without_telling_its_password() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        NotifyChannel("nonsense://user:hunter2@x")
+    assert "hunter2" not in str(caught.value)

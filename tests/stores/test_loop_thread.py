@@ -1,0 +1,28 @@
+"""The thread of a store whose library is bound to one loop."""
+
+import asyncio
+import threading
+
+from sayso.stores.loop_thread import Home
+
+
+async def nothing() -> None:
+    pass
+
+
+def test_what_a_task_begins_when_it_is_ended_is_ended_too() -> None:
+    home, begun, never = Home("test"), threading.Event(), asyncio.Event()
+    last: list[asyncio.Task[object]] = []
+
+    async def work() -> None:
+        try:
+            begun.set()
+            await never.wait()
+        finally:  # as a driver does that tells its server so, when a statement is cancelled
+            last.append(asyncio.create_task(never.wait()))
+
+    working = home.start(work())
+    assert begun.wait(20)
+    home.leave(nothing)
+    assert working.cancelled()
+    assert [each.cancelled() for each in last] == [True]

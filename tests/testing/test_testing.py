@@ -1,0 +1,83 @@
+"""The public doubles, as users of the library meet them."""
+
+import pytest
+
+from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall, requires_approval
+from sayso.core.model import Approved, Denied
+from sayso.testing import ScriptedChannel
+
+pytest_plugins = ["pytester"]
+
+A_USERS_TEST = """
+    from sayso import requires_approval
+
+    pytest_plugins = ["sayso.testing"]
+
+    @requires_approval
+    def pay(amount):
+        return amount
+
+    def test_foreseen(approver):
+        approver.approve("pay")
+        assert pay(5) == 5
+
+    def test_not_foreseen(approver):
+        try:
+            pay(5)
+        except PermissionError:
+            pass
+
+    def test_nobody_asked(approver):
+        approver.approve("pay")
+
+    def test_after_the_fixture_nothing_is_guarded():
+        assert pay(5) == 5
+"""
+
+
+def test_the_approver_fixture_works_in_a_users_own_suite_and_fails_what_was_not_scripted(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(A_USERS_TEST)
+    result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=4, errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*nobody foresaw the question about pay(amount=5); left in the script: nothing*",
+            "*nobody asked for the answer: yes to pay*",
+        ],
+        consecutive=False,
+    )
+
+
+async def test_scripted_answers_go_to_the_tool_they_are_for_in_order() -> None:
+    person = ScriptedChannel()
+    person.approve("b")
+    person.deny("a", note="no a")
+    person.approve()
+    controller = ApprovalController(policy=Policy(default="required"), channels=[person])
+    outcomes = [await controller.settle(ToolCall(tool=tool)) for tool in ("a", "b", "c", "d")]
+    assert [isinstance(outcome, Approved) for outcome in outcomes] == [False, True, True, False]
+    assert [request.tool_name for request in person.unforeseen] == ["d"]
+
+
+async def test_a_question_that_was_not_foreseen_is_refused() -> None:
+    person = ScriptedChannel()
+    outcome = await ApprovalController(policy=Policy(default="required"), channels=[person]).settle(ToolCall(tool="a"))
+    assert isinstance(outcome, Denied)
+    assert outcome.note == "the test did not foresee this question"
+
+
+def test_answers_given_at_the_start_are_used_in_order() -> None:
+    person = ScriptedChannel(ApprovalDecision(approved=True), ApprovalDecision(approved=False))
+    controller = ApprovalController(channels=[person])
+
+    @requires_approval
+    def pay() -> str:
+        return "paid"
+
+    with controller.activated():
+        assert pay() == "paid"
+        with pytest.raises(PermissionError):
+            pay()
+    assert person.unused == []
