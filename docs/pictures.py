@@ -83,9 +83,10 @@ def make() -> None:
     """Make all of them."""
     from pictures_browser import chromium, hub, streamlit  # noqa: PLC0415 - checking them needs no browser
 
-    with scene() as place, chromium() as browser:
+    with scene() as place:
         drawn = terminals(place)
-        shots = hub(place, browser) | streamlit(place, browser)
+        with chromium() as browser:
+            shots = hub(place, browser) | streamlit(place, browser)
         drawn |= commands(place)
     FOLDER.mkdir(exist_ok=True)
     for name, text in drawn.items():
