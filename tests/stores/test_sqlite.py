@@ -16,6 +16,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.children import bounded
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall, audit, retention
 from sayso.errors import ConfigurationError, StoreError
@@ -53,7 +54,7 @@ def another_process(file: Path) -> Generator[subprocess.Popen[bytes]]:
     """Have a process with the store open, and nothing to do."""
     script = "import sys; from sayso.stores.sqlite import SqliteStore; SqliteStore(sys.argv[1]); print(1); input()"
     command = [sys.executable, "-u", "-c", script, str(file)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    with bounded(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as child:
         assert child.stdout is not None
         child.stdout.readline()
         yield child

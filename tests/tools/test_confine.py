@@ -16,6 +16,7 @@ from typing import ParamSpec
 
 import anyio
 import pytest
+from tests.children import bounded
 
 from sayso.errors import ToolError
 from sayso.tools.confine import Mount, confined, problem
@@ -268,7 +269,7 @@ asyncio.run(run(command, program=command[0], folder=handle, environment={"PATH":
 async def test_a_runner_that_is_killed_takes_the_program_with_it(tmp_path: Path) -> None:
     path, _ = zone(tmp_path)
     pipe = alive(path)
-    with subprocess.Popen([sys.executable, "-c", RUNNER, str(path)]) as runner:
+    with bounded(subprocess.Popen([sys.executable, "-c", RUNNER, str(path)])) as runner:
         assert select.select([pipe], [], [], WAIT)[0], "the program did not start"
         assert os.read(pipe, 2) == b"a\n"
         runner.kill()

@@ -12,13 +12,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
 from threading import Barrier, Event
 
 import pytest
+from tests.children import bounded
 
 import sayso
 from sayso.errors import ConfigurationError, ToolError
@@ -948,10 +949,12 @@ root = Root(sys.argv[1], portable=sys.argv[2] == "True")
 """
 
 
-def child(code: str, *arguments: object) -> "subprocess.Popen[str]":
+def child(code: str, *arguments: object) -> "AbstractContextManager[subprocess.Popen[str]]":
     environment = {**os.environ, "PYTHONPATH": str(Path(sayso.__file__).parents[1])}
     command = [sys.executable, "-c", PRELUDE + code, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return bounded(
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    )
 
 
 def test_a_write_that_fails_in_the_middle_leaves_nothing_behind(zone: Path, portable: bool) -> None:
