@@ -467,6 +467,26 @@ async def test_a_remembered_yes_is_not_gone_by_while_the_hub_cannot_take_it_back
     await agent.aclose()
 
 
+async def test_a_refusal_does_not_bring_back_a_yes_that_is_not_gone_by(
+    served: Served, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_following, "_STALE_SECONDS", 0.0)
+    yes, no = a_memory(), replace(a_memory(), decision=NO)
+    served.store.remember([yes, no], [])
+    agent, learner = served.agent(url=line.url, patience=0.1), Learner()
+    agent.attach(learner.learn)
+    await learner.until({yes.id: yes, no.id: no})
+    line.break_down()
+    await learner.until({no.id: no})
+    with pytest.raises(NotEntitled):
+        agent.remember([a_memory()], [])
+    with pytest.raises(StoreError, match="cannot be reached"):
+        await agent.get("x")  # so that all that the refusal set off has happened
+    assert ApprovalMemory(store=agent).list() == [no]
+    line.repair()
+    await agent.aclose()
+
+
 async def test_an_agent_neither_adds_to_what_is_remembered_nor_takes_from_it(served: Served) -> None:
     no = replace(a_memory(), decision=NO)
     served.store.remember([no], [])
@@ -477,6 +497,7 @@ async def test_an_agent_neither_adds_to_what_is_remembered_nor_takes_from_it(ser
     assert memory.list() == [no]
     with pytest.raises(NotEntitled, match="only people at the hub"):
         memory.store("pay", {"amount": 5}, ApprovalDecision(approved=True, remember="always"))
+    assert (memory.lookup("pay", {"amount": 5}), memory.list()) == (None, [no])
     learner = Learner()
     agent.attach(learner.learn)
     await learner.until({no.id: no})
