@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import itertools
+import logging
 import os
 import re
 import shutil
@@ -20,7 +22,6 @@ from typing import Any
 
 import pytest
 from anyio import fail_after
-from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 from pydantic_ai import Agent
 from tests.adapters.pydantic_ai.scripted import Inbox, Scripted, Till, returns
@@ -512,7 +513,7 @@ async def test_an_agent_neither_adds_to_what_is_remembered_nor_takes_from_it(ser
 async def test_a_hub_is_said_to_be_back_when_it_answers_and_not_before(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tries, is_tried = iter(range(100)), threading.Event()
+    tries, is_tried, is_back = itertools.count(), threading.Event(), threading.Event()
 
     def pauses() -> Generator[float]:
         for number in tries:
@@ -520,7 +521,13 @@ async def test_a_hub_is_said_to_be_back_when_it_answers_and_not_before(
                 is_tried.set()
             yield 0.1
 
+    def listen(record: logging.LogRecord) -> bool:
+        if "is back" in record.getMessage():
+            is_back.set()
+        return True
+
     monkeypatch.setattr(remote_following, "pauses", pauses)
+    monkeypatch.setattr(logging.getLogger("sayso"), "filters", [listen])
     token, text = tokens.make("agent", "builder", now=0.0)
     people = SqliteStore(tmp_path / "sayso.db")
     await people.add_token(token)
@@ -532,8 +539,7 @@ async def test_a_hub_is_said_to_be_back_when_it_answers_and_not_before(
         assert caplog.text.count("nothing is heard from the hub") == 1
         assert "is back" not in caplog.text
         hub.start()
-        while "is back" not in caplog.text:
-            await checkpoint()
+        assert await asyncio.to_thread(is_back.wait, 60), caplog.text
         await agent.aclose()
 
 
