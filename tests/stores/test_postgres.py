@@ -17,7 +17,6 @@ from tests.stores.opening import opened, steps
 
 from sayso import (
     ApprovalController,
-    ApprovalDecision,
     ApprovalMemory,
     ApprovalRequest,
     Policy,
@@ -28,7 +27,7 @@ from sayso.contract import Learner
 from sayso.errors import ConfigurationError, StoreError
 from sayso.model import AuditEntry, Pending
 from sayso.ports import Store
-from sayso.specimens import a_memory, a_request
+from sayso.specimens import YES, a_memory, a_request
 from sayso.stores import postgres_server, postgres_writer
 from sayso.stores.postgres import PostgresStore
 from sayso.stores.postgres_form import statement
@@ -49,9 +48,6 @@ class TestPostgresStore(StoreContract):
         """Hold the row that every writer needs, so that both handles wait for it with their operation in hand."""
         with self.postgres.holding(self.url):
             yield
-
-
-YES = ApprovalDecision(approved=True, who="ann")
 
 
 @pytest.fixture

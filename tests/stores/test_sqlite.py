@@ -22,11 +22,9 @@ from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy,
 from sayso.errors import ConfigurationError, StoreError
 from sayso.model import Approved, AuditEntry, Denied
 from sayso.ports import Store
-from sayso.specimens import a_memory, a_request
+from sayso.specimens import YES, a_memory, a_request
 from sayso.stores.sqlite import SqliteStore
 from sayso.testing import ScriptedChannel, StoreContract
-
-YES = ApprovalDecision(approved=True, who="ann")
 
 
 class TestSqliteStore(StoreContract):
