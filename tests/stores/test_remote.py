@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from pydantic_ai import Agent
 from tests.adapters.pydantic_ai.scripted import Inbox, Scripted, Till, returns
 from tests.server.remote_hub import HubProcess, Line, Served, listening
+from tests.waiting import until, within
 
 from sayso import (
     ApprovalController,
@@ -69,7 +70,8 @@ async def amount_of(args: dict[str, Any]) -> int:
 
 async def until_pending(store: Store, count: int) -> list[ApprovalRequest]:
     """Wait until that many questions are open."""
-    with fail_after(60):
+    found: list[ApprovalRequest] = []
+    with within(60, lambda: f"{len(found)} of {count} questions"):
         point = 0
         while len(found := await store.pending()) < count:
             await store.changed(point)
@@ -623,9 +625,7 @@ async def test_a_hub_that_refuses_the_audit_makes_the_next_call_fail(served: Ser
     with pytest.raises(StoreError, match="cannot be reached"):
         await controller.run(a_call(3), never)
     line.repair()
-    with fail_after(30):
-        while agent.backlog:
-            await asyncio.to_thread(lambda: None)
+    await until(lambda: agent.backlog, 0, seconds=30)
     assert await controller.run(a_call(4), amount_of) == 4
     await agent.aclose()
     assert Counter(await steps(served)) == {"allowed": 3, "returned": 3}

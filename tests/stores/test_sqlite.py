@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.children import bounded
+from tests.waiting import until
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall, audit, retention
 from sayso.errors import ConfigurationError, StoreError
@@ -113,10 +114,10 @@ async def test_a_decision_revoked_in_one_process_is_forgotten_by_the_other(file:
     there = ApprovalController(policy=policy, store=file, mode="defer")
     call = ToolCall(tool="pay", args={"amount": 1})
     await here.settle(call)
-    await until(lambda: bool(there.memory))
+    await until(lambda: len(there.memory.list()), 1, seconds=10)
     assert isinstance(await there.review(ToolCall(tool="pay", args={"amount": 1})), Approved)
     here.memory.clear()
-    await until(lambda: not there.memory)
+    await until(there.memory.list, [], seconds=10)
     assert not isinstance(await there.review(ToolCall(tool="pay", args={"amount": 1})), Approved)
     await here.aclose()
     await there.aclose()
@@ -124,12 +125,6 @@ async def test_a_decision_revoked_in_one_process_is_forgotten_by_the_other(file:
 
 def _always() -> ApprovalDecision:
     return ApprovalDecision(approved=True, remember="always")
-
-
-async def until(true: Any) -> None:
-    with anyio.fail_after(10):
-        while not true():
-            await anyio.lowlevel.checkpoint()
 
 
 # Another process.
