@@ -24,7 +24,7 @@ from sayso.core.model import new_id
 from sayso.core.msgpack_codec import pack_request
 from sayso.server.app import create_app
 from sayso.server.hub import Hub
-from sayso.server.serve import bind, server
+from sayso.server.serve import bind, create_server
 from sayso.stores.postgres import PostgresStore
 from sayso.stores.remote import RemoteStore
 
@@ -122,7 +122,7 @@ async def _answer_requests(part: Part, told: Connection) -> None:
     """Be a hub at which somebody answers at once; what a browser's way there costs is not measured here."""
     store = await asyncio.to_thread(PostgresStore, part.url)
     hub = Hub(store)
-    serving = asyncio.create_task(server(create_app(hub), hub).serve(sockets=[bind("127.0.0.1", part.port)]))
+    serving = asyncio.create_task(create_server(create_app(hub), hub).serve(sockets=[bind("127.0.0.1", part.port)]))
     point, _ = await store.changes()
     told.send(None)
     answering: set[asyncio.Task[object]] = set()

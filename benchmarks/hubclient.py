@@ -18,7 +18,7 @@ import msgspec
 from benchmarks.hubserver import Child
 from benchmarks.store import request
 from sayso.core import json_codec
-from sayso.core.agent_protocol import MEDIA, Changes, Open, Told
+from sayso.core.agent_protocol import MEDIA, ChangesReply, GetChanges, Open
 from sayso.core.model import new_id
 from sayso.core.msgpack_codec import pack_request, unpack_request
 
@@ -212,7 +212,7 @@ class Trips:
 
     def _follow(self, connection: Connection) -> None:
         wait = 0.0 if self._point is None else _WAIT
-        body = msgspec.msgpack.encode(Changes(after=self._point, wait=wait, known=self._known))
+        body = msgspec.msgpack.encode(GetChanges(after=self._point, wait=wait, known=self._known))
         connection.send(post("/agent/changes", body, token=self._asker, media=MEDIA))
 
     def _told(self, connection: Connection, body: bytes) -> None:
@@ -227,7 +227,7 @@ class Trips:
         if self._child.kind == "raw":
             self._point = 0
             return json.loads(body)
-        told = msgspec.msgpack.decode(body, type=Told)
+        told = msgspec.msgpack.decode(body, type=ChangesReply)
         self._point, self._known = told.point, told.known
         found = [unpack_request(each) for each in told.rows]
         return [each.id for each in found if each.status != "open"]
@@ -267,7 +267,10 @@ class Listeners:
         asked = request(new_id())
         if self._child.kind == "raw":
             message = post(
-                "/tell", json_codec.to_json(json_codec.of_request(asked)).encode(), token="", media="application/json"
+                "/tell",
+                json_codec.to_json(json_codec.request_to_dict(asked)).encode(),
+                token="",
+                media="application/json",
             )
             return self._until_told(asked.id, message)
         body = msgspec.msgpack.encode(Open(request=pack_request(asked)))

@@ -29,13 +29,13 @@ from starlette.routing import Route
 from benchmarks.store import request
 from benchmarks.timing import lag
 from sayso.core import tokens
-from sayso.core.agent_protocol import Changes
+from sayso.core.agent_protocol import GetChanges
 from sayso.core.canonical import freeze
 from sayso.core.model import new_id
 from sayso.engine.clock import SystemClock
 from sayso.server.app import create_app
 from sayso.server.hub import Hub, HubStore
-from sayso.server.serve import bind, run, server
+from sayso.server.serve import bind, create_server, run_hub
 from sayso.server.services.connections import Connections
 from sayso.server.services.throttle import Throttle
 from sayso.stores.memory import MemoryStore
@@ -83,7 +83,7 @@ class Raw:
             await _answer(send, body)
 
     async def _changes(self, receive: Any, send: Any) -> None:  # noqa: ANN401 - as above
-        asked = msgspec.msgpack.decode((await receive())["body"], type=Changes)
+        asked = msgspec.msgpack.decode((await receive())["body"], type=GetChanges)
         self._follower = mine = object()  # whoever waited before is gone, and must take nothing
         while not self._news and asked.wait and self._follower is mine:
             self._told.clear()
@@ -224,7 +224,7 @@ class Ours:
         """Wait until the hub has nothing left to do."""
         await self._store.flush()
         point, _found = await self._store.changes()
-        await self.hub.events.beyond(point - 1)
+        await self.hub.events.next_batch(point - 1)
 
 
 async def _lag(facts: dict[str, Any]) -> dict[str, float]:
@@ -245,7 +245,7 @@ async def main(kind: Kind, folder: Path) -> None:
         ours = Ours(MemoryStore() if kind == "memory" else SqliteStore(folder / "hub.db"))
         facts |= await ours.tokens()
         commands |= {"ask": ours.ask, "rest": ours.rest, "large": ours.large}
-        serving: uvicorn.Server = server(create_app(ours.hub), ours.hub)
+        serving: uvicorn.Server = create_server(create_app(ours.hub), ours.hub)
     else:
         app = {"raw": Raw, "starlette": starlette_app, "fastapi": fastapi_app}[kind]()
         serving = uvicorn.Server(
@@ -264,5 +264,5 @@ def _say(facts: object) -> None:
 
 
 if __name__ == "__main__":
-    start = run if sys.argv[1] in OURS else uvloop.run  # each as it is run when it is used
+    start = run_hub if sys.argv[1] in OURS else uvloop.run  # each as it is run when it is used
     start(main(sys.argv[1], Path(sys.argv[2])))  # type: ignore[arg-type] - one of the words above

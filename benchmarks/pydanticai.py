@@ -26,7 +26,7 @@ from benchmarks.rows import Row, at_most, compare, row
 from benchmarks.timing import Effort, interleave, minus, repeat_async
 from sayso import ApprovalController, ApprovalDecision, Policy
 from sayso.adapters.pydantic_ai import Approvals, park, resume
-from sayso.adapters.pydantic_ai.toolset import Gate, Guarded
+from sayso.adapters.pydantic_ai.toolset import AgentGuard, GuardedToolset
 
 ARGS: dict[str, Any] = {"path": "notes/today.txt", "content": "forty characters of text, more or less .."}
 RULES = 1_000
@@ -48,7 +48,7 @@ async def per_call(effort: Effort) -> list[Row]:
     """P2: one call of a tool that the policy lets run, with the audit queued."""
     controller = _controller("none")
     plain = peers.toolset(write_file)
-    guarded = Guarded(plain, gate=Gate(controller, None, "model"))
+    guarded = GuardedToolset(plain, guard=AgentGuard(controller, None, "model"))
     seconds = await interleave(
         {
             "ungated": repeat_async(await peers.plain(write_file, ARGS)),

@@ -20,7 +20,7 @@ from typing import Any
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest
 from sayso.channels.display.sanitize import visible
 from sayso.channels.terminal import TerminalChannel
-from sayso.channels.terminal.channel import nobody
+from sayso.channels.terminal.channel import unavailable_reason
 from sayso.core import audit
 from sayso.core.model import AuditEntry
 from sayso.tools.worker_file import read_worker
@@ -62,7 +62,7 @@ def shown(args: Mapping[str, Any]) -> str:
 async def work(folder: Path) -> None:
     """Let the worker work, and print the audit of what it did."""
     worker = read_worker(folder / "report.md")
-    problem = nobody()
+    problem = unavailable_reason()
     print(
         f"The worker {bold(worker.name)} wants to work in a folder. You have the say."
         if problem is None

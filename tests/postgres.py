@@ -15,7 +15,7 @@ from importlib import util
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from sayso.stores.loop_thread import Home
+from sayso.stores.loop_thread import LoopThread
 from sayso.stores.postgres.connection import Server
 
 NOBODY = 65534
@@ -37,7 +37,7 @@ class Postgres:
         if room:
             self._mount(room)
         self._numbers = itertools.count()
-        self._home = Home("test-postgres")
+        self._home = LoopThread("test-postgres")
         self._durable = durable
         self.make()
         self.port = free_port()
@@ -120,7 +120,7 @@ class Postgres:
             self.stop(signal.SIGQUIT)  # at once: what it has not written is removed anyway
         if self._is_mounted:
             subprocess.run(["/bin/umount", "--lazy", str(self.data)], check=True)
-        self._home.leave(_nothing)
+        self._home.stop(_nothing)
 
     def url(self, database: str, user: str = "postgres") -> str:
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
@@ -141,7 +141,7 @@ class Postgres:
         self.ask("CREATE ROLE locked LOGIN PASSWORD 'right'")
         self.ask("CREATE ROLE guest LOGIN")
         self.ask(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0")
-        self._home.start(PostgresStore(self.url(TEMPLATE)).aclose()).result()
+        self._home.submit(PostgresStore(self.url(TEMPLATE)).aclose()).result()
         self.ask(_ENDED.format(TEMPLATE))
 
     def end_sessions(self, url: str) -> int:
@@ -152,23 +152,23 @@ class Postgres:
         """Ask the server itself, past the store."""
 
         async def work() -> list[Any]:
-            connection = await Server.at(url or self.url("postgres")).connect(cached=False)
+            connection = await Server.from_url(url or self.url("postgres")).connect(cached=False)
             try:
                 return [tuple(row) for row in await connection.fetch(query)]
             finally:
                 await connection.close()
 
-        return self._home.start(work()).result()
+        return self._home.submit(work()).result()
 
     @contextlib.contextmanager
     def holding(self, url: str) -> Generator[None]:
         """Hold the row that every writer needs."""
-        connection = self._home.start(Server.at(url).connect(cached=False)).result()
-        self._home.start(connection.execute("BEGIN; SELECT 1 FROM sayso.head FOR UPDATE")).result()
+        connection = self._home.submit(Server.from_url(url).connect(cached=False)).result()
+        self._home.submit(connection.execute("BEGIN; SELECT 1 FROM sayso.head FOR UPDATE")).result()
         try:
             yield
         finally:
-            self._home.start(connection.close()).result()
+            self._home.submit(connection.close()).result()
 
     @contextlib.contextmanager
     def full(self) -> Generator[None]:
@@ -254,12 +254,12 @@ class Wire:
 
     def __init__(self, postgres: Postgres, *, pooler: bool = False, hushed: bool = False) -> None:
         self._to, self._pooler, self._hushed = postgres.port, pooler, hushed
-        self._home = Home("test-wire")
+        self._home = LoopThread("test-wire")
         self._cut: tuple[bytes, str] | None = None
         self._dead = False
         self._lines: set[_Line] = set()
         self.cuts = 0
-        self._server = self._home.start(asyncio.start_server(self._carry, "127.0.0.1", 0)).result()
+        self._server = self._home.submit(asyncio.start_server(self._carry, "127.0.0.1", 0)).result()
         self.port: int = self._server.sockets[0].getsockname()[1]
 
     def through(self, url: str) -> str:
@@ -276,15 +276,15 @@ class Wire:
 
     def break_down(self) -> None:
         """Let nothing through any more."""
-        self._home.start(self._break()).result()
+        self._home.submit(self._break()).result()
 
     def hold(self) -> int:
         """Carry nothing more of what is connected now, tell nobody, and return how many that are."""
-        return self._home.start(self._hold()).result()
+        return self._home.submit(self._hold()).result()
 
     def repair(self) -> None:
         """Let everything through again; what was held up arrives now."""
-        self._home.start(self._repair()).result()
+        self._home.submit(self._repair()).result()
 
     def __enter__(self) -> Self:
         return self
@@ -292,7 +292,7 @@ class Wire:
     def __exit__(self, *_: object) -> None:
         self._home.loop.call_soon_threadsafe(self._server.close)
         self.break_down()
-        self._home.leave(_nothing)
+        self._home.stop(_nothing)
 
     async def _break(self) -> None:
         self._dead = True

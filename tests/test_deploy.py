@@ -17,7 +17,7 @@ from sayso.client import retention
 from sayso.client.archive import Archive
 from sayso.errors import StoreError
 from sayso.stores.postgres import PostgresStore
-from sayso.testing.samples import NO, a_request
+from sayso.testing.samples import NO, sample_request
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
@@ -93,7 +93,7 @@ async def test_the_rights_are_enough_for_an_agent_and_only_the_owner_can_cut_the
     for each in grants:
         postgres.ask(each.replace("sayso_agent", "another_agent"), database)
     agent, owner = PostgresStore(database.replace("postgres@", "another_agent@")), PostgresStore(database)
-    request = await agent.open(a_request(asked_at=1.0))
+    request = await agent.open(sample_request(asked_at=1.0))
     await agent.close(request.id, "denied", NO, now=2.0)
     with pytest.raises(StoreError, match="does not give this user a right that sayso needs"):
         await retention.prune(agent, 3.0, archive=Archive(tmp_path / "agent.jsonl"))

@@ -2,11 +2,14 @@
 
 import ast
 import io
+import subprocess
+import sys
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,31 +18,70 @@ TESTS = Path(__file__).resolve().parent
 SOURCE = TESTS.parent / "src" / "sayso"
 
 EMPTY_NAMES = {"utils", "helpers", "common", "misc", "base", "manager"}
-FILE_LIMIT = 300
+FILE_WARNING, FILE_LIMIT = 300, 400
+ROOT_LIMIT, FOLDER_LIMIT = 14, 20
 FUNCTION_LIMIT = 50
 DUPLICATE_LIMIT = 40
+
+# Module names that occur more than once, and why.
+MODULES_TWICE: dict[str, str] = {
+    "audit": "`cli/audit` is named as its command; `core/audit` is the chain",
+    "follower": "the same part of two stores: follows what others change",
+    "policy": "the room, and in it the module of its class `Policy`",
+    "remembered": "`cli/remembered` is named as its command; `engine/remembered` is the memory",
+    "schema": "the same part of two stores: tables and migrations",
+    "serve": "`cli/serve` is named as its command; `server/serve` runs uvicorn",
+    "shell": "`sayso.tools.shell` is a public path; `policy/shell` judges what it runs",
+    "store": "the same part of each store: the class that implements the port",
+    "writer": "the same part of two stores: writes in groups",
+}
+
+# Class names that occur more than once, and why.
+CLASSES_TWICE: dict[str, str] = {}
+
+# What users import; a name moves only with a note in the changelog.
+PUBLIC_PATHS = [
+    "sayso.ApprovalController", "sayso.errors.ApprovalError", "sayso.testing.StoreContract",
+    "sayso.streamlit.show_approval_requests", "sayso.adapters.pydantic_ai.Approvals",
+    "sayso.adapters.adalflow.PermissionManager", "sayso.tools.files.FileTools", "sayso.tools.shell.ShellTool",
+    "sayso.tools.workers.Workers", "sayso.tools.worker_file.read_worker", "sayso.tools.custom.load_tools",
+    "sayso.tools.scripted.scripted_model", "sayso.stores.memory.MemoryStore", "sayso.stores.sqlite.SqliteStore",
+    "sayso.stores.postgres.PostgresStore", "sayso.stores.remote.RemoteStore",
+    "sayso.channels.terminal.TerminalChannel", "sayso.channels.notify.Message",
+    "sayso.channels.callback.CallbackChannel",
+    "sayso.server.app.create_app", "sayso.server.hub.Hub",
+]  # fmt: skip
 
 # The only places that may catch every exception: (module, function) and the reason. Anywhere else a broad
 # handler could turn an error into a silent "yes". One that raises again what it caught needs no place here.
 BROAD_HANDLERS: dict[tuple[str, str], str] = {
-    ("sayso.core.audit", "body"): "a step that cannot be described must still be told, and must stop nobody",
+    ("sayso.core.audit", "encode"): "a step that cannot be described must still be told, and must stop nobody",
     ("sayso.engine.journal", "_brief_error"): "the words of a tool's error are the tool's code",
-    ("sayso.adapters.pydantic_ai.toolset", "_misfit"): "a validator is the host's code; its error refuses the edit",
+    (
+        "sayso.adapters.pydantic_ai.toolset",
+        "_validator_problem",
+    ): "a validator is the host's code; its error refuses the edit",
     ("sayso.adapters.parameters", "_hints"): "annotations are the host's code, and may name what is not there",
-    ("sayso.engine.asking", "Announcer._turn"): "a channel is other people's code; its error withdraws the question",
-    ("sayso.channels.callback", "_answer"): "what the host's function raises is handed to who waits for it",
-    ("sayso.engine.journal", "Journal._tell"): "a hook is the host's code and no part of the decision",
-    ("sayso.policy.judges", "consult"): "a rule is the host's code; its error blocks the call",
+    (
+        "sayso.engine.asking",
+        "Announcer._run_channel",
+    ): "a channel is other people's code; its error withdraws the question",
+    ("sayso.channels.callback", "_run_and_deliver"): "what the host's function raises is handed to who waits for it",
+    ("sayso.engine.journal", "Journal._call_hooks"): "a hook is the host's code and no part of the decision",
+    ("sayso.policy.judges", "call_rule"): "a rule is the host's code; its error blocks the call",
     ("sayso.stores.sqlite.store", "SqliteStore._listen"): "an ear that dies would hear of nothing any more",
     ("sayso.tools.custom", "_execute"): "a worker's tools.py is its owner's code; its error is told with its line",
-    ("sayso.tools.custom", "_told"): "a function of a worker is its owner's code; its error is told to the model",
+    (
+        "sayso.tools.custom",
+        "_errors_as_tool_errors",
+    ): "a function of a worker is its owner's code; its error is told to the model",
     (
         "sayso.stores.postgres.lookup",
         "Lookup._answers",
     ): "whoever asked is told, and the next are served",
-    ("sayso.stores.postgres.writer", "Writer._persist"): "whoever waits for the group is told what went wrong",
-    ("sayso.stores.postgres.batch", "run"): "a job that fails is told to who waits for it, and to nobody else",
-    ("sayso.stores.sqlite.writer", "Writer._try"): "whoever waits for the group is told what went wrong",
+    ("sayso.stores.postgres.writer", "PostgresWriter._persist"): "whoever waits for the group is told what went wrong",
+    ("sayso.stores.postgres.batch", "run_jobs"): "a job that fails is told to who waits for it, and to nobody else",
+    ("sayso.stores.sqlite.writer", "SqliteWriter._try"): "whoever waits for the group is told what went wrong",
 }
 
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
@@ -178,12 +220,70 @@ def test_every_module_is_named_for_what_it_holds() -> None:
     assert not offences, f"name a module for what it holds, not {sorted(EMPTY_NAMES)}:{listed(offences)}"
 
 
-def test_no_file_is_longer_than_the_limit() -> None:
-    offences = [
-        f"{place(file, tree(file))} {len(code_lines(file))} code lines"
-        for file in files(SOURCE)
-        if len(code_lines(file)) > FILE_LIMIT
-    ]
+def entries(folder: Path) -> list[str]:
+    """What a stranger sees in a folder: modules, folders and data, without what every package has."""
+    return sorted(each.name for each in folder.iterdir() if not each.name.startswith("__") and each.name != "py.typed")
+
+
+def test_the_root_has_few_doors() -> None:
+    found = entries(SOURCE)
+    assert len(found) <= ROOT_LIMIT, f"a stranger reads the root first; put modules into rooms: {found}"
+    assert [name for name in found if name.endswith(".py")] == ["errors.py", "streamlit.py"]
+
+
+def test_no_folder_is_too_full_to_take_in() -> None:
+    folders = {file.parent for file in files(SOURCE)} - {SOURCE}
+    offences = [f"{folder.relative_to(SOURCE)} has {len(entries(folder))}" for folder in sorted(folders)]
+    offences = [each for each in offences if int(each.rpartition(" ")[2]) > FOLDER_LIMIT]
+    assert not offences, f"split folders of more than {FOLDER_LIMIT} entries:{listed(offences)}"
+
+
+def test_no_module_name_occurs_twice() -> None:
+    places: defaultdict[str, set[str]] = defaultdict(set)
+    for file in files(SOURCE):
+        path = file.parent if file.stem == "__init__" else file
+        if path != SOURCE:
+            places[path.stem].add(str(path.relative_to(SOURCE)))
+    twice = {name: sorted(found) for name, found in places.items() if len(found) > 1}
+    offences = [f"{name}: {', '.join(found)}" for name, found in twice.items() if name not in MODULES_TWICE]
+    assert not offences, f"one word, one thing; rename one, or list it in MODULES_TWICE:{listed(offences)}"
+    assert not MODULES_TWICE.keys() - twice.keys(), "remove from MODULES_TWICE what occurs once"
+
+
+def test_no_class_name_occurs_twice() -> None:
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for file in files(SOURCE):
+        for node in ast.walk(tree(file)):
+            if isinstance(node, ast.ClassDef):
+                places[node.name.lstrip("_")].append(place(file, node))
+    twice = {name: found for name, found in places.items() if len(found) > 1}
+    offences = [f"{name}: {', '.join(found)}" for name, found in twice.items() if name not in CLASSES_TWICE]
+    assert not offences, f"one word, one thing; rename one, or list it in CLASSES_TWICE:{listed(offences)}"
+    assert not CLASSES_TWICE.keys() - twice.keys(), "remove from CLASSES_TWICE what occurs once"
+
+
+def test_imports_keep_to_the_contracts() -> None:
+    program = Path(sys.executable).with_name("lint-imports")
+    if not program.exists():
+        pytest.fail("import-linter is missing: run the tests by `python3 dev.py test`")
+    ran = subprocess.run(
+        [program, "--no-logo"], cwd=TESTS.parent, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert ran.returncode == 0, ran.stdout
+
+
+@pytest.mark.parametrize("path", PUBLIC_PATHS)
+def test_a_public_import_path_stays(path: str) -> None:
+    module, _, name = path.rpartition(".")
+    assert getattr(import_module(module), name) is not None
+
+
+def test_no_file_is_longer_than_the_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    long = {file: len(code_lines(file)) for file in files(SOURCE) if len(code_lines(file)) > FILE_WARNING}
+    offences = [f"{place(file, tree(file))} {size} code lines" for file, size in long.items()]
+    with capsys.disabled():
+        print("".join(f"\nthink about splitting {offence}" for offence in offences))
+    offences = [each for each, size in zip(offences, long.values(), strict=True) if size > FILE_LIMIT]
     assert not offences, f"split files over {FILE_LIMIT} code lines by purpose:{listed(offences)}"
 
 

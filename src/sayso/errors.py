@@ -76,7 +76,7 @@ class ApprovalPending(ApprovalError):
     request: ApprovalRequest
 
     @classmethod
-    def of(cls, request: ApprovalRequest) -> ApprovalPending:
+    def for_request(cls, request: ApprovalRequest) -> ApprovalPending:
         """Build the error that carries this open request."""
         error = cls(request.tool, f"it waits for an answer to request {request.id}", cause="pending")
         error.request = request

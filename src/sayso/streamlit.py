@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sayso.channels.display import blocks
-from sayso.channels.display.phrases import JUDGED_LATER, closed_words, named
-from sayso.channels.display.remember_choices import USES, Standing, also, lifetimes
+from sayso.channels.display.phrases import JUDGED_LATER, closed_text, request_title
+from sayso.channels.display.remember_choices import USES, RememberedApproval, also_allowed, lifetimes
 from sayso.channels.display.sanitize import visible
-from sayso.client.inbox import Given, Inbox, StoreInbox
+from sayso.client.inbox import AnswerResult, Inbox, StoreInbox
 from sayso.config.arguments import read_arguments
 from sayso.core.approvers import Seen
 from sayso.core.model import ApprovalDecision, ApprovalRequest
@@ -28,7 +28,7 @@ from sayso.errors import CanonicalError, ConfigurationError, StillOpen, StoreErr
 try:
     import streamlit as st
 
-    from sayso.channels.edit_schema import misfit
+    from sayso.channels.edit_schema import schema_violation
 except ImportError as error:
     raise ImportError("Streamlit is not installed; run `pip install sayso[streamlit]`") from error
 
@@ -75,12 +75,12 @@ def approval_inbox(
         st.info("Sign in to see what waits for an answer.")
         return
     if settings.is_hub(where):
-        inbox, name = _hub(where, settings.hub_token() if token is None else token), ""
+        inbox, name = _hub_inbox(where, settings.hub_token() if token is None else token), ""
     else:
-        inbox, name = _over(where), who or signed_in
+        inbox, name = _store_inbox(where), who or signed_in
     if name is None:
         raise ConfigurationError("nothing says who answers: pass who=…, or let people sign in with `st.login`")
-    st.fragment(_look, run_every=every)(inbox, name, key)
+    st.fragment(_draw_inbox, run_every=every)(inbox, name, key)
 
 
 def show_approval_requests(where: StoreLike | None = None, *, who: str | None = None) -> None:
@@ -101,28 +101,30 @@ def _signed_in() -> str | None:
     return name
 
 
-def _over(where: StoreLike) -> StoreInbox:
+def _store_inbox(where: StoreLike) -> StoreInbox:
     if isinstance(where, Store):
-        return _over_store(where, id(where))
+        return _inbox_on_store(where, id(where))
     place = where if settings.is_database(where) else settings.store_file(where)
     if place is None:
-        raise ConfigurationError(f"there is no inbox over {settings.shown(where)}; pass a store, a file or an address")
-    return _over_place(place if isinstance(place, str) else place.absolute())
+        raise ConfigurationError(
+            f"there is no inbox over {settings.redact_address(where)}; pass a store, a file or an address"
+        )
+    return _inbox_at(place if isinstance(place, str) else place.absolute())
 
 
 @st.cache_resource(show_spinner=False)
-def _over_store(_store: Store, number: int) -> StoreInbox:
+def _inbox_on_store(_store: Store, number: int) -> StoreInbox:
     del number  # of the object, which is no two objects' as long as this one is kept here
     return StoreInbox(_store)
 
 
 @st.cache_resource(show_spinner=False)
-def _over_place(place: str | Path) -> StoreInbox:
+def _inbox_at(place: str | Path) -> StoreInbox:
     return StoreInbox(settings.open_store(place))
 
 
 @st.cache_resource(show_spinner=False)
-def _hub(url: str, token: str) -> Inbox:
+def _hub_inbox(url: str, token: str) -> Inbox:
     from sayso.client.hub_inbox import HubInbox  # noqa: PLC0415 - its own extra, for a hub only
 
     async def opened() -> Inbox:  # in the loop in which it is used
@@ -132,40 +134,40 @@ def _hub(url: str, token: str) -> Inbox:
 
 
 @dataclass
-class _Desk:
+class _InboxState:
     """What is before one person: which request and since when, what they are about to do, what came of the last."""
 
     request_id: str = ""
     since: float = 0.0
-    doing: Literal["", "lasting", "editing", "noting"] = ""
+    action: Literal["", "lasting", "editing", "noting"] = ""
     draft: str = ""  # the edited arguments that are shown
-    said: str = ""
+    message: str = ""
 
-    def lay(self, request_id: str) -> None:
+    def select(self, request_id: str) -> None:
         """Put a request before the person, or nothing."""
-        self.request_id, self.since, self.doing, self.draft = request_id, time.time(), "", ""
+        self.request_id, self.since, self.action, self.draft = request_id, time.time(), "", ""
 
-    def turn_to(self, doing: Literal["", "lasting", "editing", "noting"]) -> None:
+    def start_action(self, action: Literal["", "lasting", "editing", "noting"]) -> None:
         """Begin to do something about the request, or leave it."""
-        self.doing, self.said = doing, ""
+        self.action, self.message = action, ""
 
 
-def _look(inbox: Inbox, who: str, key: str) -> None:
+def _draw_inbox(inbox: Inbox, who: str, key: str) -> None:
     """Draw the inbox once; Streamlit calls this again and again."""
-    desk: _Desk = st.session_state.setdefault(f"{key}-desk", _Desk())
+    desk: _InboxState = st.session_state.setdefault(f"{key}-desk", _InboxState())
     try:
         waiting = blocking.run(inbox.pending)
         if not desk.request_id and waiting:
-            desk.lay(waiting[0].id)
-        request = blocking.run(_looked_at, inbox, desk.request_id, who) if desk.request_id else None
+            desk.select(waiting[0].id)
+        request = blocking.run(_mark_seen, inbox, desk.request_id, who) if desk.request_id else None
     except StoreError as error:
         st.warning("What waits for an answer cannot be read. This tries again by itself.")
         st.text(visible(str(error)))
         return
-    view = _View(inbox=inbox, who=who, key=key, desk=desk, waiting=waiting)
+    view = _InboxView(inbox=inbox, who=who, key=key, state=desk, waiting=waiting)
     st.html(_STYLE)
-    if desk.said:
-        st.text(visible(desk.said))
+    if desk.message:
+        st.text(visible(desk.message))
     if request is None:
         st.text("Nothing waits for an answer.")
     else:
@@ -174,22 +176,22 @@ def _look(inbox: Inbox, who: str, key: str) -> None:
     view.draw_others()
 
 
-async def _looked_at(inbox: Inbox, request_id: str, who: str) -> ApprovalRequest | None:
+async def _mark_seen(inbox: Inbox, request_id: str, who: str) -> ApprovalRequest | None:
     """Return the request as it stands, and let others know that this person has it before them."""
     try:
-        return await inbox.see(request_id, Seen(who=who, channel=_CHANNEL, at=time.time()))
+        return await inbox.mark_seen(request_id, Seen(who=who, channel=_CHANNEL, at=time.time()))
     except UnknownRequest:
         return None
 
 
 @dataclass(frozen=True, kw_only=True)
-class _View:
+class _InboxView:
     """One drawing of the inbox, and what its buttons do."""
 
     inbox: Inbox
     who: str
     key: str
-    desk: _Desk
+    state: _InboxState
     waiting: Sequence[ApprovalRequest]
 
     # --- What is asked -------------------------------------------------------------------------------
@@ -199,22 +201,22 @@ class _View:
         with st.container(horizontal=True, vertical_alignment="center", key=f"sayso-head-{self.key}"):
             st.text(f"{blocks.asker(request)} wants to run")
             st.code(visible(request.tool_name), language=None, wrap_lines=True, width="content")
-        st.text(blocks.times(request, time.time()))
+        st.text(blocks.timing_text(request, time.time()))
         for name, text in blocks.facts(request):
             self._fact(name, text)
         is_open = request.status == "open"
-        whole = st.session_state.get(self._key(request, "whole"), False) or not is_open
-        hidden = self._draw_what(request, whole=whole)
+        whole = st.session_state.get(self._widget_key(request, "whole"), False) or not is_open
+        hidden = self._draw_arguments(request, whole=whole)
         if is_open:
             self._draw_answers(request, hidden)
         else:
             self._draw_closed(request)
 
-    def _draw_what(self, request: ApprovalRequest, *, whole: bool) -> int:
+    def _draw_arguments(self, request: ApprovalRequest, *, whole: bool) -> int:
         """Draw the arguments and what the tool shows; return how many lines are left out."""
         st.caption("Arguments, as the agent wrote them" if request.args else "It has no arguments.")
-        found = [*blocks.arguments(request.args, whole=whole)]
-        shown = blocks.presented(request.presentation, whole=whole)
+        found = [*blocks.argument_blocks(request.args, whole=whole)]
+        shown = blocks.presentation_block(request.presentation, whole=whole)
         if shown is not None:
             found.append(shown)
         self._draw_blocks(found, "asked")
@@ -233,110 +235,112 @@ class _View:
         right.text(text)
 
     def _draw_closed(self, request: ApprovalRequest) -> None:
-        st.text(visible(closed_words(request)))
+        st.text(visible(closed_text(request)))
         if request.decision is not None and request.decision.note:
             self._fact("Their note", visible(request.decision.note))
         others = [each.id for each in self.waiting if each.id != request.id]
-        self._button(request, "Next request" if others else "Close", self.desk.lay, others[0] if others else "")
+        self._button(request, "Next request" if others else "Close", self.state.select, others[0] if others else "")
 
     def draw_others(self) -> None:
         """Draw what else waits, on one line each."""
-        others = [each for each in self.waiting if each.id != self.desk.request_id]
+        others = [each for each in self.waiting if each.id != self.state.request_id]
         if not others:
             return
         st.caption(f"{len(others)} more wait{'s' if len(others) == 1 else ''}")
         for each in others[:_MOST_OTHERS]:
             with st.container(horizontal=True, vertical_alignment="center"):
-                st.button("Open", key=self._key(each, "Open"), on_click=self.desk.lay, args=(each.id,))
+                st.button("Open", key=self._widget_key(each, "Open"), on_click=self.state.select, args=(each.id,))
                 text = visible(f"{blocks.asker(each)}: {each}")
                 st.text(text if len(text) <= _SHORT else f"{text[:_SHORT]}…")
 
     # --- What is answered ----------------------------------------------------------------------------
 
     def _draw_answers(self, request: ApprovalRequest, hidden: int) -> None:
-        if hidden or st.session_state.get(self._key(request, "whole")):
-            st.toggle("Show all of it", key=self._key(request, "whole"))
+        if hidden or st.session_state.get(self._widget_key(request, "whole")):
+            st.toggle("Show all of it", key=self._widget_key(request, "whole"))
         if hidden:
             st.caption(f"To allow it, see all of it first: {hidden:,} more lines.")
-        if self.desk.doing == "editing":
-            self._draw_editing(request)
-        elif self.desk.doing == "noting":
-            self._draw_noting(request)
-        elif self.desk.doing == "lasting" and not hidden:
-            self._draw_lasting(request)
+        if self.state.action == "editing":
+            self._draw_edit_form(request)
+        elif self.state.action == "noting":
+            self._draw_note_form(request)
+        elif self.state.action == "lasting" and not hidden:
+            self._draw_remember_form(request)
         else:
             self._draw_choices(request, off=hidden > 0)
-        for text in blocks.people(request, self.who, is_hub=not isinstance(self.inbox, StoreInbox)):
+        for text in blocks.people_lines(request, self.who, is_hub=not isinstance(self.inbox, StoreInbox)):
             st.text(text)
 
     def _draw_choices(self, request: ApprovalRequest, *, off: bool) -> None:
         with st.container(horizontal=True):
-            self._button(request, "Allow once", self._give, request, self._yes(), disabled=off)
+            self._button(request, "Allow once", self._submit_answer, request, self._yes(), disabled=off)
             if request.scopes:
-                self._button(request, "Allow for…", self.desk.turn_to, "lasting", disabled=off)
-            self._button(request, "Edit…", self.desk.turn_to, "editing")
-            self._button(request, "Deny", self._give, request, self._no(None))
-            self._button(request, "Deny with a note…", self.desk.turn_to, "noting")
+                self._button(request, "Allow for…", self.state.start_action, "lasting", disabled=off)
+            self._button(request, "Edit…", self.state.start_action, "editing")
+            self._button(request, "Deny", self._submit_answer, request, self._no(None))
+            self._button(request, "Deny with a note…", self.state.start_action, "noting")
 
-    def _draw_noting(self, request: ApprovalRequest) -> None:
-        place = self._key(request, "note")
+    def _draw_note_form(self, request: ApprovalRequest) -> None:
+        place = self._widget_key(request, "note")
         st.text_input("Why not? The agent is told.", key=place)
-        self._finish(request, "Deny with this note", lambda: self._give(request, self._no(st.session_state[place])))
+        self._draw_form_buttons(
+            request, "Deny with this note", lambda: self._submit_answer(request, self._no(st.session_state[place]))
+        )
 
-    def _draw_lasting(self, request: ApprovalRequest) -> None:
+    def _draw_remember_form(self, request: ApprovalRequest) -> None:
         st.caption("Allow, and let it stand for")
         for each in request.scopes:
-            self._fact(_WIDTHS[each.kind], visible(f"{each.label}; {also(request, each)}"))
+            self._fact(_WIDTHS[each.kind], visible(f"{each.label}; {also_allowed(request, each)}"))
         kinds = {_WIDTHS[each.kind]: each for each in request.scopes}
         spans = {each.words: each for each in lifetimes(request.remember_max)}
         often = {words: uses for uses, words in USES}
-        scope = st.radio("For which calls", kinds, key=self._key(request, "scope"), horizontal=True)
+        scope = st.radio("For which calls", kinds, key=self._widget_key(request, "scope"), horizontal=True)
         left, right = st.columns(2)
-        lasts = left.selectbox("For how long", spans, key=self._key(request, "span"))
-        uses = right.selectbox("How often", often, key=self._key(request, "uses"))
-        terms = Standing(request=request, scope=kinds[scope], lifetime=spans[lasts], uses=often[uses])
-        too = len(terms.answers_too(self.waiting))
+        lasts = left.selectbox("For how long", spans, key=self._widget_key(request, "span"))
+        uses = right.selectbox("How often", often, key=self._widget_key(request, "uses"))
+        terms = RememberedApproval(request=request, scope=kinds[scope], lifetime=spans[lasts], uses=often[uses])
+        too = len(terms.also_covers(self.waiting))
         if terms.problem or too:
             st.caption(terms.problem or f"This also answers {too} more that wait{'s' if too == 1 else ''}.")
 
         def give() -> None:
-            self._give(request, terms.decision(who=self.who, channel=_CHANNEL))
+            self._submit_answer(request, terms.decision(who=self.who, channel=_CHANNEL))
 
-        self._finish(request, "Allow and remember", give, disabled=terms.problem is not None)
+        self._draw_form_buttons(request, "Allow and remember", give, disabled=terms.problem is not None)
 
-    def _draw_editing(self, request: ApprovalRequest) -> None:
+    def _draw_edit_form(self, request: ApprovalRequest) -> None:
         try:
-            given = blocks.as_json(request.args)
+            given = blocks.editable_json(request.args)
         except ValueError as error:
             st.text(visible(f"Nothing can be changed: {error}."))
-            self._button(request, "Back", self.desk.turn_to, "")
+            self._button(request, "Back", self.state.start_action, "")
             return
-        place = self._key(request, "draft")
+        place = self._widget_key(request, "draft")
         text = st.text_area("All arguments, as JSON or YAML", given, key=place, height=200)
-        found = "Nothing was changed yet." if text == given else _read(text, request.parameters)
-        if text != self.desk.draft:
-            self.desk.draft, self.desk.since = text, time.time()
+        found = "Nothing was changed yet." if text == given else _read_edit(text, request.parameters)
+        if text != self.state.draft:
+            self.state.draft, self.state.since = text, time.time()
         if isinstance(found, str):
             st.text(visible(found))
         else:
             st.caption("This will run" if found else "This will run, without arguments")
-            self._draw_blocks(blocks.arguments(found, whole=True), "edited")
+            self._draw_blocks(blocks.argument_blocks(found, whole=True), "edited")
             st.caption(JUDGED_LATER)
 
         def give() -> None:
             if isinstance(found, Mapping) and st.session_state[place] == text:
-                self._give(request, self._yes(found))
+                self._submit_answer(request, self._yes(found))
             else:
-                self.desk.said = _TOO_SOON
+                self.state.message = _TOO_SOON
 
-        self._finish(request, "Allow with these arguments", give, disabled=isinstance(found, str))
+        self._draw_form_buttons(request, "Allow with these arguments", give, disabled=isinstance(found, str))
 
-    def _finish(
+    def _draw_form_buttons(
         self, request: ApprovalRequest, label: str, give: Callable[[], None], *, disabled: bool = False
     ) -> None:
         with st.container(horizontal=True):
             self._button(request, label, give, disabled=disabled)
-            self._button(request, "Back", self.desk.turn_to, "")
+            self._button(request, "Back", self.state.start_action, "")
 
     # --- What is said --------------------------------------------------------------------------------
 
@@ -346,22 +350,22 @@ class _View:
     def _no(self, note: str | None) -> ApprovalDecision:
         return ApprovalDecision(approved=False, note=(note or "").strip() or None, who=self.who, channel=_CHANNEL)
 
-    def _give(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:
+    def _submit_answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:
         """Answer what was before the person, and keep what came of it."""
-        if time.time() - self.desk.since < _SETTLING:
-            self.desk.said = _TOO_SOON
+        if time.time() - self.state.since < _SETTLING:
+            self.state.message = _TOO_SOON
             return
         try:
             given = blocking.run(self.inbox.answer, request, decision)
         except UnknownRequest:
-            self.desk.said = "Your answer changed nothing: the request is there no more."
+            self.state.message = "Your answer changed nothing: the request is there no more."
         except (StillOpen, StoreError) as error:
-            self.desk.said = f"Not answered: {error}."
+            self.state.message = f"Not answered: {error}."
         else:
-            self.desk.said = _told(given)
-            self.desk.doing = ""
-            if given.taken and given.request.status != "open":
-                self.desk.lay("")
+            self.state.message = _result_text(given)
+            self.state.action = ""
+            if given.accepted and given.request.status != "open":
+                self.state.select("")
 
     def _button(
         self, request: ApprovalRequest, label: str, act: Callable[..., None], *args: object, disabled: bool = False
@@ -369,32 +373,32 @@ class _View:
         """Draw a button that does something about the request that is before the person."""
 
         def pressed() -> None:
-            if self.desk.request_id == request.id:  # else it is done: this is a second click, on a button from before
+            if self.state.request_id == request.id:  # else it is done: this is a second click, on a button from before
                 act(*args)
 
-        st.button(label, key=self._key(request, label), on_click=pressed, disabled=disabled)
+        st.button(label, key=self._widget_key(request, label), on_click=pressed, disabled=disabled)
 
-    def _key(self, request: ApprovalRequest, name: str) -> str:
+    def _widget_key(self, request: ApprovalRequest, name: str) -> str:
         return f"{self.key}-{request.id}-{name}"
 
 
-def _read(text: str, parameters: str) -> Mapping[str, Any] | str:
+def _read_edit(text: str, parameters: str) -> Mapping[str, Any] | str:
     """Read edited arguments, or say why they cannot be."""
     try:
         args = read_arguments(text.encode(errors="surrogatepass"), "this")
     except (CanonicalError, ConfigurationError) as error:
         return f"This cannot be read: {error}."
-    problem = misfit(args, parameters)
+    problem = schema_violation(args, parameters)
     return args if problem is None else f"This does not fit the tool: {problem}."
 
 
-def _told(given: Given) -> str:
+def _result_text(given: AnswerResult) -> str:
     request = given.request
-    if not given.taken:
-        return f"Somebody was faster. {closed_words(request)} Your answer changed nothing."
+    if not given.accepted:
+        return f"Somebody was faster. {closed_text(request)} Your answer changed nothing."
     if request.status == "open":
-        return f"Your yes to {named(request)} counts. {blocks.votes(request)}."
+        return f"Your yes to {request_title(request)} counts. {blocks.votes_text(request)}."
     if request.status == "denied":
-        return f"Denied: {named(request)} does not run."
-    too = f" The same went to {len(given.alike)} more." if given.alike else ""
-    return f"Allowed: {named(request)} may run.{' It is remembered.' if given.remembered else ''}{too}"
+        return f"Denied: {request_title(request)} does not run."
+    too = f" The same went to {len(given.also_answered)} more." if given.also_answered else ""
+    return f"Allowed: {request_title(request)} may run.{' It is remembered.' if given.remembered else ''}{too}"

@@ -10,7 +10,7 @@ import pytest
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy
 from sayso.adapters.function import guard
-from sayso.channels.edit_schema import misfit
+from sayso.channels.edit_schema import schema_violation
 
 pytestmark = pytest.mark.anyio
 
@@ -26,10 +26,10 @@ class Desk:
     async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
         raise AssertionError("a channel that can hear is not merely told")
 
-    async def hear(self, request: ApprovalRequest, hearing: Any) -> ApprovalDecision | None:
-        self.seen = [tuple(each.who for each in await hearing.seen(who, "desk")) for who in ("ann", "bob")]
+    async def ask_interactively(self, request: ApprovalRequest, handle: Any) -> ApprovalDecision | None:
+        self.seen = [tuple(each.who for each in await handle.seen(who, "desk")) for who in ("ann", "bob")]
         try:
-            self.tried.append(await hearing.edited(self.args))
+            self.tried.append(await handle.edited(self.args))
         except (PermissionError, ValueError) as problem:
             self.tried.append(problem)
             return ApprovalDecision(approved=False)
@@ -59,9 +59,9 @@ async def test_a_question_carries_the_schema_of_its_tools_arguments() -> None:
     assert schema["properties"]["amount"] == {"type": "integer"}
     assert set(schema["properties"]["currency"]["enum"]) == {"EUR", "USD"}
     assert schema["properties"]["folder"] == {}, "a type that only Python knows takes anything"
-    assert misfit({"amount": "6", "to": "Ann"}, tried.parameters) == "amount: '6' is not of type 'integer'"
-    assert misfit({"amount": 6, "to": "Ann", "fast": True}, tried.parameters) is not None
-    assert misfit({"amount": 6, "to": "Ann"}, tried.parameters) is None
+    assert schema_violation({"amount": "6", "to": "Ann"}, tried.parameters) == "amount: '6' is not of type 'integer'"
+    assert schema_violation({"amount": 6, "to": "Ann", "fast": True}, tried.parameters) is not None
+    assert schema_violation({"amount": 6, "to": "Ann"}, tried.parameters) is None
 
 
 async def test_an_edit_that_is_tried_out_is_judged_and_then_runs_as_it_was_shown() -> None:
@@ -97,4 +97,4 @@ async def test_who_sits_at_a_channel_learns_who_else_has_the_question_before_the
     ids=["an address", "no schema", "no JSON", "itself"],
 )
 def test_a_schema_that_cannot_be_used_refuses_the_edit_and_fetches_nothing(schema: str) -> None:
-    assert "cannot be used" in (misfit({"a": 1}, schema) or "")
+    assert "cannot be used" in (schema_violation({"a": 1}, schema) or "")

@@ -113,7 +113,7 @@ class Stage:
         self.serving = asyncio.create_task(self.server.serve(sockets=[listening]))
 
     async def stop(self) -> None:
-        self.hub.connections.end()
+        self.hub.connections.drain()
         self.server.should_exit = True
         with anyio.fail_after(WAIT):
             await self.serving

@@ -22,7 +22,7 @@ from sayso.cli.main import commands
 from sayso.core.model import Approved, Pending, Rule
 from sayso.core.ports import Store
 from sayso.policy.policy import ToolRules
-from sayso.testing.samples import a_request
+from sayso.testing.samples import sample_request
 
 PROGRAM = [sys.executable, "-m", "sayso"]
 TRICK = "\x1b[2K\rfine\u202e\u200b\u2066\x07\x85\u2028"
@@ -274,7 +274,7 @@ def test_edited_arguments_that_could_mean_two_things_are_refused(content: str) -
 
 def test_a_pattern_that_would_take_years_is_not_tried_on_edited_arguments() -> None:
     schema = {"type": "object", "properties": {"to": {"type": "string", "pattern": "^(a+)+$"}}}
-    request = in_store(lambda store: store.open(replace(a_request(), parameters=json.dumps(schema))))
+    request = in_store(lambda store: store.open(replace(sample_request(), parameters=json.dumps(schema))))
     done = sayso("approve", request.id, "--args", "-", given=json.dumps({"to": "a" * 60 + "!"}))
     assert done.exit_code == 0, done.stderr
 

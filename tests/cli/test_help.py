@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from sayso.cli.main import Later, commands, sentence
+from sayso.cli.main import LazyCommand, command_summary, commands
 
 HEAVY = {
     "pydantic", "pydantic_core", "pydantic_ai", "fastapi", "starlette", "uvicorn", "httpx", "rich", "prompt_toolkit",
@@ -20,7 +20,7 @@ def everything(group: click.Group = commands, *before: str) -> Iterator[tuple[st
     """Yield the words of every command, those of groups too."""
     for name, listed in group.commands.items():
         yield (*before, name)
-        command = listed.load() if isinstance(listed, Later) else listed
+        command = listed.load() if isinstance(listed, LazyCommand) else listed
         if isinstance(command, click.Group):
             yield from everything(command, *before, name)
 
@@ -84,14 +84,14 @@ def test_a_shell_that_switches_completion_on_waits_for_click_alone() -> None:
 @pytest.mark.parametrize("name", commands.commands)
 def test_what_is_listed_of_a_command_is_what_it_says_of_itself(name: str) -> None:
     listed = commands.commands[name]
-    assert isinstance(listed, Later)
+    assert isinstance(listed, LazyCommand)
     command = listed.load()
-    assert (command.name, sentence(command)) == (name, sentence(listed))
+    assert (command.name, command_summary(command)) == (name, command_summary(listed))
 
 
 def test_help_lists_every_command_in_the_order_of_need_and_cuts_no_sentence() -> None:
     told = " ".join(shown().split("Commands:\n")[1].split())
-    places = [told.index(f"{name} {sentence(each)}") for name, each in commands.commands.items()]
+    places = [told.index(f"{name} {command_summary(each)}") for name, each in commands.commands.items()]
     assert places == sorted(places)
     assert next(iter(commands.commands)) == "init"
 

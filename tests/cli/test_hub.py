@@ -72,7 +72,7 @@ def test_an_answer_that_is_not_taken_leaves_the_request_open_and_says_why(hub: S
 
 def test_edited_arguments_that_do_not_fit_the_tool_are_refused_here_already(hub: Served) -> None:
     schema = '{"type": "object", "properties": {"amount": {"type": "integer"}}}'
-    request = hub.ask(own=ToolRules(parameters=lambda: schema))
+    request = hub.ask(tool_rules=ToolRules(parameters=lambda: schema))
     Path("args.json").write_text('{"amount": "six"}')
     done = sayso("approve", request.id, "--args", "args.json")
     assert "amount: 'six' is not of type 'integer'" in " ".join(done.stderr.split())

@@ -42,7 +42,7 @@ def test_a_token_is_shown_once_and_only_its_hash_is_kept() -> None:
 
 def test_the_text_alone_is_on_the_output() -> None:
     done = sayso("token", "create", "agent", "--name", "builder")
-    assert tokens.id_of(done.stdout.strip()) is not None
+    assert tokens.parse_token_id(done.stdout.strip()) is not None
     assert "shown once" in done.stderr
 
 

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 from tests.server.served import PATIENCE, Served
 
 from sayso.client.hub_inbox import HubInbox
-from sayso.testing.samples import a_request
+from sayso.testing.samples import sample_request
 
 
 async def test_of_many_questions_that_come_at_once_none_is_missed(served: Served) -> None:
     async def ask_many() -> list[str]:
-        requests = [replace(a_request(call_id=f"c{number}"), session="s1") for number in range(30)]
+        requests = [replace(sample_request(call_id=f"c{number}"), session="s1") for number in range(30)]
         return [each.id for each in await asyncio.gather(*map(served.store.open, requests))]
 
     inbox = HubInbox(served.url, served.token())

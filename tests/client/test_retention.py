@@ -21,10 +21,10 @@ from sayso.core.model import AuditEntry
 from sayso.core.ports import Prunable
 from sayso.engine.clock import SystemClock
 from sayso.errors import AuditError, StoreError
-from sayso.server.services.audit_check import Chain
+from sayso.server.services.audit_check import AuditCheck
 from sayso.stores.postgres import PostgresStore
 from sayso.stores.sqlite import SqliteStore
-from sayso.testing.samples import NO, YES, a_memory, a_request
+from sayso.testing.samples import NO, YES, sample_remembered, sample_request
 
 LATER = 100.0
 
@@ -48,7 +48,7 @@ async def store(place: str) -> AsyncGenerator[Prunable]:
 async def used(store: Prunable, **facts: Any) -> ApprovalRequest:
     """Ask, answer and use, long ago: three entries of the audit."""
     facts = {"asked_at": 1.0, **facts}
-    request = await store.open(a_request(**facts))
+    request = await store.open(sample_request(**facts))
     await store.close(request.id, "approved", YES, now=2.0)
     assert await store.claim(request.id, now=3.0)
     return request
@@ -61,11 +61,11 @@ async def steps(store: Prunable) -> list[str]:
 
 @pytest.mark.proves("H6")
 async def test_only_what_is_over_for_long_enough_goes_and_the_audit_stays_without_an_archive(store: Prunable) -> None:
-    gone = [await used(store), await store.open(a_request(asked_at=1.0))]
+    gone = [await used(store), await store.open(sample_request(asked_at=1.0))]
     await store.close(gone[1].id, "denied", NO, now=2.0)
-    waiting, unused, remembered, young = [await store.open(a_request(asked_at=1.0)) for _ in range(4)]
+    waiting, unused, remembered, young = [await store.open(sample_request(asked_at=1.0)) for _ in range(4)]
     await store.close(unused.id, "approved", YES, now=2.0)
-    standing = replace(a_memory(), request_id=remembered.id)
+    standing = replace(sample_remembered(), request_id=remembered.id)
     await store.close(remembered.id, "denied", NO, now=2.0, remember=[standing])
     await store.close(young.id, "approved", YES, now=2.0)
     await store.claim(young.id, now=LATER)
@@ -171,7 +171,7 @@ async def test_an_audit_that_somebody_has_changed_is_not_cut(tmp_path: Path) -> 
 
 
 class _Changed(SqliteStore):
-    async def audit(self, after: int = 0, limit: int = 1000) -> list[audit.Entry]:
+    async def audit(self, after: int = 0, limit: int = 1000) -> list[audit.SealedEntry]:
         page = await super().audit(after, limit)
         return [(number, line.replace(b"approved", b"denied"), sealed) for number, line, sealed in page]
 
@@ -181,7 +181,7 @@ async def test_agents_go_on_while_the_store_is_pruned(store: Prunable, place: st
     for _ in range(5):
         await used(store)
     agent = await asyncio.to_thread(opened, place)
-    waiting = await agent.open(a_request(asked_at=1.0))
+    waiting = await agent.open(sample_request(asked_at=1.0))
     file, answered = Archive(tmp_path / "a.jsonl"), asyncio.ensure_future(agent.closed(waiting.id))
     async with asyncio.TaskGroup() as group:
         group.create_task(retention.prune(store, LATER, archive=file))
@@ -216,7 +216,7 @@ class _Behind:
         self.audit, self.audit_ends, self.oldest, self.drop = store.audit, store.audit_ends, store.oldest, store.drop
         self.attach, self.append = store.attach, store.append
 
-    async def cut(self, start: audit.End, end: audit.End) -> None:
+    async def cut(self, start: audit.EntryRef, end: audit.EntryRef) -> None:
         assert start <= end
 
 
@@ -226,7 +226,7 @@ async def test_who_checks_the_chain_while_it_is_cut_sees_no_fault(tmp_path: Path
         await used(store)
     assert await audit.verify(store) == 6
     store.is_cut = False
-    assert (await Chain(store, SystemClock()).state())["problem"] is None
+    assert (await AuditCheck(store, SystemClock()).state())["problem"] is None
     await store.aclose()
 
 
@@ -235,7 +235,7 @@ class _CutWhileRead(SqliteStore):
 
     is_cut = False
 
-    async def audit(self, after: int = 0, limit: int = 1000) -> list[audit.Entry]:
+    async def audit(self, after: int = 0, limit: int = 1000) -> list[audit.SealedEntry]:
         if not self.is_cut:
             self.is_cut = True
             start, _ = await self.audit_ends()

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sayso.config.yaml_toml import Document, Key, Mark, read_file, read_pyproject, read_yaml
+from sayso.config.yaml_toml import Document, Key, Mark, read_policy_file, read_pyproject, read_yaml
 from sayso.errors import ConfigurationError
 
 POLICY = """\
@@ -764,7 +764,7 @@ def test_a_file_is_read_by_its_name(tmp_path: Path) -> None:
     for name in ("pyproject.toml", "policy.TOML"):
         (tmp_path / name).write_text("[tool.sayso]\na = 1")
     for path in sorted(tmp_path.iterdir()):
-        document = read_file(path)
+        document = read_policy_file(path)
         assert document is not None
         assert (document.source, document.data) == (str(path), {"a": 1})
 
@@ -772,13 +772,13 @@ def test_a_file_is_read_by_its_name(tmp_path: Path) -> None:
 def test_a_toml_file_without_the_table_is_no_document(tmp_path: Path) -> None:
     path = tmp_path / "pyproject.toml"
     path.write_text("[project]\nname = 'x'")
-    assert read_file(path) is None
+    assert read_policy_file(path) is None
 
 
 def test_a_link_to_a_regular_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "real.yaml").write_text("a: 1")
     (tmp_path / "link.yaml").symlink_to("real.yaml")
-    document = read_file(tmp_path / "link.yaml")
+    document = read_policy_file(tmp_path / "link.yaml")
     assert document is not None
     assert document.data == {"a": 1}
 
@@ -786,7 +786,7 @@ def test_a_link_to_a_regular_file_is_read(tmp_path: Path) -> None:
 def test_a_mistake_in_a_file_is_told_under_the_name_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("p.yaml").write_text("a: [")
-    assert refusal(lambda: read_file(Path("p.yaml"))).startswith("p.yaml:1:5: ")
+    assert refusal(lambda: read_policy_file(Path("p.yaml"))).startswith("p.yaml:1:5: ")
 
 
 @pytest.mark.proves("H5")
@@ -795,12 +795,12 @@ def test_a_missing_file_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "dangling.yaml").symlink_to("nothing")
     path = tmp_path / name
     advice = "there is no such file; name another one, or run `sayso init` to write one"
-    assert refusal(lambda: read_file(path)) == f"{path}: {advice}"
+    assert refusal(lambda: read_policy_file(path)) == f"{path}: {advice}"
 
 
 @pytest.mark.proves("H5")
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    message = refusal(lambda: read_file(tmp_path))
+    message = refusal(lambda: read_policy_file(tmp_path))
     assert message.startswith(f"{tmp_path}: this cannot be read (it is a folder, no regular file); check its name")
 
 
@@ -811,7 +811,7 @@ def test_a_pipe_a_socket_and_a_device_are_refused_without_waiting_for_them(tmp_p
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(os.path.relpath(tmp_path / "socket"))
         for path in (tmp_path / "pipe", tmp_path / "link", tmp_path / "socket", Path("/dev/zero"), Path("/dev/null")):
-            message = refusal(lambda path=path: read_file(path))
+            message = refusal(lambda path=path: read_policy_file(path))
             assert message.startswith(
                 f"{path}: this cannot be read (it is a pipe, socket or device, no regular file); "
             )
@@ -829,13 +829,13 @@ def test_a_pipe_a_socket_and_a_device_are_refused_without_waiting_for_them(tmp_p
 def test_a_file_that_the_system_does_not_open_is_refused(tmp_path: Path, name: str, reason: str) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "loop").symlink_to("loop")
-    assert f": this cannot be read ({reason}); " in refusal(lambda: read_file(tmp_path / name))
+    assert f": this cannot be read ({reason}); " in refusal(lambda: read_policy_file(tmp_path / name))
 
 
 @pytest.mark.proves("H5")
 def test_a_name_that_no_file_can_have_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"this cannot be read .*; check its name and who may read it"):
-        read_file(Path("p\0.yaml"))
+        read_policy_file(Path("p\0.yaml"))
 
 
 @pytest.mark.proves("H5")
@@ -849,7 +849,7 @@ def test_a_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
     if mine == 0:
         os.seteuid(65534)  # root may read every file, so somebody else has to try
     try:
-        told = refusal(lambda: read_file(path))
+        told = refusal(lambda: read_policy_file(path))
     finally:
         os.seteuid(mine)
     assert ": this cannot be read (Permission denied); " in told
@@ -857,7 +857,7 @@ def test_a_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.proves("H5")
 def test_a_file_that_opens_but_cannot_be_read_is_refused() -> None:
-    assert ": this cannot be read (Input/output error); " in refusal(lambda: read_file(Path("/proc/self/mem")))
+    assert ": this cannot be read (Input/output error); " in refusal(lambda: read_policy_file(Path("/proc/self/mem")))
 
 
 @pytest.mark.proves("H5")
@@ -865,4 +865,4 @@ def test_a_large_file_is_refused_without_reading_all_of_it(tmp_path: Path) -> No
     path = tmp_path / "p.yaml"
     with path.open("wb") as file:
         file.truncate(1 << 40)
-    assert refusal(lambda: read_file(path)) == f"{path}: this is larger than 5 MB; a policy has to be smaller"
+    assert refusal(lambda: read_policy_file(path)) == f"{path}: this is larger than 5 MB; a policy has to be smaller"

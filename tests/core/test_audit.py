@@ -32,7 +32,7 @@ def entry(args: Mapping[Any, Any] | None = None, **facts: Any) -> AuditEntry:
 
 
 def written(entry: AuditEntry) -> dict[str, Any]:
-    return json.loads(audit.body(entry))
+    return json.loads(audit.encode(entry))
 
 
 # What is written down.
@@ -73,7 +73,7 @@ def test_an_answer_is_written_with_who_channel_note_and_both_versions_of_the_arg
     request = ApprovalRequest(
         id="r1", tool_name="pay", args={"amount": 5}, digest="d", reason="asks", status="approved", decision=decision
     )
-    facts = written(audit.of_request(request, "approved", at=2.0))
+    facts = written(audit.request_entry(request, "approved", at=2.0))
     assert (facts["step"], facts["request_id"], facts["digest"]) == ("approved", "r1", "d")
     assert (facts["who"], facts["channel"], facts["note"], facts["remember"]) == ("ann", "terminal", "less", "session")
     assert (facts["args"], facts["final_args"], facts["decided_at"]) == ({"amount": 5}, {"amount": 1}, 2.0)
@@ -88,7 +88,7 @@ def test_a_result_is_written_with_its_time_and_an_edit_to_no_arguments_is_not_le
     assert written(entry(step="returned", result=0))["result"] == 0
     decision = ApprovalDecision(approved=True, override_args={})
     request = ApprovalRequest(tool_name="pay", args={"amount": 5}, decision=decision)
-    assert written(audit.of_request(request, "approved", at=2.0))["final_args"] == {}
+    assert written(audit.request_entry(request, "approved", at=2.0))["final_args"] == {}
 
 
 @pytest.mark.proves("H8")
@@ -130,8 +130,8 @@ def test_the_value_of_a_secret_key_is_never_written_wherever_it_stands(key: str)
     args = {key: hidden, "deep": {"list": [{key: hidden}], key: {"a": hidden}, "shown": 1}}
     decision = ApprovalDecision(approved=True, override_args=args)
     request = ApprovalRequest(tool_name="pay", args=args, decision=decision)
-    for each in (entry(args), entry(step="returned", result=args), audit.of_request(request, "approved", at=1.0)):
-        assert hidden.encode() not in audit.body(each)
+    for each in (entry(args), entry(step="returned", result=args), audit.request_entry(request, "approved", at=1.0)):
+        assert hidden.encode() not in audit.encode(each)
     facts = written(entry(args))
     assert facts["args"][key] == facts["args"]["deep"]["list"][0][key] == redaction.REDACTED
     assert facts["args"]["deep"]["shown"] == 1
@@ -180,9 +180,9 @@ def test_what_looks_like_a_secret_is_never_written_whatever_holds_it(text: str, 
         entry(verdict=verdict, outcome=Denied(cause="refused", reason=text, note=text)),
         entry(outcome=Approved(args={}, by="answer", reason=text, decision=decision)),
         entry(step="raised", result=text),
-        audit.of_request(request, "approved", at=1.0),
+        audit.request_entry(request, "approved", at=1.0),
     ):
-        line = audit.body(each)
+        line = audit.encode(each)
         assert hidden.encode() not in line
         assert redaction.REDACTED.encode() in line
 
@@ -200,7 +200,7 @@ def test_text_around_a_secret_stays_readable() -> None:
 @pytest.mark.parametrize("key", ["password", "api_key", "token"])
 def test_the_scope_of_a_remembered_decision_does_not_give_its_secrets_away(key: str) -> None:
     facts = entry(outcome=by_memory({"service": "web", key: "hunter2"}))
-    assert b"hunter2" not in audit.body(facts)
+    assert b"hunter2" not in audit.encode(facts)
 
 
 @pytest.mark.proves("H8", "R24")
@@ -314,7 +314,7 @@ def test_a_foreign_object_is_named_and_none_of_its_code_is_called(kind: type[obj
 @pytest.mark.proves("H8", "H5")
 def test_a_foreign_key_is_named_and_none_of_its_code_is_called() -> None:
     key: Any = Rude()
-    assert b"Rude" in audit.body(entry({key: 1}))
+    assert b"Rude" in audit.encode(entry({key: 1}))
     assert "Rude" in json.dumps(redaction.redact({key: 1}))
 
 
@@ -508,7 +508,7 @@ async def test_a_chain_cut_short_together_with_its_head_is_found_out_by_what_was
 @pytest.mark.proves("H8")
 async def test_an_entry_put_behind_the_end_is_found_and_named(file: Path) -> None:
     _, last = await noted_end(file)
-    line = audit.body(entry({"n": "forged"}))
+    line = audit.encode(entry({"n": "forged"}))
     with tampering(file) as connection:
         connection.execute("INSERT INTO audit VALUES (6, ?, ?)", (line, audit.seal(last, 6, line)))
     assert (await fault(file)).startswith("audit entry 6 ")

@@ -364,7 +364,7 @@ def test_a_block_is_no_denial_and_has_two_names() -> None:
         BlockedError("rm", "never"),
         ApprovalTimeout("pay", "nobody answered", cause="expired"),
         ApprovalCancelled("pay", "withdrawn"),
-        ApprovalPending.of(ApprovalRequest(tool_name="pay", id="r1", args={"list": [1]})),
+        ApprovalPending.for_request(ApprovalRequest(tool_name="pay", id="r1", args={"list": [1]})),
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -376,7 +376,7 @@ def test_an_error_survives_pickle_with_all_it_knows(error: ApprovalError) -> Non
 
 def test_a_pending_error_carries_the_request_that_can_be_answered() -> None:
     request = ApprovalRequest(tool_name="pay", id="r1")
-    error = ApprovalPending.of(request)
+    error = ApprovalPending.for_request(request)
     assert (error.request, error.tool, error.cause) == (request, "pay", "pending")
     assert "r1" in str(error)
 

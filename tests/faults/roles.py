@@ -24,7 +24,7 @@ from sayso.core.canonical import thaw
 from sayso.errors import ApprovalError, StillOpen, StoreError, UnknownRequest
 from sayso.server.app import create_app
 from sayso.server.hub import Hub
-from sayso.server.serve import bind, server
+from sayso.server.serve import bind, create_server
 from sayso.server.services.throttle import Throttle
 from sayso.stores.postgres import PostgresStore, connection, follower, writer
 from sayso.stores.remote import RemoteStore
@@ -223,7 +223,7 @@ async def _hub(plan: Plan, recorder: Recorder) -> None:
     hub = Hub(store, throttle=Throttle(answers=1_000_000))
     taken = bind("127.0.0.1", plan.port)
     recorder.note("ready")
-    await server(create_app(hub), hub).serve(sockets=[taken])
+    await create_server(create_app(hub), hub).serve(sockets=[taken])
 
 
 def _bell(bell: Connection) -> Callable[[], None]:

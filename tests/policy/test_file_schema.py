@@ -14,7 +14,7 @@ from jsonschema import Draft7Validator
 from sayso import Policy, ToolCall, Verdict, load_policy
 from sayso.config.yaml_toml import read_yaml
 from sayso.errors import ConfigurationError, PolicyError
-from sayso.policy.file_schema import schema
+from sayso.policy.file_schema import policy_file_schema
 
 
 class Bad(NamedTuple):
@@ -392,8 +392,8 @@ Fits = Callable[[object], bool]
 @pytest.fixture(scope="module")
 def fits() -> Fits:
     """Whether data fits the schema, which is one of draft 7 itself."""
-    Draft7Validator.check_schema(schema())
-    validator: Any = Draft7Validator(schema())
+    Draft7Validator.check_schema(policy_file_schema())
+    validator: Any = Draft7Validator(policy_file_schema())
     return validator.is_valid
 
 
@@ -422,7 +422,7 @@ def test_every_part_of_the_schema_says_what_it_is_for() -> None:
             found += silent(each, f"{path}.{name}")
         return found
 
-    assert silent(schema(), "") == []
+    assert silent(policy_file_schema(), "") == []
 
 
 # Whatever it is given.

@@ -17,11 +17,11 @@ SMALL = ToolCall(tool="pay", args={"amount": 5, "to": ["ann"]})
 
 
 async def ask(function: Callable[..., Any], call: ToolCall = CALL) -> Verdict | None:
-    return await judges.consult(judges.needs_approval(function, RULE), call, RULE)
+    return await judges.call_rule(judges.wrap_needs_approval(function, RULE), call, RULE)
 
 
 async def check(function: Callable[..., Any], memory: object = None) -> Verdict | None:
-    return await judges.consult(judges.check_approval(function, memory, RULE), CALL, RULE)
+    return await judges.call_rule(judges.wrap_check_approval(function, memory, RULE), CALL, RULE)
 
 
 async def blocked(verdict: Awaitable[Verdict | None]) -> str:
@@ -107,8 +107,8 @@ async def test_a_function_of_every_signature_works_for_a_tool_of_the_owners_poli
     function: Callable[..., Any],
 ) -> None:
     policy = Policy({"pay": {"needs_approval": function}}, default="blocked")
-    assert (await policy.deliberate(CALL)).approval == "required"
-    assert (await policy.deliberate(SMALL)).approval == "none"
+    assert (await policy.judge_async(CALL)).approval == "required"
+    assert (await policy.judge_async(SMALL)).approval == "none"
     assert policy.judge(CALL).approval == "required"
 
 
@@ -143,7 +143,7 @@ def takes_the_name_alone(tool_name: str) -> bool:
 )
 def test_a_signature_that_nobody_knows_is_a_configuration_error_that_lists_the_known_ones(function: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"\(call\), \(name, args\), \(args\) or \(args, options\)"):
-        judges.needs_approval(function, RULE)
+        judges.wrap_needs_approval(function, RULE)
 
 
 @pytest.mark.proves("H5", "R42")
@@ -330,7 +330,7 @@ async def test_an_interrupt_is_not_a_rule_that_failed(
 @pytest.mark.proves("H5")
 @pytest.mark.parametrize("answer", [True, False, "required", ApprovalDecision(approved=True)], ids=repr)
 async def test_a_bare_judge_that_returns_no_verdict_blocks(answer: Any) -> None:
-    reason = await blocked(judges.consult(lambda call: answer, CALL, RULE))
+    reason = await blocked(judges.call_rule(lambda call: answer, CALL, RULE))
     assert "instead of a Verdict" in reason
 
 
@@ -352,10 +352,10 @@ async def test_check_approval_runs_asks_or_blocks() -> None:
             )
         return None
 
-    judge = judges.check_approval(sandboxed, None, RULE)
-    runs = await judges.consult(judge, SMALL, RULE)
-    asks = await judges.consult(judge, CALL, RULE)
-    blocks = await judges.consult(judge, ToolCall(tool="pay", args={"amount": 5000, "to": []}), RULE)
+    judge = judges.wrap_check_approval(sandboxed, None, RULE)
+    runs = await judges.call_rule(judge, SMALL, RULE)
+    asks = await judges.call_rule(judge, CALL, RULE)
+    blocks = await judges.call_rule(judge, ToolCall(tool="pay", args={"amount": 5000, "to": []}), RULE)
     assert runs is not None
     assert asks is not None
     assert blocks is not None
@@ -416,6 +416,6 @@ async def test_a_permission_error_of_the_toolset_stands_against_the_owners_none(
     def sandboxed(name: str, args: dict[str, Any], memory: object) -> None:
         raise PermissionError("outside of the sandbox")
 
-    own = ToolRules(judge=judges.check_approval(sandboxed, None, RULE))
-    verdict = await Policy({"pay": "none"}).deliberate(CALL, own)
+    own = ToolRules(judge=judges.wrap_check_approval(sandboxed, None, RULE))
+    verdict = await Policy({"pay": "none"}).judge_async(CALL, own)
     assert (verdict.approval, verdict.reason) == ("blocked", "outside of the sandbox")

@@ -21,8 +21,8 @@ STRICTNESS: dict[Approval, int] = {"blocked": 3, "required": 2, "once_per_sessio
 RULE = Rule(source="toolset", key="t")
 
 
-def approval_of(policy: Policy, tool: str = "t", own: ToolRules | None = None) -> Approval:
-    return policy.judge(ToolCall(tool=tool), own).approval
+def approval_of(policy: Policy, tool: str = "t", tool_rules: ToolRules | None = None) -> Approval:
+    return policy.judge(ToolCall(tool=tool), tool_rules).approval
 
 
 def says(approval: Approval, **details: Any) -> Judge:
@@ -274,7 +274,7 @@ def test_explicit_configuration_overrides_the_toolset_in_both_directions(
         return inner
 
     policy = Policy(tool_configs={"t": {"approval": word}})
-    assert approval_of(policy, own=ToolRules(judge=judges.needs_approval(toolset, RULE))) == approval
+    assert approval_of(policy, tool_rules=ToolRules(judge=judges.wrap_needs_approval(toolset, RULE))) == approval
 
 
 @pytest.mark.proves("R48", "R45")
@@ -315,8 +315,10 @@ def test_pre_approved_holds_for_an_entry_that_says_nothing_about_approval() -> N
         ({"tool": "none", "to*": {"needs_approval": broken}}, None),
     ],
 )
-def test_a_block_from_anyone_stands_even_against_an_exact_none(tools: dict[str, Any], own: ToolRules | None) -> None:
-    assert approval_of(Policy(tools), "tool", own) == "blocked"
+def test_a_block_from_anyone_stands_even_against_an_exact_none(
+    tools: dict[str, Any], tool_rules: ToolRules | None
+) -> None:
+    assert approval_of(Policy(tools), "tool", tool_rules) == "blocked"
 
 
 @pytest.mark.proves("H1")
@@ -334,12 +336,12 @@ def test_a_block_from_the_policys_own_function_stands_against_an_exact_none() ->
 def test_the_first_of_owner_toolset_policy_function_and_mark_decides() -> None:
     own = ToolRules(judge=says("none"), marked=True)
     asks = Policy(needs_approval=always_by_call)
-    assert approval_of(Policy({"t": "none"}), own=own) == "none"
-    assert approval_of(Policy(), own=own) == "none"
-    assert approval_of(asks, own=ToolRules(judge=says("none"))) == "none"
-    assert approval_of(Policy(needs_approval=says("none")), own=ToolRules(marked=True)) == "none"
-    assert approval_of(Policy(default="required"), own=ToolRules(marked=True)) == "required"
-    assert approval_of(Policy(default="blocked"), own=ToolRules(judge=no_opinion)) == "blocked"
+    assert approval_of(Policy({"t": "none"}), tool_rules=own) == "none"
+    assert approval_of(Policy(), tool_rules=own) == "none"
+    assert approval_of(asks, tool_rules=ToolRules(judge=says("none"))) == "none"
+    assert approval_of(Policy(needs_approval=says("none")), tool_rules=ToolRules(marked=True)) == "none"
+    assert approval_of(Policy(default="required"), tool_rules=ToolRules(marked=True)) == "required"
+    assert approval_of(Policy(default="blocked"), tool_rules=ToolRules(judge=no_opinion)) == "blocked"
 
 
 @pytest.mark.parametrize(
@@ -439,7 +441,7 @@ def test_the_tools_description_payload_and_presentation_are_shown_even_if_the_ow
     def toolset(name: str, args: dict[str, Any]) -> dict[str, Any]:
         return details
 
-    own = ToolRules(judge=judges.needs_approval(toolset, RULE))
+    own = ToolRules(judge=judges.wrap_needs_approval(toolset, RULE))
     verdict = Policy({"t": {"approval": "required", "expires": "1m"}}).judge(ToolCall(tool="t"), own)
     assert (verdict.description, verdict.payload, verdict.metadata) == ("Write to a", {"path": "a"}, {"m": 1})
     assert (verdict.presentation, verdict.expires, str(verdict.rule)) == (shown, 60.0, "policy tools.t")
@@ -452,7 +454,7 @@ def test_the_description_of_a_request_that_check_approval_returned_reaches_the_v
     def toolset(name: str, args: dict[str, Any], memory: object) -> ApprovalRequest:
         return request
 
-    own = ToolRules(judge=judges.check_approval(toolset, None, RULE))
+    own = ToolRules(judge=judges.wrap_check_approval(toolset, None, RULE))
     for policy in (Policy(), Policy({"t": "required"})):
         verdict = policy.judge(ToolCall(tool="t"), own)
         assert (verdict.approval, verdict.description, verdict.payload) == ("required", "Write to a", {"path": "a"})
@@ -493,9 +495,9 @@ def test_a_function_of_the_owner_gets_the_terms_that_stand_beside_it() -> None:
     ids=["default", "word", "entry", "owner's function", "policy's function", "toolset", "mark"],
 )
 def test_a_policy_that_forbids_remembering_forbids_it_whoever_asks(
-    settings_of_policy: dict[str, Any], own: ToolRules | None
+    settings_of_policy: dict[str, Any], tool_rules: ToolRules | None
 ) -> None:
-    verdict = Policy(**settings_of_policy, remember=False).judge(ToolCall(tool="t"), own)
+    verdict = Policy(**settings_of_policy, remember=False).judge(ToolCall(tool="t"), tool_rules)
     assert (verdict.asks, verdict.remember) == (True, False)
 
 
@@ -527,15 +529,15 @@ async def never_ready(call: ToolCall) -> bool:
     [
         (configured(needs_approval=never_ready), None),
         (Policy(needs_approval=never_ready), None),
-        (Policy(), ToolRules(judge=judges.needs_approval(never_ready, RULE))),
+        (Policy(), ToolRules(judge=judges.wrap_needs_approval(never_ready, RULE))),
     ],
     ids=["owner", "policy", "toolset"],
 )
 def test_a_rule_that_has_to_wait_is_refused_by_the_synchronous_judge_with_the_remedy(
-    policy: Policy, own: ToolRules | None
+    policy: Policy, tool_rules: ToolRules | None
 ) -> None:
-    with pytest.raises(ConfigurationError, match=r"a rule for 't' is async; use `await policy\.deliberate\(call\)`"):
-        policy.judge(ToolCall(tool="t"), own)
+    with pytest.raises(ConfigurationError, match=r"a rule for 't' is async; use `await policy\.judge_async\(call\)`"):
+        policy.judge(ToolCall(tool="t"), tool_rules)
 
 
 @pytest.mark.proves("R49")
@@ -544,18 +546,18 @@ async def test_async_and_sync_rules_are_both_asked_when_there_is_a_loop() -> Non
         return args["amount"] > 10
 
     policy = Policy({"pay": {"needs_approval": large}})
-    assert (await policy.deliberate(ToolCall(tool="pay", args={"amount": 11}))).approval == "required"
-    assert (await policy.deliberate(ToolCall(tool="pay", args={"amount": 9}))).approval == "none"
-    assert (await Policy().deliberate(ToolCall(tool="pay"))).approval == "none"
+    assert (await policy.judge_async(ToolCall(tool="pay", args={"amount": 11}))).approval == "required"
+    assert (await policy.judge_async(ToolCall(tool="pay", args={"amount": 9}))).approval == "none"
+    assert (await Policy().judge_async(ToolCall(tool="pay"))).approval == "none"
 
 
 def test_a_glance_answers_only_what_no_function_has_to_be_asked_about() -> None:
     policy = Policy({"t": "required", "f": {"needs_approval": says("none")}}, default="none")
-    glanced = policy.glance(ToolCall(tool="t"))
+    glanced = policy.judge_by_name(ToolCall(tool="t"))
     assert glanced == policy.judge(ToolCall(tool="t"))
-    assert policy.glance(ToolCall(tool="f")) is None
-    assert policy.glance(ToolCall(tool="t"), ToolRules(marked=True)) is None
-    assert Policy(needs_approval=says("none")).glance(ToolCall(tool="t")) is None
+    assert policy.judge_by_name(ToolCall(tool="f")) is None
+    assert policy.judge_by_name(ToolCall(tool="t"), ToolRules(marked=True)) is None
+    assert Policy(needs_approval=says("none")).judge_by_name(ToolCall(tool="t")) is None
 
 
 # The index gives what reading all rules one by one would give.

@@ -12,7 +12,7 @@ from tests.server.served import Served
 
 from sayso.server.app import create_app
 from sayso.server.hub import Hub
-from sayso.server.routes.oidc import Provider, offer
+from sayso.server.routes.oidc import Provider, install
 from sayso.server.serve import bind
 from sayso.stores.sqlite import SqliteStore
 
@@ -36,7 +36,7 @@ class Mounted(Served):
         self.hub = Hub(self.store)
         inbox = create_app(self.hub, allowed_hosts=["team.example"])
         if self._provider is not None:
-            offer(inbox, self._provider, url=self.url)
+            install(inbox, self._provider, url=self.url)
         routes = [Mount("/inbox", inbox), Route("/own", own)]
         self.ended = asyncio.Event()
         outer = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_config=None, lifespan="off"))

@@ -21,7 +21,7 @@ from sayso.core.tokens import TokenKind
 from sayso.policy.policy import ToolRules
 from sayso.server.app import create_app
 from sayso.server.hub import Hub
-from sayso.server.serve import HubServer, bind, server
+from sayso.server.serve import HubServer, bind, create_server
 from sayso.stores.postgres import PostgresStore
 from sayso.stores.sqlite import SqliteStore
 
@@ -57,7 +57,7 @@ class Served:
         taken = bind("127.0.0.1", 0)
         self.port = taken.getsockname()[1]
         self.hub = Hub(self.store, **self._settings)
-        self._server: HubServer = server(create_app(self.hub), self.hub, proxy=self._proxy)
+        self._server: HubServer = create_server(create_app(self.hub), self.hub, proxy=self._proxy)
         self._running.set()
         await self._server.serve(sockets=[taken])
         await self.store.aclose()
@@ -98,7 +98,7 @@ class Served:
         return text
 
     def revoke(self, text: str) -> None:
-        self.do(self.store.take_token(tokens.id_of(text) or ""))
+        self.do(self.store.take_token(tokens.parse_token_id(text) or ""))
 
     def ask(
         self,
@@ -106,7 +106,7 @@ class Served:
         *,
         tool: str = "pay",
         policy: Policy = POLICY,
-        own: ToolRules | None = None,
+        tool_rules: ToolRules | None = None,
         **facts: Any,
     ) -> ApprovalRequest:
         """Open a request, as an agent's controller makes it; `facts` are what a hub sets, or a test needs."""
@@ -114,7 +114,7 @@ class Served:
         async def work() -> ApprovalRequest:
             controller = ApprovalController(mode="defer", policy=policy)
             call = ToolCall(tool=tool, args=args or {"amount": 5}, session="s1", agent_path=("report", "payer"))
-            outcome = await controller.review(call, own)
+            outcome = await controller.review(call, tool_rules)
             assert isinstance(outcome, Pending)
             return await self.store.open(replace(outcome.request, **facts))
 
@@ -151,7 +151,7 @@ class Served:
 
 
 async def _started(hub: Hub) -> None:
-    await hub.following.wait()
+    await hub.ready.wait()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.server.remote_hub import Served
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall
-from sayso.core import agent_protocol as words
+from sayso.core import agent_protocol as protocol
 from sayso.core import audit
 from sayso.core.approvers import Approvers, Escalation
 from sayso.core.model import Pending, Scope
@@ -20,7 +20,7 @@ from sayso.core.msgpack_codec import pack_request
 from sayso.errors import NotEntitled
 from sayso.policy import scopes
 from sayso.testing import FixedClock
-from sayso.testing.samples import YES, a_request
+from sayso.testing.samples import YES, sample_request
 
 pytestmark = pytest.mark.anyio
 
@@ -34,18 +34,18 @@ def served(tmp_path: Path) -> Generator[Served]:
 
 
 def send(served: Served, operation: str, message: Any) -> httpx2.Response:
-    headers = {"authorization": f"Bearer {served.token('builder', 'shop')}", "content-type": words.MEDIA}
+    headers = {"authorization": f"Bearer {served.token('builder', 'shop')}", "content-type": protocol.MEDIA}
     body = msgspec.msgpack.encode(message)
     return httpx2.post(f"{served.url}/agent/{operation}", content=body, headers=headers, timeout=30)
 
 
 def opened(served: Served, request: ApprovalRequest) -> httpx2.Response:
-    return send(served, "open", words.Open(request=pack_request(request)))
+    return send(served, "open", protocol.Open(request=pack_request(request)))
 
 
 def told(served: Served, **facts: Any) -> httpx2.Response:
     line = {"at": 1.0, "step": "allowed", "tool": "pay", **facts}
-    return send(served, "append", words.Append(news=[json.dumps(line).encode()], attempt=""))
+    return send(served, "append", protocol.Append(news=[json.dumps(line).encode()], attempt=""))
 
 
 # What an answer is remembered for.
@@ -73,14 +73,14 @@ OTHER_TOOL = scopes.tool_key("delete")
     ],
 )
 async def test_a_scope_that_is_not_what_it_says_is_refused(served: Served, offered: list[Scope]) -> None:
-    answer = opened(served, replace(a_request(), scopes=tuple(offered)))
+    answer = opened(served, replace(sample_request(), scopes=tuple(offered)))
     assert (answer.status_code, "scope" in answer.json()["detail"]) == (422, True)
     assert await served.store.recent() == []
 
 
 async def test_the_hub_says_in_its_own_words_what_a_scope_stands_for(served: Served) -> None:
     folder = replace(scopes.folder_scope("pay", "write", "/", "/"), label="a harmless file")
-    request = replace(a_request(), scopes=(replace(EXACT, label="nothing"), folder, scopes.tool_scope("pay")))
+    request = replace(sample_request(), scopes=(replace(EXACT, label="nothing"), folder, scopes.tool_scope("pay")))
     assert opened(served, request).status_code == 200
     (found,) = await served.store.pending()
     assert [scope.label for scope in found.scopes] == [
@@ -103,7 +103,10 @@ async def test_every_scope_that_sayso_offers_is_taken(served: Served) -> None:
 
 @pytest.mark.proves("H2")
 async def test_a_yes_to_one_call_is_no_yes_to_another_that_claims_to_be_alike(served: Served) -> None:
-    shown, other = replace(a_request(), scopes=(EXACT,)), replace(a_request(args={"amount": 10**9}), scopes=(EXACT,))
+    shown, other = (
+        replace(sample_request(), scopes=(EXACT,)),
+        replace(sample_request(args={"amount": 10**9}), scopes=(EXACT,)),
+    )
     assert [opened(served, each).status_code for each in (shown, other)] == [200, 422]
     yes = ApprovalDecision(approved=True, remember="session")
     assert (await served.hub.controller.answer(shown.id, yes, who="ann")).status == "approved"
@@ -116,7 +119,7 @@ async def test_a_yes_to_one_call_is_no_yes_to_another_that_claims_to_be_alike(se
 @pytest.mark.parametrize("asked_at", [0.0, 1399.0, 9e10])
 async def test_an_agent_cannot_bring_others_into_a_question_by_dating_it_back(served: Served, asked_at: float) -> None:
     wanted = Approvers(roles=("ops",), escalate=Escalation(role="lead", after=3600.0))
-    request = replace(a_request(), approvers=wanted, asked_at=asked_at)
+    request = replace(sample_request(), approvers=wanted, asked_at=asked_at)
     assert opened(served, request).status_code == 200
     with pytest.raises(NotEntitled):
         await served.hub.controller.answer(request.id, YES, who="lea", roles=("lead",))
@@ -129,7 +132,7 @@ async def test_an_agent_cannot_bring_others_into_a_question_by_dating_it_back(se
 
 @pytest.mark.proves("H8")
 async def test_an_agent_cannot_tell_the_audit_that_somebody_said_something(served: Served) -> None:
-    request = a_request()
+    request = sample_request()
     opened(served, request)
     forged = {"by": "answer", "who": "ann", "channel": "page from 10.0.0.1", "decided_at": 1.0}
     for facts in ({}, {"request_id": request.id}, {"remembered_id": "x"}, {"request_id": "gone"}):
@@ -140,7 +143,7 @@ async def test_an_agent_cannot_tell_the_audit_that_somebody_said_something(serve
 
 
 async def test_what_somebody_has_really_said_is_told_as_the_hub_knows_it(served: Served) -> None:
-    request = a_request()
+    request = sample_request()
     opened(served, request)
     await served.hub.controller.answer(request.id, YES, who="ann", channel="rest")
     told(served, request_id=request.id, who="ann", channel="invented", decided_at=1.0)
@@ -164,7 +167,7 @@ def test_nothing_that_an_agent_nests_keeps_people_from_their_lists(served: Serve
     for _ in range(400):
         deep = {"a": deep}
     assert told(served, args=deep, result=deep).status_code == 200
-    assert opened(served, replace(a_request(), parameters=json.dumps(deep))).status_code == 422
+    assert opened(served, replace(sample_request(), parameters=json.dumps(deep))).status_code == 422
     told_to = {"authorization": f"Bearer {served.token('ann', '*', kind='approver')}"}
     for path in ("/audit", "/approvals"):
         assert httpx2.get(served.url + path, headers=told_to).status_code == 200

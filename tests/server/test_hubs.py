@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed
 
 from sayso.core import tokens
 from sayso.stores.remote import RemoteStore
-from sayso.testing.samples import a_request
+from sayso.testing.samples import sample_request
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ async def test_an_agent_at_one_hub_goes_on_when_somebody_answers_at_the_other_an
     token, text = tokens.make("agent", "builder", now=0.0, project="shop")
     await one.store.add_token(token)
     near, far = RemoteStore(one.url, token=text), RemoteStore(two.url, token=text)
-    request = await near.open(a_request())
+    request = await near.open(sample_request())
     async with anyio.create_task_group() as group:
 
         async def wait() -> None:

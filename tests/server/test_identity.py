@@ -12,7 +12,7 @@ from tests.server.served import PATIENCE, Served, following, heard
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from sayso.core import tokens
-from sayso.server.http.problems import Problem
+from sayso.server.http.problems import HttpProblem
 from sayso.server.identity import COOKIE
 from sayso.server.services.connections import Connections
 from sayso.server.services.throttle import Throttle
@@ -99,14 +99,14 @@ def test_a_minute_later_one_may_again(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 30.0, 59.0, 61.0, 61.0])
     monkeypatch.setattr("sayso.server.services.throttle.monotonic", lambda: next(clock))
     throttle = Throttle(answers=2)
-    throttle.answer("ann")
-    throttle.answer("ann")
-    with pytest.raises(Problem) as refused:
-        throttle.answer("ann")
+    throttle.count_answer("ann")
+    throttle.count_answer("ann")
+    with pytest.raises(HttpProblem) as refused:
+        throttle.count_answer("ann")
     assert refused.value.facts["retry_after"] == 1
-    throttle.answer("ann")  # the first is more than a minute ago, the second is not
-    with pytest.raises(Problem):
-        throttle.answer("ann")
+    throttle.count_answer("ann")  # the first is more than a minute ago, the second is not
+    with pytest.raises(HttpProblem):
+        throttle.count_answer("ann")
 
 
 # --- Browsers ----------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def test_a_hub_forgets_tokens_whose_time_is_up(tmp_path: Path) -> None:
     served = Served(tmp_path, clock=clock)
     served.start()
     try:
-        kept = tokens.id_of(served.token("approver"))
+        kept = tokens.parse_token_id(served.token("approver"))
         served.token("link", seconds=3600)
         while len(served.do(served.store.tokens())) > 1:
             clock.advance(600.0)

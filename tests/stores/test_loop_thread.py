@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from sayso.stores.loop_thread import Home
+from sayso.stores.loop_thread import LoopThread
 
 
 async def nothing() -> None:
@@ -11,7 +11,7 @@ async def nothing() -> None:
 
 
 def test_what_a_task_begins_when_it_is_ended_is_ended_too() -> None:
-    home, begun, never = Home("test"), threading.Event(), asyncio.Event()
+    home, begun, never = LoopThread("test"), threading.Event(), asyncio.Event()
     last: list[asyncio.Task[object]] = []
 
     async def work() -> None:
@@ -21,8 +21,8 @@ def test_what_a_task_begins_when_it_is_ended_is_ended_too() -> None:
         finally:  # as a driver does that tells its server so, when a statement is cancelled
             last.append(asyncio.create_task(never.wait()))
 
-    working = home.start(work())
+    working = home.submit(work())
     assert begun.wait(20)
-    home.leave(nothing)
+    home.stop(nothing)
     assert working.cancelled()
     assert [each.cancelled() for each in last] == [True]

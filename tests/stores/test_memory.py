@@ -47,7 +47,7 @@ async def test_changes_come_in_pages_and_each_request_as_it_stands_last() -> Non
         await store.open(request)
     for who in ("ann", "bob", "eve", "joe", "sue", "tom"):
         for request in requests[:400]:
-            await store.see(request.id, Seen(who=who, channel="page", at=1.0))
+            await store.mark_seen(request.id, Seen(who=who, channel="page", at=1.0))
     point, told = 0, list[ApprovalRequest]()
     while page := (await store.changes(point, 70))[1]:
         told += page

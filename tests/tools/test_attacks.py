@@ -135,8 +135,8 @@ class TestLinesThatNoRulesHaveRead:
 
 @pytest.fixture
 def confined() -> None:
-    if confine.problem() is not None:
-        pytest.fail(f"bubblewrap has to work for the tests: {confine.problem()}")
+    if confine.unavailable_reason() is not None:
+        pytest.fail(f"bubblewrap has to work for the tests: {confine.unavailable_reason()}")
 
 
 @pytest.mark.usefixtures("confined")

@@ -14,7 +14,7 @@ from sayso import ApprovalBlocked, ApprovalController, ApprovalDecision, Approva
 from sayso.core.model import AuditEntry
 from sayso.errors import ConfigurationError, PolicyError, ToolError
 from sayso.tools.exec import confine
-from sayso.tools.exec.processes import Limits
+from sayso.tools.exec.processes import ProcessLimits
 from sayso.tools.shell import ShellTool
 
 YES = ApprovalDecision(approved=True)
@@ -48,7 +48,7 @@ class Bench:
         self.seen: list[ApprovalRequest] = []
         self.meanwhile: Change = lambda: None
         self.controller = ApprovalController(policy=self.policy, approval_callback=self._asked)
-        self.tool = ShellTool(self.policy, limits=Limits(seconds=20))
+        self.tool = ShellTool(self.policy, limits=ProcessLimits(seconds=20))
 
     def program(self, name: str, script: str) -> Path:
         path = self.bin / name
@@ -137,7 +137,7 @@ async def test_the_environment_is_cleaned_of_keys_and_of_what_steers_programs(
 
 async def test_a_line_that_runs_too_long_is_ended_with_everything_that_it_started(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    with ShellTool(bench.policy, limits=Limits(seconds=0.2, grace_seconds=0.1)) as tool:
+    with ShellTool(bench.policy, limits=ProcessLimits(seconds=0.2, grace_seconds=0.1)) as tool:
         bench.tool.close()
         bench.tool = tool
         assert await bench.run("sleep 1000 | cat") == "it was ended because it ran longer than 0.2 seconds"
@@ -241,10 +241,10 @@ class TestConfined:
 
     @pytest.fixture
     def confined(self, tmp_path: Path) -> Iterator[Bench]:
-        if confine.problem() is not None:
+        if confine.unavailable_reason() is not None:
             with pytest.raises(ConfigurationError, match=r"shell\.confine.*cannot be confined"):
                 Bench(tmp_path, confine=True)
-            pytest.fail(f"bubblewrap has to work for the tests: {confine.problem()}")
+            pytest.fail(f"bubblewrap has to work for the tests: {confine.unavailable_reason()}")
         bench = Bench(tmp_path, confine=True)
         yield bench
         bench.tool.close()

@@ -9,7 +9,7 @@ import pytest
 
 from sayso import ToolCall
 from sayso.errors import ConfigurationError, PolicyError
-from sayso.tools.worker_file import TOOLS, Limits, WorkerFile, find_worker, read_worker, schema
+from sayso.tools.worker_file import TOOLS, WorkerFile, WorkerLimits, find_worker, read_worker, schema
 
 WHOLE = """\
 ---
@@ -78,7 +78,7 @@ def test_a_worker_file_says_who_the_worker_is(whole: WorkerFile, tmp_path: Path)
     assert (whole.name, whole.description, whole.model) == ("clerk", "Keeps the books.", "scripted:clerk.yaml")
     assert whole.instructions == "# You are a clerk\n\nKeep the books."
     assert (whole.folder, whole.path, whole.script) == (tmp_path, tmp_path / "clerk.md", tmp_path / "clerk.yaml")
-    assert whole.limits == Limits(depth=3, requests=20)
+    assert whole.limits == WorkerLimits(depth=3, requests=20)
 
 
 @pytest.mark.proves("R37")
@@ -114,7 +114,7 @@ def test_a_rule_about_a_worker_is_told_with_its_place(whole: WorkerFile, tmp_pat
 def test_what_is_left_out_is_the_name_of_the_file_no_tools_and_asking(tmp_path: Path) -> None:
     one = worker(tmp_path, "description: x", "file-clerk_2.md")
     assert (one.name, one.model, one.tools, one.custom_tools) == ("file-clerk_2", None, (), ())
-    assert (one.workers, one.worker_rules, one.script, one.limits) == ((), {}, None, Limits())
+    assert (one.workers, one.worker_rules, one.script, one.limits) == ((), {}, None, WorkerLimits())
     assert approval(one, "anything") == "required"
     assert one.policy.default.rule
     assert one.policy.default.rule.source == str(tmp_path / "file-clerk_2.md")

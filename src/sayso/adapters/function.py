@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpa
 import msgspec
 
 from sayso.adapters import parameters
-from sayso.adapters.previewing import previewed
+from sayso.adapters.previewing import apply_preview
 from sayso.core.callables import is_async
 from sayso.core.canonical import thaw
 from sayso.core.model import Approved, Denied, Preview, Rule, ToolCall, Verdict
@@ -31,7 +31,7 @@ OnDenied = Literal["raise", "return"]
 _SELVES = ("self", "cls")
 
 
-class Settings(TypedDict, total=False):
+class GuardSettings(TypedDict, total=False):
     """How a function is guarded.
 
     `name` is what the tool is called, the function's own name if left out; `description` is what a person reads;
@@ -53,8 +53,8 @@ class Settings(TypedDict, total=False):
 @overload
 def requires_approval(function: Callable[P, T], /) -> Callable[P, T]: ...
 @overload
-def requires_approval(**settings: Unpack[Settings]) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
-def requires_approval(function: Callable[..., Any] | None = None, /, **settings: Unpack[Settings]) -> Any:
+def requires_approval(**settings: Unpack[GuardSettings]) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
+def requires_approval(function: Callable[..., Any] | None = None, /, **settings: Unpack[GuardSettings]) -> Any:
     """Mark a function, sync or async: under a controller, a person has to approve its calls.
 
     With no controller in context the function runs as if it were not marked, so it stays testable; adapters of
@@ -62,7 +62,7 @@ def requires_approval(function: Callable[..., Any] | None = None, /, **settings:
     """
 
     def marked(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - the same kind of function
-        return _guarded(function, None, settings, mark=True, on_denied="raise")
+        return _guard_function(function, None, settings, mark=True, on_denied="raise")
 
     return marked if function is None else marked(function)
 
@@ -73,7 +73,7 @@ def guard(
     controller: ApprovalController | None = None,
     *,
     on_denied: Literal["return"],
-    **settings: Unpack[Settings],
+    **settings: Unpack[GuardSettings],
 ) -> Callable[P, Coroutine[Any, Any, T | str]]: ...
 @overload
 def guard(
@@ -81,7 +81,7 @@ def guard(
     controller: ApprovalController | None = None,
     *,
     on_denied: Literal["return"],
-    **settings: Unpack[Settings],
+    **settings: Unpack[GuardSettings],
 ) -> Callable[P, T | str]: ...
 @overload
 def guard(
@@ -89,14 +89,14 @@ def guard(
     controller: ApprovalController | None = None,
     *,
     on_denied: Literal["raise"] = "raise",
-    **settings: Unpack[Settings],
+    **settings: Unpack[GuardSettings],
 ) -> Callable[P, T]: ...
 def guard(
     function: Callable[..., Any],
     controller: ApprovalController | None = None,
     *,
     on_denied: OnDenied = "raise",
-    **settings: Unpack[Settings],
+    **settings: Unpack[GuardSettings],
 ) -> Callable[..., Any]:
     """Return the function behind a controller: its policy decides, and asks if it has to.
 
@@ -105,7 +105,7 @@ def guard(
     """
     if on_denied not in {"raise", "return"}:
         raise ConfigurationError(f"on_denied is {on_denied!r}; use 'raise' or 'return'")
-    return _guarded(function, controller, settings, mark=False, on_denied=on_denied)
+    return _guard_function(function, controller, settings, mark=False, on_denied=on_denied)
 
 
 async def resume(
@@ -124,23 +124,23 @@ async def resume(
     controller = controller or tool.controller or context.current_controller()
     if controller is None:
         raise ConfigurationError("no controller is in context; pass controller=…")
-    passed = tool.passed_unseen(function, unseen or {})
+    passed = tool.resolve_unseen(function, unseen or {})
     request = await controller.store.get(request_id)
     if request is None:
         raise UnknownRequest(f"no request has the id {request_id!r}")
     if request.tool_name != tool.name:
         raise ConfigurationError(f"request {request_id!r} asks about {request.tool_name!r}, not about {tool.name!r}")
     call = msgspec.structs.replace(request.call(), schema_hash=tool.schema_hash)
-    outcome = await controller.settle(call, tool.rules_here, asked=True)
+    outcome = await controller.settle(call, tool.effective_rules, asked=True)
     if isinstance(outcome, Denied):
-        return _denied(outcome, tool)
-    with controller.running(call, outcome) as running:
+        return _raise_or_return(outcome, tool)
+    with controller.execution(call, outcome) as running:
         result = tool.invoke(outcome, passed)
         running.result = await result if inspect.isawaitable(result) else result
     return running.result
 
 
-class _Begun(NamedTuple):
+class _PreparedCall(NamedTuple):
     """A call on its way: whom to ask, about what, and what the caller passed."""
 
     controller: ApprovalController
@@ -155,12 +155,12 @@ class Tool:
         self,
         function: Callable[..., Any],
         controller: ApprovalController | None,
-        settings: Settings,
+        settings: GuardSettings,
         *,
         mark: bool,
         on_denied: OnDenied,
     ) -> None:
-        known = Settings.__annotations__
+        known = GuardSettings.__annotations__
         for key in settings:
             if key not in known:
                 raise TypeError(f"unknown setting {key!r}; known: {', '.join(known)}")
@@ -172,10 +172,12 @@ class Tool:
             if isinstance(settings.get(key), str):
                 raise ConfigurationError(f"{key} is the text {settings.get(key)!r}; use a list of parameter names")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise ConfigurationError(f"{_name(function)} is a generator, whose work begins later; guard what it calls")
+            raise ConfigurationError(
+                f"{_function_name(function)} is a generator, whose work begins later; guard what it calls"
+            )
         self.function, self.controller, self.settings = function, controller, settings
         self.marked, self.on_denied = mark, on_denied
-        self.name = settings.get("name") or _name(function)
+        self.name = settings.get("name") or _function_name(function)
         self.signature = _signature(function)
         names = list(self.signature.parameters)
         unseen = settings.get("unseen", ())
@@ -189,7 +191,7 @@ class Tool:
         self.schema_hash = _schema_hash(self.signature, self.hidden)
         judge, rule = settings.get("needs_approval"), Rule(source="function", key=self.name)
         self.rules = ToolRules(
-            judge=None if judge is None else judges.needs_approval(judge, rule),
+            judge=None if judge is None else judges.wrap_needs_approval(judge, rule),
             marked=mark,
             details=self.details,
             misfit=self.misfit,
@@ -197,16 +199,16 @@ class Tool:
         )
 
     @property
-    def rules_here(self) -> ToolRules:
+    def effective_rules(self) -> ToolRules:
         """Its rules, with what the agents add inside one of whose tools this is called."""
-        running = context.running()
+        running = context.current_call()
         if running is None or not running.tightening:
             return self.rules
         return msgspec.structs.replace(self.rules, tightening=running.tightening)
 
     @functools.cached_property
     def _schema(self) -> str:
-        return parameters.of_function(self.function, self.signature, self.hidden)
+        return parameters.function_schema(self.function, self.signature, self.hidden)
 
     def is_only_a_mark(self) -> bool:
         """Whether this asks whoever it runs under, and nobody in particular."""
@@ -223,9 +225,9 @@ class Tool:
             payload=payload,
         )
         preview = self.settings.get("preview")
-        return verdict if preview is None else await previewed(preview, call, verdict)
+        return verdict if preview is None else await apply_preview(preview, call, verdict)
 
-    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Begun | None:
+    def prepare_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _PreparedCall | None:
         """Return the call to ask about, or None where the function simply runs."""
         asked = self.controller or context.current_controller()
         if asked is None and self.marked:
@@ -233,8 +235,12 @@ class Tool:
         if asked is None:
             raise ConfigurationError(f"{self.name} is guarded, but no controller is in context; pass one to `guard`")
         bound = self.signature.bind(*args, **kwargs)
-        call = self.call(bound, asked)
-        return None if context.take_approval(asked, call, self.defaults) else _Begun(asked, call, bound.arguments)
+        call = self.build_call(bound, asked)
+        return (
+            None
+            if context.consume_pre_approval(asked, call, self.defaults)
+            else _PreparedCall(asked, call, bound.arguments)
+        )
 
     def misfit(self, args: Mapping[str, Any]) -> str | None:
         """Say why these arguments are not ones of the function, if they are not."""
@@ -247,19 +253,19 @@ class Tool:
                 return f"{self.name} needs the argument {key!r}"
         return None
 
-    def call(self, bound: inspect.BoundArguments, controller: ApprovalController) -> ToolCall:
+    def build_call(self, bound: inspect.BoundArguments, controller: ApprovalController) -> ToolCall:
         """Return the call that these arguments make, defaults included: what is shown is what runs."""
         bound.apply_defaults()
         args = {key: value for key, value in bound.arguments.items() if key not in self.hidden}
         return ToolCall(
             tool=self.name,
             args=args,
-            session=context.session() or controller.session,
+            session=context.current_session() or controller.session,
             agent_path=context.agent_path(),
             schema_hash=self.schema_hash,
         )
 
-    def passed_unseen(self, function: Callable[..., Any], unseen: Mapping[str, Any]) -> dict[str, Any]:
+    def resolve_unseen(self, function: Callable[..., Any], unseen: Mapping[str, Any]) -> dict[str, Any]:
         """Return what nobody was shown and no store has kept, or say what of it is missing."""
         owner = getattr(function, "__self__", None)
         given = {**{name: owner for name in self.hidden if name in _SELVES and owner is not None}, **unseen}
@@ -284,10 +290,10 @@ class Tool:
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def _guarded(
+def _guard_function(
     function: Callable[..., Any],
     controller: ApprovalController | None,
-    settings: Settings,
+    settings: GuardSettings,
     *,
     mark: bool,
     on_denied: OnDenied,
@@ -300,25 +306,25 @@ def _guarded(
 
     @functools.wraps(function)
     async def guarded_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
-        begun = tool.begin(args, kwargs)
+        begun = tool.prepare_call(args, kwargs)
         if begun is None:
             return await function(*args, **kwargs)
-        outcome = await begun.controller.settle(begun.call, tool.rules_here)
+        outcome = await begun.controller.settle(begun.call, tool.effective_rules)
         if isinstance(outcome, Denied):
-            return _denied(outcome, tool)
-        with begun.controller.running(begun.call, outcome) as running:
+            return _raise_or_return(outcome, tool)
+        with begun.controller.execution(begun.call, outcome) as running:
             running.result = await tool.invoke(outcome, begun.passed)
         return running.result
 
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
-        begun = tool.begin(args, kwargs)
+        begun = tool.prepare_call(args, kwargs)
         if begun is None:
             return function(*args, **kwargs)
-        outcome = begun.controller.settle_sync(begun.call, tool.rules_here)
+        outcome = begun.controller.settle_sync(begun.call, tool.effective_rules)
         if isinstance(outcome, Denied):
-            return _denied(outcome, tool)
-        with begun.controller.running(begun.call, outcome) as running:
+            return _raise_or_return(outcome, tool)
+        with begun.controller.execution(begun.call, outcome) as running:
             running.result = tool.invoke(outcome, begun.passed)
         return running.result
 
@@ -328,7 +334,7 @@ def _guarded(
     return marked
 
 
-def _denied(outcome: Denied, tool: Tool) -> str:
+def _raise_or_return(outcome: Denied, tool: Tool) -> str:
     if tool.on_denied == "return":
         return outcome.message
     raise outcome.error(tool.name)
@@ -341,7 +347,7 @@ def _tool_of(function: Callable[..., Any]) -> Tool:
     return tool
 
 
-def _payload_keys(tool: str, names: list[str], settings: Settings, hidden: set[str]) -> list[str] | None:
+def _payload_keys(tool: str, names: list[str], settings: GuardSettings, hidden: set[str]) -> list[str] | None:
     """Return the arguments that a remembered decision goes by, or None for all of them."""
     wanted = list(settings["payload"]) if "payload" in settings else None
     unwanted = set(settings.get("exclude_keys", ()))
@@ -362,7 +368,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
         ) from error
 
 
-def _name(function: Callable[..., Any]) -> str:
+def _function_name(function: Callable[..., Any]) -> str:
     while isinstance(function, functools.partial):
         function = cast("Callable[..., Any]", function.func)
     return getattr(function, "__name__", type(function).__name__)

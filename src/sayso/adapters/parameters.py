@@ -12,19 +12,19 @@ import msgspec
 _LONGEST = 50_000  # characters; it is kept with every question
 
 
-def of_schema(schema: Mapping[str, Any]) -> str:
+def schema_json(schema: Mapping[str, Any]) -> str:
     """Return a schema that a framework has made, as JSON; nothing for one that is too long to keep."""
     text = json.dumps(schema, separators=(",", ":"), default=str)
     return text if len(text) <= _LONGEST else ""
 
 
-def of_function(function: Callable[..., Any], signature: inspect.Signature, hidden: set[str]) -> str:
+def function_schema(function: Callable[..., Any], signature: inspect.Signature, hidden: set[str]) -> str:
     """Return the schema of a function's parameters; one whose type says nothing takes anything."""
     hints, definitions, properties = _hints(function), dict[str, Any](), dict[str, Any]()
     names = [name for name in signature.parameters if name not in hidden]
     for name in names:
         parameter = signature.parameters[name]
-        properties[name], found = _of_type(hints.get(name, Any), parameter.kind)
+        properties[name], found = _type_schema(hints.get(name, Any), parameter.kind)
         definitions |= found
     schema = {
         "type": "object",
@@ -33,7 +33,7 @@ def of_function(function: Callable[..., Any], signature: inspect.Signature, hidd
         "additionalProperties": False,
         **({"$defs": definitions} if definitions else {}),
     }
-    return of_schema(schema)
+    return schema_json(schema)
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -53,7 +53,7 @@ _WRAPPED: dict[Any, dict[str, str]] = {
 }
 
 
-def _of_type(annotation: object, kind: object) -> tuple[dict[str, Any], dict[str, Any]]:
+def _type_schema(annotation: object, kind: object) -> tuple[dict[str, Any], dict[str, Any]]:
     if kind in _WRAPPED:
         return _WRAPPED[kind], {}
     try:

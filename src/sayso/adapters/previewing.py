@@ -12,7 +12,9 @@ from sayso.core.model import Preview, ToolCall, Verdict
 from sayso.errors import ToolError
 
 
-async def previewed(preview: Callable[..., Preview | Awaitable[Preview]], call: ToolCall, verdict: Verdict) -> Verdict:
+async def apply_preview(
+    preview: Callable[..., Preview | Awaitable[Preview]], call: ToolCall, verdict: Verdict
+) -> Verdict:
     """Return the verdict with what the preview shows; a call that could not be done is blocked for that."""
     try:
         shown = preview(**thaw(call.args))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Callback = Callable[["ApprovalRequest"], "ApprovalDecision | Awaitable[ApprovalDecision]"]
 
-_ASKING: contextvars.ContextVar[tuple[object, ...]] = contextvars.ContextVar("sayso_asking", default=())
+_ACTIVE_CHANNELS: contextvars.ContextVar[tuple[object, ...]] = contextvars.ContextVar("sayso_asking", default=())
 
 
 class CallbackChannel:
@@ -32,39 +32,39 @@ class CallbackChannel:
         """Take the host's function, or its object with `choose(request, *, mode)`."""
         self._call = _as_function(callback, mode)
         self.is_async = is_async(self._call)
-        self._worker: _Worker | None = None
+        self._thread: _CallbackThread | None = None
         self._lock = threading.Lock()
 
     async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
         """Call the function and return its answer; whoever asked for it checks the type."""
-        asking = _ASKING.get()
+        asking = _ACTIVE_CHANNELS.get()
         if self in asking:  # another one may ask through this one, but this one not through itself
             raise RuntimeError("the approval callback itself made a call that has to be asked about")
-        token = _ASKING.set((*asking, self))
+        token = _ACTIVE_CHANNELS.set((*asking, self))
         try:
             answer = self._call(request) if self.is_async else await self._in_thread(request)
             return await answer if inspect.isawaitable(answer) else answer
         finally:
-            _ASKING.reset(token)
+            _ACTIVE_CHANNELS.reset(token)
 
     async def _in_thread(self, request: ApprovalRequest) -> Any:  # noqa: ANN401 - the host's function
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         context = contextvars.copy_context()
         with self._lock:
-            if self._worker is None or self._worker.process != os.getpid():
-                self._worker = _Worker()  # a fork copies the object but not the thread
-            worker = self._worker
-            worker.ask(lambda: context.run(self._call, request), answer)
+            if self._thread is None or self._thread.process != os.getpid():
+                self._thread = _CallbackThread()  # a fork copies the object but not the thread
+            worker = self._thread
+            worker.submit(lambda: context.run(self._call, request), answer)
         try:
             return await answer
         except asyncio.CancelledError:
             with self._lock:
-                if worker.busy_with is answer and self._worker is worker:
-                    self._worker = worker.replaced()  # it still waits for its person; the others must not wait for it
+                if worker.busy_with is answer and self._thread is worker:
+                    self._thread = worker.hand_over()  # it still waits for its person; the others must not wait for it
             raise
 
 
-class _Worker:
+class _CallbackThread:
     """A daemon thread that asks one question at a time: a hanging prompt must not keep the process alive."""
 
     def __init__(self) -> None:
@@ -73,12 +73,12 @@ class _Worker:
         self._questions: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
         threading.Thread(target=self._serve, name="sayso-callback", daemon=True).start()
 
-    def ask(self, question: Callable[[], Any], answer: asyncio.Future[Any]) -> None:
+    def submit(self, question: Callable[[], Any], answer: asyncio.Future[Any]) -> None:
         self._questions.put((question, answer))
 
-    def replaced(self) -> _Worker:
+    def hand_over(self) -> _CallbackThread:
         """Return a fresh thread with the questions that this one has not begun, and let this one end."""
-        fresh = _Worker()
+        fresh = _CallbackThread()
         while True:
             try:
                 fresh._questions.put(self._questions.get_nowait())
@@ -91,11 +91,11 @@ class _Worker:
         while item := self._questions.get():
             question, self.busy_with = item
             if not self.busy_with.cancelled():
-                _answer(question, self.busy_with)
+                _run_and_deliver(question, self.busy_with)
             self.busy_with = None
 
 
-def _answer(question: Callable[[], Any], answer: asyncio.Future[Any]) -> None:
+def _run_and_deliver(question: Callable[[], Any], answer: asyncio.Future[Any]) -> None:
     try:
         result, failed = question(), False
     except BaseException as error:  # noqa: BLE001 - whatever the host's function raises belongs to who waits for it

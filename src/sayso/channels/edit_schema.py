@@ -19,19 +19,19 @@ except ImportError as error:
 
 _MOST_STEPS = 20_000
 _LONGEST = 300  # characters of what is wrong: it names the value
-_left: ContextVar[int] = ContextVar("sayso_fitting_left")
+_steps_left: ContextVar[int] = ContextVar("sayso_fitting_left")
 
 
-class TooLong(Exception):
+class TooManySteps(Exception):
     """A schema that takes longer than anybody can wait: a few references can ask for billions of steps."""
 
 
-def _counted(keyword: Callable[..., Any]) -> Callable[..., Any]:
+def _step_limited(keyword: Callable[..., Any]) -> Callable[..., Any]:
     def check(*given: object) -> Any:  # noqa: ANN401 - as jsonschema has it
-        left = _left.get() - 1
+        left = _steps_left.get() - 1
         if left < 0:
-            raise TooLong
-        _left.set(left)
+            raise TooManySteps
+        _steps_left.set(left)
         return keyword(*given)
 
     return check
@@ -46,28 +46,28 @@ def _additional(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iter
         yield from Draft202012Validator.VALIDATORS["additionalProperties"](validator, wanted, instance, schema)
 
 
-_COUNTED = {name: _counted(keyword) for name, keyword in Draft202012Validator.VALIDATORS.items()}
+_STEP_LIMITED = {name: _step_limited(keyword) for name, keyword in Draft202012Validator.VALIDATORS.items()}
 _VALIDATOR = extend(  # pyright: ignore - half typed
     Draft202012Validator,
-    _COUNTED
+    _STEP_LIMITED
     | {
         "pattern": _ignored,
         "patternProperties": _ignored,
         "unevaluatedItems": _ignored,
         "unevaluatedProperties": _ignored,
         "uniqueItems": _ignored,
-        "additionalProperties": _counted(_additional),
+        "additionalProperties": _step_limited(_additional),
     },
 )
 
 
 _BROKEN = (  # what a schema that is none can lead to
-    *(TooLong, SchemaError, Unresolvable, RecursionError),
+    *(TooManySteps, SchemaError, Unresolvable, RecursionError),
     *(ArithmeticError, AttributeError, LookupError, TypeError, ValueError),
 )
 
 
-def misfit(args: Mapping[str, Any], parameters: str) -> str | None:
+def schema_violation(args: Mapping[str, Any], parameters: str) -> str | None:
     """Say why these arguments do not fit the tool, if they do not; without a schema, everything fits here.
 
     Whatever is let through is judged where the call runs all the same. Nothing of the schema, which is the agent's, is
@@ -77,7 +77,7 @@ def misfit(args: Mapping[str, Any], parameters: str) -> str | None:
         return None
     # An empty registry: a schema must not make whoever looks at it fetch an address.
     try:
-        _left.set(_MOST_STEPS)
+        _steps_left.set(_MOST_STEPS)
         kind = cast("type[Draft202012Validator]", _VALIDATOR)
         validator = kind(json.loads(parameters), registry=Registry[Any]())
         problem = cast("ValidationError | None", best_match(validator.iter_errors(dict(args))))  # pyright: ignore - half typed

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from sayso.channels.display.request_lines import asker
 from sayso.channels.display.sanitize import visible
 from sayso.core.model import ApprovalDecision, ApprovalRequest
-from sayso.core.redaction import redact, text
+from sayso.core.redaction import redact, redact_text
 from sayso.errors import ConfigurationError
 
 try:
@@ -54,28 +54,28 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     id: str  # the same for the same news, whoever tells it, and however often
     link: str | None = None
 
-    def leading_to(self, link: str) -> Message:
+    def with_link(self, link: str) -> Message:
         """Return the message with a link to the request."""
         return replace(self, text=f"{self.text}\nanswer: {link}", link=link)
 
 
-def message_of(request: ApprovalRequest, event: Event = "asked", *, at: float | None = None) -> Message:
+def build_message(request: ApprovalRequest, event: Event = "asked", *, at: float | None = None) -> Message:
     """Return what to tell of a request; `at` tells one reminder from another."""
     title = _TITLES[event].format(who=asker(request) or "an agent", tool=request.tool_name, status=request.status)
     args = json.dumps(redact(request.args), ensure_ascii=False, default=repr)
-    lines = (f"why: {text(request.reason)}", f"arguments: {args}")
+    lines = (f"why: {redact_text(request.reason)}", f"arguments: {args}")
     return Message(
         event=event,
         request_id=request.id,
         project=request.project,
-        title=visible(_cut(text(title), _LONGEST_TITLE)),
-        text="\n".join(visible(_cut(line, _LONGEST)) for line in lines),
+        title=visible(_truncate(redact_text(title), _LONGEST_TITLE)),
+        text="\n".join(visible(_truncate(line, _LONGEST)) for line in lines),
         id=f"msg_{request.id}_{event}" if at is None else f"msg_{request.id}_{event}_{at:.0f}",
     )
 
 
-def _cut(told: str, longest: int) -> str:
-    return told if len(told) <= longest else f"{told[:longest]}…"
+def _truncate(value: str, longest: int) -> str:
+    return value if len(value) <= longest else f"{value[:longest]}…"
 
 
 class Destination(Protocol):
@@ -86,7 +86,7 @@ class Destination(Protocol):
         ...
 
 
-class Service:
+class AppriseService:
     """A person's chat, mail or phone, by an Apprise URL such as `ntfy://topic` or `mailto://…`."""
 
     def __init__(self, url: str) -> None:
@@ -148,12 +148,12 @@ class SignedWebhook:
         }
 
 
-async def tell(message: Message, destinations: Sequence[Destination]) -> None:
+async def send_to_all(message: Message, destinations: Sequence[Destination]) -> None:
     """Send a message everywhere at once; what fails is logged and holds up nobody."""
-    await asyncio.gather(*(_send(message, each) for each in destinations))
+    await asyncio.gather(*(_send_or_log(message, each) for each in destinations))
 
 
-async def _send(message: Message, destination: Destination) -> None:
+async def _send_or_log(message: Message, destination: Destination) -> None:
     try:
         await destination.send(message)
     except OSError as error:
@@ -165,9 +165,9 @@ class NotifyChannel:
 
     def __init__(self, *destinations: str | Destination) -> None:
         """Take Apprise URLs, or destinations."""
-        self._destinations = [Service(each) if isinstance(each, str) else each for each in destinations]
+        self._destinations = [AppriseService(each) if isinstance(each, str) else each for each in destinations]
 
     async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
         """Tell of it; the answer comes another way."""
-        await tell(message_of(request), self._destinations)
+        await send_to_all(build_message(request), self._destinations)
         return None

@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast, get_args
 
 import click
 
-from sayso.channels.display.blocks import votes
-from sayso.cli.completion import open_requests
+from sayso.channels.display.blocks import votes_text
+from sayso.cli.completion import complete_request_ids
 from sayso.cli.open_store import (
     CODES_OF_ANSWERS,
     CODES_OF_IDS,
     CODES_OF_READING,
     MOST,
-    Answered,
+    AlreadyAnswered,
     Failure,
-    Over,
-    Unknown,
+    NoLongerOpen,
+    UnknownId,
     epilog,
     find_request,
     json_option,
-    short,
-    shorts,
+    short_id,
+    short_ids,
     store_option,
     who_option,
     with_inbox,
 )
-from sayso.cli.remembered import terms
-from sayso.cli.render_request import agents, answered_by, brief, full, one_line
-from sayso.cli.screen import say, visible, width, wrapped
+from sayso.cli.remembered import validity_text
+from sayso.cli.render_request import answered_by, asking_agent, brief_lines, full_lines, one_line
+from sayso.cli.screen import say, visible, width, wrap_text
 from sayso.cli.times import read_span
-from sayso.client.inbox import Given
+from sayso.client.inbox import AnswerResult
 from sayso.core import json_codec
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Remember, ScopeKind
 from sayso.errors import StillOpen, UnknownRequest
@@ -75,11 +75,11 @@ def pending(where: str | None, *, as_json: bool, everything: bool, limit: int) -
 
     found = with_inbox(where, work)
     if as_json:
-        say(json_codec.to_json([json_codec.of_request(each) for each in found], indent=2))
+        say(json_codec.to_json([json_codec.request_to_dict(each) for each in found], indent=2))
         return
-    names = shorts(each.id for each in found)
+    names = short_ids(each.id for each in found)
     for each in found:
-        for line in brief(each, names[each.id], time.time()):
+        for line in brief_lines(each, names[each.id], time.time()):
             say(line)
     if not found:
         say("Nothing waits for an answer." if not everything else "Nobody was asked anything yet.")
@@ -88,7 +88,7 @@ def pending(where: str | None, *, as_json: bool, everything: bool, limit: int) -
 @click.command(epilog=epilog("sayso show 4f2a91 --store sayso.db", CODES_OF_IDS))
 @store_option
 @json_option
-@click.argument("part", metavar="ID", shell_complete=open_requests)
+@click.argument("part", metavar="ID", shell_complete=complete_request_ids)
 def show(part: str, where: str | None, *, as_json: bool) -> None:
     """Show everything about one request.
 
@@ -97,16 +97,16 @@ def show(part: str, where: str | None, *, as_json: bool) -> None:
     """
     request = with_inbox(where, lambda inbox: find_request(inbox, part))
     if as_json:
-        say(json_codec.to_json(json_codec.of_request(request), indent=2))
+        say(json_codec.to_json(json_codec.request_to_dict(request), indent=2))
         return
-    for line in full(request, time.time()):
+    for line in full_lines(request, time.time()):
         say(line)
 
 
 # --- approve and deny --------------------------------------------------------------------------------
 
 
-def _answering(command: Callable[..., Any]) -> Callable[..., Any]:
+def _answer_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what both answers share: which request, a note, who, and how the answer is remembered."""
     for each in reversed((
         click.option("-m", "--note", help="A note; the agent is told it."),
@@ -128,14 +128,14 @@ def _answering(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--always", is_flag=True, help="Remember it in every session."),
         store_option,
         json_option,
-        click.argument("part", metavar="ID", shell_complete=open_requests),
+        click.argument("part", metavar="ID", shell_complete=complete_request_ids),
     )):  # fmt: skip
         command = each(command)
     return command
 
 
 @click.command(epilog=epilog("sayso approve 4f2a91 --for 30m -m 'only today'", CODES_OF_ANSWERS))
-@_answering
+@_answer_options
 @click.option(
     *("--args", "edited"),
     type=click.Path(allow_dash=True),
@@ -149,25 +149,25 @@ def approve(part: str, where: str | None, *, edited: str | None, as_json: bool, 
     --uses, --scope, --session and --always nothing is remembered; with them it is for the session that asks, or for
     every session with --always.
     """
-    args = None if edited is None else _edited(edited)
-    _answer(part, where, _decision(approved=True, who=who, args=args, **how), as_json=as_json)
+    args = None if edited is None else _read_edited_args(edited)
+    _submit_and_report(part, where, _decision(approved=True, who=who, args=args, **how), as_json=as_json)
 
 
-def _edited(name: str) -> Mapping[str, Any]:
+def _read_edited_args(name: str) -> Mapping[str, Any]:
     from sayso.cli.edited import read_edited  # noqa: PLC0415 - nobody else should wait for YAML to load
 
     return read_edited(name)
 
 
 @click.command(epilog=epilog("sayso deny 4f2a91 -m 'not on a Friday'", CODES_OF_ANSWERS))
-@_answering
+@_answer_options
 def deny(part: str, where: str | None, *, as_json: bool, who: str, **how: Any) -> None:  # noqa: ANN401 - options
     """Say no to a request: the call does not run, and the agent is told your note.
 
     ID is the start or the end of its id, 4 characters or more; if several fit, none is answered. A no can be remembered
     as a yes can.
     """
-    _answer(part, where, _decision(approved=False, who=who, args=None, **how), as_json=as_json)
+    _submit_and_report(part, where, _decision(approved=False, who=who, args=None, **how), as_json=as_json)
 
 
 def _decision(
@@ -199,18 +199,18 @@ def _decision(
     )
 
 
-def _answer(part: str, where: str | None, decision: ApprovalDecision, *, as_json: bool) -> None:
-    outcome = with_inbox(where, lambda inbox: _give(inbox, part, decision))
+def _submit_and_report(part: str, where: str | None, decision: ApprovalDecision, *, as_json: bool) -> None:
+    outcome = with_inbox(where, lambda inbox: _submit_answer(inbox, part, decision))
     if as_json:
         say(json_codec.to_json(_outcome_facts(outcome), indent=2))
-    if not outcome.taken:
-        _say_who_was_faster(outcome.request)
+    if not outcome.accepted:
+        _raise_not_taken(outcome.request)
     if not as_json:
-        for line in _told(outcome, decision):
+        for line in _result_lines(outcome, decision):
             say(line)
 
 
-async def _give(inbox: Inbox, part: str, decision: ApprovalDecision) -> Given:
+async def _submit_answer(inbox: Inbox, part: str, decision: ApprovalDecision) -> AnswerResult:
     request = await find_request(inbox, part)
     if request.status == "open" and sys.stderr.isatty():
         say(one_line(request, width()), err=True)
@@ -218,7 +218,7 @@ async def _give(inbox: Inbox, part: str, decision: ApprovalDecision) -> Given:
     try:
         return await inbox.answer(request, decision)
     except UnknownRequest as error:  # pruned a moment ago
-        raise Unknown(str(error)) from None
+        raise UnknownId(str(error)) from None
     except StillOpen as error:
         raise Failure(f"{error}; the request is still open") from None
 
@@ -226,47 +226,47 @@ async def _give(inbox: Inbox, part: str, decision: ApprovalDecision) -> Given:
 def _check_edited(request: ApprovalRequest, decision: ApprovalDecision) -> None:
     if decision.override_args is None or not request.parameters:
         return
-    from sayso.channels.edit_schema import misfit  # noqa: PLC0415 - only who edits needs it
+    from sayso.channels.edit_schema import schema_violation  # noqa: PLC0415 - only who edits needs it
 
-    problem = misfit(decision.override_args, request.parameters)
+    problem = schema_violation(decision.override_args, request.parameters)
     if problem is not None:
         raise Failure(f"these arguments do not fit the tool: {problem}; the request is still open")
 
 
-def _say_who_was_faster(request: ApprovalRequest) -> NoReturn:
+def _raise_not_taken(request: ApprovalRequest) -> NoReturn:
     decision = request.decision
     note = f", with the note {decision.note!r}" if decision is not None and decision.note else ""
     if request.status in {"expired", "withdrawn"} or decision is None:
-        raise Over(f"your answer was not taken: the request is {json_codec.state(request)}{note}")
+        raise NoLongerOpen(f"your answer was not taken: the request is {json_codec.state_text(request)}{note}")
     word = "approved" if decision.approved else "denied"
     told = f"your answer was not taken: the request was already {word} by {answered_by(decision)}{note}"
-    raise Answered(told)
+    raise AlreadyAnswered(told)
 
 
-def _told(outcome: Given, decision: ApprovalDecision) -> Iterator[str]:
+def _result_lines(outcome: AnswerResult, decision: ApprovalDecision) -> Iterator[str]:
     request = outcome.request
-    call = f"{request.tool_name} of {agents(request)}"
+    call = f"{request.tool_name} of {asking_agent(request)}"
     if request.status == "open":
-        yield from wrapped(f"Your yes counts: {votes(request)}; {call} still waits.")
+        yield from wrap_text(f"Your yes counts: {votes_text(request)}; {call} still waits.")
     elif not decision.approved:
-        yield from wrapped(f"Denied: {call} does not run.")
+        yield from wrap_text(f"Denied: {call} does not run.")
     elif decision.override_args is None:
-        yield from wrapped(f"Approved: {call} runs once, with exactly the arguments that were shown.")
+        yield from wrap_text(f"Approved: {call} runs once, with exactly the arguments that were shown.")
     else:
-        yield from wrapped(f"Approved with edited arguments: {call} runs once, with exactly these.")
-        yield from wrapped(_JUDGED_AGAIN)
+        yield from wrap_text(f"Approved with edited arguments: {call} runs once, with exactly these.")
+        yield from wrap_text(_JUDGED_AGAIN)
     for each in outcome.remembered:
-        yield from wrapped(f"Remembered {terms(each)}: {each.scope.label}")
-        yield f"  (sayso remembered revoke {short(each.id)} takes it back)"
-    if outcome.alike:
-        names = ", ".join(shorts(outcome.alike).values())
-        yield from wrapped(f"The same answer was given to what is open and alike: {visible(names)}")
+        yield from wrap_text(f"Remembered {validity_text(each)}: {each.scope.label}")
+        yield f"  (sayso remembered revoke {short_id(each.id)} takes it back)"
+    if outcome.also_answered:
+        names = ", ".join(short_ids(outcome.also_answered).values())
+        yield from wrap_text(f"The same answer was given to what is open and alike: {visible(names)}")
 
 
-def _outcome_facts(outcome: Given) -> dict[str, Any]:
+def _outcome_facts(outcome: AnswerResult) -> dict[str, Any]:
     return {
-        "taken": outcome.taken,
-        "request": json_codec.of_request(outcome.request),
-        "remembered": [json_codec.of_remembered(each) for each in outcome.remembered],
-        "alike": outcome.alike,
+        "taken": outcome.accepted,
+        "request": json_codec.request_to_dict(outcome.request),
+        "remembered": [json_codec.remembered_to_dict(each) for each in outcome.remembered],
+        "alike": outcome.also_answered,
     }

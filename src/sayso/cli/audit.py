@@ -19,15 +19,15 @@ from sayso.cli.open_store import (
     CODES_OF_NUMBERS,
     CODES_OF_READING,
     MOST,
-    Broken,
+    BrokenChain,
     Failure,
-    Unknown,
+    UnknownId,
     epilog,
     json_option,
     store_option,
     with_records,
 )
-from sayso.cli.screen import bold, cut, exact, say, short_path, visible, width, wrapped
+from sayso.cli.screen import bold, exact_lines, say, short_path, truncate_visible, visible, width, wrap_text
 from sayso.cli.times import moment, read_moment
 from sayso.client import archive
 from sayso.core import audit as chain
@@ -47,7 +47,7 @@ _COLUMNS = (
     *("decided_at", "remembered_id", "scope", "result", "seconds", "error", "hash"),
 )
 _FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # also the wide forms, which some spreadsheets take too
-Entry = dict[str, Any]
+EntryFields = dict[str, Any]
 
 
 @click.group(cls=Commands, epilog=epilog("sayso audit verify --store sayso.db", CODES_OF_GROUPS))
@@ -83,7 +83,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="NUMBER",
     help="How many of the newest; 50 if not given.",
 )
-def list_them(where: str | None, *, as_json: bool, limit: int, **wanted: Any) -> None:  # noqa: ANN401 - options
+def list_entries(where: str | None, *, as_json: bool, limit: int, **wanted: Any) -> None:  # noqa: ANN401 - options
     """List the newest entries, newest last; with --json one entry on each line."""
     found = with_records(where, lambda records: _newest(records, limit, wanted))
     for entry in found:
@@ -99,18 +99,18 @@ def list_them(where: str | None, *, as_json: bool, limit: int, **wanted: Any) ->
 def show(number: int, where: str | None, *, as_json: bool) -> None:
     """Show one entry in full, with its hash."""
 
-    async def work(records: Records) -> Entry | None:
-        return next((chain.told(*row) for row in await records.audit(number - 1, 1) if row[0] == number), None)
+    async def work(records: Records) -> EntryFields | None:
+        return next((chain.as_dict(*row) for row in await records.audit(number - 1, 1) if row[0] == number), None)
 
     entry = with_records(where, work)
     if entry is None:
-        raise Unknown(f"the audit has no entry {number}")
+        raise UnknownId(f"the audit has no entry {number}")
     if as_json:
         say(to_json(entry, indent=2))
         return
     say(bold(visible(f"{number}  {entry.get('step', '')}  {entry.get('tool', '')}")))
     for name, value in entry.items():
-        for line in _field(name, _text(name, value)):
+        for line in _field(name, _field_text(name, value)):
             say(line)
 
 
@@ -118,14 +118,14 @@ def _field(name: str, text: str) -> Iterator[str]:
     if "\n" not in text and len(visible(text)) <= width() - _HEAD:
         yield f"  {visible(name)}".ljust(_HEAD) + visible(text)
         return
-    yield from wrapped(f"{name}:", head=" ", indent=2)
-    yield from exact(text, indent=2)
+    yield from wrap_text(f"{name}:", head=" ", indent=2)
+    yield from exact_lines(text, indent=2)
 
 
-async def _newest(records: Records, limit: int, wanted: Mapping[str, Any]) -> list[Entry]:
+async def _newest(records: Records, limit: int, wanted: Mapping[str, Any]) -> list[EntryFields]:
     """Return the last entries that are wanted, looking from the end in ever larger pieces."""
     (start, _), (end, _) = await records.audit_ends()
-    found: deque[Entry] = deque()
+    found: deque[EntryFields] = deque()
     size = limit
     while end > start and len(found) < limit:
         after = max(start, end - size)
@@ -135,7 +135,7 @@ async def _newest(records: Records, limit: int, wanted: Mapping[str, Any]) -> li
     return list(found)
 
 
-async def _between(records: Records, after: int, last: int) -> AsyncIterator[Entry]:
+async def _between(records: Records, after: int, last: int) -> AsyncIterator[EntryFields]:
     async for entry in chain.entries(records, after):
         if entry["number"] > last:
             return
@@ -157,10 +157,10 @@ def _line(entry: Mapping[str, Any]) -> str:
     facts = [str(entry["number"]), moment(entry["at"])[:19], str(entry.get("step", "")).ljust(9)]
     facts.append(" > ".join([*entry.get("agent_path", ()), str(entry.get("tool", ""))]))
     why = entry.get("who") or entry.get("reason") or entry.get("because") or entry.get("error") or ""
-    return cut("  ".join(facts) + (f": {why}" if why else ""), width())
+    return truncate_visible("  ".join(facts) + (f": {why}" if why else ""), width())
 
 
-def _text(name: str, value: object) -> str:
+def _field_text(name: str, value: object) -> str:
     if name in {"at", "decided_at"} and isinstance(value, float | int):
         return moment(value)
     if name == "agent_path" and isinstance(value, list):
@@ -198,7 +198,7 @@ def verify(where: str | None, *, as_json: bool, known: tuple[int, str] | None, a
     Keep the note outside the store: with --known, even a chain that was rewritten from start to end is found out.
     """
 
-    async def work(records: Records) -> Entry:
+    async def work(records: Records) -> EntryFields:
         try:
             left = archive.join([*archives], (await records.audit_ends())[0], known)
             last = await records.verify(left)
@@ -211,7 +211,7 @@ def verify(where: str | None, *, as_json: bool, known: tuple[int, str] | None, a
     if as_json:
         say(to_json(found, indent=2))
     if not found["whole"]:
-        raise Broken(f"the chain is broken: {found['problem']}")
+        raise BrokenChain(f"the chain is broken: {found['problem']}")
     if not as_json:
         number = found["last"]["number"]
         say(f"The chain is whole: {number} {'entry' if number == 1 else 'entries'}. Note its end down elsewhere:")
@@ -238,7 +238,7 @@ def export(where: str | None, *, as_json: bool, form: str | None, output: Path |
     async def work(records: Records) -> None:
         await records.audit_ends()  # before anything is written
         with _output(output) as file:
-            write = _table(file) if form == "csv" else _lines_to(file)
+            write = _csv_writer(file) if form == "csv" else _jsonl_writer(file)
             async for entry in chain.entries(records):
                 if _matches(entry, wanted):
                     write(entry)
@@ -266,11 +266,11 @@ def _output(path: Path | None) -> Generator[IO[str]]:
         raise
 
 
-def _lines_to(file: IO[str]) -> Callable[[Entry], object]:
+def _jsonl_writer(file: IO[str]) -> Callable[[EntryFields], object]:
     return lambda entry: file.write(to_json(entry) + "\n")
 
 
-def _table(file: IO[str]) -> Callable[[Entry], object]:
+def _csv_writer(file: IO[str]) -> Callable[[EntryFields], object]:
     import csv  # noqa: PLC0415 - only this needs it
 
     table = csv.writer(file)
@@ -282,5 +282,5 @@ def _cell(name: str, value: object) -> object:
     """Return what stands in a cell; whatever began like a formula is a text."""
     if value is None or (isinstance(value, int | float) and name not in {"at", "decided_at"}):
         return value
-    text = visible(_text(name, value))
+    text = visible(_field_text(name, value))
     return f"'{text}" if _FORMULA.match(text) else text

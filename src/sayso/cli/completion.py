@@ -17,12 +17,12 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ZshComplete
 
-from sayso.cli.main import COMPLETE, ENDS
+from sayso.cli.main import COMPLETE, EXIT_CODES
 
 if TYPE_CHECKING:
     from sayso.core.ports import Store
 
-    Look = Callable[[Store], Awaitable[dict[str, str]]]
+    IdQuery = Callable[[Store], Awaitable[dict[str, str]]]
 
 _SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 _LONGEST = 5.0  # seconds; a store that another process holds is worth no longer wait
@@ -30,7 +30,7 @@ _ROOM = 70  # columns for what an id is about
 _ID = re.compile(r"[0-9a-f]{6,32}")  # what is anything else must not get into a line that a shell will run
 
 
-@click.command(epilog=f"Example: sayso completion bash\n\nEnds with: {ENDS}.")
+@click.command(epilog=f"Example: sayso completion bash\n\nEnds with: {EXIT_CODES}.")
 @click.argument("shell", type=click.Choice(list(_SHELLS)))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
@@ -57,7 +57,7 @@ def completion(context: click.Context, shell: str) -> None:
     click.echo(_SHELLS[shell](context.find_root().command, {}, "sayso", COMPLETE).source(), nl=False)
 
 
-def hush() -> None:
+def enter_completion_mode() -> None:
     """See to it that this process says nothing but candidates, and that it ends soon."""
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 2)
@@ -70,51 +70,51 @@ def hush() -> None:
 # --- Ids ---------------------------------------------------------------------------------------------
 
 
-def open_requests(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+def complete_request_ids(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Offer the requests that wait for an answer."""
-    return list(_items(context, _open_requests, incomplete))
+    return list(_completion_items(context, _open_requests, incomplete))
 
 
-def remembered_decisions(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+def complete_remembered_ids(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Offer the decisions that stand for later calls, but those that are on the line already."""
     given = context.params.get("ids") or ()
-    return [each for each in _items(context, _remembered_decisions, incomplete) if each.value not in given]
+    return [each for each in _completion_items(context, _remembered_decisions, incomplete) if each.value not in given]
 
 
 async def _open_requests(store: Store) -> dict[str, str]:
-    from sayso.cli.render_request import called  # noqa: PLC0415 - as below
+    from sayso.cli.render_request import call_text  # noqa: PLC0415 - as below
 
     now = time.time()
     found = await store.pending()  # the controller's would also close what has expired
-    return {each.id: called(each) for each in found if each.expires_at is None or now < each.expires_at}
+    return {each.id: call_text(each) for each in found if each.expires_at is None or now < each.expires_at}
 
 
 async def _remembered_decisions(store: Store) -> dict[str, str]:
-    from sayso.cli.render_request import called  # noqa: PLC0415 - as below
+    from sayso.cli.render_request import call_text  # noqa: PLC0415 - as below
     from sayso.engine.remembered import ApprovalMemory  # noqa: PLC0415 - as below
 
     told: dict[str, str] = {}
     for each in ApprovalMemory(store=store).list():
         request = await store.get(each.request_id) if each.request_id else None
-        first = f": {called(request)}" if request is not None else ""
+        first = f": {call_text(request)}" if request is not None else ""
         told[each.id] = f"{'yes' if each.decision.approved else 'no'} to {each.scope.label}{first}"
     return told
 
 
-def _items(context: click.Context, look: Look, incomplete: str) -> Iterator[CompletionItem[str]]:
+def _completion_items(context: click.Context, query: IdQuery, incomplete: str) -> Iterator[CompletionItem[str]]:
     """Yield the short ids that begin so, each with what it is about; none if the store cannot be looked into."""
     # Whoever starts a shell that has completion should not wait for what only a store needs.
-    from sayso.cli.open_store import Failure, shorts, with_store  # noqa: PLC0415
-    from sayso.cli.screen import cut  # noqa: PLC0415
+    from sayso.cli.open_store import Failure, short_ids, with_store  # noqa: PLC0415
+    from sayso.cli.screen import truncate_visible  # noqa: PLC0415
 
     try:
-        found = with_store(_store(context), look)
+        found = with_store(_store(context), query)
     except Failure:
         return
-    names = shorts(found)
+    names = short_ids(found)
     for whole, about in found.items():
         if names[whole].startswith(incomplete) and _ID.fullmatch(names[whole]):
-            yield CompletionItem(names[whole], help=_for_this_shell(cut(about, _ROOM)))
+            yield CompletionItem(names[whole], help=_escape_for_shell(truncate_visible(about, _ROOM)))
 
 
 def _store(context: click.Context) -> str | None:
@@ -125,7 +125,7 @@ def _store(context: click.Context) -> str | None:
     return os.path.expandvars(os.path.expanduser(where))  # noqa: PTH111 - a URL is no path
 
 
-def _for_this_shell(about: str) -> str:
+def _escape_for_shell(about: str) -> str:
     """Keep a backslash, which zsh would take away, and mark where click's script for fish ends: at the first comma."""
     shell = os.environ.get(COMPLETE)
     if shell == "zsh_complete":

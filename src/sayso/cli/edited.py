@@ -10,7 +10,7 @@ from typing import IO, Any, Literal, TextIO, cast
 import click
 
 from sayso.cli.open_store import Failure
-from sayso.config.arguments import FORM, read_arguments
+from sayso.config.arguments import ARGUMENTS_SPEC, read_arguments
 from sayso.config.read_file import read_bytes
 from sayso.errors import CanonicalError, ConfigurationError
 
@@ -21,7 +21,11 @@ def read_edited(name: str) -> Mapping[str, Any]:
     """Read all arguments of a call: JSON if that is its name or if it begins with a brace, else YAML."""
     source = "the input" if name == "-" else name
     try:
-        content = _standard_input().read(FORM.largest + 1) if name == "-" else read_bytes(Path(name), FORM)
+        content = (
+            _standard_input().read(ARGUMENTS_SPEC.largest + 1)
+            if name == "-"
+            else read_bytes(Path(name), ARGUMENTS_SPEC)
+        )
         return read_arguments(content, source, _FORMS.get(Path(name).suffix.lower()))
     except CanonicalError as error:
         raise Failure(f"{source}: {error}") from None

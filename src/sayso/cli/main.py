@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 import click
 
 COMPLETE = "_SAYSO_COMPLETE"  # the variable in which a shell says what it wants to have completed
-ENDS = "0 done, 1 error, 2 wrong usage"
-CODES_OF_GROUPS = f"Ends with: {ENDS}. Some commands have more codes; the help of each tells them."
+EXIT_CODES = "0 done, 1 error, 2 wrong usage"
+CODES_OF_GROUPS = f"Ends with: {EXIT_CODES}. Some commands have more codes; the help of each tells them."
 _INTERRUPTED = 130
 _NARROW = 52  # columns; with fewer, click writes help that does not fit
 _NARROWEST = 20
@@ -43,17 +43,17 @@ _COMMANDS = {
 }
 
 
-class Later(click.Command):
+class LazyCommand(click.Command):
     """A command whose module is loaded when it is used; until then its name and a sentence stand for it."""
 
     def __init__(self, name: str, module: str, sentence: str) -> None:
         """Take what there is to list."""
         super().__init__(name, help=sentence)
-        self._home = f"sayso.cli.{module}"
+        self._module = f"sayso.cli.{module}"
 
     def load(self) -> click.Command:
         """Return the command itself."""
-        return getattr(import_module(self._home), str(self.name))
+        return getattr(import_module(self._module), str(self.name))
 
     def make_context(
         self,
@@ -66,7 +66,7 @@ class Later(click.Command):
         return self.load().make_context(info_name, args, parent, **extra)
 
 
-def sentence(command: click.Command) -> str:
+def command_summary(command: click.Command) -> str:
     """Return what a command does, uncut."""
     return command.get_short_help_str(limit=_UNCUT)
 
@@ -81,7 +81,7 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as click has it
         """Write every sentence to its end; click would cut it."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, sentence(each)) for name, each in self.commands.items()])
+            formatter.write_dl([(name, command_summary(each)) for name, each in self.commands.items()])
 
     def make_context(
         self,
@@ -102,7 +102,7 @@ class Commands(click.Group):
 @click.group(
     "sayso",
     cls=Commands,
-    commands=[Later(name, *rest) for name, rest in _COMMANDS.items()],
+    commands=[LazyCommand(name, *rest) for name, rest in _COMMANDS.items()],
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=f"Start with: sayso init\n\n{CODES_OF_GROUPS}",
 )
@@ -125,9 +125,9 @@ def run() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that knows few characters is no mistake
     if os.environ.get(COMPLETE, "").endswith("_complete"):
-        from sayso.cli.completion import hush  # noqa: PLC0415 - only a shell that completes needs it
+        from sayso.cli.completion import enter_completion_mode  # noqa: PLC0415 - only a shell that completes needs it
 
-        hush()
+        enter_completion_mode()
     try:
         sys.exit(commands.main(prog_name="sayso", standalone_mode=False))
     except click.ClickException as error:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
-from sayso.cli.main import ENDS
-from sayso.cli.render_request import called
-from sayso.cli.screen import cut, short_path, visible, width
+from sayso.cli.main import EXIT_CODES
+from sayso.cli.render_request import call_text
+from sayso.cli.screen import short_path, truncate_visible, visible, width
 from sayso.client.inbox import StoreInbox
 from sayso.client.records import StoreRecords
 from sayso.engine import settings
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CODES_OF_READING = f"Ends with: {ENDS}."
-CODES_OF_IDS = f"Ends with: {ENDS}, 3 no such id, 4 several ids begin or end so."
-CODES_OF_NUMBERS = f"Ends with: {ENDS}, 3 no such entry."
+CODES_OF_READING = f"Ends with: {EXIT_CODES}."
+CODES_OF_IDS = f"Ends with: {EXIT_CODES}, 3 no such id, 4 several ids begin or end so."
+CODES_OF_NUMBERS = f"Ends with: {EXIT_CODES}, 3 no such entry."
 CODES_OF_ANSWERS = (
-    f"Ends with: {ENDS}, 3 no such id, 4 several ids begin or end so, 5 somebody else has answered, "
+    f"Ends with: {EXIT_CODES}, 3 no such id, 4 several ids begin or end so, 5 somebody else has answered, "
     "6 expired or withdrawn."
 )
-CODES_OF_CHAINS = f"Ends with: {ENDS}, 7 the chain is broken."
+CODES_OF_CHAINS = f"Ends with: {EXIT_CODES}, 7 the chain is broken."
 
 MOST = 1_000_000_000  # of anything that can be counted; more than a store can count is a slip of the hand
 _SHORTEST = 4  # what may be typed
@@ -54,31 +54,31 @@ class Failure(click.ClickException):
         super().__init__("\n".join([visible(sentence), *lines]))
 
 
-class Unknown(Failure):
+class UnknownId(Failure):
     """Nothing has this id."""
 
     exit_code = 3
 
 
-class Ambiguous(Failure):
+class AmbiguousId(Failure):
     """Several things could be meant."""
 
     exit_code = 4
 
 
-class Answered(Failure):
+class AlreadyAnswered(Failure):
     """Somebody else was faster."""
 
     exit_code = 5
 
 
-class Over(Failure):
+class NoLongerOpen(Failure):
     """No answer is wanted any more."""
 
     exit_code = 6
 
 
-class Broken(Failure):
+class BrokenChain(Failure):
     """The audit is not what was written."""
 
     exit_code = 7
@@ -111,10 +111,10 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def who_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--who`, by default the name under which this user is logged in."""
-    return click.option("--who", metavar="NAME", default=login, help="Who you are; else your login name.")(command)
+    return click.option("--who", metavar="NAME", default=login_name, help="Who you are; else your login name.")(command)
 
 
-def login() -> str:
+def login_name() -> str:
     """Return the name under which this user is logged in."""
     try:
         return getpass.getuser()
@@ -132,7 +132,7 @@ def epilog(example: str, codes: str) -> str:
 
 def with_store(where: str | None, work: Callable[[Store], Awaitable[T]]) -> T:
     """Do something with a store that is there; whatever is wrong with it is told in one sentence."""
-    place = existing(where)
+    place = existing_store(where)
     try:
         return asyncio.run(_with_store(place, work))
     except (StoreError, ConfigurationError, ImportError) as error:
@@ -165,14 +165,14 @@ def with_records(where: str | None, work: Callable[[Records], Awaitable[T]]) -> 
     return with_hub(HubRecords, where, work)
 
 
-class _AtHub(Protocol):
+class _AsyncCloseable(Protocol):
     async def aclose(self) -> None: ...
 
 
-Kind = TypeVar("Kind", bound=_AtHub)
+HubClientT = TypeVar("HubClientT", bound=_AsyncCloseable)
 
 
-def with_hub(kind: Callable[[str, str], Kind], url: str, work: Callable[[Kind], Awaitable[T]]) -> T:
+def with_hub(kind: Callable[[str, str], HubClientT], url: str, work: Callable[[HubClientT], Awaitable[T]]) -> T:
     """Do something at a hub, with the token that the environment has; what goes wrong is told in one sentence."""
 
     async def visit() -> T:
@@ -188,7 +188,7 @@ def with_hub(kind: Callable[[str, str], Kind], url: str, work: Callable[[Kind], 
         raise Failure(str(error)) from None
 
 
-def existing(where: str | None) -> Path | str:
+def existing_store(where: str | None) -> Path | str:
     """Return the file of the store that is meant, or the address of its database.
 
     A file has to be there, since a new one would hold no requests.
@@ -201,9 +201,9 @@ def existing(where: str | None) -> Path | str:
 def _existing_file(where: str) -> Path:
     path = settings.store_file(where)
     if settings.is_hub(where):
-        raise Failure(f"{settings.shown(where)} is a hub, and this command works on the store itself; {_HOW}")
+        raise Failure(f"{settings.redact_address(where)} is a hub, and this command works on the store itself; {_HOW}")
     if path is None:
-        raise Failure(f"{settings.shown(where)} is no store that two programs can share; {_FORMS}")
+        raise Failure(f"{settings.redact_address(where)} is no store that two programs can share; {_FORMS}")
     shown = short_path(str(path))
     try:
         size = path.stat().st_size
@@ -223,7 +223,7 @@ def _existing_file(where: str) -> Path:
 # --- Ids ---------------------------------------------------------------------------------------------
 
 
-def shorts(ids: Iterable[str]) -> dict[str, str]:
+def short_ids(ids: Iterable[str]) -> dict[str, str]:
     """Return the shortest end of each id that names no other; ids begin with the time, so their starts look alike."""
     left = set(ids)
     whole, found = tuple(left), dict[str, str]()
@@ -237,39 +237,42 @@ def shorts(ids: Iterable[str]) -> dict[str, str]:
     return found | {each: each for each in left}
 
 
-def short(whole: str) -> str:
+def short_id(whole: str) -> str:
     """Return the end of an id that stands alone."""
-    return shorts([whole])[whole]
+    return short_ids([whole])[whole]
 
 
-def fits(part: str, whole: str) -> bool:
+def id_matches(part: str, whole: str) -> bool:
     """Whether an id begins or ends so."""
     return whole.startswith(part) or whole.endswith(part)
 
 
-def check_part(part: str) -> str:
+def normalize_id_part(part: str) -> str:
     """Return what was typed for an id as ids are written, or refuse what could be no id, or too many."""
     plain = part.strip().lower().replace("-", "")
     if not plain or set(plain) - set("0123456789abcdef") or len(plain) > _WHOLE:
-        raise Unknown(f"{part!r} is no id; see the ids with `sayso pending --all`")
+        raise UnknownId(f"{part!r} is no id; see the ids with `sayso pending --all`")
     if len(plain) < _SHORTEST:
-        raise Ambiguous(f"{part!r} is too short for an id; write {_SHORTEST} characters or more of it")
+        raise AmbiguousId(f"{part!r} is too short for an id; write {_SHORTEST} characters or more of it")
     return plain
 
 
-def ambiguous(part: str, found: list[tuple[str, str]]) -> Ambiguous:
+def ambiguous_id_error(part: str, found: list[tuple[str, str]]) -> AmbiguousId:
     """Return the error that lists what begins or ends so, each in full and with what it is about."""
-    shown = [f"  {cut(f'{whole}  {about}', max(width(), _WHOLE + 2) - 2)}" for whole, about in found[:_MOST_CANDIDATES]]
+    shown = [
+        f"  {truncate_visible(f'{whole}  {about}', max(width(), _WHOLE + 2) - 2)}"
+        for whole, about in found[:_MOST_CANDIDATES]
+    ]
     more = ["  … and others"] if len(found) > len(shown) else []
-    return Ambiguous(f"several ids begin or end with {part!r}; write more of the one that you mean:", *shown, *more)
+    return AmbiguousId(f"several ids begin or end with {part!r}; write more of the one that you mean:", *shown, *more)
 
 
 async def find_request(inbox: Inbox, part: str) -> ApprovalRequest:
     """Return the one request whose id begins or ends so."""
-    part = check_part(part)
+    part = normalize_id_part(part)
     requests = await inbox.recent(_MOST_CANDIDATES + 1, part)
     if not requests:
-        raise Unknown(f"no request has the id {part!r}; see the ids with `sayso pending --all`")
+        raise UnknownId(f"no request has the id {part!r}; see the ids with `sayso pending --all`")
     if len(requests) > 1:
-        raise ambiguous(part, [(each.id, f"{each.status}: {called(each)}") for each in requests])
+        raise ambiguous_id_error(part, [(each.id, f"{each.status}: {call_text(each)}") for each in requests])
     return requests[0]

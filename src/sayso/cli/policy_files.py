@@ -13,7 +13,7 @@ from typing import IO, Any, TextIO, cast
 import click
 
 from sayso.cli import policy_input
-from sayso.cli.main import ENDS
+from sayso.cli.main import EXIT_CODES
 from sayso.cli.screen import explanation, mistake_line, say, short_path, visible
 from sayso.config.load_policy import NAMES
 from sayso.core import json_codec
@@ -35,7 +35,7 @@ Now read it and make it yours. Then:
 # --- init and schema ---------------------------------------------------------------------------------
 
 
-@click.command(epilog=f"Example: sayso init\n\nEnds with: {ENDS}.")
+@click.command(epilog=f"Example: sayso init\n\nEnds with: {EXIT_CODES}.")
 @click.option("--force", is_flag=True, help="Overwrite a file that is there.")
 @click.argument("path", type=_A_FILE, default=NAMES[0])
 def init(path: Path, *, force: bool) -> None:
@@ -71,10 +71,10 @@ def _write(target: Path, content: str, *, force: bool) -> None:
         draft.unlink(missing_ok=True)
 
 
-@click.command(epilog=f"Example: sayso schema > sayso.schema.json\n\nEnds with: {ENDS}.")
+@click.command(epilog=f"Example: sayso schema > sayso.schema.json\n\nEnds with: {EXIT_CODES}.")
 def schema() -> None:
     """Print the JSON Schema of the policy file, for editors."""
-    say(json.dumps(file_schema.schema(), indent=2))
+    say(json.dumps(file_schema.policy_file_schema(), indent=2))
 
 
 # --- check -------------------------------------------------------------------------------------------
@@ -89,26 +89,26 @@ def check(files: tuple[Path, ...], *, as_json: bool) -> None:
     Without FILES, those that apply here are checked: your own, the project's, and the one that SAYSO_POLICY names.
     """
     try:
-        checked = [(path, *_checked(path)) for path in files or policy_input.policy_files()]
-    except policy_input.Mistakes as error:
+        checked = [(path, *_check_file(path)) for path in files or policy_input.policy_files()]
+    except policy_input.FileMistakes as error:
         if as_json:
-            say(json.dumps([_finding("mistake", each) for each in error.mistakes], indent=2))
+            say(json.dumps([_mistake_json("mistake", each) for each in error.mistakes], indent=2))
         raise
     if not checked:
         raise click.ClickException("there is no policy file here; run `sayso init` to write one, or name one")
     found = [(kind, each) for _, _, some in checked for kind, each in some]
     if as_json:
-        say(json.dumps([_finding(kind, each) for kind, each in found], indent=2))
+        say(json.dumps([_mistake_json(kind, each) for kind, each in found], indent=2))
     else:
         _report(checked, found)
     if any(kind == "mistake" for kind, _ in found):
         raise click.exceptions.Exit(1)
 
 
-_Found = tuple[str, Mistake]  # its kind, and what it is
+_KindedMistake = tuple[str, Mistake]  # its kind, and what it is
 
 
-def _checked(path: Path) -> tuple[int, list[_Found]]:
+def _check_file(path: Path) -> tuple[int, list[_KindedMistake]]:
     """Return how many rules a file has, and what there is to say about them."""
     try:
         policy, warnings = policy_input.load_with_warnings(path)
@@ -120,7 +120,7 @@ def _checked(path: Path) -> tuple[int, list[_Found]]:
     return len(policy.rules), [("warning", each) for each in warnings]
 
 
-def _report(checked: Iterable[tuple[Path, int, list[_Found]]], found: list[_Found]) -> None:
+def _report(checked: Iterable[tuple[Path, int, list[_KindedMistake]]], found: list[_KindedMistake]) -> None:
     for kind, each in found:
         say(mistake_line(each, "warning: " if kind == "warning" else ""), err=True)
     for path, rules, some in checked:
@@ -134,7 +134,7 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def _finding(kind: str, mistake: Mistake) -> dict[str, Any]:
+def _mistake_json(kind: str, mistake: Mistake) -> dict[str, Any]:
     return {
         "file": mistake.source,
         "line": mistake.line,
@@ -147,7 +147,7 @@ def _finding(kind: str, mistake: Mistake) -> dict[str, Any]:
 # --- explain -----------------------------------------------------------------------------------------
 
 
-@click.command(epilog=f"Example: sayso explain --shell 'git status && ls'\n\nEnds with: {ENDS}.")
+@click.command(epilog=f"Example: sayso explain --shell 'git status && ls'\n\nEnds with: {EXIT_CODES}.")
 @click.option("--policy", "path", type=_A_FILE, help="Ask this file instead of those that apply here.")
 @click.option("--shell", metavar="LINE", help="A line for the tool shell.")
 @click.option("--read", metavar="PATH", help="A path for the tool read_file, such as /zone/file.")
@@ -192,7 +192,7 @@ def _call(given: Mapping[str, str], args: str | None, call: str | None) -> ToolC
 
 def _explain_one(policy: Policy, call: ToolCall, *, as_json: bool) -> None:
     if as_json:
-        say(json.dumps(_explained(policy, call), indent=2))
+        say(json.dumps(_explanation_json(policy, call), indent=2))
         return
     for line in explanation(*policy.explain(call)):
         say(line)
@@ -210,7 +210,7 @@ def _explain_lines(policy: Policy, stream: IO[bytes]) -> None:
     bad = False
     for number, line in enumerate(_lines(stream), 1):
         try:
-            said = _explained(policy, _call_of(line))
+            said = _explanation_json(policy, _parse_call_line(line))
         except (CanonicalError, ConfigurationError) as error:
             said, bad = {"error": str(error), "line": number}, True
         say(json.dumps(said))
@@ -228,7 +228,7 @@ def _lines(stream: IO[bytes]) -> Iterator[bytes | None]:
             whole = not rest or rest.endswith(b"\n")
 
 
-def _call_of(line: bytes | None) -> ToolCall:
+def _parse_call_line(line: bytes | None) -> ToolCall:
     if line is None:
         raise ConfigurationError(f"the line is longer than {_LONGEST_LINE // 1_000_000} MB")
     try:
@@ -237,16 +237,21 @@ def _call_of(line: bytes | None) -> ToolCall:
         raise ConfigurationError("the line is not UTF-8") from None
 
 
-def _explained(policy: Policy, call: ToolCall) -> dict[str, Any]:
+def _explanation_json(policy: Policy, call: ToolCall) -> dict[str, Any]:
     verdict, considered = policy.explain(call)
     return {
         "tool": call.tool,
         "args": call.args,
         "approval": verdict.approval,
         "reason": verdict.reason,
-        "rule": None if verdict.rule is None else json_codec.of_rule(verdict.rule),
+        "rule": None if verdict.rule is None else json_codec.rule_to_dict(verdict.rule),
         "considered": [
-            {"approval": each.approval, "rule": json_codec.of_rule(each.rule), "reason": each.reason, "part": each.part}
+            {
+                "approval": each.approval,
+                "rule": json_codec.rule_to_dict(each.rule),
+                "reason": each.reason,
+                "part": each.part,
+            }
             for each in considered
         ],
     }

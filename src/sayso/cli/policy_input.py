@@ -10,15 +10,15 @@ from typing import Any
 import click
 
 from sayso.cli.screen import mistake_line, say, visible
-from sayso.config.load_policy import files_here, load_policy
+from sayso.config.load_policy import load_policy, policy_files_here
 from sayso.core.canonical import parse_args
 from sayso.core.model import ToolCall
 from sayso.errors import CanonicalError, ConfigurationError, Mistake, PolicyError
-from sayso.policy.data_schema import Key, Problem, Shape, check, dotted, record, text
+from sayso.policy.data_schema import Key, Problem, Shape, dotted, record, text, validate
 from sayso.policy.policy import Policy
 
 # What one word stands for: a tool, and the argument that its value is.
-SHORT = {
+SHORTHANDS = {
     "shell": ("shell", "command"),
     "read": ("read_file", "path"),
     "write": ("write_file", "path"),
@@ -28,7 +28,7 @@ SHORT = {
 _ARGS = Shape(
     kind="a mapping",
     fits=lambda value: isinstance(value, Mapping),
-    look=lambda _, __: (),
+    find_problems=lambda _, __: (),
     schema={"type": "object", "description": "its arguments"},
 )
 CALL: Mapping[str, Shape] = {
@@ -43,29 +43,29 @@ CALL: Mapping[str, Shape] = {
 _ONE_CALL = record("a call", CALL)
 
 
-class Mistakes(click.ClickException):
+class FileMistakes(click.ClickException):
     """A file with mistakes, each told on a line of its own."""
 
     def __init__(self, error: ConfigurationError) -> None:
         """Take what went wrong."""
         super().__init__(visible(str(error)))
-        self._told = error.mistakes if isinstance(error, PolicyError) else ()
-        self.mistakes = self._told or (Mistake("", None, None, str(error)),)
+        self._listed = error.mistakes if isinstance(error, PolicyError) else ()
+        self.mistakes = self._listed or (Mistake("", None, None, str(error)),)
 
     def show(self, file: Any = None) -> None:  # noqa: ANN401 - as click has it
         """Print the mistakes, or the one sentence."""
-        if not self._told:
+        if not self._listed:
             super().show(file)
-        for each in self._told:
+        for each in self._listed:
             say(mistake_line(each), err=True)
 
 
 def policy_files() -> list[Path]:
     """Return the policy files that apply here, the farthest first."""
     try:
-        return list(files_here())
+        return list(policy_files_here())
     except ConfigurationError as error:  # a pyproject.toml on the way that cannot be read
-        raise Mistakes(error) from None
+        raise FileMistakes(error) from None
 
 
 def load(path: Path | None) -> Policy:
@@ -73,14 +73,14 @@ def load(path: Path | None) -> Policy:
     try:
         return _load(path)[0]
     except ConfigurationError as error:
-        raise Mistakes(error) from None
+        raise FileMistakes(error) from None
 
 
 def load_with_warnings(path: Path) -> tuple[Policy, list[Mistake]]:
     """Load the policy of a file, and what there is to warn of."""
     policy, deprecated = _load(path)
     old = [Mistake(str(path), None, None, each) for each in deprecated]
-    return policy, [*old, *(_parsed(each, str(path)) for each in policy.warnings)]
+    return policy, [*old, *(_parse_warning(each, str(path)) for each in policy.warnings)]
 
 
 def _load(path: Path | None) -> tuple[Policy, list[str]]:
@@ -90,7 +90,7 @@ def _load(path: Path | None) -> tuple[Policy, list[str]]:
     return policy, [str(each.message) for each in deprecated]
 
 
-def _parsed(warning: str, source: str) -> Mistake:
+def _parse_warning(warning: str, source: str) -> Mistake:
     line, column, message = warning.removeprefix(f"{source}:").split(":", 2)
     return Mistake(source, int(line), int(column), message.strip())
 
@@ -105,7 +105,7 @@ def parse_call(line: str) -> ToolCall:
         data = parse_args(line)
     except CanonicalError as error:
         raise ConfigurationError(f"this cannot be read as a call: {error}") from None
-    problems = list(check(_ONE_CALL, data, ("call",))) or list(problems_of_call(data))
+    problems = list(validate(_ONE_CALL, data, ("call",))) or list(problems_of_call(data))
     if problems:
         raise ConfigurationError("; ".join(each.message for each in problems))
     return build_call(data)
@@ -113,18 +113,18 @@ def parse_call(line: str) -> ToolCall:
 
 def problems_of_call(data: Mapping[str, Any], key: Key = ()) -> Iterator[Problem]:
     """Yield what is wrong with a call whose fields have the right shape."""
-    named = [name for name in ("tool", *SHORT) if name in data]
+    named = [name for name in ("tool", *SHORTHANDS) if name in data]
     place = dotted(key) if key else "the call"
     if len(named) != 1:
         said = f"has {' and '.join(f'`{name}`' for name in named)}" if named else "names no call"
-        yield Problem(key, f"{place} {said}; use one of tool, {', '.join(SHORT)}")
+        yield Problem(key, f"{place} {said}; use one of tool, {', '.join(SHORTHANDS)}")
     if "args" in data and "tool" not in data:
         yield Problem((*key, "args"), f"{place} has `args` without `tool`; only a tool has arguments of its own")
 
 
 def build_call(data: Mapping[str, Any]) -> ToolCall:
     """Make the call that these fields mean."""
-    for word, (tool, argument) in SHORT.items():
+    for word, (tool, argument) in SHORTHANDS.items():
         if word in data:
             return ToolCall(tool=tool, args={argument: data[word]})
     return ToolCall(tool=data["tool"], args=data.get("args", {}))

@@ -11,12 +11,12 @@ import click
 import msgspec
 
 from sayso.cli import policy_input
-from sayso.cli.screen import bold, place, say, short_path, visible, wrapped
-from sayso.config.yaml_toml import Document, read_file
+from sayso.cli.screen import bold, rule_location, say, short_path, visible, wrap_text
+from sayso.config.yaml_toml import Document, read_policy_file
 from sayso.core import json_codec
 from sayso.core.model import Approval, Rule, ToolCall, Verdict
 from sayso.errors import ConfigurationError, Mistake, PolicyError
-from sayso.policy.data_schema import Problem, check, listing, record, text, word
+from sayso.policy.data_schema import Problem, list_of, one_of, record, text, validate
 from sayso.policy.policy import Policy
 from sayso.policy.vocabulary import APPROVALS, suggest
 
@@ -27,13 +27,13 @@ _CASE = record(
     "a call, and what has to happen to it",
     {
         **policy_input.CALL,
-        "expect": word("what has to happen", tuple(APPROVALS)),
+        "expect": one_of("what has to happen", tuple(APPROVALS)),
         "rule": text("the key of the rule that has to decide, such as 'shell.rules[0]'"),
         "name": text("what this case shows"),
     },
     required=("expect",),
 )
-CASES = record("cases for a policy", {"cases": listing("calls", _CASE)}, required=("cases",))
+CASES = record("cases for a policy", {"cases": list_of("calls", _CASE)}, required=("cases",))
 
 
 class _Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
     line: int
 
 
-class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class _CaseResult(msgspec.Struct, frozen=True, kw_only=True):
     """A case, and what really happens."""
 
     case: _Case
@@ -76,27 +76,27 @@ def test(path: Path | None, cases: Path | None, *, strict: bool, as_json: bool) 
     rule names the rule that has to decide, and name says what the case shows.
     """
     policy = policy_input.load(path)
-    source = cases or _beside(path)
+    source = cases or _find_cases_file(path)
     try:
-        wanted = list(_read(source))
+        wanted = list(_read_cases(source))
     except ConfigurationError as error:
-        raise policy_input.Mistakes(error) from None
-    outcomes, idle = _run(policy, wanted)
+        raise policy_input.FileMistakes(error) from None
+    outcomes, idle = _run_cases(policy, wanted)
     if as_json:
-        say(json.dumps(_facts(outcomes, idle), indent=2))
+        say(json.dumps(_results_json(outcomes, idle), indent=2))
     else:
         _report(outcomes, idle, policy.rules, short_path(str(source)))
     if not all(each.passed for each in outcomes) or (strict and idle):
         raise click.exceptions.Exit(1)
 
 
-def _run(policy: Policy, cases: Iterable[_Case]) -> tuple[list[_Outcome], list[Rule]]:
+def _run_cases(policy: Policy, cases: Iterable[_Case]) -> tuple[list[_CaseResult], list[Rule]]:
     """Run the cases; return what happened, and the rules that had no say in any of them."""
-    outcomes: list[_Outcome] = []
+    outcomes: list[_CaseResult] = []
     idle = dict.fromkeys(policy.rules)
     for case in cases:
         verdict, considered = policy.explain(case.call)
-        outcomes.append(_Outcome(case=case, verdict=verdict))
+        outcomes.append(_CaseResult(case=case, verdict=verdict))
         for each in considered:
             if each.applies:
                 idle.pop(each.rule, None)
@@ -106,7 +106,7 @@ def _run(policy: Policy, cases: Iterable[_Case]) -> tuple[list[_Outcome], list[R
 # --- Reading the cases -------------------------------------------------------------------------------
 
 
-def _beside(policy: Path | None) -> Path:
+def _find_cases_file(policy: Path | None) -> Path:
     policies = [policy] if policy is not None else policy_input.policy_files()[::-1]
     for each in policies:
         for name in _NAMES:
@@ -117,11 +117,11 @@ def _beside(policy: Path | None) -> Path:
     raise click.ClickException(f"there is no {missing}; write one, such as:\n\n{example}")
 
 
-def _read(path: Path) -> Iterator[_Case]:
-    document = None if path.suffix.lower() == ".toml" else read_file(path)
+def _read_cases(path: Path) -> Iterator[_Case]:
+    document = None if path.suffix.lower() == ".toml" else read_policy_file(path)
     if document is None:
         raise ConfigurationError(f"{path}: cases are written in YAML; name a file such as {_NAMES[0]}")
-    problems = list(check(CASES, document.data)) or list(_problems(document.data["cases"]))
+    problems = list(validate(CASES, document.data)) or list(_problems(document.data["cases"]))
     if problems:
         raise PolicyError([Mistake(document.source, *document.mark(each.key), each.message) for each in problems])
     for at, each in enumerate(document.data["cases"]):
@@ -137,7 +137,7 @@ def _problems(cases: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
 
 def _case(each: Mapping[str, Any], document: Document, at: int) -> _Case:
     return _Case(
-        name=each.get("name") or _described(each),
+        name=each.get("name") or _case_title(each),
         call=policy_input.build_call(each),
         expect=APPROVALS[each["expect"]],
         rule=each.get("rule"),
@@ -145,15 +145,15 @@ def _case(each: Mapping[str, Any], document: Document, at: int) -> _Case:
     )
 
 
-def _described(each: Mapping[str, Any]) -> str:
-    short = next((f"{name} {each[name]}" for name in policy_input.SHORT if name in each), None)
+def _case_title(each: Mapping[str, Any]) -> str:
+    short = next((f"{name} {each[name]}" for name in policy_input.SHORTHANDS if name in each), None)
     return short or f"{each['tool']} {json.dumps(each.get('args', {}), ensure_ascii=False)}"
 
 
 # --- Telling what happened ---------------------------------------------------------------------------
 
 
-def _report(outcomes: Sequence[_Outcome], idle: Sequence[Rule], rules: Sequence[Rule], source: str) -> None:
+def _report(outcomes: Sequence[_CaseResult], idle: Sequence[Rule], rules: Sequence[Rule], source: str) -> None:
     keys = [each.key for each in rules]
     for each in outcomes:
         if not each.passed:
@@ -166,24 +166,26 @@ def _report(outcomes: Sequence[_Outcome], idle: Sequence[Rule], rules: Sequence[
     if idle:
         say(f"\n{bold('Never exercised')} ({len(idle)} of {len(rules)} rules):")
     for rule in idle:
-        say(f"  {place(rule)}")
+        say(f"  {rule_location(rule)}")
 
 
-def _failure(outcome: _Outcome, source: str, keys: Sequence[str]) -> Iterator[str]:
+def _failure(outcome: _CaseResult, source: str, keys: Sequence[str]) -> Iterator[str]:
     case, verdict = outcome.case, outcome.verdict
-    yield from wrapped(f"{source}:{case.line}: {case.name}", head=click.style("failed", fg="red", bold=True), indent=8)
+    yield from wrap_text(
+        f"{source}:{case.line}: {case.name}", head=click.style("failed", fg="red", bold=True), indent=8
+    )
     if verdict.approval != case.expect:
         yield f"  expected  {case.expect}"
         yield f"  got       {verdict.approval}"
     if case.rule not in {None, outcome.decider}:
         hint = "" if case.rule in keys else f", which is no rule{suggest(case.rule, keys)}"
-        yield from wrapped(f"by {case.rule}{hint}", head="  expected", indent=12)
-    yield from wrapped(verdict.reason, head="  because", indent=12)
+        yield from wrap_text(f"by {case.rule}{hint}", head="  expected", indent=12)
+    yield from wrap_text(verdict.reason, head="  because", indent=12)
     if verdict.rule is not None:
-        yield from wrapped(place(verdict.rule), head="  by", indent=12)
+        yield from wrap_text(rule_location(verdict.rule), head="  by", indent=12)
 
 
-def _facts(outcomes: Sequence[_Outcome], idle: Iterable[Rule]) -> dict[str, Any]:
+def _results_json(outcomes: Sequence[_CaseResult], idle: Iterable[Rule]) -> dict[str, Any]:
     return {
         "passed": sum(each.passed for each in outcomes),
         "failed": sum(not each.passed for each in outcomes),
@@ -195,9 +197,9 @@ def _facts(outcomes: Sequence[_Outcome], idle: Iterable[Rule]) -> dict[str, Any]
                 "expected": each.case.expect,
                 "got": each.verdict.approval,
                 "reason": each.verdict.reason,
-                "rule": None if each.verdict.rule is None else json_codec.of_rule(each.verdict.rule),
+                "rule": None if each.verdict.rule is None else json_codec.rule_to_dict(each.verdict.rule),
             }
             for each in outcomes
         ],
-        "never_exercised": [json_codec.of_rule(each) for each in idle],
+        "never_exercised": [json_codec.rule_to_dict(each) for each in idle],
     }

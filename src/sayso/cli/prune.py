@@ -10,7 +10,7 @@ import msgspec
 
 from sayso.cli.open_store import (
     CODES_OF_CHAINS,
-    Broken,
+    BrokenChain,
     Failure,
     epilog,
     json_option,
@@ -64,9 +64,9 @@ def prune(
                 return await retention.survey(store, before)
             return await _prune(store, before, archive, who)
         except AuditError as error:
-            raise Broken(f"the chain is broken, so nothing more is dropped: {error}") from None
+            raise BrokenChain(f"the chain is broken, so nothing more is dropped: {error}") from None
 
-    _tell(with_store(where, work), archive, as_json=as_json, dry_run=dry_run)
+    _report(with_store(where, work), archive, as_json=as_json, dry_run=dry_run)
 
 
 async def _prune(store: Prunable, before: float, path: Path | None, who: str) -> Pruned:
@@ -78,7 +78,7 @@ async def _prune(store: Prunable, before: float, path: Path | None, who: str) ->
             archive.close()
 
 
-def _tell(done: Pruned, archive: Path | None, *, as_json: bool, dry_run: bool) -> None:
+def _report(done: Pruned, archive: Path | None, *, as_json: bool, dry_run: bool) -> None:
     if as_json:
         say(to_json({**msgspec.structs.asdict(done), "dry_run": dry_run}, indent=2))
         return

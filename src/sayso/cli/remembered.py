@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sayso.cli.completion import remembered_decisions
+from sayso.cli.completion import complete_remembered_ids
 from sayso.cli.main import CODES_OF_GROUPS, Commands
 from sayso.cli.open_store import (
     CODES_OF_IDS,
     CODES_OF_READING,
-    Unknown,
-    ambiguous,
-    check_part,
+    UnknownId,
+    ambiguous_id_error,
     epilog,
-    fits,
+    id_matches,
     json_option,
-    shorts,
+    normalize_id_part,
+    short_ids,
     store_option,
     who_option,
     with_records,
 )
 from sayso.cli.render_request import answered_by, one_line
-from sayso.cli.screen import bold, say, width, wrapped
-from sayso.cli.times import span
+from sayso.cli.screen import bold, say, width, wrap_text
+from sayso.cli.times import format_duration
 from sayso.core import json_codec
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ def remembered() -> None:
 @remembered.command("list", epilog=epilog("sayso remembered list --store sayso.db", CODES_OF_READING))
 @store_option
 @json_option
-def list_them(where: str | None, *, as_json: bool) -> None:
+def list_remembered(where: str | None, *, as_json: bool) -> None:
     """List what is remembered, oldest first."""
-    known = with_records(where, _known)
+    known = with_records(where, _remembered_with_requests)
     if as_json:
-        say(json_codec.to_json([json_codec.of_remembered(each) for each, _ in known], indent=2))
+        say(json_codec.to_json([json_codec.remembered_to_dict(each) for each, _ in known], indent=2))
         return
-    names = shorts(each.id for each, _ in known)
+    names = short_ids(each.id for each, _ in known)
     for each, request in known:
         for line in _lines(each, request, names[each.id]):
             say(line)
@@ -61,7 +61,7 @@ def list_them(where: str | None, *, as_json: bool) -> None:
 @json_option
 @who_option
 @click.option("--all", "everything", is_flag=True, help="Take back all of them.")
-@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=remembered_decisions)
+@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=complete_remembered_ids)
 def revoke(ids: tuple[str, ...], where: str | None, *, as_json: bool, who: str, everything: bool) -> None:
     """Take back what is remembered; who runs such a call is asked again.
 
@@ -72,51 +72,51 @@ def revoke(ids: tuple[str, ...], where: str | None, *, as_json: bool, who: str, 
 
     async def work(records: Records) -> list[Remembered]:
         known = await records.remembered()
-        chosen = {each.id: each for each in (known if everything else [_find(part, known) for part in ids])}
+        chosen = {each.id: each for each in (known if everything else [_find_remembered(part, known) for part in ids])}
         return [each for each in chosen.values() if await records.revoke(each.id, who)]
 
     gone = with_records(where, work)
     if as_json:
-        say(json_codec.to_json([json_codec.of_remembered(each) for each in gone], indent=2))
+        say(json_codec.to_json([json_codec.remembered_to_dict(each) for each in gone], indent=2))
         return
     for each in gone:
-        for line in wrapped(f"{each.tool}: {each.scope.label}", head="revoked", indent=9):
+        for line in wrap_text(f"{each.tool}: {each.scope.label}", head="revoked", indent=9):
             say(line)
     if not gone:
         say("There was nothing to take back.")
 
 
-async def _known(records: Records) -> list[tuple[Remembered, ApprovalRequest | None]]:
+async def _remembered_with_requests(records: Records) -> list[tuple[Remembered, ApprovalRequest | None]]:
     """Return what is remembered, each with the request that it was the answer to, if that is still there."""
     known = await records.remembered()
     return [(each, await records.request(each.request_id) if each.request_id else None) for each in known]
 
 
-def _find(part: str, known: list[Remembered]) -> Remembered:
-    part = check_part(part)
-    found = [each for each in known if fits(part, each.id)]
+def _find_remembered(part: str, known: list[Remembered]) -> Remembered:
+    part = normalize_id_part(part)
+    found = [each for each in known if id_matches(part, each.id)]
     if not found:
-        raise Unknown(f"nothing is remembered under the id {part!r}; see `sayso remembered list`")
+        raise UnknownId(f"nothing is remembered under the id {part!r}; see `sayso remembered list`")
     if len(found) > 1:
-        raise ambiguous(part, [(each.id, f"{each.tool}: {each.scope.label}") for each in found])
+        raise ambiguous_id_error(part, [(each.id, f"{each.tool}: {each.scope.label}") for each in found])
     return found[0]
 
 
 def _lines(each: Remembered, request: ApprovalRequest | None, name: str) -> Iterator[str]:
     word = "yes" if each.decision.approved else "no"
-    yield from wrapped(f"{word} to {each.tool}: {each.scope.label}", head=bold(name), indent=len(name) + 2)
+    yield from wrap_text(f"{word} to {each.tool}: {each.scope.label}", head=bold(name), indent=len(name) + 2)
     if request is not None:
         yield f"{' ' * len(name)}  {one_line(request, width() - len(name) - 2)}"
-    yield from wrapped(f"{terms(each)}; by {answered_by(each.decision)}", indent=len(name) + 2)
+    yield from wrap_text(f"{validity_text(each)}; by {answered_by(each.decision)}", indent=len(name) + 2)
     if each.decision.note:
-        yield from wrapped(f"note: {each.decision.note}", indent=len(name) + 2)
+        yield from wrap_text(f"note: {each.decision.note}", indent=len(name) + 2)
 
 
-def terms(each: Remembered) -> str:
+def validity_text(each: Remembered) -> str:
     """Say for whom, how long and how often a decision stands."""
     told = ["in every session" if each.session is None else f"in the session {each.session}"]
     if each.expires_at is not None:
-        told.append(f"for another {span(each.expires_at - time.time())}")
+        told.append(f"for another {format_duration(each.expires_at - time.time())}")
     if each.uses_left is not None:
         told.append("once more" if each.uses_left == 1 else f"{each.uses_left} times more")
     return ", ".join(told)

@@ -7,18 +7,18 @@ from typing import Any
 
 import click
 
-from sayso.channels.display.request_lines import asker, written, written_name
-from sayso.cli.screen import bold, cut, exact, place, width, wrapped
-from sayso.cli.times import moment, span
+from sayso.channels.display.request_lines import asker, format_name, format_value
+from sayso.cli.screen import bold, exact_lines, rule_location, truncate_visible, width, wrap_text
+from sayso.cli.times import format_duration, moment
 from sayso.core.canonical import thaw
-from sayso.core.json_codec import state
+from sayso.core.json_codec import state_text
 from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest
 
 _HEAD = 13
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def agents(request: ApprovalRequest) -> str:
+def asking_agent(request: ApprovalRequest) -> str:
     """Name the agent that asks, behind those that called it."""
     return asker(request) or "an agent"
 
@@ -33,20 +33,20 @@ def answered_by(decision: ApprovalDecision) -> str:
 # --- On two lines ------------------------------------------------------------------------------------
 
 
-def brief(request: ApprovalRequest, name: str, now: float) -> Iterator[str]:
+def brief_lines(request: ApprovalRequest, name: str, now: float) -> Iterator[str]:
     """Yield which request it is and who asks, and the call itself, each cut to the width."""
-    age = f"{span(now - request.asked_at)} old"
+    age = f"{format_duration(now - request.asked_at)} old"
     stands = request.state if request.status != "open" else _left(request, now)
-    yield bold(name) + "  " + cut(f"{age}, {stands}: {agents(request)}", width() - len(name) - 2)
+    yield bold(name) + "  " + truncate_visible(f"{age}, {stands}: {asking_agent(request)}", width() - len(name) - 2)
     yield f"{' ' * len(name)}  {one_line(request, width() - len(name) - 2)}"
 
 
 def one_line(request: ApprovalRequest, room: int) -> str:
     """Return the call, with the arguments as they are rather than with the words of the tool."""
-    return cut(called(request), room)
+    return truncate_visible(call_text(request), room)
 
 
-def called(request: ApprovalRequest) -> str:
+def call_text(request: ApprovalRequest) -> str:
     """Write the call, even one with a number that Python refuses to write."""
     try:
         return str(request)
@@ -55,44 +55,44 @@ def called(request: ApprovalRequest) -> str:
 
 
 def _left(request: ApprovalRequest, now: float) -> str:
-    return "no end" if request.expires_at is None else f"{span(request.expires_at - now)} left"
+    return "no end" if request.expires_at is None else f"{format_duration(request.expires_at - now)} left"
 
 
 # --- In full -----------------------------------------------------------------------------------------
 
 
-def full(request: ApprovalRequest, now: float) -> Iterator[str]:
+def full_lines(request: ApprovalRequest, now: float) -> Iterator[str]:
     """Yield everything that there is to say, with every character of it visible."""
-    yield from _title(f"{agents(request)} wants to run {request.tool_name}")
-    yield from _facts(request, now)
-    yield from arguments("Arguments", request.args)
+    yield from _title(f"{asking_agent(request)} wants to run {request.tool_name}")
+    yield from _fact_lines(request, now)
+    yield from argument_lines("Arguments", request.args)
     if request.payload is not None:
-        yield from arguments("Payload", request.payload)
+        yield from argument_lines("Payload", request.payload)
     if request.presentation is not None:
-        yield from _presented(request.presentation)
+        yield from _presentation_lines(request.presentation)
     yield from _scopes(request)
     if request.decision is not None:
-        yield from _answer(request.decision)
+        yield from _answer_lines(request.decision)
 
 
 def _title(text: str) -> Iterator[str]:
-    return map(bold, wrapped(text))
+    return map(bold, wrap_text(text))
 
 
-def _facts(request: ApprovalRequest, now: float) -> Iterator[str]:
+def _fact_lines(request: ApprovalRequest, now: float) -> Iterator[str]:
     rows = [
         ("id", request.id),
-        ("status", state(request)),
-        ("asked", f"{moment(request.asked_at)}, {span(now - request.asked_at)} ago"),
+        ("status", state_text(request)),
+        ("asked", f"{moment(request.asked_at)}, {format_duration(now - request.asked_at)} ago"),
         ("expires", _expiry(request, now)),
-        ("agent", agents(request)),
+        ("agent", asking_agent(request)),
         ("tool", request.tool_name),
         ("session", request.session),
         ("what", request.description),
         ("summary", request.summary if request.summary != request.description else None),
         ("because", request.reason),
-        ("by", None if request.rule is None else place(request.rule)),
-        ("needs", None if request.approvers is None else needed(request)),
+        ("by", None if request.rule is None else rule_location(request.rule)),
+        ("needs", None if request.approvers is None else approvals_needed(request)),
         ("seen by", ", ".join(f"{each.who} ({each.channel})" for each in request.seen)),
         ("run at", None if request.used_at is None else moment(request.used_at)),
     ]
@@ -102,10 +102,10 @@ def _facts(request: ApprovalRequest, now: float) -> Iterator[str]:
 def _rows(rows: list[tuple[str, str | None]]) -> Iterator[str]:
     for name, text in rows:
         if text:
-            yield from wrapped(text, head=f"  {name}", indent=_HEAD)
+            yield from wrap_text(text, head=f"  {name}", indent=_HEAD)
 
 
-def needed(request: ApprovalRequest) -> str:
+def approvals_needed(request: ApprovalRequest) -> str:
     """Say how many people have to say yes, and who has."""
     votes = ", ".join(f"{vote.who}" for vote in request.votes)
     return f"{request.approvers}; {votes} said yes" if votes else str(request.approvers)
@@ -114,21 +114,21 @@ def needed(request: ApprovalRequest) -> str:
 def _expiry(request: ApprovalRequest, now: float) -> str:
     if request.expires_at is None:
         return "never"
-    left = f", in {span(request.expires_at - now)}" if request.expires_at > now else ""
+    left = f", in {format_duration(request.expires_at - now)}" if request.expires_at > now else ""
     return f"{moment(request.expires_at)}{left}"
 
 
-def arguments(title: str, args: Mapping[str, Any]) -> Iterator[str]:
+def argument_lines(title: str, args: Mapping[str, Any]) -> Iterator[str]:
     """Yield arguments in full."""
     yield ""
     yield from _title(title if args else f"{title}: none")
     for name, value in thaw(args).items():
-        yield from wrapped(f"{written_name(name)}:", head=" ", indent=2)
-        for line in written(value):
-            yield from exact(line, indent=2)
+        yield from wrap_text(f"{format_name(name)}:", head=" ", indent=2)
+        for line in format_value(value):
+            yield from exact_lines(line, indent=2)
 
 
-def _presented(shown: ApprovalPresentation) -> Iterator[str]:
+def _presentation_lines(shown: ApprovalPresentation) -> Iterator[str]:
     text = shown.diff or shown.content
     if not text and not shown.title:
         return
@@ -136,7 +136,7 @@ def _presented(shown: ApprovalPresentation) -> Iterator[str]:
     yield from _title(shown.title or ("Diff" if shown.diff else "Content"))
     for line in (text or "").split("\n"):
         colour = _COLOURS.get(line[:1]) if shown.diff else None
-        yield from (click.style(each, fg=colour) for each in exact(line, indent=2))
+        yield from (click.style(each, fg=colour) for each in exact_lines(line, indent=2))
 
 
 def _scopes(request: ApprovalRequest) -> Iterator[str]:
@@ -148,10 +148,10 @@ def _scopes(request: ApprovalRequest) -> Iterator[str]:
     )
     yield from _rows([(scope.kind, scope.label) for scope in request.scopes])
     if request.scopes and request.remember_max is not None:
-        yield from wrapped(f"for {span(request.remember_max)} at most", head=" ", indent=2)
+        yield from wrap_text(f"for {format_duration(request.remember_max)} at most", head=" ", indent=2)
 
 
-def _answer(decision: ApprovalDecision) -> Iterator[str]:
+def _answer_lines(decision: ApprovalDecision) -> Iterator[str]:
     yield ""
     yield from _title("Answer")
     limits = [
@@ -167,4 +167,4 @@ def _answer(decision: ApprovalDecision) -> Iterator[str]:
         ("remember", ", ".join(each for each in limits if each)),
     ])  # fmt: skip
     if decision.override_args is not None:
-        yield from arguments("Arguments as they were edited, and run", decision.override_args)
+        yield from argument_lines("Arguments as they were edited, and run", decision.override_args)

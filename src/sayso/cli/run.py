@@ -11,18 +11,19 @@ from typing import Any
 
 import click
 
-from sayso.cli.main import ENDS
+from sayso.cli.main import EXIT_CODES
 from sayso.cli.screen import mistake_line, say, visible
-from sayso.config.load_policy import files_here, load_policy
+from sayso.config.load_policy import load_policy, policy_files_here
 from sayso.core.model import AuditEntry
 from sayso.engine.controller import ApprovalController
 from sayso.errors import ApprovalError, ConfigurationError, PolicyError, StoreError, ToolError
 
-_TOLD = {"returned": "ran", "raised": "failed", "stopped": "did not run", "denied": "was refused"}
+_STEP_WORDS = {"returned": "ran", "raised": "failed", "stopped": "did not run", "denied": "was refused"}
 
 
 @click.command(
-    "run", epilog=f"Example: sayso run report.md 'Sum up the orders of today.'\n\nEnds with: {ENDS}, 130 interrupted."
+    "run",
+    epilog=f"Example: sayso run report.md 'Sum up the orders of today.'\n\nEnds with: {EXIT_CODES}, 130 interrupted.",
 )
 @click.option("--model", help="Use this model instead of the one that the worker names, such as openai:gpt-5.")
 @click.option(
@@ -70,28 +71,28 @@ async def _run(name: str, prompt: str, model: str | None, store: str | None) -> 
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # between a question and its answer there is no room for it
     # Nobody who asks for help, or checks a policy, should wait for a framework to load.
     from sayso.channels.terminal import TerminalChannel  # noqa: PLC0415
-    from sayso.channels.terminal.channel import nobody  # noqa: PLC0415
+    from sayso.channels.terminal.channel import unavailable_reason  # noqa: PLC0415
     from sayso.tools.worker_file import find_worker, read_worker  # noqa: PLC0415
     from sayso.tools.workers import Workers, policy_of  # noqa: PLC0415
 
     file = Path(name if name.endswith(".md") else f"{name}.md")
     path = file if name.endswith(".md") or "/" in name else find_worker(name, Path.cwd())
     worker = read_worker(path)
-    problem = nobody()
+    problem = unavailable_reason()
     if problem is not None:
         say(f"What would be asked is refused, because {problem}.", err=True)
     settings: dict[str, Any] = {"channels": [TerminalChannel()]} if problem is None else {"mode": "auto_deny"}
     policy = policy_of(worker)
-    if any(files_here(worker.folder)):
-        policy = policy.over(load_policy(also=worker.folder))  # what those block stays blocked
-    async with ApprovalController(policy=policy, store=store or None, hooks=[_tell], **settings) as controller:
+    if any(policy_files_here(worker.folder)):
+        policy = policy.over(load_policy(extra_folder=worker.folder))  # what those block stays blocked
+    async with ApprovalController(policy=policy, store=store or None, hooks=[_print_step], **settings) as controller:
         with Workers(controller, model=model) as workers:
             return (await workers.run(worker, prompt)).output
 
 
-def _tell(entry: AuditEntry) -> None:
+def _print_step(entry: AuditEntry) -> None:
     """Say what has happened to a call, as it happens."""
-    word = _TOLD.get(entry.step)
+    word = _STEP_WORDS.get(entry.step)
     if word is not None:
         who = " > ".join(entry.about.agent_path)
         why = f": {entry.outcome.reason}" if entry.step == "stopped" and entry.outcome is not None else ""

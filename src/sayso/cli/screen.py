@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sayso.channels.display.request_lines import cut as cut_cells
-from sayso.channels.display.request_lines import rows_of
+from sayso.channels.display.request_lines import hard_wrap
+from sayso.channels.display.request_lines import truncate as cut_cells
 from sayso.channels.display.sanitize import visible
 
 if TYPE_CHECKING:
     from sayso.core.model import Rule, Verdict
     from sayso.errors import Mistake
-    from sayso.policy.policy import Considered
+    from sayso.policy.policy import RuleTrace
 
 _COLOURS = {"none": "green", "required": "yellow", "once_per_session": "yellow", "blocked": "red"}
 _WIDEST = 100
@@ -44,25 +44,25 @@ def width() -> int:
     return max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
 
 
-def wrapped(text: str, *, head: str = "", indent: int = 0) -> Iterator[str]:
+def wrap_text(text: str, *, head: str = "", indent: int = 0) -> Iterator[str]:
     """Yield the lines of a text that may come from anybody; the first starts with `head`, the others are indented."""
     room = max(width() - indent, _NARROWEST // 2)
     words = textwrap.wrap(visible(text), room, break_on_hyphens=False) or [""]
-    lines = [row for line in words for row in rows_of(line, room)]
+    lines = [row for line in words for row in hard_wrap(line, room)]
     yield (head + " " * (indent - len(click.unstyle(head))) + lines[0]).rstrip()
     yield from (" " * indent + line for line in lines[1:])
 
 
-def cut(text: str, room: int) -> str:
+def truncate_visible(text: str, room: int) -> str:
     """Return a text that may come from anybody on one line of that many columns."""
     return cut_cells(visible(text), room)
 
 
-def exact(text: str, *, indent: int) -> Iterator[str]:
+def exact_lines(text: str, *, indent: int) -> Iterator[str]:
     """Yield every character of a text, spaces too: each line behind a bar, the rest of a long one behind a dotted."""
     room = max(width() - indent - 2, _NARROWEST // 2)
     for line in text.split("\n"):
-        first, *others = rows_of(visible(line), room)
+        first, *others = hard_wrap(visible(line), room)
         yield f"{' ' * indent}│ {first}"
         yield from (f"{' ' * indent}┆ {part}" for part in others)
 
@@ -78,7 +78,7 @@ def short_path(path: str) -> str:
     return min(ways, key=len)
 
 
-def place(rule: Rule) -> str:
+def rule_location(rule: Rule) -> str:
     """Name a rule with its file and line."""
     line = "" if rule.line is None else f":{rule.line}"
     return visible(f"{short_path(rule.source)}{line} {rule.key}")
@@ -89,50 +89,52 @@ def mistake_line(mistake: Mistake, kind: str = "") -> str:
     return visible(str(mistake._replace(source=short_path(mistake.source), message=kind + mistake.message)))
 
 
-def explanation(verdict: Verdict, considered: Iterable[Considered]) -> Iterator[str]:
+def explanation(verdict: Verdict, considered: Iterable[RuleTrace]) -> Iterator[str]:
     """Yield the lines that tell what happens to a call, which rule says so, and what all the others say."""
     word = verdict.approval
-    yield from wrapped(verdict.reason, head=click.style(f"{word}:", fg=_COLOURS[word], bold=True), indent=len(word) + 2)
+    yield from wrap_text(
+        verdict.reason, head=click.style(f"{word}:", fg=_COLOURS[word], bold=True), indent=len(word) + 2
+    )
     if verdict.rule is not None:
-        yield from wrapped(place(verdict.rule), head="  by", indent=5)
+        yield from wrap_text(rule_location(verdict.rule), head="  by", indent=5)
     if verdict.asks:
-        yield from (f"  {each}" for each in _terms(verdict))
+        yield from (f"  {each}" for each in _ask_option_lines(verdict))
     yield ""
     yield bold("Considered")
     yield from _table(list(considered))
 
 
-def _terms(verdict: Verdict) -> Iterator[str]:
+def _ask_option_lines(verdict: Verdict) -> Iterator[str]:
     if verdict.approvers is not None:
         yield f"needs the yes of {visible(str(verdict.approvers))}"
     if verdict.expires is not None:
-        yield f"expires unanswered after {_span(verdict.expires)}"
+        yield f"expires unanswered after {_exact_duration(verdict.expires)}"
 
 
-def _span(seconds: float) -> str:
+def _exact_duration(seconds: float) -> str:
     size, unit = next((each for each in _UNITS if seconds % each[0] == 0), (1, "s"))
     return f"{seconds / size:g}{unit}"
 
 
-def _table(considered: list[Considered]) -> Iterator[str]:
+def _table(considered: list[RuleTrace]) -> Iterator[str]:
     """Yield approval, rule and why of each; those about a part of a line under that part."""
     first = max(len(each.approval or "-") for each in considered) + 2
-    second = max(len(place(each.rule)) for each in considered) + 2
+    second = max(len(rule_location(each.rule)) for each in considered) + 2
     parts = any(each.part is not None for each in considered)
     indent = 4 if parts else 2
     for part, group in groupby(considered, key=lambda each: each.part):
         if parts:
-            yield from wrapped("(the whole call)" if part is None else part, head=" ", indent=2)
+            yield from wrap_text("(the whole call)" if part is None else part, head=" ", indent=2)
         for each in group:
             yield from _row(each, indent, first, second)
 
 
-def _row(each: Considered, indent: int, first: int, second: int) -> Iterator[str]:
+def _row(each: RuleTrace, indent: int, first: int, second: int) -> Iterator[str]:
     word = each.approval or "-"
     head = " " * indent + click.style(word, fg=_COLOURS.get(word)) + " " * (first - len(word))
     if indent + first + second + _ROOM <= width():
-        rule = place(each.rule)
-        yield from wrapped(each.reason, head=head + rule, indent=indent + first + second)
+        rule = rule_location(each.rule)
+        yield from wrap_text(each.reason, head=head + rule, indent=indent + first + second)
     else:
-        yield from wrapped(place(each.rule), head=head, indent=indent + first)
-        yield from wrapped(each.reason, indent=indent + first)
+        yield from wrap_text(rule_location(each.rule), head=head, indent=indent + first)
+        yield from wrap_text(each.reason, indent=indent + first)

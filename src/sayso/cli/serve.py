@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, cast
 import click
 import msgspec
 
-from sayso.cli.open_store import CODES_OF_READING, Failure, epilog, login
-from sayso.cli.policy_input import Mistakes
-from sayso.cli.screen import say, short_path, visible, wrapped
+from sayso.cli.open_store import CODES_OF_READING, Failure, epilog, login_name
+from sayso.cli.policy_input import FileMistakes
+from sayso.cli.screen import say, short_path, visible, wrap_text
 from sayso.cli.token import LINK_SECONDS, sign_in_address
 from sayso.config.load_policy import load_policy
 from sayso.core import tokens
@@ -37,7 +37,7 @@ _STORE = "sayso.db"
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where this machine finds itself then
 
 
-class _Choices(msgspec.Struct, frozen=True, kw_only=True):
+class _ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What was said on the command line."""
 
     where: str
@@ -113,47 +113,47 @@ class _Choices(msgspec.Struct, frozen=True, kw_only=True):
     help="How many questions of one agent may wait at once; else 10000.",
 )
 @click.option("--log-json", is_flag=True, help="Write the log as lines of JSON.")
-def serve(**said: object) -> None:
+def serve(**given: object) -> None:
     """Serve a hub: one place where people answer what all agents ask.
 
     It prints a link that signs a browser in, once, within 10 minutes; `sayso token link` makes another.
     """
-    from sayso.server.serve import run  # noqa: PLC0415 - the help of this command does without a server
+    from sayso.server.serve import run_hub  # noqa: PLC0415 - the help of this command does without a server
 
-    choices = msgspec.convert(said, _Choices)
-    _check(choices)
-    _write_log(as_json=choices.log_json)
+    choices = msgspec.convert(given, _ServeOptions)
+    _check_options(choices)
+    _configure_logging(as_json=choices.log_json)
     place = choices.where if settings.is_database(choices.where) else settings.store_file(choices.where)
     if place is None:
         raise Failure(
-            f"{settings.shown(choices.where)} is no store that a hub can serve; use a file such as sayso.db, or "
-            "postgresql://…"
+            f"{settings.redact_address(choices.where)} is no store that a hub can serve; use a file such as sayso.db, "
+            "or postgresql://…"
         )
     try:
         policy = None if choices.policy is None else load_policy(Path(choices.policy))
     except ConfigurationError as error:
-        raise Mistakes(error) from None
+        raise FileMistakes(error) from None
     try:
-        run(_serve(choices, place, policy, is_new=isinstance(place, Path) and not place.exists()))
+        run_hub(_serve(choices, place, policy, is_new=isinstance(place, Path) and not place.exists()))
     except (ConfigurationError, StoreError, ImportError) as error:
         raise Failure(str(error)) from None
 
 
-def _check(choices: _Choices) -> None:
+def _check_options(options: _ServeOptions) -> None:
     from sayso.server.serve import is_loopback  # noqa: PLC0415 - as above
 
-    if bool(choices.tls_cert) != bool(choices.tls_key):
+    if bool(options.tls_cert) != bool(options.tls_key):
         raise click.UsageError("--tls-cert and --tls-key go together")
-    if bool(choices.oidc_issuer) != bool(choices.oidc_client):
+    if bool(options.oidc_issuer) != bool(options.oidc_client):
         raise click.UsageError("--oidc-issuer and --oidc-client go together")
-    if not is_loopback(choices.host) and not choices.is_secure:
+    if not is_loopback(options.host) and not options.is_secure:
         raise click.UsageError(
-            f"others can reach {visible(choices.host)}, so tokens would travel in the open: say --tls-cert and "
+            f"others can reach {visible(options.host)}, so tokens would travel in the open: say --tls-cert and "
             "--tls-key, or --behind-proxy, or --insecure if you mean it"
         )
 
 
-def _write_log(*, as_json: bool) -> None:
+def _configure_logging(*, as_json: bool) -> None:
     from sayso.server.http.logs import JsonLines, ShortLines  # noqa: PLC0415 - as above
 
     handler = logging.StreamHandler()
@@ -164,24 +164,28 @@ def _write_log(*, as_json: bool) -> None:
         logger.setLevel(level)
 
 
-async def _serve(choices: _Choices, place: Path | str, policy: Policy | None, *, is_new: bool) -> None:
+async def _serve(options: _ServeOptions, place: Path | str, policy: Policy | None, *, is_new: bool) -> None:
     from sayso.server.app import create_app  # noqa: PLC0415 - as above
     from sayso.server.hub import MOST_OPEN, Hub  # noqa: PLC0415
-    from sayso.server.serve import bind, server  # noqa: PLC0415
+    from sayso.server.serve import bind, create_server  # noqa: PLC0415
 
-    with contextlib.closing(bind(choices.host, choices.port)) as taken:
+    with contextlib.closing(bind(options.host, options.port)) as taken:
         store = cast("HubStore", settings.open_store(place))  # which every one that others share is
         try:
-            hub = Hub(store, policy=policy, most_open=choices.most_open or MOST_OPEN)
-            app = create_app(hub, allowed_hosts=(*choices.host_names, choices.host))
-            url = choices.url or _url(choices, taken)
-            _offer_accounts(app, choices, url)
-            telling = _start_notices(hub, choices, url)
-            serving = server(app, hub, certificate=choices.tls_cert, key=choices.tls_key, proxy=choices.behind_proxy)
-            _load_certificate(serving.config.load, choices)
-            link, text = tokens.make("link", _name(), now=hub.clock.now(), seconds=LINK_SECONDS, project=EVERY_PROJECT)
+            hub = Hub(store, policy=policy, most_open=options.most_open or MOST_OPEN)
+            app = create_app(hub, allowed_hosts=(*options.host_names, options.host))
+            url = options.url or _url(options, taken)
+            _install_oidc(app, options, url)
+            telling = _start_notices(hub, options, url)
+            serving = create_server(
+                app, hub, certificate=options.tls_cert, key=options.tls_key, proxy=options.behind_proxy
+            )
+            _load_certificate(serving.config.load, options)
+            link, text = tokens.make(
+                "link", _token_name(), now=hub.clock.now(), seconds=LINK_SECONDS, project=EVERY_PROJECT
+            )
             await store.add_token(link)
-            _greet(url, _shown(place, store), link.name, text, is_new=is_new)
+            _print_sign_in_link(url, _store_text(place, store), link.name, text, is_new=is_new)
             await serving.serve(sockets=[taken])
             if telling is not None:
                 telling.cancel()
@@ -191,58 +195,58 @@ async def _serve(choices: _Choices, place: Path | str, policy: Policy | None, *,
             await store.aclose()
 
 
-def _offer_accounts(app: FastAPI, choices: _Choices, url: str) -> None:
-    if choices.oidc_issuer is None:
+def _install_oidc(app: FastAPI, options: _ServeOptions, url: str) -> None:
+    if options.oidc_issuer is None:
         return
-    from sayso.server.routes.oidc import Provider, offer  # noqa: PLC0415 - only who asks for it needs it
+    from sayso.server.routes.oidc import Provider, install  # noqa: PLC0415 - only who asks for it needs it
 
     provider = Provider(
-        issuer=choices.oidc_issuer,
-        client_id=choices.oidc_client or "",
+        issuer=options.oidc_issuer,
+        client_id=options.oidc_client or "",
         client_secret=os.environ.get("SAYSO_OIDC_SECRET", ""),
-        roles_claim=choices.oidc_roles,
-        domains=tuple(domain.lower() for domain in choices.oidc_domains),
+        roles_claim=options.oidc_roles,
+        domains=tuple(domain.lower() for domain in options.oidc_domains),
     )
-    offer(app, provider, url=url)
+    install(app, provider, url=url)
 
 
-def _start_notices(hub: Hub, choices: _Choices, url: str) -> asyncio.Task[None] | None:
-    if choices.notify is None:
+def _start_notices(hub: Hub, options: _ServeOptions, url: str) -> asyncio.Task[None] | None:
+    if options.notify is None:
         return None
     from sayso.server.notices.scheduler import Notices  # noqa: PLC0415 - as above
     from sayso.server.notices.settings_file import read_notices  # noqa: PLC0415
 
-    return asyncio.ensure_future(Notices(hub, read_notices(Path(choices.notify)), url=url).run())
+    return asyncio.ensure_future(Notices(hub, read_notices(Path(options.notify)), url=url).run())
 
 
-def _load_certificate(load: Callable[[], None], choices: _Choices) -> None:
+def _load_certificate(load: Callable[[], None], options: _ServeOptions) -> None:
     try:
         load()
     except (OSError, ssl.SSLError) as error:
         why = error.strerror or str(error)
-        raise ConfigurationError(f"the certificate {choices.tls_cert} or its key cannot be used: {why}") from None
+        raise ConfigurationError(f"the certificate {options.tls_cert} or its key cannot be used: {why}") from None
 
 
-def _name() -> str:
+def _token_name() -> str:
     """Return the login name, as the name of a token."""
-    return re.sub(r"[^A-Za-z0-9._@+-]", "-", login())[:100].lstrip("._@+-") or "owner"
+    return re.sub(r"[^A-Za-z0-9._@+-]", "-", login_name())[:100].lstrip("._@+-") or "owner"
 
 
-def _url(choices: _Choices, taken: socket.socket) -> str:
-    host = choices.host_names[0] if choices.host_names else _EVERYWHERE.get(choices.host, choices.host)
+def _url(options: _ServeOptions, taken: socket.socket) -> str:
+    host = options.host_names[0] if options.host_names else _EVERYWHERE.get(options.host, options.host)
     shown = f"[{host}]" if ":" in host else host
-    scheme = "https" if choices.tls_cert or choices.behind_proxy else "http"
-    port = "" if choices.behind_proxy and choices.host_names else f":{taken.getsockname()[1]}"
+    scheme = "https" if options.tls_cert or options.behind_proxy else "http"
+    port = "" if options.behind_proxy and options.host_names else f":{taken.getsockname()[1]}"
     return f"{scheme}://{shown}{port}"
 
 
-def _shown(place: Path | str, store: object) -> str:
+def _store_text(place: Path | str, store: object) -> str:
     return short_path(str(place)) if isinstance(place, Path) else str(store)
 
 
-def _greet(url: str, store: str, name: str, text: str, *, is_new: bool) -> None:
+def _print_sign_in_link(url: str, store: str, name: str, text: str, *, is_new: bool) -> None:
     made = " which was made just now," if is_new else ""
-    for line in wrapped(f"The hub serves the store {store},{made} at {url}; Ctrl+C stops it."):
+    for line in wrap_text(f"The hub serves the store {store},{made} at {url}; Ctrl+C stops it."):
         say(line)
     say(f"Sign in as {name}, once, within 10 minutes:")
     say(f"  {sign_in_address(url, text)}")

@@ -14,7 +14,7 @@ from sayso.policy.vocabulary import parse_seconds
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
-def span(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Write about how long something takes, in its largest whole unit."""
     size, unit = next((each for each in _UNITS if seconds >= each[0]), (1, "s"))
     return f"{max(0, int(seconds // size))}{unit}"

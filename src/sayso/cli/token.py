@@ -12,18 +12,18 @@ from sayso.cli.main import CODES_OF_GROUPS, Commands
 from sayso.cli.open_store import (
     CODES_OF_IDS,
     CODES_OF_READING,
-    Unknown,
-    ambiguous,
-    check_part,
+    UnknownId,
+    ambiguous_id_error,
     epilog,
-    fits,
+    id_matches,
     json_option,
+    normalize_id_part,
     own_store_option,
-    shorts,
+    short_ids,
     with_store,
 )
-from sayso.cli.screen import bold, say, wrapped
-from sayso.cli.times import read_span, span
+from sayso.cli.screen import bold, say, wrap_text
+from sayso.cli.times import format_duration, read_span
 from sayso.core import json_codec, tokens
 from sayso.core.tokens import EVERY_PROJECT, Token, TokenKind
 from sayso.engine.clock import clock_of
@@ -39,7 +39,7 @@ def token() -> None:
     """Make, list and revoke the tokens by which a hub knows agents and people."""
 
 
-def _whose(command: Callable[..., Any]) -> Callable[..., Any]:
+def _identity_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what every new token has: a name, a project and roles."""
     for each in reversed((
         click.option("--name", required=True, metavar="NAME", help="Who it stands for."),
@@ -54,7 +54,7 @@ def _whose(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @token.command(epilog=epilog("sayso token create approver --name ann --project shop --for 30d", CODES_OF_READING))
 @click.argument("kind", metavar="KIND", type=click.Choice(["agent", "approver"]))
-@_whose
+@_identity_options
 @click.option("--for", "seconds", metavar="SPAN", callback=read_span, help="How long it is valid: 12h, 30d.")
 def create(kind: str, where: str | None, *, seconds: float | None, as_json: bool, **whose: Any) -> None:  # noqa: ANN401 - options
     """Make a token: an agent asks with it, an approver answers.
@@ -62,25 +62,25 @@ def create(kind: str, where: str | None, *, seconds: float | None, as_json: bool
     KIND is agent or approver. Its text is shown this once and kept nowhere: whoever has it is taken for NAME. Without
     --for it is valid until it is revoked.
     """
-    made, text = _made(where, cast("TokenKind", kind), seconds, **whose)
+    made, text = _make_token(where, cast("TokenKind", kind), seconds, **whose)
     if as_json:
-        say(json_codec.to_json({**facts(made), "text": text}, indent=2))
+        say(json_codec.to_json({**token_json(made), "text": text}, indent=2))
         return
     say(text)
     say("This is shown once and kept nowhere; send it as `Authorization: Bearer …`.", err=True)
 
 
 @token.command(epilog=epilog("sayso token link --name ann --project shop", CODES_OF_READING))
-@_whose
+@_identity_options
 @click.option("--opens", default="", metavar="ID", help="The request that it leads to.")
 @click.option(
     "--url", default="http://127.0.0.1:8484", metavar="URL", help="Where the hub is; this machine if not said."
 )
 def link(where: str | None, *, url: str, as_json: bool, **whose: Any) -> None:  # noqa: ANN401 - options
     """Make a link that signs a browser in as NAME: once, within 10 minutes."""
-    made, text = _made(where, "link", LINK_SECONDS, **whose)
+    made, text = _make_token(where, "link", LINK_SECONDS, **whose)
     address = sign_in_address(url, text)
-    say(json_codec.to_json({**facts(made), "url": address}, indent=2) if as_json else address)
+    say(json_codec.to_json({**token_json(made), "url": address}, indent=2) if as_json else address)
 
 
 def sign_in_address(url: str, text: str) -> str:
@@ -88,7 +88,7 @@ def sign_in_address(url: str, text: str) -> str:
     return f"{url.rstrip('/')}/sign-in?code={text}"
 
 
-def _made(where: str | None, kind: TokenKind, seconds: float | None, **whose: Any) -> tuple[Token, str]:  # noqa: ANN401 - options
+def _make_token(where: str | None, kind: TokenKind, seconds: float | None, **whose: Any) -> tuple[Token, str]:  # noqa: ANN401 - options
     async def work(store: Store) -> tuple[Token, str]:
         made, text = tokens.make(kind, now=clock_of(store).now(), seconds=seconds, **whose)
         await keyring(store).add_token(made)
@@ -105,13 +105,13 @@ def keyring(store: Store) -> Keyring:
 @token.command("list", epilog=epilog("sayso token list --store sayso.db", CODES_OF_READING))
 @own_store_option
 @json_option
-def list_them(where: str | None, *, as_json: bool) -> None:
+def list_tokens(where: str | None, *, as_json: bool) -> None:
     """List the tokens that are valid, oldest first; their texts are nowhere."""
     known = with_store(where, _valid)
     if as_json:
-        say(json_codec.to_json([facts(each) for each in known], indent=2))
+        say(json_codec.to_json([token_json(each) for each in known], indent=2))
         return
-    names = shorts(each.id for each in known)
+    names = short_ids(each.id for each in known)
     for each in known:
         for line in _lines(each, names[each.id]):
             say(line)
@@ -130,18 +130,18 @@ def revoke(part: str, where: str | None, *, as_json: bool) -> None:
     """
 
     async def work(store: Store) -> Token:
-        chosen = _find(part, await keyring(store).tokens())
+        chosen = _find_token(part, await keyring(store).tokens())
         return await keyring(store).take_token(chosen.id) or chosen
 
     gone = with_store(where, work)
     if as_json:
-        say(json_codec.to_json(facts(gone), indent=2))
+        say(json_codec.to_json(token_json(gone), indent=2))
         return
-    for line in wrapped(_described(gone), head="revoked", indent=9):
+    for line in wrap_text(_token_text(gone), head="revoked", indent=9):
         say(line)
 
 
-def facts(each: Token) -> dict[str, Any]:
+def token_json(each: Token) -> dict[str, Any]:
     """Return what may be told of a token."""
     return {
         "id": each.id,
@@ -157,28 +157,28 @@ def facts(each: Token) -> dict[str, Any]:
 
 async def _valid(store: Store) -> list[Token]:
     now = clock_of(store).now()
-    return [each for each in await keyring(store).tokens() if not each.is_over(now)]
+    return [each for each in await keyring(store).tokens() if not each.is_expired(now)]
 
 
-def _find(part: str, known: list[Token]) -> Token:
-    part = check_part(part)
-    found = [each for each in known if fits(part, each.id)]
+def _find_token(part: str, known: list[Token]) -> Token:
+    part = normalize_id_part(part)
+    found = [each for each in known if id_matches(part, each.id)]
     if not found:
-        raise Unknown(f"no token has the id {part!r}; see `sayso token list`")
+        raise UnknownId(f"no token has the id {part!r}; see `sayso token list`")
     if len(found) > 1:
-        raise ambiguous(part, [(each.id, _described(each)) for each in found])
+        raise ambiguous_id_error(part, [(each.id, _token_text(each)) for each in found])
     return found[0]
 
 
 def _lines(each: Token, name: str) -> Iterator[str]:
-    yield from wrapped(_described(each), head=bold(name), indent=len(name) + 2)
+    yield from wrap_text(_token_text(each), head=bold(name), indent=len(name) + 2)
 
 
-def _described(each: Token) -> str:
+def _token_text(each: Token) -> str:
     told = [f"{each.kind} {each.name}"]
     if each.project:
         told.append("of every project" if each.project == EVERY_PROJECT else f"of the project {each.project}")
     if each.roles:
         told.append(f"in the role {' and '.join(each.roles)}")
-    left = "" if each.expires_at is None else f", for another {span(each.expires_at - time.time())}"
+    left = "" if each.expires_at is None else f", for another {format_duration(each.expires_at - time.time())}"
     return f"{' '.join(told)}{left}"

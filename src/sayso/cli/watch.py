@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sayso.cli.open_store import CODES_OF_READING, epilog, shorts, store_option, who_option, with_inbox
+from sayso.cli.open_store import CODES_OF_READING, epilog, short_ids, store_option, who_option, with_inbox
 from sayso.cli.render_request import answered_by
-from sayso.core.json_codec import state
+from sayso.core.json_codec import state_text
 from sayso.core.model import ApprovalDecision, ApprovalRequest
 from sayso.errors import StillOpen, StoreError, UnknownRequest
 
 if TYPE_CHECKING:
-    from sayso.channels.terminal.watch_app import Told
+    from sayso.channels.terminal.watch_app import AnswerReport
     from sayso.client.inbox import Inbox
 
 
@@ -30,10 +30,10 @@ def watch(where: str | None, *, who: str) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("`sayso watch` needs a terminal; without one, use `sayso pending`")
     # Nobody who only asks for help should wait for the screen to load.
-    from sayso.channels.terminal.channel import unfit  # noqa: PLC0415
+    from sayso.channels.terminal.channel import unsupported_reason  # noqa: PLC0415
     from sayso.channels.terminal.keys import Interrupted  # noqa: PLC0415
 
-    problem = unfit()
+    problem = unsupported_reason()
     if problem is not None:
         raise click.UsageError(f"{problem}; or use `sayso pending`")
     try:
@@ -43,35 +43,35 @@ def watch(where: str | None, *, who: str) -> None:
 
 
 async def _watch(inbox: Inbox, who: str) -> None:
-    from sayso.channels.terminal.watch_app import Means, Watch  # noqa: PLC0415 - as above
+    from sayso.channels.terminal.watch_app import Watch, WatchContext  # noqa: PLC0415 - as above
 
-    async def answer(request: ApprovalRequest, decision: ApprovalDecision) -> Told:
-        return await _give(inbox, request, decision)
+    async def answer(request: ApprovalRequest, decision: ApprovalDecision) -> AnswerReport:
+        return await _submit_answer(inbox, request, decision)
 
-    await Watch(Means(who=who, inbox=inbox, answer=answer, names=shorts)).run()
+    await Watch(WatchContext(who=who, inbox=inbox, answer=answer, short_ids=short_ids)).run()
 
 
-async def _give(inbox: Inbox, request: ApprovalRequest, decision: ApprovalDecision) -> Told:
+async def _submit_answer(inbox: Inbox, request: ApprovalRequest, decision: ApprovalDecision) -> AnswerReport:
     """Answer a request, and say what came of it."""
-    from sayso.channels.display.phrases import named  # noqa: PLC0415
-    from sayso.channels.terminal.dialog import told  # noqa: PLC0415
-    from sayso.channels.terminal.watch_app import Told  # noqa: PLC0415 - as above
+    from sayso.channels.display.phrases import request_title  # noqa: PLC0415
+    from sayso.channels.terminal.dialog import answer_text  # noqa: PLC0415
+    from sayso.channels.terminal.watch_app import AnswerReport  # noqa: PLC0415 - as above
 
     try:
         given = await inbox.answer(request, decision)
     except UnknownRequest:
-        return Told("Your answer was not taken: the request is there no more.", ())
+        return AnswerReport("Your answer was not taken: the request is there no more.", ())
     except (StillOpen, StoreError) as error:
         raise StillOpen(f"Not answered: {error}.") from None
-    if not given.taken:
-        return Told(f"Your answer was not taken: {_how_it_stands(given.request)}.", ())
-    alike = len(given.alike)
+    if not given.accepted:
+        return AnswerReport(f"Your answer was not taken: {_state_text(given.request)}.", ())
+    alike = len(given.also_answered)
     too = f" The same went to {alike} that {'is' if alike == 1 else 'are'} alike." if alike else ""
-    return Told(f"{told(decision)} ({named(request)}){too}", [request.id, *given.alike])
+    return AnswerReport(f"{answer_text(decision)} ({request_title(request)}){too}", [request.id, *given.also_answered])
 
 
-def _how_it_stands(request: ApprovalRequest) -> str:
+def _state_text(request: ApprovalRequest) -> str:
     decision = request.decision
     if request.status in {"expired", "withdrawn"} or decision is None:
-        return f"it is {state(request)}"
+        return f"it is {state_text(request)}"
     return f"it was already {'approved' if decision.approved else 'denied'} by {answered_by(decision)}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sayso.core import audit
-from sayso.core.json_codec import of_request, to_json
+from sayso.core.json_codec import request_to_dict, to_json
 from sayso.errors import AuditError, StoreError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class _Record(msgspec.Struct, omit_defaults=True):
     """One line of the file: how it begins, a request, or an entry of the audit as it was sealed."""
 
     archive: int | None = None
-    after: audit.End | None = None  # the entry before the first one in here
+    after: audit.EntryRef | None = None  # the entry before the first one in here
     request: msgspec.Raw = msgspec.Raw(b"")
     number: int | None = None
     line: str = ""
@@ -40,16 +40,16 @@ class Archive:
 
     def add_requests(self, requests: Iterable[ApprovalRequest]) -> None:
         """Add requests as they stand."""
-        self._write([f'{{"request":{to_json(of_request(each))}}}'.encode() for each in requests])
+        self._write([f'{{"request":{to_json(request_to_dict(each))}}}'.encode() for each in requests])
 
-    def add_entries(self, after: audit.End, entries: Iterable[audit.Entry]) -> None:
+    def add_entries(self, after: audit.EntryRef, entries: Iterable[audit.SealedEntry]) -> None:
         """Add entries of the audit that come after one that is known.
 
         Raises:
             AuditError: they are not what was written.
         """
         page = list(entries)
-        audit.follow(after, page)
+        audit.verify_page(after, page)
         told = [_Record(number=number, line=line.decode(), hash=sealed) for number, line, sealed in page]
         self._write(msgspec.json.encode(each) for each in [_Record(after=after), *told])
 
@@ -100,7 +100,7 @@ def _sync_folder(path: Path) -> None:
         os.close(folder)
 
 
-def verify(path: Path, known: audit.End | None = None) -> tuple[audit.End, audit.End] | None:
+def verify(path: Path, known: audit.EntryRef | None = None) -> tuple[audit.EntryRef, audit.EntryRef] | None:
     """Check the entries in an archive; return the one before the first and the last one, or None if it has none.
 
     `known` is an entry that was noted earlier; where it is in here, it has to be the same.
@@ -109,8 +109,8 @@ def verify(path: Path, known: audit.End | None = None) -> tuple[audit.End, audit
         AuditError: names the first entry that was changed, dropped or moved.
         StoreError: this is no archive, or cannot be read.
     """
-    start: audit.End | None = None
-    end: audit.End | None = None
+    start: audit.EntryRef | None = None
+    end: audit.EntryRef | None = None
     try:
         for record in _records(path):
             if record.after is not None:
@@ -118,18 +118,18 @@ def verify(path: Path, known: audit.End | None = None) -> tuple[audit.End, audit
                 end = end or record.after
                 if record.after != end:
                     raise AuditError(f"the archive {path} lacks what comes after audit entry {end[0]}")
-                audit.compare(end, known)
+                audit.check_known_entry(end, known)
             if record.number is not None:
                 if end is None:
                     raise AuditError(f"the archive {path} does not say what audit entry {record.number} comes after")
-                end = audit.follow(end, [(record.number, record.line.encode(), record.hash)])
-                audit.compare(end, known)
+                end = audit.verify_page(end, [(record.number, record.line.encode(), record.hash)])
+                audit.check_known_entry(end, known)
     except (OSError, UnicodeEncodeError) as error:
         raise StoreError(f"the archive {path} cannot be read: {error}") from error
     return None if start is None or end is None else (start, end)
 
 
-def join(paths: Sequence[Path], start: audit.End, known: audit.End | None = None) -> audit.End | None:
+def join(paths: Sequence[Path], start: audit.EntryRef, known: audit.EntryRef | None = None) -> audit.EntryRef | None:
     """Check archives, oldest first, each of which goes on where the one before ends, up to where the store begins.
 
     Returns `known`, an entry that was noted earlier, if the archives do not have it, so that the store has to.

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from http import HTTPStatus
 
 from sayso.client.hub_http import HubClient
-from sayso.client.inbox import Given
+from sayso.client.inbox import AnswerResult
 from sayso.core import json_codec
 from sayso.core.approvers import Seen
 from sayso.core.canonical import thaw
@@ -25,11 +25,11 @@ class HubInbox:
     def __init__(self, url: str, token: str) -> None:
         """Take the address of the hub, and an approver's token."""
         self._hub = HubClient(url, token)
-        self._heard: list[tuple[int, ApprovalRequest]] = []
-        self._coming: list[ApprovalRequest] = []  # of a change that is not told to its end
+        self._received: list[tuple[int, ApprovalRequest]] = []
+        self._partial: list[ApprovalRequest] = []  # of a change that is not told to its end
         self._point: int | None = None
-        self._news = asyncio.Event()
-        self._listening: asyncio.Task[None] | None = None
+        self._updated = asyncio.Event()
+        self._listener: asyncio.Task[None] | None = None
 
     async def pending(self) -> list[ApprovalRequest]:
         """Return the open requests, oldest first."""
@@ -39,20 +39,20 @@ class HubInbox:
             page = await self._hub.get(
                 "/approvals", status="pending", limit=_PAGE, **({"after": after} if after else {})
             )
-            found += [json_codec.read_request(each) for each in page["items"]]
+            found += [json_codec.request_from_dict(each) for each in page["items"]]
             after = page["next"]
         return found
 
     async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
         """Return the newest requests, newest first; with `part`, of the newest thousand those whose id fits."""
         page = await self._hub.get("/approvals", status="all", limit=1000 if part else min(limit, 1000))
-        found = [json_codec.read_request(each) for each in page["items"]]
+        found = [json_codec.request_from_dict(each) for each in page["items"]]
         return [each for each in found if each.id.startswith(part) or each.id.endswith(part)][:limit]
 
-    async def answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> Given:
+    async def answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> AnswerResult:
         """Answer a request; see `Inbox`."""
         if request.status != "open":
-            return Given(request=request, taken=False)
+            return AnswerResult(request=request, accepted=False)
         terms = {"scope": decision.scope, "uses": decision.uses, "until": decision.until}
         body = {
             "approved": decision.approved,
@@ -63,77 +63,79 @@ class HubInbox:
         }
         status, facts = await self._hub.send("POST", f"/approvals/{request.id}", body)
         if status == HTTPStatus.CONFLICT:
-            return Given(request=json_codec.read_request(facts["request"]), taken=False)
+            return AnswerResult(request=json_codec.request_from_dict(facts["request"]), accepted=False)
         if status != HTTPStatus.OK:
             raise StillOpen(str(facts.get("detail", f"the hub says {status}")))
-        remembered = [json_codec.read_remembered(each) for each in facts["remembered"]]
-        return Given(request=json_codec.read_request(facts), taken=True, remembered=remembered)
+        remembered = [json_codec.remembered_from_dict(each) for each in facts["remembered"]]
+        return AnswerResult(request=json_codec.request_from_dict(facts), accepted=True, remembered=remembered)
 
-    async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
+    async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Note that this person has a request before them; the hub knows who, and when."""
         del seen
         await self._hub.send("POST", f"/approvals/{request_id}/seen", {})
-        return json_codec.read_request(await self._hub.get(f"/approvals/{request_id}"))
+        return json_codec.request_from_dict(await self._hub.get(f"/approvals/{request_id}"))
 
     async def changes(self, after: int | None = None) -> tuple[int, list[ApprovalRequest]]:
         """Return what changed after a point, of what the hub told since; what came before it is gone."""
-        if self._listening is None:
-            self._listening = asyncio.ensure_future(self._listen())
+        if self._listener is None:
+            self._listener = asyncio.ensure_future(self._listen())
         while self._point is None:
-            await self._next()
+            await self._wait_for_update()
         if after is None:
             return self._point, []
-        self._heard = [each for each in self._heard if each[0] > after]
-        found = {request.id: request for _, request in self._heard}
+        self._received = [each for each in self._received if each[0] > after]
+        found = {request.id: request for _, request in self._received}
         return self._point, list(found.values())
 
     async def changed(self, after: int) -> None:
         """Wait until requests have changed after that point."""
         while self._point is None or self._point <= after:
-            await self._next()
+            await self._wait_for_update()
 
     async def aclose(self) -> None:
         """Let go of the hub."""
-        if self._listening is not None:
-            self._listening.cancel()
+        if self._listener is not None:
+            self._listener.cancel()
             with contextlib.suppress(asyncio.CancelledError, StoreError):
-                await self._listening
+                await self._listener
         await self._hub.aclose()
 
-    async def _next(self) -> None:
+    async def _wait_for_update(self) -> None:
         """Wait for news, or raise what keeps them from coming."""
-        listening = self._listening or asyncio.ensure_future(self._listen())
-        self._listening, news = listening, asyncio.ensure_future(self._news.wait())
+        listening = self._listener or asyncio.ensure_future(self._listen())
+        self._listener, news = listening, asyncio.ensure_future(self._updated.wait())
         try:
             await asyncio.wait({listening, news}, return_when=asyncio.FIRST_COMPLETED)
             if listening.done():
                 listening.result()
-                raise StoreError(f"the hub {self._hub.where} tells of nothing any more; try again")
-            self._news.clear()
+                raise StoreError(f"the hub {self._hub.address} tells of nothing any more; try again")
+            self._updated.clear()
         finally:
             news.cancel()
 
     async def _listen(self) -> None:
         try:
-            async for point, name, data in _events(self._hub.lines("/events")):
+            async for point, name, data in _parse_sse(self._hub.lines("/events")):
                 if name == "hello":
                     self._point = json.loads(data)["point"]
                 elif name == "request" and point is not None:
-                    self._hear(point, json_codec.read_request(json.loads(data)))
-                self._news.set()
+                    self._receive(point, json_codec.request_from_dict(json.loads(data)))
+                self._updated.set()
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"the hub {self._hub.where} tells what cannot be read; is it of this version?") from error
+            raise StoreError(
+                f"the hub {self._hub.address} tells what cannot be read; is it of this version?"
+            ) from error
 
-    def _hear(self, point: int, request: ApprovalRequest) -> None:
+    def _receive(self, point: int, request: ApprovalRequest) -> None:
         """Take in an event; of several that belong together, only the last one has the point that they reach."""
-        self._coming.append(request)
+        self._partial.append(request)
         if self._point is None or point > self._point:
-            self._heard += [(point, each) for each in self._coming]
-            self._coming = []
+            self._received += [(point, each) for each in self._partial]
+            self._partial = []
             self._point = point
 
 
-async def _events(lines: AsyncIterator[str]) -> AsyncIterator[tuple[int | None, str, str]]:
+async def _parse_sse(lines: AsyncIterator[str]) -> AsyncIterator[tuple[int | None, str, str]]:
     """Yield id, name and data of server-sent events."""
     point, name, data = None, "message", list[str]()
     async for line in lines:

@@ -12,7 +12,7 @@ from sayso.core.model import ApprovalRequest, Remembered
 from sayso.errors import StoreError, UnknownRequest
 
 
-class _Line(msgspec.Struct):
+class _SealedLine(msgspec.Struct):
     number: int
     line: str
     hash: str
@@ -23,8 +23,8 @@ class _End(msgspec.Struct):
     hash: str
 
 
-class _Page(msgspec.Struct):
-    items: list[_Line]
+class _SealedLinesPage(msgspec.Struct):
+    items: list[_SealedLine]
     next: int | None
     start: _End
     end: _End
@@ -40,7 +40,7 @@ class HubRecords:
 
     async def remembered(self) -> list[Remembered]:
         """Return what is remembered."""
-        return [json_codec.read_remembered(each) for each in (await self._hub.get("/remembered"))["items"]]
+        return [json_codec.remembered_from_dict(each) for each in (await self._hub.get("/remembered"))["items"]]
 
     async def revoke(self, remembered_id: str, who: str) -> bool:
         """Take a decision back; the hub knows who does."""
@@ -50,19 +50,19 @@ class HubRecords:
         except UnknownRequest:
             return False
         if status != HTTPStatus.NO_CONTENT:
-            raise StoreError(f"the hub {self._hub.where} says: {facts.get('detail', status)}")
+            raise StoreError(f"the hub {self._hub.address} says: {facts.get('detail', status)}")
         return True
 
     async def request(self, request_id: str) -> ApprovalRequest | None:
         """Return a request."""
         try:
-            return json_codec.read_request(await self._hub.get(f"/approvals/{request_id}"))
+            return json_codec.request_from_dict(await self._hub.get(f"/approvals/{request_id}"))
         except UnknownRequest:
             return None
 
     async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
         """Return those entries that this person may see; a hub may need several looks to find some."""
-        found: list[_Line] = []
+        found: list[_SealedLine] = []
         following: int | None = after
         while following is not None and not found:
             page = await self._page(following, limit)
@@ -87,8 +87,12 @@ class HubRecords:
         """Let go of the hub."""
         await self._hub.aclose()
 
-    async def _page(self, after: int, limit: int) -> _Page:
+    async def _page(self, after: int, limit: int) -> _SealedLinesPage:
         try:
-            return msgspec.convert(await self._hub.get("/audit/lines", after=after, limit=min(limit, 1000)), _Page)
+            return msgspec.convert(
+                await self._hub.get("/audit/lines", after=after, limit=min(limit, 1000)), _SealedLinesPage
+            )
         except msgspec.ValidationError as error:
-            raise StoreError(f"the hub {self._hub.where} tells what cannot be read; is it of this version?") from error
+            raise StoreError(
+                f"the hub {self._hub.address} tells what cannot be read; is it of this version?"
+            ) from error

@@ -14,13 +14,13 @@ from sayso.engine.controller import ApprovalController
 from sayso.errors import ApprovalBlocked, NotEntitled, StillOpen
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
+class AnswerResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came of an answer: whether it was taken, what is remembered, and what else it has answered."""
 
     request: ApprovalRequest
-    taken: bool
+    accepted: bool
     remembered: list[Remembered] = []
-    alike: list[str] = []
+    also_answered: list[str] = []
 
 
 class Inbox(Protocol):
@@ -34,7 +34,7 @@ class Inbox(Protocol):
         """Return the newest requests, open or not, newest first; with `part`, those whose id starts or ends so."""
         ...
 
-    async def answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> Given:
+    async def answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> AnswerResult:
         """Answer a request.
 
         Raises:
@@ -43,7 +43,7 @@ class Inbox(Protocol):
         """
         ...
 
-    async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
+    async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Note that somebody has a request before them, and return it as it stands."""
         ...
 
@@ -78,16 +78,16 @@ class StoreInbox:
         """Return the newest requests, newest first."""
         return await self.store.recent(limit, part)
 
-    async def answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> Given:
+    async def answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> AnswerResult:
         """Answer a request; see `Inbox`."""
         if request.status != "open":
-            return Given(request=request, taken=False)
+            return AnswerResult(request=request, accepted=False)
         if decision.remember != "none" and not request.scopes:
             raise StillOpen("this answer cannot be remembered: the rule that asks does not allow it")
         async with self._answering:
             return await self._answer(request, decision)
 
-    async def _answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> Given:
+    async def _answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> AnswerResult:
         self._steps.clear()
         try:
             closed = await self._controller.answer(request.id, decision)
@@ -96,16 +96,16 @@ class StoreInbox:
         except (NotEntitled, ValueError) as error:
             raise StillOpen(str(error)) from None
         moved = [each.request.id for each in self._steps if each.request is not None and each.step != "expired"]
-        return Given(
+        return AnswerResult(
             request=closed,
-            taken=closed.id in moved,
+            accepted=closed.id in moved,
             remembered=[each for each in self._controller.memory.list() if each.request_id == closed.id],
-            alike=[each for each in moved if each != closed.id],
+            also_answered=[each for each in moved if each != closed.id],
         )
 
-    async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
+    async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Note that somebody has a request before them."""
-        return await self.store.see(request_id, seen)
+        return await self.store.mark_seen(request_id, seen)
 
     async def changes(self, after: int | None = None) -> tuple[int, list[ApprovalRequest]]:
         """Return what changed after a point."""

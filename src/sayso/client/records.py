@@ -6,11 +6,11 @@ from typing import Protocol
 
 from sayso.core import audit
 from sayso.core.model import ApprovalRequest, Remembered
-from sayso.core.ports import Audit, Store
+from sayso.core.ports import AuditLog, Store
 from sayso.engine.remembered import ApprovalMemory
 
 
-class Records(Audit, Protocol):
+class Records(AuditLog, Protocol):
     """What people look up, and what they take back. Whatever fails is a `StoreError`, in one sentence."""
 
     async def remembered(self) -> list[Remembered]:

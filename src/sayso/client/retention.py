@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sayso.core import audit
-from sayso.core.decide import is_over
+from sayso.core.decide import is_final_since
 from sayso.engine.clock import clock_of
 from sayso.engine.remembered import ApprovalMemory
 from sayso.errors import StoreError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest
     from sayso.core.ports import Prunable
 
-_AT_ONCE = 500  # whoever wants to write waits for so many at most
+_BATCH_SIZE = 500  # whoever wants to write waits for so many at most
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,47 +41,47 @@ async def prune(store: Prunable, before: float, *, archive: Archive | None = Non
         AuditError: the audit is not what was written; from there on nothing of it is dropped, and no request.
     """
     # The audit first: whoever may not cut it, or finds it broken, is told so before anything is gone.
-    entries = 0 if archive is None else await _cut(store, before, archive)
+    entries = 0 if archive is None else await _archive_audit(store, before, archive)
     requests = 0
-    async for batch in _over(store, before):
+    async for batch in _prunable_batches(store, before):
         if archive is not None:
             await asyncio.to_thread(archive.add_requests, batch)
         requests += await store.drop([each.id for each in batch])
     start = (await store.audit_ends())[0][0]
     if requests or entries:
         told = f"{requests} requests were dropped, and {entries} entries up to {start}"
-        await store.append([audit.pruned(clock_of(store).now(), who, told)])
+        await store.append([audit.encode_pruned(clock_of(store).now(), who, told)])
     return Pruned(requests=requests, entries=entries, start=start)
 
 
 async def survey(store: Prunable, before: float) -> Pruned:
     """Return what `prune` with an archive would drop, and drop nothing."""
-    requests = [len(batch) async for batch in _over(store, before)]
+    requests = [len(batch) async for batch in _prunable_batches(store, before)]
     start, _ = await store.audit_ends()
     entries, end = 0, start
-    while page := await _old(store, before, end):
+    while page := await _old_entries(store, before, end):
         entries, end = entries + len(page), (page[-1][0], page[-1][2])
     return Pruned(requests=sum(requests), entries=entries, start=end[0])
 
 
-async def _over(store: Prunable, before: float) -> AsyncIterator[list[ApprovalRequest]]:
+async def _prunable_batches(store: Prunable, before: float) -> AsyncIterator[list[ApprovalRequest]]:
     """Yield what may go, a few at once; ids sort by their time, so the first page of young ones is the end."""
     kept = {each.request_id for each in ApprovalMemory(store=store, clock=clock_of(store)).list()}
     after = ""
-    while page := await store.oldest(_AT_ONCE, after):
+    while page := await store.oldest(_BATCH_SIZE, after):
         after = page[-1].id
-        batch = [each for each in page if is_over(each, before) and each.id not in kept]
+        batch = [each for each in page if is_final_since(each, before) and each.id not in kept]
         if batch:
             yield batch
         elif all(each.asked_at >= before for each in page):
             return
 
 
-async def _cut(store: Prunable, before: float, archive: Archive) -> int:
+async def _archive_audit(store: Prunable, before: float, archive: Archive) -> int:
     entries = 0
     start, _ = await store.audit_ends()
     await store.cut(start, start)  # nothing yet: who may not do this need not have an archive made
-    while page := await _old(store, before, start):
+    while page := await _old_entries(store, before, start):
         await asyncio.to_thread(archive.add_entries, start, page)
         end = page[-1][0], page[-1][2]
         await store.cut(start, end)
@@ -94,8 +94,8 @@ async def _cut(store: Prunable, before: float, archive: Archive) -> int:
     return entries
 
 
-async def _old(store: Prunable, before: float, start: audit.End) -> list[audit.Entry]:
+async def _old_entries(store: Prunable, before: float, start: audit.EntryRef) -> list[audit.SealedEntry]:
     """Return the next entries up to the first that is young, as a chain is kept without a hole."""
-    page = await store.audit(start[0], _AT_ONCE)
+    page = await store.audit(start[0], _BATCH_SIZE)
     young = next((place for place, (_, line, _) in enumerate(page) if audit.time_of(line) >= before), len(page))
     return page[:young]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from sayso.config.read_file import Form, decode
+from sayso.config.read_file import FileSpec, decode
 from sayso.config.yaml_toml import read_yaml
 from sayso.core.canonical import parse_args
 
-FORM = Form(
+ARGUMENTS_SPEC = FileSpec(
     what="the arguments of a call",
     missing="name a file with all arguments of the call, or - for the input",
     empty="write all arguments of the call, or {} for none",
@@ -25,7 +25,7 @@ def read_arguments(content: bytes, source: str, form: Literal["json", "yaml"] | 
         CanonicalError: it is no JSON, or could be read in two ways.
         ConfigurationError: it is no YAML.
     """
-    text = decode(content, source, FORM)
+    text = decode(content, source, ARGUMENTS_SPEC)
     if form == "json" or (form is None and text.lstrip().startswith(("{", "["))):
         return parse_args(text)
-    return read_yaml(content, source, FORM).data
+    return read_yaml(content, source, ARGUMENTS_SPEC).data

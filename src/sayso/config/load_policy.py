@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from sayso.config.yaml_toml import Document, read_file
+from sayso.config.yaml_toml import Document, read_policy_file
 from sayso.core import realpath
 from sayso.errors import ConfigurationError
 from sayso.policy.data_schema import Key
@@ -16,7 +16,7 @@ NAMES = ("sayso.yaml", "sayso.yml")
 _PYPROJECT = "pyproject.toml"
 
 
-def load_policy(path: str | os.PathLike[str] | None = None, *, also: Path | None = None) -> Policy:
+def load_policy(path: str | os.PathLike[str] | None = None, *, extra_folder: Path | None = None) -> Policy:
     """Read the policy of a file or, without a name, of all files that apply here, and also in another folder.
 
     Those are the user's own file, the project's (the nearest `sayso.yaml`, or `[tool.sayso]` in `pyproject.toml`, from
@@ -26,7 +26,7 @@ def load_policy(path: str | os.PathLike[str] | None = None, *, also: Path | None
     Raises:
         ConfigurationError: tells what is wrong with a file and where, or that there is none.
     """
-    documents = [_named(each) for each in ([Path(path)] if path is not None else files_here(also))]
+    documents = [_named(each) for each in ([Path(path)] if path is not None else policy_files_here(extra_folder))]
     if not documents:
         raise ConfigurationError("there is no policy file here; run `sayso init` to write one, or name one")
     policies = [_policy(document, documents) for document in documents]
@@ -37,29 +37,31 @@ def load_policy(path: str | os.PathLike[str] | None = None, *, also: Path | None
 
 
 def _named(path: Path) -> Document:
-    document = read_file(path)
+    document = read_policy_file(path)
     if document is None:
         raise ConfigurationError(f"{path}: this file has no [tool.sayso]; add that table, or name another file")
     return document
 
 
-def files_here(also: Path | None = None) -> Iterator[Path]:
+def policy_files_here(extra_folder: Path | None = None) -> Iterator[Path]:
     """Yield the files that apply here, and also in another folder, the farthest first."""
     home = _config_folder()
     own = None if home is None else _only([home / "sayso" / name for name in NAMES])
     if own is not None:
         yield own
-    projects = [_of_project(folder) for folder in (Path.cwd(), *([] if also is None else [also.resolve()]))]
+    projects = [
+        _project_file(folder) for folder in (Path.cwd(), *([] if extra_folder is None else [extra_folder.resolve()]))
+    ]
     yield from dict.fromkeys(project for project in projects if project is not None)
     named = os.environ.get("SAYSO_POLICY")
     if named:
         yield Path(named)
 
 
-def _of_project(folder: Path) -> Path | None:
+def _project_file(folder: Path) -> Path | None:
     for here in (folder, *folder.parents):
         pyproject = here / _PYPROJECT
-        also = [pyproject] if _is_there(pyproject) and read_file(pyproject) is not None else []
+        also = [pyproject] if _is_there(pyproject) and read_policy_file(pyproject) is not None else []
         found = _only([*(here / name for name in NAMES), *also])
         if found is not None:
             return found
@@ -99,18 +101,18 @@ def _policy(document: Document, all_of_them: Iterable[Document]) -> Policy:
         document.data,
         base=path.parent,
         source=document.source,
-        places=lambda key: place(document, key),
-        protected=own_files(Path(each.source).absolute() for each in all_of_them),
+        places=lambda key: line_and_column(document, key),
+        protected=paths_to_protect(Path(each.source).absolute() for each in all_of_them),
     )
 
 
-def place(document: Document, key: Key) -> tuple[int, int]:
+def line_and_column(document: Document, key: Key) -> tuple[int, int]:
     """Return line and column of a key."""
     mark = document.mark(key)
     return mark.line, mark.column
 
 
-def own_files(paths: Iterable[Path]) -> list[str]:
+def paths_to_protect(paths: Iterable[Path]) -> list[str]:
     """Return where the files really are and, for links, also where they seem to be."""
     found: list[str] = []
     for path in paths:

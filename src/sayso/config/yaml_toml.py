@@ -17,7 +17,7 @@ import msgspec
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from sayso.config.read_file import Form, Mark, behind, decode, mistaken, read_bytes
+from sayso.config.read_file import FileSpec, Mark, decode, file_error, mark_at_end, read_bytes
 from sayso.errors import ConfigurationError
 
 Key = tuple[str | int, ...]
@@ -26,7 +26,7 @@ _Untyped = Any  # what the parsers give has no types of its own
 _DEEPEST = 50
 _LONGEST_NUMBER = 1000
 _LARGEST_NUMBER = 10**_LONGEST_NUMBER
-_POLICY = Form(
+_POLICY_SPEC = FileSpec(
     what="a policy",
     missing="name another one, or run `sayso init` to write one",
     empty="write a policy, or run `sayso init` to have one written",
@@ -50,30 +50,30 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         return self.marks[key]
 
 
-def read_file(path: Path) -> Document | None:
+def read_policy_file(path: Path) -> Document | None:
     """Read a policy file; None stands for a TOML file without a `[tool.sayso]` table."""
     source = str(path)
-    content = read_bytes(path, _POLICY)
+    content = read_bytes(path, _POLICY_SPEC)
     return read_pyproject(content, source) if path.suffix.lower() == ".toml" else read_yaml(content, source)
 
 
-def _brief(text: object, longest: int = 60) -> str:
+def _quote(text: object, longest: int = 60) -> str:
     words = str(text)
     return repr(words if len(words) <= longest else words[:longest] + "…")
 
 
-def _check(value: object, path: Key, document: Document) -> None:
+def _check_plain_data(value: object, path: Key, document: Document) -> None:
     """Refuse whatever is not plain data that can be written down again; recursion ends at the deepest level."""
     if isinstance(value, dict | list):
         if len(path) >= _DEEPEST:
-            raise mistaken(document.source, _TOO_DEEP, document.mark(path))
+            raise file_error(document.source, _TOO_DEEP, document.mark(path))
         items = (
             cast("dict[str, Any]", value).items() if isinstance(value, dict) else enumerate(cast("list[Any]", value))
         )
         for key, item in items:
-            _check(item, (*path, key), document)
+            _check_plain_data(item, (*path, key), document)
     elif problem := _objection(value):
-        raise mistaken(document.source, f"{_brief('.'.join(map(str, path)))} {problem}", document.mark(path))
+        raise file_error(document.source, f"{_quote('.'.join(map(str, path)))} {problem}", document.mark(path))
 
 
 def _objection(value: object) -> str | None:
@@ -124,19 +124,19 @@ _HINTS = (
 )
 
 
-def read_yaml(content: bytes, source: str, form: Form = _POLICY) -> Document:
+def read_yaml(content: bytes, source: str, spec: FileSpec = _POLICY_SPEC) -> Document:
     """Read a YAML file that holds one mapping."""
-    text = decode(content, source, form)
+    text = decode(content, source, spec)
     for pattern, problem in _REFUSED:
         if found := re.search(pattern, text):
-            raise mistaken(source, f"{_brief(found[0])} {problem}", behind(text[: found.start()]))
-    builder = _Builder(source, form)
+            raise file_error(source, f"{_quote(found[0])} {problem}", mark_at_end(text[: found.start()]))
+    builder = _Builder(source, spec)
     for event in _events(text, source):
-        builder.take(event)
+        builder.add_event(event)
     if builder.data is None:
-        raise mistaken(source, f"this file is empty; {form.empty}")
+        raise file_error(source, f"this file is empty; {spec.empty}")
     document = Document(source=source, data=builder.data, marks=builder.marks)
-    _check(document.data, (), document)
+    _check_plain_data(document.data, (), document)
     return document
 
 
@@ -152,7 +152,7 @@ def _events(text: str, source: str) -> Iterator[_Untyped]:
     except (YAMLError, ArithmeticError, AssertionError, ValueError):
         # The parser trips over an escape that names no character, and over a version that does not exist.
         problem = "this, or what follows, is not YAML, such as an escape `\\U` of no character; correct it"
-        raise mistaken(source, problem, mark) from None
+        raise file_error(source, problem, mark) from None
 
 
 def _translated(error: _Untyped, source: str, last: Mark) -> ConfigurationError:
@@ -160,8 +160,8 @@ def _translated(error: _Untyped, source: str, last: Mark) -> ConfigurationError:
     showed = _mark(error.problem_mark) if error.problem_mark else started
     for said, sentence, at_start in _HINTS:
         if said in f"{error.context} {error.problem}":
-            return mistaken(source, sentence.format(began=started.line), started if at_start else showed)
-    return mistaken(source, f"this is not YAML ({_brief(error.problem or error.context, 200)}); correct it", showed)
+            return file_error(source, sentence.format(began=started.line), started if at_start else showed)
+    return file_error(source, f"this is not YAML ({_quote(error.problem or error.context, 200)}); correct it", showed)
 
 
 def _mark(mark: _Untyped) -> Mark:
@@ -186,11 +186,11 @@ def _extra(kind: str, event: _Untyped) -> str | None:
     if kind == "DocumentStart" and (event.tags or event.version not in {None, (1, 2)}):
         return "the lines above that start with `%` are not read; delete them"
     if kind == "Alias":
-        return f"{_brief('*' + event.anchor)} is an alias; write out what it stands for, or put a glob in quotes"
+        return f"{_quote('*' + event.anchor)} is an alias; write out what it stands for, or put a glob in quotes"
     if kind in {"Scalar", "MappingStart", "SequenceStart"} and event.anchor is not None:
-        return f"{_brief('&' + event.anchor)} is an anchor; write out what it stands for wherever it is used"
+        return f"{_quote('&' + event.anchor)} is an anchor; write out what it stands for wherever it is used"
     if kind in {"Scalar", "MappingStart", "SequenceStart"} and event.tag is not None:
-        return f"the tag {_brief(event.tag)} is not read; write a plain value, or put a text in quotes"
+        return f"the tag {_quote(event.tag)} is not read; write a plain value, or put a text in quotes"
     return None
 
 
@@ -200,8 +200,8 @@ _BETWEEN = -1  # what stands for the index or key while none is being read
 class _Builder:
     """Data and marks, put together event by event."""
 
-    def __init__(self, source: str, form: Form) -> None:
-        self._form = form
+    def __init__(self, source: str, spec: FileSpec) -> None:
+        self._spec = spec
         self.data: dict[str, Any] | None = None
         self.marks: dict[Key, Mark] = {}
         self._source = source
@@ -210,7 +210,7 @@ class _Builder:
         self._open: list[dict[str, Any] | list[Any]] = []
         self._path: list[str | int] = []
 
-    def take(self, event: _Untyped) -> None:
+    def add_event(self, event: _Untyped) -> None:
         kind, mark = event.__class__.__name__.removesuffix("Event"), _mark(event.start_mark)
         if kind == "DocumentStart" and self._ended:
             self._refuse("a second document starts here; keep one in a file", mark)
@@ -225,7 +225,7 @@ class _Builder:
         self._ended = self._ended or kind == "DocumentEnd"
 
     def _refuse(self, problem: str, mark: Mark) -> Never:
-        raise mistaken(self._source, problem, mark)
+        raise file_error(self._source, problem, mark)
 
     def _start(self, value: dict[str, Any] | list[Any], mark: Mark) -> None:
         if len(self._open) >= _DEEPEST:
@@ -254,20 +254,20 @@ class _Builder:
 
     def _key(self, key: object, text: str, mark: Mark, *, plain: bool) -> None:
         if not isinstance(key, str):
-            self._refuse(f"the key {_brief(text)} has no quotes and is not read as a text; put it in quotes", mark)
+            self._refuse(f"the key {_quote(text)} has no quotes and is not read as a text; put it in quotes", mark)
         if key == "<<" and plain:
             self._refuse("`<<` merges another mapping into this one; write out what that says", mark)
         self._path[-1] = key
         first = self.marks.setdefault(tuple(self._path), mark)
         if first != mark:
-            self._refuse(f"the key {_brief(key)} is on lines {first.line} and {mark.line}; keep one of them", mark)
+            self._refuse(f"the key {_quote(key)} is on lines {first.line} and {mark.line}; keep one of them", mark)
 
     def _place(self, value: object, mark: Mark) -> None:
         if self._wants_key():
             self._refuse("a list or mapping cannot be a key; use a text", mark)
         if not self._open:
             if not isinstance(value, dict):
-                self._refuse(f"this file does not hold a mapping; {self._form.start}", mark)
+                self._refuse(f"this file does not hold a mapping; {self._spec.start}", mark)
             self.data, self.marks[()] = cast("dict[str, Any]", value), mark
         elif isinstance(parent := self._open[-1], list):
             self._path[-1] = len(parent)
@@ -296,32 +296,32 @@ _PLACE = re.compile(r"(?P<problem>.*) \(at (?:line (?P<line>\d+), column (?P<col
 
 def read_pyproject(content: bytes, source: str) -> Document | None:
     """Read the `[tool.sayso]` table of a TOML file; None if it has none."""
-    text = decode(content, source, _POLICY)
+    text = decode(content, source, _POLICY_SPEC)
     tool = _parse_toml(text, source).get("tool")
     table = cast("dict[str, Any]", tool).get("sayso") if isinstance(tool, dict) else None
     if table is None:
         return None
     marks = _toml_marks(text)
     if not isinstance(table, dict):
-        raise mistaken(source, "`tool.sayso` is not a table; write it as `[tool.sayso]`", marks[()])
+        raise file_error(source, "`tool.sayso` is not a table; write it as `[tool.sayso]`", marks[()])
     document = Document(source=source, data=cast("dict[str, Any]", table), marks=marks)
-    _check(document.data, (), document)
+    _check_plain_data(document.data, (), document)
     return document
 
 
 def _parse_toml(text: str, source: str) -> dict[str, Any]:
     if found := _ENDLESS_KEY.search(text):
-        raise mistaken(source, _TOO_DEEP, behind(text[: found.start()]))
+        raise file_error(source, _TOO_DEEP, mark_at_end(text[: found.start()]))
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise mistaken(source, _TOO_DEEP) from None
+        raise file_error(source, _TOO_DEEP) from None
     except ValueError as error:  # what is no TOML, and a number beyond what Python converts
         found = _PLACE.fullmatch(str(error))
-        end = behind(text) if found else None
+        end = mark_at_end(text) if found else None
         mark = Mark(int(found["line"]), int(found["column"])) if found and found["line"] else end
-        reason = _brief(found["problem"] if found else error, 200)
-        raise mistaken(source, f"this is not TOML ({reason}); correct it", mark) from None
+        reason = _quote(found["problem"] if found else error, 200)
+        raise file_error(source, f"this is not TOML ({reason}); correct it", mark) from None
 
 
 def _toml_marks(text: str) -> dict[Key, Mark]:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from sayso.core.ports import News
+from sayso.core.ports import QueuedWrite
 
 MEDIA = "application/vnd.sayso.v1+msgpack"
 FAMILY = "application/vnd.sayso."  # another version of the same
@@ -22,37 +22,37 @@ Wait = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT)]
 Time = Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+class AgentMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """What an agent asks its hub to do."""
 
 
-class Open(Message, frozen=True):
+class Open(AgentMessage, frozen=True):
     """Add a request."""
 
     request: bytes
 
 
-class Find(Message, frozen=True):
+class Find(AgentMessage, frozen=True):
     """Look for what was asked about a call."""
 
     session: str
     key: str
 
 
-class Get(Message, frozen=True):
+class Get(AgentMessage, frozen=True):
     """Read requests."""
 
     ids: Annotated[tuple[Id, ...], msgspec.Meta(max_length=MOST_ROWS)]
 
 
-class Pending(Message, frozen=True):
+class GetPending(AgentMessage, frozen=True):
     """Read the open requests."""
 
     limit: Limit
     after: Id
 
 
-class Recent(Message, frozen=True):
+class GetRecent(AgentMessage, frozen=True):
     """Read the newest requests."""
 
     limit: Limit
@@ -60,7 +60,7 @@ class Recent(Message, frozen=True):
     before: Id
 
 
-class Changes(Message, frozen=True):
+class GetChanges(AgentMessage, frozen=True):
     """Read what has changed after a point; with `wait`, when there is something, or something else is remembered."""
 
     after: Annotated[int, msgspec.Meta(ge=0)] | None
@@ -69,7 +69,7 @@ class Changes(Message, frozen=True):
     known: Text = ""  # what the agent knows of the remembered decisions
 
 
-class See(Message, frozen=True):
+class MarkSeen(AgentMessage, frozen=True):
     """Note who has a request before them."""
 
     id: Id
@@ -78,7 +78,7 @@ class See(Message, frozen=True):
     at: Time
 
 
-class Close(Message, frozen=True):
+class Close(AgentMessage, frozen=True):
     """End a request without an answer."""
 
     id: Id
@@ -88,7 +88,7 @@ class Close(Message, frozen=True):
     decided_at: Time | None = None
 
 
-class Claim(Message, frozen=True):
+class Claim(AgentMessage, frozen=True):
     """Use up an approval."""
 
     id: Id
@@ -96,41 +96,41 @@ class Claim(Message, frozen=True):
     attempt: Id
 
 
-class Spend(Message, frozen=True):
+class Spend(AgentMessage, frozen=True):
     """Take one use of a remembered decision."""
 
     id: Id
     attempt: Id
 
 
-class Park(Message, frozen=True):
+class Park(AgentMessage, frozen=True):
     """Keep the state of a run."""
 
     name: Text
     state: bytes
 
 
-class Parked(Message, frozen=True):
+class GetParked(AgentMessage, frozen=True):
     """Read the state of a run."""
 
     name: Text
 
 
-class Unpark(Message, frozen=True):
+class Unpark(AgentMessage, frozen=True):
     """Take the state of a run."""
 
     name: Text
     attempt: Id
 
 
-class Append(Message, frozen=True):
+class Append(AgentMessage, frozen=True):
     """Tell what came of requests, and what else happened."""
 
-    news: Annotated[list[News], msgspec.Meta(max_length=MOST_NEWS)]
+    news: Annotated[list[QueuedWrite], msgspec.Meta(max_length=MOST_NEWS)]
     attempt: Id
 
 
-class Told(Message, frozen=True):
+class ChangesReply(AgentMessage, frozen=True):
     """The answer to `Changes`: how far it reaches, and what is remembered if that is not what the agent knows."""
 
     point: int

@@ -23,7 +23,7 @@ class Approvers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     escalate: Escalation | None = None
 
     @property
-    def must_be_known(self) -> bool:
+    def needs_identity(self) -> bool:
         """Whether a yes counts only from somebody whose identity was checked."""
         return self.count > 1 or bool(self.roles)
 
@@ -46,6 +46,6 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     at: float
 
 
-def is_same(one: str | None, other: str | None) -> bool:
+def same_person(one: str | None, other: str | None) -> bool:
     """Whether two names stand for one person: a capital letter makes nobody somebody else."""
     return (one or "").casefold() == (other or "").casefold()

@@ -11,22 +11,22 @@ import msgspec
 
 from sayso.core.canonical import FrozenDict
 from sayso.core.model import AuditEntry, Denied, ToolCall
-from sayso.core.redaction import redact, text
+from sayso.core.redaction import redact, redact_text
 from sayso.errors import AuditError, CanonicalError
 
 if TYPE_CHECKING:
     from sayso.core.model import ApprovalDecision, ApprovalRequest, Approved, Step, Verdict
-    from sayso.core.ports import Audit
+    from sayso.core.ports import AuditLog
 
-End = tuple[int, str]  # the number and the hash of an entry
-Entry = tuple[int, bytes, str]  # its number, its line and its hash
+EntryRef = tuple[int, str]  # the number and the hash of an entry
+SealedEntry = tuple[int, bytes, str]  # its number, its line and its hash
 
 START = "0" * 64
 _PAGE = 1000
 _ENCODER = msgspec.json.Encoder()
 
 
-class Line(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class EntryBody(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What is written of an entry: JSON, without what is not known."""
 
     at: float
@@ -70,40 +70,40 @@ class _Needed(_Time):
     agent_path: list[str] = []
 
 
-def of_request(request: ApprovalRequest, step: Step, at: float) -> AuditEntry:
+def request_entry(request: ApprovalRequest, step: Step, at: float) -> AuditEntry:
     """Return the entry for a step in the life of a request."""
     return AuditEntry(at=at, step=step, about=request)
 
 
-def prepare(entry: AuditEntry) -> AuditEntry | bytes:
+def encode_early_if_needed(entry: AuditEntry) -> AuditEntry | bytes:
     """Return the entry to be written down later or, where that could be costly or too late, its line at once.
 
     What is heavy must not pile up in a queue, and what could not be frozen may have changed by then.
     """
     args = entry.about.args
-    return entry if type(args) is FrozenDict and args.light else body(entry)
+    return entry if type(args) is FrozenDict and args.small else encode(entry)
 
 
-def body(entry: AuditEntry) -> bytes:
+def encode(entry: AuditEntry) -> bytes:
     """Return the line that is written for an entry; there is one for every entry, whatever is in it."""
     try:
-        return _body(entry)
+        return _encode(entry)
     except Exception as error:  # noqa: BLE001 - a step that cannot be described must still be told, and stop nobody
         return _ENCODER.encode(
             {"at": entry.at, "step": entry.step, "error": f"could not be described: {type(error).__name__}"}
         )
 
 
-def _body(entry: AuditEntry) -> bytes:
+def _encode(entry: AuditEntry) -> bytes:
     about = entry.about
-    line = Line(
+    line = EntryBody(
         at=entry.at,
         step=entry.step,
-        tool=text(about.tool),
-        call_id=text(about.call_id),
-        session=text(about.session),
-        run=text(about.run),
-        agent_path=[text(name) for name in about.agent_path] if about.agent_path else [],
+        tool=redact_text(about.tool),
+        call_id=redact_text(about.call_id),
+        session=redact_text(about.session),
+        run=redact_text(about.run),
+        agent_path=[redact_text(name) for name in about.agent_path] if about.agent_path else [],
         seconds=entry.seconds,
         result=None if entry.result is None else redact(entry.result),
     )
@@ -114,40 +114,40 @@ def _body(entry: AuditEntry) -> bytes:
     return _ENCODER.encode(line)
 
 
-def _describe(line: Line, entry: AuditEntry) -> None:
+def _describe(line: EntryBody, entry: AuditEntry) -> None:
     about = entry.about
     if entry.verdict is not None:
-        _tell_why(line, entry.verdict)
+        _add_verdict(line, entry.verdict)
     if entry.outcome is not None:
-        _tell_what(line, entry.outcome)
+        _add_outcome(line, entry.outcome)
     if isinstance(about, ToolCall):
         line.args, line.digest = redact(about.args), _digest(about)
         return
-    line.project, line.asked_by = text(about.project), text(about.asked_by)
-    _tell_why(line, about)
-    _tell_answer(line, about.votes[-1] if entry.step == "voted" else about.decision)
+    line.project, line.asked_by = redact_text(about.project), redact_text(about.asked_by)
+    _add_verdict(line, about)
+    _add_decision(line, about.votes[-1] if entry.step == "voted" else about.decision)
     line.request_id, line.digest = about.id, about.digest
     if entry.step == "asked" or line.final_args is not None:
         line.args = redact(about.args)  # once, or beside what they were changed to; else the digest stands for them
 
 
-def _tell_why(line: Line, source: Verdict | ApprovalRequest) -> None:
-    line.approval, line.because = source.approval, text(source.reason)
-    line.rule = text(str(source.rule)) if source.rule else ""
+def _add_verdict(line: EntryBody, source: Verdict | ApprovalRequest) -> None:
+    line.approval, line.because = source.approval, redact_text(source.reason)
+    line.rule = redact_text(str(source.rule)) if source.rule else ""
 
 
-def _tell_what(line: Line, outcome: Approved | Denied) -> None:
-    line.reason = text(outcome.reason)
+def _add_outcome(line: EntryBody, outcome: Approved | Denied) -> None:
+    line.reason = redact_text(outcome.reason)
     if isinstance(outcome, Denied):
         line.cause, line.note = outcome.cause, _maybe(outcome.note)
         return
     line.by = outcome.by
-    _tell_answer(line, outcome.decision)
+    _add_decision(line, outcome.decision)
     if outcome.remembered is not None:
         line.remembered_id, line.scope = outcome.remembered.id, outcome.remembered.scope.kind
 
 
-def _tell_answer(line: Line, decision: ApprovalDecision | None) -> None:
+def _add_decision(line: EntryBody, decision: ApprovalDecision | None) -> None:
     if decision is None:
         return
     line.who, line.channel, line.note = _maybe(decision.who), _maybe(decision.channel), _maybe(decision.note)
@@ -157,14 +157,14 @@ def _tell_answer(line: Line, decision: ApprovalDecision | None) -> None:
 
 
 def _maybe(value: str | None) -> str | None:
-    return None if value is None else text(value)
+    return None if value is None else redact_text(value)
 
 
 def _digest(call: ToolCall) -> str:
     try:
         return call.digest()
     except CanonicalError as error:
-        return f"none: {text(str(error))}"
+        return f"none: {redact_text(str(error))}"
 
 
 def seal(previous: str, number: int, line: bytes) -> str:
@@ -172,7 +172,7 @@ def seal(previous: str, number: int, line: bytes) -> str:
     return hashlib.sha256(f"{previous}:{number}:".encode() + line).hexdigest()
 
 
-def follow(end: End, page: Sequence[Entry]) -> End:
+def verify_page(end: EntryRef, page: Sequence[SealedEntry]) -> EntryRef:
     """Check that these entries follow one that is known, and return the last of them.
 
     Raises:
@@ -189,7 +189,7 @@ def follow(end: End, page: Sequence[Entry]) -> End:
     return number, previous
 
 
-def compare(entry: End, known: End | None) -> None:
+def check_known_entry(entry: EntryRef, known: EntryRef | None) -> None:
     """Check an entry that was noted earlier against the one that is there under its number.
 
     Raises:
@@ -199,9 +199,9 @@ def compare(entry: End, known: End | None) -> None:
         raise AuditError(f"audit entry {known[0]} is not the one that was noted: the chain was rewritten")
 
 
-def pruned(at: float, who: str, reason: str) -> bytes:
+def encode_pruned(at: float, who: str, reason: str) -> bytes:
     """Return the line that tells of what has left the store."""
-    return _ENCODER.encode(Line(at=at, step="pruned", who=text(who), reason=text(reason)))
+    return _ENCODER.encode(EntryBody(at=at, step="pruned", who=redact_text(who), reason=redact_text(reason)))
 
 
 def time_of(line: bytes) -> float:
@@ -212,13 +212,13 @@ def time_of(line: bytes) -> float:
         return math.inf
 
 
-async def entries(store: Audit, after: int = 0) -> AsyncIterator[dict[str, Any]]:
+async def entries(store: AuditLog, after: int = 0) -> AsyncIterator[dict[str, Any]]:
     """Yield the entries that came after that number, oldest first, as plain data."""
     async for row in _lines(store, after):
-        yield told(*row)
+        yield as_dict(*row)
 
 
-def told(number: int, line: bytes, sealed: str) -> dict[str, Any]:
+def as_dict(number: int, line: bytes, sealed: str) -> dict[str, Any]:
     """Return an entry as plain data, also one that somebody has made unreadable: `verify` says so too."""
     try:
         known = msgspec.json.decode(line, type=dict[str, Any])
@@ -228,7 +228,7 @@ def told(number: int, line: bytes, sealed: str) -> dict[str, Any]:
     return {**known, "number": number, "hash": sealed}
 
 
-async def verify(store: Audit, *, known: End | None = None) -> int:
+async def verify(store: AuditLog, *, known: EntryRef | None = None) -> int:
     """Check the whole chain and return the number of its last entry.
 
     `known` is a number and hash noted earlier, outside the store: with it, even a chain that somebody rewrote from
@@ -246,16 +246,16 @@ async def verify(store: Audit, *, known: End | None = None) -> int:
                 raise  # else what was just looked at has been pruned
 
 
-async def _verify(store: Audit, start: End, end: End, known: End | None) -> int:
+async def _verify(store: AuditLog, start: EntryRef, end: EntryRef, known: EntryRef | None) -> int:
     checked, (last, last_hash) = start, end
-    compare(start, known)
+    check_known_entry(start, known)
     async for entry in _lines(store):
         if checked[0] == last:
             if (await store.audit_ends())[1] == end:
                 raise AuditError(f"audit entry {entry[0]} was put behind the end of the chain, which is entry {last}")
             break  # written after this check began
-        checked = follow(checked, [entry])
-        compare(checked, known)
+        checked = verify_page(checked, [entry])
+        check_known_entry(checked, known)
     if checked[0] != last:
         missing = f"the chain should end with entry {last}, but ends with {checked[0]}"
         raise AuditError(f"audit entry {checked[0] + 1} is missing: {missing}")
@@ -271,7 +271,7 @@ async def _verify(store: Audit, start: End, end: End, known: End | None) -> int:
     return last
 
 
-async def _lines(store: Audit, after: int = 0) -> AsyncIterator[Entry]:
+async def _lines(store: AuditLog, after: int = 0) -> AsyncIterator[SealedEntry]:
     while page := await store.audit(after, _PAGE):
         for line in page:
             yield line

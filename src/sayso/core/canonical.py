@@ -28,7 +28,7 @@ _SHORT = 1000  # bytes whose hash is worth keeping
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
-def _refuse(self: object, *_: object, **__: object) -> Never:
+def _refuse_mutation(self: object, *_: object, **__: object) -> Never:
     raise TypeError(f"{type(self).__name__} is frozen: an approval is bound to it; build a new value instead")
 
 
@@ -36,12 +36,12 @@ class FrozenDict(dict[str, Any]):
     """A dict that refuses to change, so that what was shown is what runs."""
 
     # Still a dict: front ends may pass it to json.dumps, compare it, or unpack it with `**`.
-    __slots__ = ("light", "plain")
+    __slots__ = ("plain", "small")
     plain: bool  # every value below is a JSON value or bytes, so the encoder needs no help
-    light: bool  # plain, flat and short: cheap to keep and to write down later
+    small: bool  # plain, flat and short: cheap to keep and to write down later
 
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType] - all refuse
+    __setitem__ = __delitem__ = __ior__ = _refuse_mutation
+    clear = pop = popitem = setdefault = update = _refuse_mutation  # pyright: ignore[reportAssignmentType] - all refuse
 
     def __hash__(self) -> int:  # type: ignore[override]
         """Hash by the set of keys: cheap, and equal dicts agree."""
@@ -65,8 +65,8 @@ class FrozenList(list[Any]):
 
     __slots__ = ()
 
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-    append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # pyright: ignore[reportAssignmentType]
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse_mutation
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse_mutation  # pyright: ignore[reportAssignmentType]
 
     def __hash__(self) -> int:  # type: ignore[override]
         """Hash by length: equal lists agree."""
@@ -92,7 +92,7 @@ class FrozenSet(frozenset[Any]):
 
 
 def _frozen_list(items: list[Any]) -> FrozenList:
-    return FrozenList([_freeze(item, 0, _Look()) if type(item) not in _PLAIN_ATOMS else item for item in items])
+    return FrozenList([_freeze(item, 0, _Traits()) if type(item) not in _PLAIN_ATOMS else item for item in items])
 
 
 def freeze(args: Mapping[str, Any]) -> FrozenDict:
@@ -100,21 +100,21 @@ def freeze(args: Mapping[str, Any]) -> FrozenDict:
     if type(args) is FrozenDict:
         return args
     frozen = FrozenDict(args)  # first the copy, then the look: another thread may be changing the original
-    frozen.plain = frozen.light = True
+    frozen.plain = frozen.small = True
     for key, value in frozen.items():
         if type(key) is not str:
             return _freeze_deeply(frozen)
         if type(value) is str:
             if len(value) > _LONG:
-                frozen.light = False
+                frozen.small = False
         elif type(value) not in _SMALL_ATOMS:
             return _freeze_deeply(frozen)
     if len(frozen) > _FEW:
-        frozen.light = False
+        frozen.small = False
     return frozen
 
 
-class _Look:
+class _Traits:
     """What was seen on the way through the arguments."""
 
     __slots__ = ("plain",)
@@ -124,43 +124,43 @@ class _Look:
 
 
 def _freeze_deeply(source: Mapping[Any, Any]) -> FrozenDict:
-    look = _Look()
+    look = _Traits()
     frozen = _freeze_dict(source, 0, look)
     frozen.plain = look.plain
     return frozen
 
 
-def _freeze_dict(source: Mapping[Any, Any], depth: int, look: _Look) -> FrozenDict:
+def _freeze_dict(source: Mapping[Any, Any], depth: int, traits: _Traits) -> FrozenDict:
     copy: dict[str, Any] = {}
     for key, value in source.items():
         if type(key) is not str:
-            look.plain = False
-        copy[key] = value if type(value) in _PLAIN_ATOMS else _freeze(value, depth + 1, look)
+            traits.plain = False
+        copy[key] = value if type(value) in _PLAIN_ATOMS else _freeze(value, depth + 1, traits)
     frozen = FrozenDict(copy)
-    frozen.plain = frozen.light = False  # looked at from the top only; on its own it takes the careful way
+    frozen.plain = frozen.small = False  # looked at from the top only; on its own it takes the careful way
     return frozen
 
 
-def _freeze(value: Any, depth: int, look: _Look) -> Any:  # noqa: ANN401 - any value of any tool
+def _freeze(value: Any, depth: int, traits: _Traits) -> Any:  # noqa: ANN401 - any value of any tool
     kind = type(value)  # pyright: ignore[reportUnknownVariableType] - of Any, on purpose
     if depth > _MAX_DEPTH:
         raise CanonicalError(f"arguments are nested more than {_MAX_DEPTH} levels deep, or contain themselves")
     if kind is dict:
-        return _freeze_dict(value, depth, look)
+        return _freeze_dict(value, depth, traits)
     if kind is list:
-        return FrozenList([item if type(item) in _PLAIN_ATOMS else _freeze(item, depth + 1, look) for item in value])
+        return FrozenList([item if type(item) in _PLAIN_ATOMS else _freeze(item, depth + 1, traits) for item in value])
     if kind is float and math.isfinite(value):
         return value
-    look.plain = look.plain and kind is FrozenDict and value.plain
+    traits.plain = traits.plain and kind is FrozenDict and value.plain
     if kind is tuple:
-        return tuple(item if type(item) in _PLAIN_ATOMS else _freeze(item, depth + 1, look) for item in value)
+        return tuple(item if type(item) in _PLAIN_ATOMS else _freeze(item, depth + 1, traits) for item in value)
     # Anything else stays as it is: an allowed call may use it, and `canonical` refuses it by name.
     return FrozenSet(value) if kind is set else value
 
 
 def thaw(args: Mapping[str, Any]) -> dict[str, Any]:
     """Copy frozen arguments into the ordinary containers that a tool expects."""
-    if type(args) is FrozenDict and args.light:
+    if type(args) is FrozenDict and args.small:
         return {**args}  # nothing in it needs copying
     return {key: value if type(value) in _PLAIN_ATOMS else _thaw(value) for key, value in args.items()}
 
@@ -226,7 +226,7 @@ def canonical(args: FrozenDict, name: str = "args") -> bytes:
 def storable(args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return arguments in a form that any MessagePack encoder writes without loss; `restore` reads it back."""
     frozen = freeze(args)
-    return frozen if frozen.plain and frozen.light and not _has_big(frozen) else _tagged(frozen, ("args",))
+    return frozen if frozen.plain and frozen.small and not _has_big(frozen) else _tagged(frozen, ("args",))
 
 
 def restore(code: int, data: memoryview) -> object:
@@ -263,18 +263,18 @@ def _fits(value: int) -> bool:
     return -(2**63) <= value < 2**64
 
 
-Place = tuple[str | int, ...]  # where a value stands; written out only when it is refused
+ValuePath = tuple[str | int, ...]  # where a value stands; written out only when it is refused
 
 
-def _at(place: Place) -> str:
+def _at(place: ValuePath) -> str:
     name, *rest = place
     return str(name) + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in rest)
 
 
-def _tagged(value: Any, place: Place) -> Any:  # noqa: ANN401 - any value of any tool
+def _tagged(value: Any, place: ValuePath) -> Any:  # noqa: ANN401 - any value of any tool
     kind = type(value)  # pyright: ignore[reportUnknownVariableType] - of Any, on purpose
     if kind is FrozenDict:
-        return {_key(key, place): _tagged(item, (*place, key)) for key, item in value.items()}
+        return {_checked_key(key, place): _tagged(item, (*place, key)) for key, item in value.items()}
     if kind is FrozenList:
         return [_tagged(item, (*place, index)) for index, item in enumerate(value)]
     tag = _TAGS.get(kind)  # pyright: ignore[reportUnknownArgumentType] - of Any, on purpose
@@ -283,14 +283,14 @@ def _tagged(value: Any, place: Place) -> Any:  # noqa: ANN401 - any value of any
     return tag(value, place)
 
 
-def _key(key: object, place: Place) -> str:
+def _checked_key(key: object, place: ValuePath) -> str:
     if type(key) is not str:
         shown = repr(key) if type(key) in _PLAIN_ATOMS else f"of the type {type(key).__qualname__}"
         raise CanonicalError(f"{_at(place)} has the key {shown}; only text keys can be bound to an approval")
-    return _text(key, ("a key of " + _at(place),)) if not key.isascii() else key
+    return _checked_text(key, ("a key of " + _at(place),)) if not key.isascii() else key
 
 
-def _text(value: str, place: Place) -> str:
+def _checked_text(value: str, place: ValuePath) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -300,13 +300,13 @@ def _text(value: str, place: Place) -> str:
     return value
 
 
-def _number(value: float, place: Place) -> float:
+def _number(value: float, place: ValuePath) -> float:
     if not math.isfinite(value):
         raise CanonicalError(f"{_at(place)} is {value!r}, which equals nothing, so it cannot be bound to an approval")
     return value
 
 
-def _refuse_value(value: object, place: Place) -> Never:
+def _refuse_value(value: object, place: ValuePath) -> Never:
     kind = type(value)
     raise CanonicalError(
         f"{_at(place)} is a {kind.__module__}.{kind.__qualname__}, which has no canonical form; "
@@ -314,17 +314,17 @@ def _refuse_value(value: object, place: Place) -> Never:
     )
 
 
-Tag = Callable[[Any, Place], object]
+Tag = Callable[[Any, ValuePath], object]
 
 
-def _tag_int(value: int, _: Place) -> object:
+def _tag_int(value: int, _: ValuePath) -> object:
     if _fits(value):
         return value
     return msgspec.msgpack.Ext(_INT, format(value, "x").encode())
 
 
 def _tag_items(code: int) -> Tag:
-    def tag(value: tuple[Any, ...], place: Place) -> object:
+    def tag(value: tuple[Any, ...], place: ValuePath) -> object:
         items = [_tagged(item, (*place, index)) for index, item in enumerate(value)]
         return msgspec.msgpack.Ext(code, _encode(items))
 
@@ -332,7 +332,7 @@ def _tag_items(code: int) -> Tag:
 
 
 def _tag_set(code: int) -> Tag:
-    def tag(value: frozenset[Any], place: Place) -> object:
+    def tag(value: frozenset[Any], place: ValuePath) -> object:
         # Sorted by their bytes: the order of a set changes with the process's hash seed.
         members = sorted(_encode(_tagged(item, (*place, "{…}"))) for item in value)
         return msgspec.msgpack.Ext(code, _encode(members))
@@ -341,18 +341,18 @@ def _tag_set(code: int) -> Tag:
 
 
 def _tag_text(code: int, write: Callable[[Any], str]) -> Tag:
-    def tag(value: object, place: Place) -> object:
-        return msgspec.msgpack.Ext(code, _text(write(value), place).encode())
+    def tag(value: object, place: ValuePath) -> object:
+        return msgspec.msgpack.Ext(code, _checked_text(write(value), place).encode())
 
     return tag
 
 
-def _same(value: object, _: Place) -> object:
+def _tag_as_is(value: object, _: ValuePath) -> object:
     return value
 
 
 def _tag_moment(code: int) -> Tag:
-    def tag(value: dt.datetime | dt.time, place: Place) -> object:
+    def tag(value: dt.datetime | dt.time, place: ValuePath) -> object:
         zone = value.tzinfo
         if zone is not None and type(zone) is not dt.timezone:
             # A zone with rules of its own is another value than the offset that it has right now.
@@ -382,12 +382,12 @@ _SMALL_ATOMS = frozenset({int, bool, type(None)})
 _PLAIN_ATOMS = frozenset({str, int, bool, bytes, type(None)})
 
 _TAGS: dict[type, Tag] = {
-    str: _text,
+    str: _checked_text,
     int: _tag_int,
     float: _number,
-    bool: _same,
-    bytes: _same,
-    type(None): _same,
+    bool: _tag_as_is,
+    bytes: _tag_as_is,
+    type(None): _tag_as_is,
     tuple: _tag_items(_TUPLE),
     FrozenSet: _tag_set(_SET),
     frozenset: _tag_set(_FROZENSET),

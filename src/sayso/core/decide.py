@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
-from sayso.core.approvers import is_same
+from sayso.core.approvers import same_person
 from sayso.core.model import ApprovalDecision, Approved, Ask, Denied, Pending
 from sayso.errors import ConfigurationError
 
@@ -75,7 +75,7 @@ def close(request: ApprovalRequest, status: Status, decision: ApprovalDecision |
         return replace(request, status="expired", decision=None)
     if status != "approved" or decision is None or request.approvers is None or request.approvers.count == 1:
         return replace(request, status=status, decision=decision)
-    if not decision.who or any(is_same(vote.who, decision.who) for vote in request.votes):
+    if not decision.who or any(same_person(vote.who, decision.who) for vote in request.votes):
         return request  # nobody counts twice
     votes = (*request.votes, decision)
     if len(votes) < request.approvers.count:
@@ -83,7 +83,7 @@ def close(request: ApprovalRequest, status: Status, decision: ApprovalDecision |
     return replace(request, status=status, decision=decision, votes=votes)
 
 
-def step_of(request: ApprovalRequest) -> Step:
+def audit_step(request: ApprovalRequest) -> Step:
     """Return the step that a change of a request's status is; a yes that is not enough leaves it open."""
     return _STEPS[request.status]
 
@@ -102,7 +102,7 @@ def finish(request: ApprovalRequest, result: Result) -> ApprovalRequest:
     return replace(request, result=result)
 
 
-def is_over(request: ApprovalRequest, before: float) -> bool:
+def is_final_since(request: ApprovalRequest, before: float) -> bool:
     """Whether nothing can happen to a request any more, and nothing has since that time."""
     ended = [request.asked_at, request.used_at, request.decision.decided_at if request.decision else None]
     if request.status == "expired":
@@ -110,7 +110,7 @@ def is_over(request: ApprovalRequest, before: float) -> bool:
     return not TRANSITIONS[request.status] and all(at is None or at < before for at in ended)
 
 
-def see(request: ApprovalRequest, seen: Seen) -> ApprovalRequest:
+def mark_seen(request: ApprovalRequest, seen: Seen) -> ApprovalRequest:
     """Return an open request with one more who has it before them; each counts once, by about the latest time."""
     known = next((each for each in request.seen if (each.who, each.channel) == (seen.who, seen.channel)), None)
     if request.status != "open" or (known is not None and seen.at - known.at < _SEEN_SECONDS):
@@ -148,17 +148,17 @@ def decide(
     verdict about the arguments that the answer put in place, and `asked` says that the caller claims to have been
     here before.
     """
-    said = by_verdict(call, verdict)
+    said = by_policy(call, verdict)
     if request is not None and not isinstance(said, Denied):
         return _by_answer(call, verdict, request, digest, edited)
     if said is not None:
         return said
     if asked:
         return Denied(cause="forged", reason="nobody was ever asked about this call here, so nobody approved it")
-    return by_standing_orders(call, verdict, mode, remembered, edited)
+    return by_mode_and_memory(call, verdict, mode, remembered, edited)
 
 
-def by_verdict(call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
+def by_policy(call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
     """Say what the rules alone settle; None if somebody has to be asked, or has been."""
     if verdict.approval == "none":
         return Approved(args=call.args, by="policy", reason=verdict.reason, deeds=verdict.deeds)
@@ -181,7 +181,7 @@ def _by_answer(
     decision = request.decision or ApprovalDecision(approved=False)
     if request.status != "approved" or not decision.approved:
         return refusal(request)
-    if not _are_enough(request, verdict.approvers):
+    if not _has_enough_votes(request, verdict.approvers):
         reason = f"its rule asks for {verdict.approvers} now, who did not all say yes"
         return Denied(cause="changed", reason=reason, request_id=request.id)
     if edited is not None and edited.approval == "blocked":
@@ -198,9 +198,9 @@ def _by_answer(
     )
 
 
-def _are_enough(request: ApprovalRequest, wanted: Approvers | None) -> bool:
+def _has_enough_votes(request: ApprovalRequest, wanted: Approvers | None) -> bool:
     """Whether those who said yes are enough for the rule as it is today."""
-    if wanted is None or not wanted.must_be_known:
+    if wanted is None or not wanted.needs_identity:
         return True
     asked = request.approvers
     return asked is not None and set(wanted.roles) <= set(asked.roles) and max(len(request.votes), 1) >= wanted.count
@@ -210,7 +210,7 @@ def _is_about(request: ApprovalRequest, call: ToolCall) -> bool:
     return request.call().digest() == call.digest()
 
 
-def going_on(request: ApprovalRequest, digest: str) -> Approved | Denied:
+def resume_used(request: ApprovalRequest, digest: str) -> Approved | Denied:
     """Say whether a call may go on that was approved, began to run and stopped in the middle."""
     if request.status != "used" or request.result is not None or request.digest != digest:
         return refusal(request) if request.digest == digest else _changed(request)
@@ -249,7 +249,7 @@ def _may_use(remembered: Remembered, verdict: Verdict) -> bool:
     return any(remembered.scope.key in scope.keys for scope in verdict.scopes)
 
 
-def by_standing_orders(
+def by_mode_and_memory(
     call: ToolCall, verdict: Verdict, mode: Mode, remembered: Remembered | None, edited: Verdict | None = None
 ) -> Approved | Denied | Ask:
     """Of a mode and a remembered decision the stricter wins; failing both, a person is asked."""
@@ -260,7 +260,7 @@ def by_standing_orders(
     if mode == "auto_deny":
         reason = "refused by the mode auto_deny, because somebody would have to be asked"
         return Denied(cause="refused", reason=reason)
-    if verdict.approvers is not None and verdict.approvers.must_be_known:
+    if verdict.approvers is not None and verdict.approvers.needs_identity:
         if mode != "approve_all":
             return Ask()  # no memory stands for people who have to be counted, or known
         reason = f"its rule asks for {verdict.approvers}, and the mode approve_all is nobody"

@@ -15,7 +15,7 @@ from sayso.core.canonical import FrozenDict, thaw
 from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Remembered, Rule, Scope
 
 _LONGEST_NUMBER = 14_284  # bits: Python writes none that has more than 4300 digits
-_AS_IT_IS = json.JSONEncoder(allow_nan=False).encode  # fails on whatever JSON has no word for
+_STRICT_JSON = json.JSONEncoder(allow_nan=False).encode  # fails on whatever JSON has no word for
 _WRITE_LIGHT = msgspec.json.Encoder().encode
 _STATES = {
     "open": "open: it waits for an answer",
@@ -28,7 +28,7 @@ _STATES = {
 }
 
 
-def state(request: ApprovalRequest) -> str:
+def state_text(request: ApprovalRequest) -> str:
     """Say in words where a request stands."""
     return _STATES.get(request.state, "approved and begun; what came of it is not known")
 
@@ -37,22 +37,22 @@ def to_json(value: object, *, indent: int | None = None) -> str:
     """Write any value as JSON in plain ASCII; what JSON has no word for, as Python writes it."""
     if indent is None:
         with contextlib.suppress(TypeError, ValueError):
-            return _AS_IT_IS(value)
-    return json.dumps(_plain(value), indent=indent, default=repr)
+            return _STRICT_JSON(value)
+    return json.dumps(_jsonable(value), indent=indent, default=repr)
 
 
-def _plain(value: object) -> object:
+def _jsonable(value: object) -> object:
     """Return the same with every number as one that JSON has: a very long one, and what is none, is a text."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in cast("Mapping[object, object]", value).items()}
+        return {str(name): _jsonable(each) for name, each in cast("Mapping[object, object]", value).items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(each) for each in cast("Iterable[object]", value)]
+        return [_jsonable(each) for each in cast("Iterable[object]", value)]
     if isinstance(value, float) and not math.isfinite(value):
         return repr(value)
     return hex(value) if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER else value
 
 
-def as_before(edited: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+def restore_types(edited: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """Return edited arguments; one that was left as it was shown stays what it was: bytes do not become a text."""
     known = {name: (value, to_json(value)) for name, value in thaw(before).items()}
     return {
@@ -61,35 +61,35 @@ def as_before(edited: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str,
     }
 
 
-def is_light(request: ApprovalRequest) -> bool:
+def is_small_plain(request: ApprovalRequest) -> bool:
     """Whether a request is short, and has nothing but plain data in it."""
     args, decision = request.args, request.decision
     unedited = decision is None or decision.override_args is None
     rest = request.payload is None and request.presentation is None and unedited and not request.votes
-    return rest and isinstance(args, FrozenDict) and args.light
+    return rest and isinstance(args, FrozenDict) and args.small
 
 
-def request_json(request: ApprovalRequest, **more: object) -> str:
+def request_to_json(request: ApprovalRequest, **more: object) -> str:
     """Write a request as JSON, with what else there is to tell of it; nearly all are light, and written at once."""
-    if is_light(request) and not any(more.values()):
+    if is_small_plain(request) and not any(more.values()):
         with contextlib.suppress(ValueError):
-            text = _WRITE_LIGHT({**of_request(request), **more})
+            text = _WRITE_LIGHT({**request_to_dict(request), **more})
             if text.isascii():
                 return text.decode()
-    return to_json({**of_request(request), **more})
+    return to_json({**request_to_dict(request), **more})
 
 
-def of_rule(rule: Rule) -> dict[str, Any]:
+def rule_to_dict(rule: Rule) -> dict[str, Any]:
     """Return a rule as plain data."""
     return {"source": rule.source, "key": rule.key, "line": rule.line}
 
 
-def of_request(request: ApprovalRequest) -> dict[str, Any]:
+def request_to_dict(request: ApprovalRequest) -> dict[str, Any]:
     """Return a request as plain data."""
     return {
         "id": request.id,
         "status": request.status,
-        "state": state(request),
+        "state": state_text(request),
         "asked_at": request.asked_at,
         "expires_at": request.expires_at,
         "project": request.project,
@@ -105,13 +105,13 @@ def of_request(request: ApprovalRequest) -> dict[str, Any]:
         "description": request.description,
         "summary": request.summary,
         "reason": request.reason,
-        "rule": None if request.rule is None else of_rule(request.rule),
+        "rule": None if request.rule is None else rule_to_dict(request.rule),
         "approval": request.approval,
         "presentation": _presentation(request),
         "scopes": [{"kind": scope.kind, "label": scope.label} for scope in request.scopes],
         "remember_max": request.remember_max,
-        **_people(request),
-        "decision": None if request.decision is None else of_decision(request.decision),
+        **_approvers_to_dict(request),
+        "decision": None if request.decision is None else decision_to_dict(request.decision),
         "used_at": request.used_at,
         "result": request.result,
     }
@@ -123,7 +123,7 @@ def _presentation(request: ApprovalRequest) -> dict[str, Any] | None:
     return None if shown is None else {name: getattr(shown, name) for name in names}
 
 
-def _people(request: ApprovalRequest) -> dict[str, Any]:
+def _approvers_to_dict(request: ApprovalRequest) -> dict[str, Any]:
     wanted = request.approvers
     escalate = wanted.escalate if wanted else None
     return {
@@ -135,12 +135,12 @@ def _people(request: ApprovalRequest) -> dict[str, Any]:
             "remind": wanted.remind,
             "escalate": None if escalate is None else {"role": escalate.role, "after": escalate.after},
         },
-        "votes": [of_decision(vote) for vote in request.votes],
+        "votes": [decision_to_dict(vote) for vote in request.votes],
         "seen": [{"who": each.who, "channel": each.channel, "at": each.at} for each in request.seen],
     }
 
 
-def of_decision(decision: ApprovalDecision) -> dict[str, Any]:
+def decision_to_dict(decision: ApprovalDecision) -> dict[str, Any]:
     """Return an answer as plain data."""
     return {
         "approved": decision.approved,
@@ -156,7 +156,7 @@ def of_decision(decision: ApprovalDecision) -> dict[str, Any]:
     }
 
 
-def of_remembered(each: Remembered) -> dict[str, Any]:
+def remembered_to_dict(each: Remembered) -> dict[str, Any]:
     """Return a remembered decision as plain data."""
     return {
         "id": each.id,
@@ -168,13 +168,13 @@ def of_remembered(each: Remembered) -> dict[str, Any]:
         "expires_at": each.expires_at,
         "uses_left": each.uses_left,
         "request_id": each.request_id,
-        "decision": of_decision(each.decision),
+        "decision": decision_to_dict(each.decision),
     }
 
 
-def read_request(facts: Mapping[str, Any]) -> ApprovalRequest:
+def request_from_dict(facts: Mapping[str, Any]) -> ApprovalRequest:
     """Read a request from plain data: good to be shown, while what was no plain data stays as it was written."""
-    given = {name: facts[name] for name in _AS_THEY_ARE if facts.get(name) is not None}
+    given = {name: facts[name] for name in _COPIED_FIELDS if facts.get(name) is not None}
     rule, shown, wanted = facts.get("rule"), facts.get("presentation"), facts.get("approvers")
     decision, parameters = facts.get("decision"), facts.get("parameters")
     return ApprovalRequest(
@@ -186,20 +186,20 @@ def read_request(facts: Mapping[str, Any]) -> ApprovalRequest:
         presentation=None if shown is None else ApprovalPresentation(**shown),
         parameters="" if parameters is None else json.dumps(parameters),
         scopes=tuple(Scope(key="", **each) for each in facts["scopes"]),
-        approvers=None if wanted is None else _read_approvers(wanted),
-        votes=tuple(_read_decision(each) for each in facts["votes"]),
+        approvers=None if wanted is None else _approvers_from_dict(wanted),
+        votes=tuple(_decision_from_dict(each) for each in facts["votes"]),
         seen=tuple(Seen(**each) for each in facts["seen"]),
-        decision=None if decision is None else _read_decision(decision),
+        decision=None if decision is None else _decision_from_dict(decision),
     )
 
 
-_AS_THEY_ARE = (
+_COPIED_FIELDS = (
     *("id", "status", "asked_at", "expires_at", "project", "asked_by", "session", "run", "args", "payload"),
     *("description", "summary", "reason", "approval", "remember_max", "used_at", "result"),
 )
 
 
-def _read_approvers(facts: Mapping[str, Any]) -> Approvers:
+def _approvers_from_dict(facts: Mapping[str, Any]) -> Approvers:
     escalate = facts["escalate"]
     return Approvers(
         count=facts["count"],
@@ -209,14 +209,14 @@ def _read_approvers(facts: Mapping[str, Any]) -> Approvers:
     )
 
 
-def _read_decision(facts: Mapping[str, Any]) -> ApprovalDecision:
+def _decision_from_dict(facts: Mapping[str, Any]) -> ApprovalDecision:
     return ApprovalDecision(override_args=facts["args"], **{name: facts[name] for name in facts if name != "args"})
 
 
-def read_remembered(facts: Mapping[str, Any]) -> Remembered:
+def remembered_from_dict(facts: Mapping[str, Any]) -> Remembered:
     """Read a remembered decision from plain data."""
     changed: dict[str, Any] = {
         "scope": Scope(key="", **facts["scope"]),
-        "decision": _read_decision(facts["decision"]),
+        "decision": _decision_from_dict(facts["decision"]),
     }
     return Remembered(**{**facts, **changed})

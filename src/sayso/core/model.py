@@ -51,7 +51,7 @@ def new_id() -> str:
     return cast("str", uuid7().hex)  # pyright: ignore[reportUnknownMemberType]
 
 
-def _key(run: str, call_id: str) -> str:
+def _call_key(run: str, call_id: str) -> str:
     return f"{run}\0{call_id}" if run else call_id
 
 
@@ -110,7 +110,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def key(self) -> str:
         """What names this call in its session."""
-        return _key(self.run, self.call_id)
+        return _call_key(self.run, self.call_id)
 
     @classmethod
     def from_json(cls, tool: str, arguments: str | None, **facts: Any) -> ToolCall:  # noqa: ANN401 - the other fields
@@ -119,9 +119,9 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def digest(self) -> str:
         """Hash what an approval is bound to: tool, schema and every argument."""
-        return self.digest_on(None)
+        return self.digest_with(None)
 
-    def digest_on(self, basis: str | None) -> str:
+    def digest_with(self, basis: str | None) -> str:
         """Hash the same together with what an approval rests on besides, if there is such a thing."""
         parts = (self.tool, self.schema_hash) if basis is None else (self.tool, self.schema_hash, basis)
         return digest("sayso/call/1", *parts, args=freeze(self.args))
@@ -275,7 +275,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     def __str__(self) -> str:
         """Read as the call that it asks about; `repr` shows control characters as codes, and long values are cut."""
-        values = ((name, _written(value)) for name, value in self.args.items())
+        values = ((name, _safe_repr(value)) for name, value in self.args.items())
         facts = (f"{name}={shown if len(shown) <= _SHORT else shown[:_SHORT] + '…'}" for name, shown in values)
         return f"{self.tool_name}({', '.join(facts)})"
 
@@ -292,7 +292,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     @property
     def key(self) -> str:
         """What names the call in its session."""
-        return _key(self.run, self.tool_call_id)
+        return _call_key(self.run, self.tool_call_id)
 
     @property
     def state(self) -> str:
@@ -314,7 +314,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         )
 
 
-def _written(value: object) -> str:
+def _safe_repr(value: object) -> str:
     try:
         return repr(value)
     except ValueError:  # a number so long that Python refuses to write it

@@ -48,12 +48,14 @@ def unpack_request(data: bytes) -> ApprovalRequest:
     return _unpack(data, _REQUEST)
 
 
-def readable(rows: Iterable[Any], read: Callable[[Any], ApprovalRequest] = unpack_request) -> list[ApprovalRequest]:
+def unpack_requests_leniently(
+    rows: Iterable[Any], unpack: Callable[[Any], ApprovalRequest] = unpack_request
+) -> list[ApprovalRequest]:
     """Read the rows; one that cannot be read cannot be answered, and must not keep the others from it."""
     found: list[ApprovalRequest] = []
     for each in rows:
         try:
-            found.append(read(each))
+            found.append(unpack(each))
         except StoreError as error:
             _LOG.warning("a request is left out: %s", error)
     return found

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sayso.core.tokens import Token
 
 Hook = Callable[[AuditEntry], None]  # told of every step of every call, after it was decided
-News = tuple[str, Result] | bytes  # what came of a used request, or a line of the audit that is written out
+QueuedWrite = tuple[str, Result] | bytes  # what came of a used request, or a line of the audit that is written out
 
 
 class Clock(Protocol):
@@ -44,10 +44,10 @@ class Channel(Protocol):
         ...
 
 
-class Hearing(Protocol):
+class RequestHandle(Protocol):
     """What a channel may do about an open request beside answering it."""
 
-    async def edited(self, args: Mapping[str, Any]) -> ApprovalRequest:
+    async def preview_edit(self, args: Mapping[str, Any]) -> ApprovalRequest:
         """Return the request as it would be asked with these arguments.
 
         Raises:
@@ -56,16 +56,16 @@ class Hearing(Protocol):
         """
         ...
 
-    async def seen(self, who: str, channel: str) -> tuple[Seen, ...]:
+    async def mark_seen(self, who: str, channel: str) -> tuple[Seen, ...]:
         """Note that this person has it before them, and return all who have."""
         ...
 
 
 @runtime_checkable
-class HearingChannel(Protocol):
+class InteractiveChannel(Protocol):
     """A channel at which people sit: it may try out an edit, and show who else looks."""
 
-    async def hear(self, request: ApprovalRequest, hearing: Hearing) -> ApprovalDecision | None:
+    async def ask_interactively(self, request: ApprovalRequest, handle: RequestHandle) -> ApprovalDecision | None:
         """Do what `announce` does, with a hearing."""
         ...
 
@@ -99,7 +99,7 @@ class Keyring(Protocol):
         ...
 
 
-class Audit(Protocol):
+class AuditLog(Protocol):
     """The audit, as it is read."""
 
     async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
@@ -112,7 +112,7 @@ class Audit(Protocol):
 
 
 @runtime_checkable
-class Store(Audit, Protocol):
+class Store(AuditLog, Protocol):
     """Keeps requests, remembered decisions and the audit; every change of a request is audited with it.
 
     Async methods return when the change is durable. The others queue their change: it holds at once in this
@@ -161,7 +161,7 @@ class Store(Audit, Protocol):
         """Wait until requests have changed after that point."""
         ...
 
-    async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
+    async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Note that somebody has a request before them, if it is open, and return it as it stands."""
         ...
 
@@ -217,7 +217,7 @@ class Store(Audit, Protocol):
         """Queue an entry of the audit."""
         ...
 
-    async def append(self, news: Sequence[News], *, attempt: str = "") -> None:
+    async def append(self, news: Sequence[QueuedWrite], *, attempt: str = "") -> None:
         """Do what `finish` and `record` do, for another process, and return when all of it is durable."""
         ...
 

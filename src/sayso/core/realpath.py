@@ -19,7 +19,7 @@ from sayso.errors import PathEscape
 
 _FOLDER: int = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_LINKS = 40  # as many as the kernel follows
-_JUMPING = {0x9FA0, 0x73636673, 0x5A3C69F0}  # the types of procfs, securityfs and apparmorfs
+_MAGIC_LINK_FILE_SYSTEMS = {0x9FA0, 0x73636673, 0x5A3C69F0}  # the types of procfs, securityfs and apparmorfs
 
 
 def resolve(path: str, *, beneath: str | None = None) -> str:
@@ -28,7 +28,7 @@ def resolve(path: str, *, beneath: str | None = None) -> str:
     With `beneath`, which has to be a real path itself, `path` is relative to it and must not lead out at any point: a
     `..` above it or an absolute link raises `PathEscape`. What cannot be resolved raises OSError.
     """
-    _check(path)
+    _check_path(path)
     if beneath is None:
         if not path.startswith("/"):
             raise OSError(errno.EINVAL, "the path is not absolute")
@@ -119,7 +119,7 @@ class _Walk:
         self._links += 1
         if self._links > _MOST_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-        if _type_of_file_system(self._folder) in _JUMPING:
+        if _type_of_file_system(self._folder) in _MAGIC_LINK_FILE_SYSTEMS:
             raise OSError(errno.ELOOP, "a link of the kernel's does not lead where its text says")
         text = os.readlink(name, dir_fd=self._folder)
         if text.startswith("/"):
@@ -141,14 +141,14 @@ def _identity(facts: os.stat_result) -> tuple[int, int]:
 
 
 def _names_of_root(path: str) -> list[str]:
-    _check(path)
+    _check_path(path)
     names = _components(path)
     if not path.startswith("/") or "." in names or ".." in names:
         raise OSError(errno.EINVAL, "the folder to stay beneath is not a real path")
     return names
 
 
-def _check(path: str) -> None:
+def _check_path(path: str) -> None:
     """Refuse what no file can be called; the functions of `os` would raise other things than OSError."""
     if not path:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))

@@ -74,7 +74,7 @@ def _redact(value: object, budget: _Budget) -> Any:  # noqa: ANN401 - JSON of an
     kind = type(value)
     budget.left -= 1
     if kind is str:
-        return text(cast("str", value))
+        return redact_text(cast("str", value))
     container = _CONTAINERS.get(kind)
     if container is not None:
         return container(value, budget)
@@ -82,7 +82,7 @@ def _redact(value: object, budget: _Budget) -> Any:  # noqa: ANN401 - JSON of an
     return f"<{kind.__module__}.{kind.__qualname__}>" if write is None else write(value)
 
 
-def text(value: str) -> str:
+def redact_text(value: str) -> str:
     """Return a text with secrets removed and its end cut off if it is long."""
     if len(value) <= _SHORT:
         return _short_text(value)
@@ -111,7 +111,7 @@ def _may_hold_secret(lower: str) -> bool:
 _short_text = lru_cache(maxsize=4096)(_without_secrets)  # names, reasons and rules come again and again
 
 
-def _same(value: object) -> object:
+def _as_is(value: object) -> object:
     return value
 
 
@@ -128,25 +128,25 @@ def _number(value: float) -> float | str:
     return value if math.isfinite(value) else repr(value)
 
 
-def _mapping(value: Mapping[object, object], budget: _Budget) -> dict[str, Any]:
+def _redact_mapping(value: Mapping[object, object], budget: _Budget) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for key, item in value.items():
         if budget.left <= 0:
             return shown | {"…": f"{len(value) - len(shown)} more"}
-        name, is_secret = _short_key(key) if type(key) is str and len(key) <= _SHORT else _key(key)
+        name, is_secret = _short_key(key) if type(key) is str and len(key) <= _SHORT else _redact_key(key)
         shown[name] = REDACTED if is_secret else _redact(item, budget)
     return shown
 
 
-def _key(key: object) -> tuple[str, bool]:
+def _redact_key(key: object) -> tuple[str, bool]:
     """Return what is written of a key, and whether what it stands for is not to be written."""
-    return (text(key), _SECRET_KEY.search(key) is not None) if type(key) is str else (str(redact(key)), False)
+    return (redact_text(key), _SECRET_KEY.search(key) is not None) if type(key) is str else (str(redact(key)), False)
 
 
-_short_key = lru_cache(maxsize=4096)(_key)
+_short_key = lru_cache(maxsize=4096)(_redact_key)
 
 
-def _items(value: Collection[object], budget: _Budget) -> list[Any]:
+def _redact_items(value: Collection[object], budget: _Budget) -> list[Any]:
     shown: list[Any] = []
     for item in value:
         if budget.left <= 0:
@@ -160,30 +160,30 @@ def _bytes(value: bytes) -> str:
 
 
 def _as_text(value: object) -> str:
-    return text(str(value))
+    return redact_text(str(value))
 
 
 def _moment(value: dt.datetime | dt.time) -> str:
     zone = type(value.tzinfo)
     known = value.tzinfo is None or zone is dt.timezone
-    return text(str(value)) if known else f"{value.replace(tzinfo=None)} <{zone.__module__}.{zone.__qualname__}>"
+    return redact_text(str(value)) if known else f"{value.replace(tzinfo=None)} <{zone.__module__}.{zone.__qualname__}>"
 
 
 _CONTAINERS: dict[type, Callable[[Any, _Budget], Any]] = {
-    dict: _mapping,
-    FrozenDict: _mapping,
-    list: _items,
-    FrozenList: _items,
-    tuple: _items,
-    set: _items,
-    frozenset: _items,
-    FrozenSet: _items,
+    dict: _redact_mapping,
+    FrozenDict: _redact_mapping,
+    list: _redact_items,
+    FrozenList: _redact_items,
+    tuple: _redact_items,
+    set: _redact_items,
+    frozenset: _redact_items,
+    FrozenSet: _redact_items,
 }
 _WRITERS: dict[type, Callable[[Any], Any]] = {
     int: _integer,
     float: _number,
-    bool: _same,
-    type(None): _same,
+    bool: _as_is,
+    type(None): _as_is,
     bytes: _bytes,
     type(Path()): _as_text,
     PurePosixPath: _as_text,

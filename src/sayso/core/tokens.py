@@ -33,7 +33,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     opens: str = ""  # the request that a link leads to
     expires_at: float | None = None
 
-    def is_over(self, now: float) -> bool:
+    def is_expired(self, now: float) -> bool:
         """Whether its time is up."""
         return self.expires_at is not None and now >= self.expires_at
 
@@ -84,7 +84,7 @@ def make(
     return token, text
 
 
-def id_of(text: str) -> str | None:
+def parse_token_id(text: str) -> str | None:
     """Return the id in the text of a token, or None if it is not the text of one."""
     found = _TEXT.fullmatch(text)
     return None if found is None else found[2]
@@ -92,7 +92,7 @@ def id_of(text: str) -> str | None:
 
 def is_valid(token: Token, text: str, now: float) -> bool:
     """Whether this is the text of the token, and its time is not up."""
-    return hmac.compare_digest(token.hash, _hash(text)) and not token.is_over(now)
+    return hmac.compare_digest(token.hash, _hash(text)) and not token.is_expired(now)
 
 
 def _hash(text: str) -> str:

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, cast
 from sayso.channels.callback import CallbackChannel
 from sayso.core.canonical import canonical, freeze
 from sayso.core.model import ApprovalDecision, ApprovalRequest, ToolCall, Verdict, new_id
-from sayso.core.ports import HearingChannel
+from sayso.core.ports import InteractiveChannel
 from sayso.errors import CanonicalError, NotEntitled, StoreError
 from sayso.policy import scopes
 
 if TYPE_CHECKING:
-    from sayso.core.ports import Channel, Hearing
+    from sayso.core.ports import Channel, RequestHandle
 
 _LOG = logging.getLogger("sayso")
-_PAUSES = (0.1, 0.5, 2.0, 10.0, 60.0)  # seconds between attempts, when the store fails
+_BACKOFF_SECONDS = (0.1, 0.5, 2.0, 10.0, 60.0)  # seconds between attempts, when the store fails
 
 
-def question(
+def new_request(
     call: ToolCall,
     verdict: Verdict,
     *,
@@ -38,7 +38,7 @@ def question(
     for name, values in (("payload", verdict.payload), ("metadata", verdict.metadata)):
         if values is not None:
             canonical(freeze(values), name)  # what no store could keep must not depend on which store there is
-    known_only = verdict.approvers is not None and verdict.approvers.must_be_known
+    known_only = verdict.approvers is not None and verdict.approvers.needs_identity
     spans = [span for span in (verdict.expires, timeout) if span is not None]
     return ApprovalRequest(
         id=new_id(),
@@ -55,7 +55,7 @@ def question(
         agent_path=call.agent_path,
         schema_hash=call.schema_hash,
         parameters=parameters,
-        digest=call.digest_on(verdict.basis),
+        digest=call.digest_with(verdict.basis),
         reason=verdict.reason,
         rule=verdict.rule,
         approval=verdict.approval,
@@ -73,7 +73,7 @@ def _summary(verdict: Verdict) -> str | None:
     return next((str(given[key]) for key in ("summary", "reason", "path") if given.get(key)), verdict.description)
 
 
-def _name(channel: Channel) -> str:
+def _channel_name(channel: Channel) -> str:
     return "the approval callback" if isinstance(channel, CallbackChannel) else type(channel).__name__
 
 
@@ -89,73 +89,77 @@ class Announcer:
     ) -> None:
         """Take the channels, and the two things that can come of them."""
         # Asked once, for it takes longer than everything else that is done for a question.
-        self._channels = tuple((each, isinstance(each, HearingChannel)) for each in channels)
+        self._channels = tuple((each, isinstance(each, InteractiveChannel)) for each in channels)
         self._answer = answer
         self._withdraw = withdraw
-        self._turns: dict[str, set[asyncio.Task[None]]] = {}
-        self._others: set[str] = set()
+        self._tasks: dict[str, set[asyncio.Task[None]]] = {}
+        self._answerable_elsewhere: set[str] = set()
 
-    def announce(self, request: ApprovalRequest, hearing: Hearing) -> None:
+    def announce(self, request: ApprovalRequest, handle: RequestHandle) -> None:
         """Start every channel's turn."""
         turns = {
-            asyncio.create_task(self._turn(channel, request, hearing if hears else None))
+            asyncio.create_task(self._run_channel(channel, request, handle if hears else None))
             for channel, hears in self._channels
         }
         if turns:
-            self._turns[request.id] = turns
+            self._tasks[request.id] = turns
         for turn in turns:
-            turn.add_done_callback(lambda done: self._leave(request.id, done))
+            turn.add_done_callback(lambda done: self._discard_task(request.id, done))
 
     def stop(self, request_id: str) -> None:
         """End the turns that still go on about a request that is closed."""
-        self._others.discard(request_id)
-        for turn in self._turns.pop(request_id, ()):
+        self._answerable_elsewhere.discard(request_id)
+        for turn in self._tasks.pop(request_id, ()):
             with contextlib.suppress(RuntimeError):  # its loop is closed, and so is its turn
                 turn.get_loop().call_soon_threadsafe(turn.cancel)
 
-    async def _turn(self, channel: Channel, request: ApprovalRequest, hearing: Hearing | None) -> None:
+    async def _run_channel(self, channel: Channel, request: ApprovalRequest, handle: RequestHandle | None) -> None:
         try:
-            if hearing is None:
+            if handle is None:
                 decision = await channel.announce(request)
             else:
-                decision = await cast("HearingChannel", channel).hear(request, hearing)
-            self._leave(request.id, asyncio.current_task())  # an answer ends all turns but the one that brings it
+                decision = await cast("InteractiveChannel", channel).ask_interactively(request, handle)
+            self._discard_task(
+                request.id, asyncio.current_task()
+            )  # an answer ends all turns but the one that brings it
             if decision is None and not isinstance(channel, CallbackChannel):
-                self._others.add(request.id)  # it told somebody, who may answer another way
+                self._answerable_elsewhere.add(request.id)  # it told somebody, who may answer another way
             elif isinstance(decision, ApprovalDecision):  # pyright: ignore[reportUnnecessaryIsInstance] - other people's code
                 await self._answer(request.id, decision)
             else:
-                await self._failed(channel, request, f"returned {decision!r} instead of an ApprovalDecision")
+                await self._withdraw_if_unanswerable(
+                    channel, request, f"returned {decision!r} instead of an ApprovalDecision"
+                )
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise  # somebody else answered, or the loop ends
-            await self._failed(channel, request, "was cancelled by itself")
+            await self._withdraw_if_unanswerable(channel, request, "was cancelled by itself")
         except NotEntitled as error:  # somebody else may answer
-            self._others.add(request.id)
-            _LOG.warning("an answer by %s was not taken: %s", _name(channel), error)
+            self._answerable_elsewhere.add(request.id)
+            _LOG.warning("an answer by %s was not taken: %s", _channel_name(channel), error)
         except Exception as error:  # noqa: BLE001 - a channel is other people's code; no error of it may approve
-            _LOG.debug("%s raised", _name(channel), exc_info=error)
-            await self._failed(channel, request, f"raised {type(error).__name__}: {error}")
+            _LOG.debug("%s raised", _channel_name(channel), exc_info=error)
+            await self._withdraw_if_unanswerable(channel, request, f"raised {type(error).__name__}: {error}")
 
-    async def _failed(self, channel: Channel, request: ApprovalRequest, problem: str) -> None:
+    async def _withdraw_if_unanswerable(self, channel: Channel, request: ApprovalRequest, problem: str) -> None:
         """Withdraw the question if nobody else can answer it: whoever waits must not wait for ever."""
-        self._leave(request.id, asyncio.current_task())
-        _LOG.warning("%s %s", _name(channel), problem)
-        if self._turns.get(request.id) or request.id in self._others:
+        self._discard_task(request.id, asyncio.current_task())
+        _LOG.warning("%s %s", _channel_name(channel), problem)
+        if self._tasks.get(request.id) or request.id in self._answerable_elsewhere:
             return
-        for pause in _PAUSES:
+        for pause in _BACKOFF_SECONDS:
             try:
-                await self._withdraw(request.id, f"{_name(channel)} {problem}")
+                await self._withdraw(request.id, f"{_channel_name(channel)} {problem}")
             except StoreError as error:
                 _LOG.warning("the question %s could not be withdrawn: %s", request.id, error)
                 await asyncio.sleep(pause)
             else:
                 return
 
-    def _leave(self, request_id: str, turn: asyncio.Task[None] | None) -> None:
-        turns = self._turns.get(request_id)
-        if turns is not None and turn is not None:
-            turns.discard(turn)
+    def _discard_task(self, request_id: str, task: asyncio.Task[None] | None) -> None:
+        turns = self._tasks.get(request_id)
+        if turns is not None and task is not None:
+            turns.discard(task)
             if not turns:
-                self._turns.pop(request_id, None)
+                self._tasks.pop(request_id, None)

@@ -11,10 +11,10 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_FAREWELL_SECONDS = 5.0
+_CANCEL_SECONDS = 5.0
 
 
-class _Home:
+class _BackgroundLoop:
     """The loop that serves all synchronous callers of this process, started by the first of them."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class _Home:
             return self._loop
 
 
-_HOME = _Home()
+_BACKGROUND_LOOP = _BackgroundLoop()
 
 
 def run(function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -54,13 +54,13 @@ def run(function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwarg
         finally:
             over.set()
 
-    future = asyncio.run_coroutine_threadsafe(work(), _HOME.loop())
+    future = asyncio.run_coroutine_threadsafe(work(), _BACKGROUND_LOOP.loop())
     try:
         return future.result()
     except BaseException:
         # Ctrl-C here must also end the wait over there; give it the time to withdraw its question.
         if future.cancel():
-            over.wait(_FAREWELL_SECONDS)
+            over.wait(_CANCEL_SECONDS)
         raise
 
 

@@ -16,11 +16,11 @@ from sayso.core.model import ApprovalDecision, ApprovalRequest, Approved, Denied
 from sayso.engine import blocking, context, settings
 from sayso.engine.asking import Announcer
 from sayso.engine.clock import clock_of
-from sayso.engine.execution import Running
+from sayso.engine.execution import Execution
 from sayso.engine.journal import Journal
-from sayso.engine.lifecycle import Door
+from sayso.engine.lifecycle import RequestLifecycle
 from sayso.engine.remembered import ApprovalMemory
-from sayso.engine.review import Edge
+from sayso.engine.review import Reviewer
 from sayso.errors import ApprovalPending, ConfigurationError
 from sayso.policy import judges
 from sayso.policy.policy import Policy, ToolRules
@@ -91,20 +91,20 @@ class ApprovalController:
         clock = clock_of(self.store, clock)
         self.memory = memory if memory is not None else ApprovalMemory(store=self.store, session=session, clock=clock)
         self.session = session or self.memory.session
-        self._tie(asked, clock, hooks, timeout, strict_audit="strict" in {audit, self.policy.audit})
+        self._build_parts(asked, clock, hooks, timeout, strict_audit="strict" in {audit, self.policy.audit})
 
-    def _tie(
+    def _build_parts(
         self,
-        asked: list[Channel],
+        channels: list[Channel],
         clock: Clock,
         hooks: Iterable[Hook],
         timeout: float | None,
         *,
         strict_audit: bool,
     ) -> None:
-        announcer = Announcer(asked, answer=self.answer, withdraw=self.withdraw)
+        announcer = Announcer(channels, answer=self.answer, withdraw=self.withdraw)
         self._journal = Journal(self.store, clock, hooks)
-        self._door = Door(
+        self._lifecycle = RequestLifecycle(
             policy=self.policy,
             memory=self.memory,
             store=self.store,
@@ -112,14 +112,14 @@ class ApprovalController:
             journal=self._journal,
             on_closed=announcer.stop,
         )
-        self._edge = Edge(
+        self._reviewer = Reviewer(
             mode=self.mode,
             policy=self.policy,
             memory=self.memory,
             store=self.store,
             clock=clock,
             journal=self._journal,
-            door=self._door,
+            lifecycle=self._lifecycle,
             announcer=announcer,
             timeout=timeout,
             strict_audit=strict_audit,
@@ -127,12 +127,12 @@ class ApprovalController:
 
     # The edge: what is to happen to a call.
 
-    def glance(self, call: ToolCall, own: ToolRules | None = None) -> Approved | Denied | None:
+    def decide_fast(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Approved | Denied | None:
         """Say what is to happen if that needs no store, no person and no event loop; else None."""
-        return self._edge.glance(self._of_session(call), own)
+        return self._reviewer.decide_fast(self._with_session(call), tool_rules)
 
     async def review(
-        self, call: ToolCall, own: ToolRules | None = None, *, asked: bool = False
+        self, call: ToolCall, tool_rules: ToolRules | None = None, *, asked: bool = False
     ) -> Approved | Denied | Pending:
         """Say what is to happen to a call: it may run now, it must not, or a person has to answer first.
 
@@ -140,58 +140,60 @@ class ApprovalController:
         caller was here before with this call, as a resumed run was; the store must confirm it.
         """
         if not call.session:
-            call = self._of_session(call)
-        outcome = None if asked else self._edge.glance(call, own)
-        return await self._edge.review(call, own, asked=asked) if outcome is None else outcome
+            call = self._with_session(call)
+        outcome = None if asked else self._reviewer.decide_fast(call, tool_rules)
+        return await self._reviewer.review(call, tool_rules, asked=asked) if outcome is None else outcome
 
-    async def go_on(self, call: ToolCall, own: ToolRules | None = None) -> Approved | Denied:
+    async def resume_suspended(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Approved | Denied:
         """Say whether a call may go on that was approved, began to run and stopped in the middle.
 
         For adapters: whoever asks must have taken what the call left behind from the store, which only one can.
         """
-        return await self._edge.go_on(self._of_session(call), own)
+        return await self._reviewer.resume_suspended(self._with_session(call), tool_rules)
 
-    async def settle(self, call: ToolCall, own: ToolRules | None = None, *, asked: bool = False) -> Approved | Denied:
+    async def settle(
+        self, call: ToolCall, tool_rules: ToolRules | None = None, *, asked: bool = False
+    ) -> Approved | Denied:
         """Review a call and, where a person has to answer, wait for that.
 
         Raises:
             ApprovalPending: the mode is `defer`, so nobody waits; its `request` can be answered and resumed.
         """
-        call = self._of_session(call)
-        outcome = None if asked else self._edge.glance(call, own)
-        return await self._settle(call, own, asked=asked) if outcome is None else outcome
+        call = self._with_session(call)
+        outcome = None if asked else self._reviewer.decide_fast(call, tool_rules)
+        return await self._settle(call, tool_rules, asked=asked) if outcome is None else outcome
 
-    def settle_sync(self, call: ToolCall, own: ToolRules | None = None) -> Approved | Denied:
+    def settle_sync(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Approved | Denied:
         """Do what `settle` does, for synchronous callers; a call that needs nobody needs no thread hop either."""
-        call = self._of_session(call)
-        outcome = self._edge.glance(call, own)
+        call = self._with_session(call)
+        outcome = self._reviewer.decide_fast(call, tool_rules)
         if outcome is not None:
             return outcome
         self._refuse_async_callback()
-        return blocking.run(self._settle, call, own)
+        return blocking.run(self._settle, call, tool_rules)
 
     async def run(
-        self, call: ToolCall, tool: Callable[[dict[str, Any]], Awaitable[T]], own: ToolRules | None = None
+        self, call: ToolCall, tool: Callable[[dict[str, Any]], Awaitable[T]], tool_rules: ToolRules | None = None
     ) -> T:
         """Settle a call and run the tool with the approved arguments.
 
         Raises:
             ApprovalError: the call must not run; the class tells why.
         """
-        call = self._of_session(call)
-        outcome = self._edge.glance(call, own)  # most calls need no more than this
+        call = self._with_session(call)
+        outcome = self._reviewer.decide_fast(call, tool_rules)  # most calls need no more than this
         if outcome is None:
-            outcome = await self._settle(call, own)
+            outcome = await self._settle(call, tool_rules)
         if isinstance(outcome, Denied):
             raise outcome.error(call.tool)
-        with self.running(call, outcome) as running, context.approved(self, call.tool, outcome.args):
+        with self.execution(call, outcome) as running, context.pre_approve(self, call.tool, outcome.args):
             result = tool(thaw(outcome.args))
             running.result = await result if inspect.isawaitable(result) else result  # it has run either way
         return running.result
 
-    def running(self, call: ToolCall, outcome: Approved) -> Running:
+    def execution(self, call: ToolCall, outcome: Approved) -> Execution:
         """Return the context in which an approved tool runs; it records what comes of it."""
-        return Running(self._journal, self._of_session(call), outcome)
+        return Execution(self._journal, self._with_session(call), outcome)
 
     # The door: what people answer.
 
@@ -216,11 +218,11 @@ class ApprovalController:
             ValueError: the decision wants a scope that is not offered, or edited arguments that nothing can be
                 bound to; the request stays open.
         """
-        return await self._door.answer(request, decision, who=who, channel=channel, roles=roles)
+        return await self._lifecycle.answer(request, decision, who=who, channel=channel, roles=roles)
 
     async def withdraw(self, request_id: str, reason: str) -> ApprovalRequest:
         """Close a request because nobody's answer is wanted any more; return it as it stands."""
-        return await self._door.withdraw(request_id, reason)
+        return await self._lifecycle.withdraw(request_id, reason)
 
     async def wait(  # the seeds' word; it ends the wait, not the request
         self,
@@ -229,25 +231,25 @@ class ApprovalController:
     ) -> ApprovalRequest:
         """Wait until a request is closed, or for that many seconds; return it as it stands."""
         timeout = settings.check_timeout(timeout, "timeout")
-        return await self._door.wait(await self._door.get(request_id), timeout)
+        return await self._lifecycle.wait(await self._lifecycle.get(request_id), timeout)
 
-    async def attend(self, request_id: str) -> ApprovalRequest:
+    async def wait_or_withdraw(self, request_id: str) -> ApprovalRequest:
         """Wait until a request is closed, and return it; if nobody waits any more, it is withdrawn."""
-        request = await self._door.get(request_id)
+        request = await self._lifecycle.get(request_id)
         return await self._wait_or_withdraw(request)
 
-    async def abandon(self, request_id: str) -> None:
+    async def withdraw_if_open(self, request_id: str) -> None:
         """Withdraw a request, if it is still open, because the run that asked has ended."""
-        await self._door.withdraw_quietly(request_id, "the run that asked has ended")
+        await self._lifecycle.withdraw_quietly(request_id, "the run that asked has ended")
 
-    async def asked_about(self, run: str, call_id: str) -> ApprovalRequest | None:
+    async def find_request(self, run: str, call_id: str) -> ApprovalRequest | None:
         """Return what was asked about a call of the session that goes on here."""
         call = ToolCall(tool="", call_id=call_id, run=run)
-        return await self.store.find(context.session() or self.session, call.key)
+        return await self.store.find(context.current_session() or self.session, call.key)
 
     async def pending(self) -> list[ApprovalRequest]:
         """Return the open requests, oldest first; those whose time is up are closed."""
-        return await self._door.pending()
+        return await self._lifecycle.pending()
 
     # The seeds' names.
 
@@ -257,7 +259,7 @@ class ApprovalController:
         Raises:
             ApprovalBlocked: the policy blocks it; nobody was asked.
         """
-        verdict = judges.of_request(request, Rule(source="tool", key=request.tool_name))
+        verdict = judges.verdict_from_request(request, Rule(source="tool", key=request.tool_name))
         call = replace(
             request.call(),
             args=request.args or request.payload or {},
@@ -298,7 +300,7 @@ class ApprovalController:
         That follows `await` and `asyncio.to_thread`, but no thread that was started plainly, and no task that began
         before; `everywhere=True` covers these too, in the whole process.
         """
-        with context.under(self, everywhere=everywhere):
+        with context.activate(self, everywhere=everywhere):
             yield self
 
     async def flush(self) -> None:
@@ -323,27 +325,27 @@ class ApprovalController:
         """Do what `aclose` does, for synchronous callers."""
         blocking.run(self.aclose)
 
-    def _of_session(self, call: ToolCall) -> ToolCall:
+    def _with_session(self, call: ToolCall) -> ToolCall:
         if call.session:
             return call
         path = call.agent_path or context.agent_path()
-        return replace(call, session=context.session() or self.session, agent_path=path)
+        return replace(call, session=context.current_session() or self.session, agent_path=path)
 
-    async def _settle(self, call: ToolCall, own: ToolRules | None, *, asked: bool = False) -> Approved | Denied:
-        outcome = await self._edge.review(call, own, asked=asked)
+    async def _settle(self, call: ToolCall, tool_rules: ToolRules | None, *, asked: bool = False) -> Approved | Denied:
+        outcome = await self._reviewer.review(call, tool_rules, asked=asked)
         while isinstance(outcome, Pending):
             if self.mode == "defer":
-                raise ApprovalPending.of(outcome.request)
+                raise ApprovalPending.for_request(outcome.request)
             await self._wait_or_withdraw(outcome.request)
-            outcome = await self._edge.review(call, own, asked=True)
+            outcome = await self._reviewer.review(call, tool_rules, asked=True)
         return outcome
 
     async def _wait_or_withdraw(self, request: ApprovalRequest) -> ApprovalRequest:
         try:
-            return await self._door.wait(request, None)
+            return await self._lifecycle.wait(request, None)
         except BaseException:
             # Cancelled, or the store failed: nobody waits for this answer any more, so nobody should give it.
-            await self._door.withdraw_quietly(request.id, "the run that asked has ended")
+            await self._lifecycle.withdraw_quietly(request.id, "the run that asked has ended")
             raise
 
     def _refuse_async_callback(self) -> None:

@@ -17,32 +17,34 @@ if TYPE_CHECKING:
     from sayso.policy.policy import Policy, ToolRules
 
 
-async def judge_edited(policy: Policy, call: ToolCall, own: ToolRules | None, args: Mapping[str, Any]) -> Verdict:
+async def judge_edited(
+    policy: Policy, call: ToolCall, tool_rules: ToolRules | None, args: Mapping[str, Any]
+) -> Verdict:
     """Say what the rules think of a call with arguments that a person put in place."""
-    misfit = own.misfit(args) if own and own.misfit else None
+    misfit = tool_rules.misfit(args) if tool_rules and tool_rules.misfit else None
     if misfit is not None:
         return Verdict(approval="blocked", reason=misfit)
-    return await policy.deliberate(replace(call, args=args), own)
+    return await policy.judge_async(replace(call, args=args), tool_rules)
 
 
-class CallHearing:
+class LocalRequestHandle:
     """The hearing about a call that waits in this process, where its tool and its rules are at hand."""
 
     def __init__(
-        self, request: ApprovalRequest, own: ToolRules | None, *, policy: Policy, store: Store, clock: Clock
+        self, request: ApprovalRequest, tool_rules: ToolRules | None, *, policy: Policy, store: Store, clock: Clock
     ) -> None:
         """Take the request, and what judges its call."""
         self._request = request
-        self._own = own
+        self._tool_rules = tool_rules
         self._policy = policy
         self._store = store
         self._clock = clock
 
-    async def edited(self, args: Mapping[str, Any]) -> ApprovalRequest:
+    async def preview_edit(self, args: Mapping[str, Any]) -> ApprovalRequest:
         """Return the request as it would be asked with these arguments; see `Hearing`."""
         call = replace(self._request.call(), args=args)
         call.digest()  # what cannot be bound to an approval must not get one by being edited in
-        verdict = await judge_edited(self._policy, call, self._own, args)
+        verdict = await judge_edited(self._policy, call, self._tool_rules, args)
         if verdict.approval == "blocked":
             raise ApprovalBlocked(call.tool, f"these arguments cannot run: {verdict.reason}", cause="blocked")
         return replace(
@@ -54,7 +56,7 @@ class CallHearing:
             rule=verdict.rule,
         )
 
-    async def seen(self, who: str, channel: str) -> tuple[Seen, ...]:
+    async def mark_seen(self, who: str, channel: str) -> tuple[Seen, ...]:
         """Note who has it before them, and return all who have; see `Hearing`."""
         mine = Seen(who=who, channel=channel, at=self._clock.now())
-        return (await self._store.see(self._request.id, mine)).seen
+        return (await self._store.mark_seen(self._request.id, mine)).seen

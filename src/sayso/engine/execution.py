@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sayso.engine.journal import Journal
 
 
-class Running:
+class Execution:
     """The context in which an approved tool runs; records result, error and time."""
 
     __slots__ = ("_call", "_journal", "_outcome", "_started", "_token", "result", "suspended")
@@ -30,7 +30,7 @@ class Running:
 
     def __enter__(self) -> Self:
         """Start the clock, and let the tool know on which terms it runs."""
-        self._token = context.TERMS.set(context.Terms(self._outcome, self._journal.own_files))
+        self._token = context.CURRENT_GRANT.set(context.Grant(self._outcome, self._journal.own_files))
         self._started = time.perf_counter()
         return self
 
@@ -38,8 +38,8 @@ class Running:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Write down what came of it."""
-        context.TERMS.reset(self._token)
+        context.CURRENT_GRANT.reset(self._token)
         if self.suspended:
             return
         seconds = time.perf_counter() - self._started
-        self._journal.ran(self._call, self._outcome, self.result, error, seconds)
+        self._journal.record_result(self._call, self._outcome, self.result, error, seconds)

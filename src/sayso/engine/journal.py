@@ -31,41 +31,41 @@ class Journal:
         self._hooks = tuple(hooks)
 
     @property
-    def is_heard(self) -> bool:
+    def has_hooks(self) -> bool:
         """Whether anybody but the audit is told."""
         return bool(self._hooks)
 
-    def decided(self, call: ToolCall, verdict: Verdict, outcome: Approved | Denied) -> None:
+    def record_decision(self, call: ToolCall, verdict: Verdict, outcome: Approved | Denied) -> None:
         """Write down a decision that no request carries."""
         step: Step = "allowed" if type(outcome) is Approved else "stopped"
         entry = AuditEntry(at=self._now(), step=step, about=call, verdict=verdict, outcome=outcome)
         self._record(entry)
         if self._hooks:
-            self._tell(entry)
+            self._call_hooks(entry)
 
-    def moved(self, request: ApprovalRequest, step: Step) -> None:
+    def notify_step(self, request: ApprovalRequest, step: Step) -> None:
         """Tell of a step that the store has written down together with the request."""
         if self._hooks:
-            self._tell(audit.of_request(request, step, self._now()))
+            self._call_hooks(audit.request_entry(request, step, self._now()))
 
-    def ran(
+    def record_result(
         self, call: ToolCall, outcome: Approved, result: object, error: BaseException | None, seconds: float
     ) -> None:
         """Write down what came of a call."""
         step: Step = "returned" if error is None else "raised"
-        brief = _brief(result) if error is None else _brief_error(error)
+        brief = _brief_result(result) if error is None else _brief_error(error)
         try:
             if outcome.request_id is not None:
                 self._store.finish(outcome.request_id, step)
             entry = AuditEntry(at=self._now(), step=step, about=call, outcome=outcome, result=brief, seconds=seconds)
             self._record(entry)
             if self._hooks:
-                self._tell(entry)
+                self._call_hooks(entry)
         except (StoreError, UnknownRequest) as failure:
             # The tool has run: an error now would look as if it had not. The next call will be refused.
             _LOG.critical("the result of %r could not be written down: %s", call.tool, failure)
 
-    def _tell(self, entry: AuditEntry) -> None:
+    def _call_hooks(self, entry: AuditEntry) -> None:
         for hook in self._hooks:
             try:
                 hook(entry)
@@ -80,7 +80,7 @@ def _brief_error(error: BaseException) -> str:
         return type(error).__name__
 
 
-def _brief(result: object) -> object:
+def _brief_result(result: object) -> object:
     """Return what the audit may keep of a result without calling any of its code."""
     kind = type(result)
     if kind is str:

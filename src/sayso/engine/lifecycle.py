@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from sayso.core.approvers import is_same
-from sayso.core.decide import is_overdue, step_of
+from sayso.core.approvers import same_person
+from sayso.core.decide import audit_step, is_overdue
 from sayso.core.model import ApprovalDecision
 from sayso.errors import ApprovalBlocked, NotEntitled, StoreError, UnknownRequest
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from sayso.policy.policy import Policy
 
 _LOG = logging.getLogger("sayso")
-_FAREWELL_SECONDS = 5.0
+_WITHDRAW_SECONDS = 5.0
 
 
-class Door:
+class RequestLifecycle:
     """Closes requests, first come first served, and remembers what is to be remembered."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Door:
         self._clock = clock
         self._journal = journal
         self._on_closed = on_closed
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._withdrawals: set[asyncio.Task[None]] = set()
 
     async def answer(
         self,
@@ -76,7 +76,7 @@ class Door:
         if remembered and closed.decision == decision:
             if not together:
                 self._memory.add(*remembered)
-            await self._answer_alike(request, remembered)
+            await self._answer_covered(request, remembered)
         return closed
 
     async def withdraw(self, request_id: str, reason: str) -> ApprovalRequest:
@@ -90,9 +90,9 @@ class Door:
 
         # A task of its own goes on where the store is slow, or who waits is cancelled once more.
         leaving = asyncio.create_task(self._withdraw_if_there(request_id, reason))
-        self._leaving.add(leaving)
-        leaving.add_done_callback(self._leaving.discard)
-        with anyio.move_on_after(_FAREWELL_SECONDS, shield=True):
+        self._withdrawals.add(leaving)
+        leaving.add_done_callback(self._withdrawals.discard)
+        with anyio.move_on_after(_WITHDRAW_SECONDS, shield=True):
             await asyncio.shield(leaving)
 
     async def _withdraw_if_there(self, request_id: str, reason: str) -> None:
@@ -145,11 +145,11 @@ class Door:
         closed = await self._store.close(request.id, status, decision, now=self._clock.now(), remember=remember)
         if closed.status == "open":
             if closed.votes != request.votes:
-                self._journal.moved(closed, "voted")
+                self._journal.notify_step(closed, "voted")
             return closed
         self._on_closed(request.id)
         if request.status == "open" and (closed.decision == decision or closed.status == "expired"):
-            self._journal.moved(closed, step_of(closed))
+            self._journal.notify_step(closed, audit_step(closed))
         return closed
 
     async def _check_edited(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:
@@ -157,7 +157,7 @@ class Door:
             return
         call = replace(request.call(), args=decision.override_args)
         call.digest()  # what cannot be bound to an approval must not get one by being edited in
-        verdict = await self._policy.deliberate(call)
+        verdict = await self._policy.judge_async(call)
         if verdict.approval == "blocked":
             raise ApprovalBlocked(call.tool, f"the edited arguments cannot run: {verdict.reason}", cause="blocked")
 
@@ -170,7 +170,7 @@ class Door:
         limits = [limit for limit in (request.remember_max, self._policy.remember_max) if limit is not None]
         return self._memory.build(request, decision, now=now, longest=min(limits, default=None))
 
-    async def _answer_alike(self, answered: ApprovalRequest, remembered: Sequence[Remembered]) -> None:
+    async def _answer_covered(self, answered: ApprovalRequest, remembered: Sequence[Remembered]) -> None:
         """Give the same answer to what is open now and would not have been asked a moment later."""
         first = remembered[0]
         if first.uses_left is not None:
@@ -191,10 +191,10 @@ def _check_entitled(
     request: ApprovalRequest, decision: ApprovalDecision, roles: Collection[str] | None, now: float
 ) -> None:
     """Refuse an answer by whoever asked, and a yes by somebody who may not give it; `roles` were checked by the hub."""
-    if request.asked_by and is_same(decision.who, request.asked_by):
+    if request.asked_by and same_person(decision.who, request.asked_by):
         raise NotEntitled(f"{decision.who} asked this, and whoever asks cannot answer")
     wanted = request.approvers
-    if not decision.approved or wanted is None or not wanted.must_be_known:
+    if not decision.approved or wanted is None or not wanted.needs_identity:
         return
     if roles is None or not decision.who:
         raise NotEntitled(f"its rule asks for {wanted}; answer through a hub, which knows who they are")

@@ -36,10 +36,10 @@ class ApprovalMemory:
         self._by_id: dict[str, Remembered] = {}
         self._by_key: dict[str, tuple[Remembered, ...]] = {}
         self._dropped: set[str] = set()
-        self._refusals: dict[str, Remembered] = {}
+        self._unsynced_denials: dict[str, Remembered] = {}
         self._store = store
         if store is not None:
-            store.attach(self._learn)
+            store.attach(self._on_store_change)
 
     def __bool__(self) -> bool:
         """Whether anything is remembered; the hot path asks before it hashes arguments."""
@@ -120,10 +120,10 @@ class ApprovalMemory:
 
         A no to one of the `parts` stands too; a yes takes all of them, and none that is counted.
         """
-        approval = self._standing(keys, session, now, schema_hash)
+        approval = self._find_applicable(keys, session, now, schema_hash)
         if not parts or (approval is not None and not approval.decision.approved):
             return approval
-        together = [self._standing((key,), session, now, schema_hash) for key in parts]
+        together = [self._find_applicable((key,), session, now, schema_hash) for key in parts]
         for each in together:
             if each is not None and not each.decision.approved:
                 return each
@@ -131,7 +131,7 @@ class ApprovalMemory:
             return together[0]
         return approval
 
-    def _standing(self, keys: Iterable[str], session: str, now: float, schema_hash: str) -> Remembered | None:
+    def _find_applicable(self, keys: Iterable[str], session: str, now: float, schema_hash: str) -> Remembered | None:
         approval = None
         for key in keys:
             for each in self._by_key.get(key, ()):
@@ -168,7 +168,7 @@ class ApprovalMemory:
                 if self._store is not None and not each.decision.approved:
                     # Until the store knows of this no, an older list of its must not make us forget it. A yes that
                     # gets lost so is only asked about again.
-                    self._refusals[each.id] = each
+                    self._unsynced_denials[each.id] = each
         if self._store is not None:
             self._store.remember(remembered, [])
 
@@ -196,7 +196,7 @@ class ApprovalMemory:
                 # Until the store has forgotten them too, an older list of its must not bring them back.
                 self._dropped.update(ids)
                 for each in ids:
-                    self._refusals.pop(each, None)
+                    self._unsynced_denials.pop(each, None)
         if self._store is None:
             return bool(gone)
         try:
@@ -214,12 +214,12 @@ class ApprovalMemory:
                 self._dropped.difference_update(ids)  # there was nothing to drop, so nothing may be hidden later
         return there > 0 or bool(gone)
 
-    def _learn(self, known: Sequence[Remembered]) -> None:
+    def _on_store_change(self, known: Sequence[Remembered]) -> None:
         with self._lock:
             self._dropped.intersection_update(each.id for each in known)
             for each in known:
-                self._refusals.pop(each.id, None)
-            kept = [each for each in (*known, *self._refusals.values()) if each.id not in self._dropped]
+                self._unsynced_denials.pop(each.id, None)
+            kept = [each for each in (*known, *self._unsynced_denials.values()) if each.id not in self._dropped]
             by_key: dict[str, tuple[Remembered, ...]] = {}
             for each in kept:
                 by_key[each.scope.key] = (*by_key.get(each.scope.key, ()), each)

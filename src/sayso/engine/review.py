@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from sayso.core.decide import by_standing_orders, by_verdict, decide, going_on, is_overdue
+from sayso.core.decide import by_mode_and_memory, by_policy, decide, is_overdue, resume_used
 from sayso.core.model import Approved, Ask, Denied, Pending, Verdict
-from sayso.engine.asking import question
-from sayso.engine.edit_preview import CallHearing, judge_edited
+from sayso.engine.asking import new_request
+from sayso.engine.edit_preview import LocalRequestHandle, judge_edited
 from sayso.errors import CanonicalError
 from sayso.policy import scopes
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sayso.core.ports import Clock, Store
     from sayso.engine.asking import Announcer
     from sayso.engine.journal import Journal
-    from sayso.engine.lifecycle import Door
+    from sayso.engine.lifecycle import RequestLifecycle
     from sayso.engine.remembered import ApprovalMemory
     from sayso.policy.policy import Policy, ToolRules
 
@@ -26,7 +26,7 @@ _LONGEST_BACKLOG = 10_000
 _ASKED_CALLS = 100_000
 
 
-class Edge:
+class Reviewer:
     """Judges a call, finds what was answered or remembered, decides, and uses up the approval that it returns."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Edge:
         store: Store,
         clock: Clock,
         journal: Journal,
-        door: Door,
+        lifecycle: RequestLifecycle,
         announcer: Announcer,
         timeout: float | None,
         strict_audit: bool,
@@ -50,96 +50,101 @@ class Edge:
         self._store = store
         self._clock = clock
         self._journal = journal
-        self._door = door
+        self._lifecycle = lifecycle
         self._announcer = announcer
         self._timeout = timeout
         self._strict_audit = strict_audit
         self._asked: OrderedDict[tuple[str, str], None] = OrderedDict()
 
-    def glance(self, call: ToolCall, own: ToolRules | None) -> Approved | Denied | None:
+    def decide_fast(self, call: ToolCall, tool_rules: ToolRules | None) -> Approved | Denied | None:
         """Say what is to happen if that needs no store, no person and no event loop; else None."""
         if self._strict_audit or (self._asked and self._was_asked(call)) or self._store.backlog > _LONGEST_BACKLOG:
             return None
-        verdict = self._policy.glance(call, own)
+        verdict = self._policy.judge_by_name(call, tool_rules)
         if verdict is None:
             return None
-        outcome = by_verdict(call, verdict)
+        outcome = by_policy(call, verdict)
         if outcome is None:
-            outcome = self._by_standing_orders(call, verdict)
+            outcome = self._by_mode_and_memory(call, verdict)
         if outcome is not None:
-            self._journal.decided(call, verdict, outcome)
+            self._journal.record_decision(call, verdict, outcome)
         return outcome
 
-    def _by_standing_orders(self, call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
+    def _by_mode_and_memory(self, call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
         remembered = self._recall(call, verdict)
         if remembered and (remembered.uses_left is not None or remembered.decision.override_args is not None):
             return None
-        outcome = by_standing_orders(call, verdict, self._mode, remembered)
+        outcome = by_mode_and_memory(call, verdict, self._mode, remembered)
         return None if isinstance(outcome, Ask) else outcome
 
-    async def review(self, call: ToolCall, own: ToolRules | None, *, asked: bool) -> Approved | Denied | Pending:
+    async def review(self, call: ToolCall, tool_rules: ToolRules | None, *, asked: bool) -> Approved | Denied | Pending:
         """Say what is to happen, where a glance was not enough; see `ApprovalController.review`."""
-        verdict = self._policy.glance(call, own) or await self._policy.deliberate(call, own)
+        verdict = self._policy.judge_by_name(call, tool_rules) or await self._policy.judge_async(call, tool_rules)
         try:
-            return await self._review(call, verdict, own, asked=asked)
+            return await self._review(call, verdict, tool_rules, asked=asked)
         except CanonicalError as error:
             refusal = Denied(cause="blocked", reason=f"no approval can be bound to it: {error}")
-            return await self._final(call, verdict, refusal)
+            return await self._claim_or_record(call, verdict, refusal)
 
     async def _review(
-        self, call: ToolCall, verdict: Verdict, own: ToolRules | None, *, asked: bool
+        self, call: ToolCall, verdict: Verdict, tool_rules: ToolRules | None, *, asked: bool
     ) -> Approved | Denied | Pending:
         known = asked or self._was_asked(call)
         request = await self._store.find(call.session, call.key) if known else None
-        outcome = await self._decide(call, verdict, own, request, asked=asked)
+        outcome = await self._decide(call, verdict, tool_rules, request, asked=asked)
         if isinstance(outcome, Approved) and outcome.remembered and outcome.remembered.uses_left is not None:
             outcome = outcome if await self._memory.spend(outcome.remembered) else Ask()
         if isinstance(outcome, Ask):
-            return await self._ask(call, verdict, own)
+            return await self._ask(call, verdict, tool_rules)
         if isinstance(outcome, Pending):
             return outcome
-        if isinstance(outcome, Denied) and request and request.status == "open" and _ends(outcome, request, call):
-            await self._door.withdraw(request.id, outcome.reason)
-        return await self._final(call, verdict, outcome)
+        if (
+            isinstance(outcome, Denied)
+            and request
+            and request.status == "open"
+            and _should_withdraw(outcome, request, call)
+        ):
+            await self._lifecycle.withdraw(request.id, outcome.reason)
+        return await self._claim_or_record(call, verdict, outcome)
 
-    async def go_on(self, call: ToolCall, own: ToolRules | None) -> Approved | Denied:
-        """Say whether a call may go on that stopped in the middle; see `ApprovalController.go_on`."""
-        verdict = self._policy.glance(call, own) or await self._policy.deliberate(call, own)
+    async def resume_suspended(self, call: ToolCall, tool_rules: ToolRules | None) -> Approved | Denied:
+        """Say whether a call may go on that stopped in the middle; see `ApprovalController.resume_suspended`."""
+        verdict = self._policy.judge_by_name(call, tool_rules) or await self._policy.judge_async(call, tool_rules)
         request = await self._store.find(call.session, call.key)
-        outcome: Approved | Denied | Ask | None = by_verdict(call, verdict)
+        outcome: Approved | Denied | Ask | None = by_policy(call, verdict)
         if request is not None and not isinstance(outcome, Denied):
-            outcome = going_on(request, call.digest_on(verdict.basis))
+            outcome = resume_used(request, call.digest_with(verdict.basis))
         elif outcome is None:  # it began by what was remembered, or by the mode
-            outcome = by_standing_orders(call, verdict, self._mode, self._recall(call, verdict))
+            outcome = by_mode_and_memory(call, verdict, self._mode, self._recall(call, verdict))
         if isinstance(outcome, Ask):
             outcome = Denied(cause="forged", reason="nobody was ever asked about this call here, so it never began")
-        self._journal.decided(call, verdict, outcome)
+        self._journal.record_decision(call, verdict, outcome)
         return outcome
 
-    async def _ask(self, call: ToolCall, verdict: Verdict, own: ToolRules | None) -> Approved | Denied | Pending:
+    async def _ask(self, call: ToolCall, verdict: Verdict, tool_rules: ToolRules | None) -> Approved | Denied | Pending:
         """Open the question; if this call's id has one already, say what follows from that."""
-        if verdict.approvers is not None and verdict.approvers.must_be_known and not self._store.shared:
+        if verdict.approvers is not None and verdict.approvers.needs_identity and not self._store.shared:
             reason = f"its rule asks for {verdict.approvers}, whom only a hub on a shared store can know"
-            return await self._final(call, verdict, Denied(cause="blocked", reason=reason))
-        new = question(
+            return await self._claim_or_record(call, verdict, Denied(cause="blocked", reason=reason))
+        new = new_request(
             call,
             verdict,
             now=self._clock.now(),
             timeout=self._timeout,
             remember_max=self._policy.remember_max,
-            parameters=own.parameters() if own and own.parameters else "",
+            parameters=tool_rules.parameters() if tool_rules and tool_rules.parameters else "",
         )
         try:
             request = await self._store.open(new)
         except BaseException:
             # Cancelled while it was being written: it may be open now, and nobody would wait for its answer.
-            await self._door.withdraw_quietly(new.id, "the run that asked has ended")
+            await self._lifecycle.withdraw_quietly(new.id, "the run that asked has ended")
             raise
         self._mark_asked(call)
         if request.id != new.id:
-            return await self._review(call, verdict, own, asked=True)
-        self._journal.moved(request, "asked")
-        hearing = CallHearing(request, own, policy=self._policy, store=self._store, clock=self._clock)
+            return await self._review(call, verdict, tool_rules, asked=True)
+        self._journal.notify_step(request, "asked")
+        hearing = LocalRequestHandle(request, tool_rules, policy=self._policy, store=self._store, clock=self._clock)
         self._announcer.announce(request, hearing)
         return Pending(request=request)
 
@@ -147,13 +152,13 @@ class Edge:
         self,
         call: ToolCall,
         verdict: Verdict,
-        own: ToolRules | None,
+        tool_rules: ToolRules | None,
         request: ApprovalRequest | None,
         *,
         asked: bool,
     ) -> Approved | Denied | Pending | Ask:
         if request is not None and is_overdue(request, self._clock.now()):
-            request = await self._door.expire(request)
+            request = await self._lifecycle.expire(request)
         remembered = self._recall(call, verdict) if request is None else None
         decision = request.decision if request else remembered.decision if remembered else None
         return decide(
@@ -161,37 +166,37 @@ class Edge:
             verdict=verdict,
             mode=self._mode,
             request=request,
-            digest=call.digest_on(verdict.basis) if request else "",
-            edited=await self._judge_edited(call, own, decision),
+            digest=call.digest_with(verdict.basis) if request else "",
+            edited=await self._judge_edited(call, tool_rules, decision),
             remembered=remembered,
             asked=asked,
         )
 
     async def _judge_edited(
-        self, call: ToolCall, own: ToolRules | None, decision: ApprovalDecision | None
+        self, call: ToolCall, tool_rules: ToolRules | None, decision: ApprovalDecision | None
     ) -> Verdict | None:
         if decision is None or decision.override_args is None:
             return None
-        return await judge_edited(self._policy, call, own, decision.override_args)
+        return await judge_edited(self._policy, call, tool_rules, decision.override_args)
 
-    async def _final(self, call: ToolCall, verdict: Verdict, outcome: Approved | Denied) -> Approved | Denied:
+    async def _claim_or_record(self, call: ToolCall, verdict: Verdict, outcome: Approved | Denied) -> Approved | Denied:
         """Use up the approval and write down what is to happen, before it can."""
         if isinstance(outcome, Approved) and outcome.request_id is not None:
             if await self._store.claim(outcome.request_id, now=self._clock.now()):
-                await self._tell_claimed(outcome.request_id)
+                await self._notify_claimed(outcome.request_id)
                 return outcome
             reason = "its approval was used by somebody else at the same moment"
             outcome = Denied(cause="replayed", reason=reason, request_id=outcome.request_id)
-        self._journal.decided(call, verdict, outcome)
+        self._journal.record_decision(call, verdict, outcome)
         if self._strict_audit or self._store.backlog > _LONGEST_BACKLOG:
             await self._store.flush()
         return outcome
 
-    async def _tell_claimed(self, request_id: str) -> None:
-        if self._journal.is_heard:
+    async def _notify_claimed(self, request_id: str) -> None:
+        if self._journal.has_hooks:
             request = await self._store.get(request_id)
             if request is not None:
-                self._journal.moved(request, "claimed")
+                self._journal.notify_step(request, "claimed")
 
     def _recall(self, call: ToolCall, verdict: Verdict) -> Remembered | None:
         """Return the remembered decision about a call that would be asked about."""
@@ -215,7 +220,7 @@ class Edge:
             self._asked.popitem(last=False)
 
 
-def _ends(outcome: Denied, request: ApprovalRequest, call: ToolCall) -> bool:
+def _should_withdraw(outcome: Denied, request: ApprovalRequest, call: ToolCall) -> bool:
     """Whether nobody need answer any more: the call is blocked, or what it would act on is not what was shown."""
     if outcome.cause == "changed":
         return request.call().digest() == call.digest()  # else it is another call, which only has the same id

@@ -48,13 +48,13 @@ def open_store(where: StoreLike | None) -> Store:
         return MemoryStore()
     path = store_file(where)
     if path is None:
-        raise ConfigurationError(f"the store {shown(where)} cannot be opened; use {_FORMS}")
+        raise ConfigurationError(f"the store {redact_address(where)} cannot be opened; use {_FORMS}")
     from sayso.stores.sqlite import SqliteStore  # noqa: PLC0415 - each store loads its own libraries
 
     return SqliteStore(path)
 
 
-def shown(where: object) -> str:
+def redact_address(where: object) -> str:
     """Name what was given for a store, without a password: an address may have one, and a slip in front of it."""
     return repr(_SECRET.sub("…", where) if isinstance(where, str) else where)
 

@@ -32,14 +32,14 @@ def trace_steps(provider: TracerProvider | None = None) -> Hook:
 
     def tell(entry: AuditEntry) -> None:
         if entry.step in _ANSWERS and entry.request is not None:
-            _span(tracer, entry, f"approval {entry.about.tool}", entry.request.asked_at)
+            _record_span(tracer, entry, f"approval {entry.about.tool}", entry.request.asked_at)
         elif entry.step in _RESULTS and entry.seconds is not None:
-            _span(tracer, entry, f"execute_tool {entry.about.tool}", entry.at - entry.seconds)
+            _record_span(tracer, entry, f"execute_tool {entry.about.tool}", entry.at - entry.seconds)
 
     return tell
 
 
-def _span(tracer: Tracer, entry: AuditEntry, name: str, began: float) -> None:
+def _record_span(tracer: Tracer, entry: AuditEntry, name: str, began: float) -> None:
     request_id = _request_id(entry)
     facts = {
         "gen_ai.tool.name": entry.about.tool,

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from sayso.core.approvers import Approvers
 from sayso.core.model import Verdict
-from sayso.policy.conditions import Unknowable
-from sayso.policy.deeds import Considered
-from sayso.policy.entries import Terms
+from sayso.policy.conditions import UndecidableCondition
+from sayso.policy.deeds import RuleTrace
+from sayso.policy.entries import AskOptions
 from sayso.policy.vocabulary import STRICTNESS
 
 if TYPE_CHECKING:
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def holds(entry: Entry, call: ToolCall) -> bool | str:
+def condition_holds(entry: Entry, call: ToolCall) -> bool | str:
     """Whether the entry's condition holds, or why nobody can say."""
     try:
         return entry.when is None or entry.when.holds(call.args)
-    except Unknowable as problem:
+    except UndecidableCondition as problem:
         return f"nobody can say whether {entry.rule.key} is about this call: {problem}"
 
 
-def speaking(matching: list[Ranked], call: ToolCall) -> tuple[list[Ranked], list[tuple[int, Verdict]]]:
+def applicable_entries(matching: list[Ranked], call: ToolCall) -> tuple[list[Ranked], list[tuple[int, Verdict]]]:
     """Return the entries that speak about this call, and a question for each of which nobody can say.
 
     A condition is about what an entry says. It never takes away that a tool is judged by what it does; and where nobody
@@ -39,36 +39,36 @@ def speaking(matching: list[Ranked], call: ToolCall) -> tuple[list[Ranked], list
     about: list[Ranked] = []
     unsure: list[tuple[int, Verdict]] = []
     for rank, entry in matching:
-        held = holds(entry, call)
+        held = condition_holds(entry, call)
         blocks = isinstance(entry.says, Verdict) and entry.says.approval == "blocked"
         if held is True or (isinstance(held, str) and blocks):
             about.append((rank, entry))
         elif isinstance(held, str):
             about.append((rank, replace(entry, says=None)))
             unsure.append((rank, Verdict(approval="required", reason=held, rule=entry.rule)))
-        elif entry.kind is not None:
-            about.append((rank, replace(entry, says=None, terms=Terms())))
+        elif entry.effect is not None:
+            about.append((rank, replace(entry, says=None, ask_options=AskOptions())))
     return about, unsure
 
 
-def stated(rank: int, entry: Entry, call: ToolCall) -> Iterator[Considered]:
+def trace_entry(rank: int, entry: Entry, call: ToolCall) -> Iterator[RuleTrace]:
     """Yield what an entry says about a call, in words."""
-    about, unsure = speaking([(rank, entry)], call)
+    about, unsure = applicable_entries([(rank, entry)], call)
     if unsure:
-        yield Considered(rule=entry.rule, approval=unsure[0][1].approval, reason=unsure[0][1].reason)
+        yield RuleTrace(rule=entry.rule, approval=unsure[0][1].approval, reason=unsure[0][1].reason)
         return
-    held = holds(entry, call)
+    held = condition_holds(entry, call)
     if held is False:
-        yield Considered(rule=entry.rule, approval=None, reason="its condition does not hold", applies=False)
+        yield RuleTrace(rule=entry.rule, approval=None, reason="its condition does not hold", applies=False)
         return
     says = about[0][1].says
     if isinstance(says, Verdict):
         reason = held if isinstance(held, str) else says.reason
-        yield Considered(rule=entry.rule, approval=says.approval, reason=reason)
+        yield RuleTrace(rule=entry.rule, approval=says.approval, reason=reason)
     elif says is not None:
-        yield Considered(rule=entry.rule, approval=None, reason="a function decides")
+        yield RuleTrace(rule=entry.rule, approval=None, reason="a function decides")
     elif entry.rule.source != "sayso":
-        yield Considered(rule=entry.rule, approval=None, reason="it matches, and leaves the word to others")
+        yield RuleTrace(rule=entry.rule, approval=None, reason="it matches, and leaves the word to others")
 
 
 def strictest_first(ranked: list[tuple[int, Verdict]]) -> list[Verdict]:
@@ -78,7 +78,7 @@ def strictest_first(ranked: list[tuple[int, Verdict]]) -> list[Verdict]:
     return [verdict for _, verdict in ranked]
 
 
-def about_deeds(verdict: Verdict, judged: Iterable[Verdict]) -> Verdict:
+def with_agreed_deeds(verdict: Verdict, judged: Iterable[Verdict]) -> Verdict:
     """Return the verdict with the deeds that all who judged some agree on."""
     found = [each.deeds for each in judged if each.deeds]
     if not found:
@@ -90,7 +90,7 @@ def about_deeds(verdict: Verdict, judged: Iterable[Verdict]) -> Verdict:
     return Verdict(approval="blocked", reason=reason, rule=verdict.rule)
 
 
-def tightened(verdict: Verdict, other: Verdict) -> Verdict:
+def stricter_verdict(verdict: Verdict, other: Verdict) -> Verdict:
     """Return the stricter of two verdicts, on the stricter terms of both where both ask."""
     stricter = other if STRICTNESS[other.approval] > STRICTNESS[verdict.approval] else verdict
     if not (verdict.asks and other.asks):
@@ -101,11 +101,11 @@ def tightened(verdict: Verdict, other: Verdict) -> Verdict:
         remember=verdict.remember and other.remember,
         scope="tool" if verdict.scope == other.scope == "tool" else "call",
         scopes=tuple(each for each in verdict.scopes if each in other.scopes),
-        approvers=_more(verdict.approvers, other.approvers),
+        approvers=_merge_approvers(verdict.approvers, other.approvers),
     )
 
 
-def _more(left: Approvers | None, right: Approvers | None) -> Approvers | None:
+def _merge_approvers(left: Approvers | None, right: Approvers | None) -> Approvers | None:
     if left is None or right is None:
         return left or right
     return Approvers(
@@ -123,13 +123,13 @@ def with_details(verdict: Verdict, said: list[Verdict]) -> Verdict:
         verdict,
         description=verdict.description or _first(each.description for each in said),
         payload=_first(each.payload for each in said),
-        metadata=_together(each.metadata for each in said),
+        metadata=_merge_metadata(each.metadata for each in said),
         presentation=_first(each.presentation for each in said),
         basis=_first(each.basis for each in said),
     )
 
 
-def _together(found: Iterable[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
+def _merge_metadata(found: Iterable[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
     """Return what all have to tell; of two who tell the same thing, the first."""
     told = [each for each in found if each is not None]
     return {name: value for each in reversed(told) for name, value in each.items()} if len(told) > 1 else _first(told)

@@ -11,13 +11,13 @@ import msgspec
 
 from sayso.core.model import Approval, Rule
 from sayso.errors import ConfigurationError, Mistake, PolicyError
-from sayso.policy.data_schema import Key, Problem, brief, check, dotted
-from sayso.policy.entries import FILE_TOOLS, Entry, read
+from sayso.policy.data_schema import Key, Problem, describe_value, dotted, validate
+from sayso.policy.entries import FILE_TOOLS, Entry, parse_entry
 from sayso.policy.file_schema import POLICY
 from sayso.policy.shell import wrappers
-from sayso.policy.shell.judge import Shell
+from sayso.policy.shell.judge import ShellRules
 from sayso.policy.shell.lexer import NotProvable, lex
-from sayso.policy.shell.rules import STEERING, Confinement, ShellRule
+from sayso.policy.shell.rules import CODE_LOADING_VARIABLES, Confinement, ShellRule
 from sayso.policy.vocabulary import parse_approval, parse_seconds
 from sayso.policy.zones import Resolve, Zone, Zones
 
@@ -25,7 +25,7 @@ Places = Callable[[Key], tuple[int, int] | None]  # line and column of a key, if
 _OPERATIONS = ("read", "write", "delete")
 
 
-class Meaning(msgspec.Struct, frozen=True, kw_only=True):
+class CompiledPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """What a policy file means, ready to be made a policy of."""
 
     default: str
@@ -33,7 +33,7 @@ class Meaning(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[Entry, ...]
     pre_approved: tuple[Entry, ...] | None
     custom_tools: tuple[str, ...] | None
-    shell: Shell | None
+    shell: ShellRules | None
     zones: Zones | None
     remember: bool
     remember_max: float | None
@@ -41,7 +41,7 @@ class Meaning(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
 
-def understand(
+def compile_policy(
     data: object,
     *,
     base: str | None,
@@ -49,21 +49,21 @@ def understand(
     source: str = "policy",
     places: Places = lambda _: None,
     protected: Iterable[str] = (),
-) -> Meaning:
+) -> CompiledPolicy:
     """Read a policy's data; relative folders are relative to `base`, `protected` are real paths of sayso's own files.
 
     Raises:
         PolicyError: tells every mistake, with its place.
     """
-    reader = _Reader(source, places)
-    reader.problems = list(check(POLICY, data))
-    reader.stop_if_wrong()  # what has the wrong shape cannot be read any further
-    meaning = reader.read(cast("Mapping[str, Any]", data), base, resolve, tuple(protected))
-    reader.stop_if_wrong()
+    reader = _PolicyCompiler(source, places)
+    reader.problems = list(validate(POLICY, data))
+    reader.raise_if_problems()  # what has the wrong shape cannot be read any further
+    meaning = reader.compile(cast("Mapping[str, Any]", data), base, resolve, tuple(protected))
+    reader.raise_if_problems()
     return meaning
 
 
-class _Reader:
+class _PolicyCompiler:
     """Reads data of the right shape and collects what is wrong with its meaning."""
 
     def __init__(self, source: str, places: Places) -> None:
@@ -72,7 +72,7 @@ class _Reader:
         self.problems: list[Problem] = []
         self.warnings: list[str] = []
 
-    def stop_if_wrong(self) -> None:
+    def raise_if_problems(self) -> None:
         if self.problems:
             raise PolicyError([self._mistake(each) for each in self.problems])
 
@@ -84,14 +84,16 @@ class _Reader:
         place = self._places(key)
         return Rule(source=self._source, key=dotted(key), line=place[0] if place else None)
 
-    def wrong(self, message: str, *key: str | int) -> None:
+    def add_problem(self, message: str, *key: str | int) -> None:
         self.problems.append(Problem(key, f"{dotted(key)} {message}"))
 
-    def read(self, data: Mapping[str, Any], base: str | None, resolve: Resolve, protected: tuple[str, ...]) -> Meaning:
+    def compile(
+        self, data: Mapping[str, Any], base: str | None, resolve: Resolve, protected: tuple[str, ...]
+    ) -> CompiledPolicy:
         zones = self._zones(data["sandbox"] or {}, base, resolve, protected) if "sandbox" in data else None
         shell = self._shell(data, base, zones, resolve)
         if "tools" in data and "tool_configs" in data:
-            self.wrong("and `tools` are two names for one thing; keep one of them", "tool_configs")
+            self.add_problem("and `tools` are two names for one thing; keep one of them", "tool_configs")
         custom = data.get("custom_tools")
         named: dict[str, Any] = dict.fromkeys(custom or ()) | (custom if isinstance(custom, dict) else {})
         judges = {"shell": shell is not None, "path": "sandbox" in data}  # also if its zones have mistakes
@@ -102,7 +104,7 @@ class _Reader:
         ]
         remember = data.get("remember", True)
         longest = cast("Mapping[str, Any]", remember).get("max") if isinstance(remember, Mapping) else None
-        return Meaning(
+        return CompiledPolicy(
             default=data["default"],
             default_rule=self.rule("default"),
             entries=tuple(self._merged(entries)),
@@ -117,13 +119,13 @@ class _Reader:
         )
 
     def _pre_approved(self, names: Sequence[str]) -> tuple[Entry, ...]:
-        return tuple(read(name, "none", rule=self.rule("pre_approved", at)) for at, name in enumerate(names))
+        return tuple(parse_entry(name, "none", rule=self.rule("pre_approved", at)) for at, name in enumerate(names))
 
     def _merged(self, entries: Sequence[Entry]) -> Iterable[Entry]:
         seen: dict[str, Entry] = {}
         for entry in entries:
             if entry.pattern in seen:
-                self.wrong(
+                self.add_problem(
                     f"is also in {seen[entry.pattern].rule.key}; keep one of them", *entry.rule.key.split(".", 1)
                 )
             seen[entry.pattern] = entry
@@ -132,16 +134,18 @@ class _Reader:
     def _entries(self, section: str, given: Mapping[str, Any], judges: Mapping[str, bool]) -> Iterable[Entry]:
         for name, each in given.items():
             try:
-                entry = read(name, {} if each is None else each, rule=self.rule(section, name))
+                entry = parse_entry(name, {} if each is None else each, rule=self.rule(section, name))
             except ConfigurationError as error:
                 self.problems.append(Problem((section, name), str(error)))
                 continue
-            acts = entry.kind or (name == "shell" and judges["shell"]) or (name in FILE_TOOLS and judges["path"])
-            if acts and entry.terms.scope == "tool":
-                self.wrong("cannot be 'tool': a yes to one command or file is no yes to all", section, name, "scope")
-            if entry.kind is not None and not judges[entry.kind.kind]:
-                missing = "shell" if entry.kind.kind == "shell" else "sandbox"
-                self.wrong(f"is {entry.kind.kind!r}, but the file has no `{missing}`", section, name, "kind")
+            acts = entry.effect or (name == "shell" and judges["shell"]) or (name in FILE_TOOLS and judges["path"])
+            if acts and entry.ask_options.scope == "tool":
+                self.add_problem(
+                    "cannot be 'tool': a yes to one command or file is no yes to all", section, name, "scope"
+                )
+            if entry.effect is not None and not judges[entry.effect.kind]:
+                missing = "shell" if entry.effect.kind == "shell" else "sandbox"
+                self.add_problem(f"is {entry.effect.kind!r}, but the file has no `{missing}`", section, name, "kind")
             yield entry
 
     # Zones.
@@ -188,14 +192,18 @@ class _Reader:
     def _root(self, key: Key, root: str, base: str | None, resolve: Resolve) -> str | None:
         if not root.startswith("/"):
             if base is None:
-                self.wrong(f"is {root!r}, which is relative to nothing; pass `base=` or use an absolute path", *key)
+                self.add_problem(
+                    f"is {root!r}, which is relative to nothing; pass `base=` or use an absolute path", *key
+                )
                 return None
             root = f"{base}/{root}"
         try:
             found = resolve(root)
             resolve(".", beneath=found)  # it must be there, and be a folder
         except OSError as error:
-            self.wrong(f"has the root {root!r}, which cannot be used: {error.strerror or error}; make the folder", *key)
+            self.add_problem(
+                f"has the root {root!r}, which cannot be used: {error.strerror or error}; make the folder", *key
+            )
             return None
         return found
 
@@ -210,32 +218,38 @@ class _Reader:
             if other is None:
                 continue
             if name in found:
-                self.wrong(f"says the same thing twice; keep `approval` or `{name}_approval`", *key)
+                self.add_problem(f"says the same thing twice; keep `approval` or `{name}_approval`", *key)
             asks = "required" if other is True else "none" if other is False else other
             found[name] = parse_approval(asks, dotted((*key, f"{name}_approval")))
         return found
 
     # Shell.
 
-    def _shell(self, data: Mapping[str, Any], base: str | None, zones: Zones | None, resolve: Resolve) -> Shell | None:
+    def _shell(
+        self, data: Mapping[str, Any], base: str | None, zones: Zones | None, resolve: Resolve
+    ) -> ShellRules | None:
         section = cast("Mapping[str, Any]", data.get("shell") or {})
         if not {"shell", "shell_default", "shell_rules"} & data.keys():
             return None
         if section and {"shell_default", "shell_rules"} & data.keys():
-            self.wrong("and `shell_default`, `shell_rules` are two names for one thing; keep one of them", "shell")
+            self.add_problem(
+                "and `shell_default`, `shell_rules` are two names for one thing; keep one of them", "shell"
+            )
         rules = [
             *self._shell_rules(section.get("rules") or (), "shell", "rules"),
             *self._shell_rules(data.get("shell_rules") or (), "shell_rules"),
         ]
         inert = cast("Sequence[str]", section.get("inert_assignments") or ())
         for at, name in enumerate(inert):
-            if any(fnmatch.fnmatchcase(name, each) or fnmatch.fnmatchcase(each, name) for each in STEERING):
-                self.wrong(f"is {name!r}, which can change what runs", "shell", "inert_assignments", at)
+            if any(
+                fnmatch.fnmatchcase(name, each) or fnmatch.fnmatchcase(each, name) for each in CODE_LOADING_VARIABLES
+            ):
+                self.add_problem(f"is {name!r}, which can change what runs", "shell", "inert_assignments", at)
         for at, folder in enumerate(section.get("trusted_dirs") or ()):
             if not folder.startswith("/"):
-                self.wrong(f"is {folder!r}; use an absolute path", "shell", "trusted_dirs", at)
+                self.add_problem(f"is {folder!r}; use an absolute path", "shell", "trusted_dirs", at)
         default, key = self._shell_default(data, section, rules)
-        shell = Shell(
+        shell = ShellRules(
             rules,
             default=default,
             rule=self.rule(*key),
@@ -244,7 +258,7 @@ class _Reader:
             trusted=section.get("trusted_dirs") or (),
             inert=inert,
             confinement=self._confinement(section, base, resolve),
-            settled="folder" in section,
+            has_own_folder="folder" in section,
         )
         self._self_tests(section.get("rules") or data.get("shell_rules") or (), rules, shell)
         return shell
@@ -257,7 +271,7 @@ class _Reader:
     def _confinement(self, section: Mapping[str, Any], base: str | None, resolve: Resolve) -> Confinement | None:
         for name in ("network", "readable"):
             if section.get(name) and not section.get("confine"):
-                self.wrong("is about lines that are confined; set `shell.confine` too", "shell", name)
+                self.add_problem("is about lines that are confined; set `shell.confine` too", "shell", name)
         folders = enumerate(section.get("readable") or ())
         found = [self._root(("shell", "readable", at), folder, base, resolve) for at, folder in folders]
         readable = tuple(each for each in found if each is not None)
@@ -272,9 +286,11 @@ class _Reader:
         if "shell_default" in data:
             said, key = data["shell_default"], ("shell_default",)
         if isinstance(said, Mapping):
-            said = self._by_seed(cast("Mapping[str, Any]", said))
+            said = self._approval_from_flags(cast("Mapping[str, Any]", said))
             if said == "none":
-                self.wrong("lets every command run; only rules can do that, so use `approval_required: true`", *key)
+                self.add_problem(
+                    "lets every command run; only rules can do that, so use `approval_required: true`", *key
+                )
         if said is None:
             said = "blocked" if rules else "required"  # an owner who names commands means no others
         return parse_approval(said, dotted(key)), key
@@ -284,8 +300,9 @@ class _Reader:
             key = (*section, at)
             words = _split(each["pattern"])
             if words is None or not words:
-                self.wrong(
-                    f"is {brief(each['pattern'])}; use plain words, such as 'git status', and quotes round others",
+                self.add_problem(
+                    f"is {describe_value(each['pattern'])}; "
+                    "use plain words, such as 'git status', and quotes round others",
                     *key,
                     "pattern",
                 )
@@ -306,17 +323,17 @@ class _Reader:
     def _shell_approval(self, each: Mapping[str, Any], key: Key) -> Approval:
         by_seed = "allowed" in each or "approval_required" in each
         if by_seed == ("approval" in each):
-            self.wrong("has to say `approval`, or `allowed` and `approval_required`", *key)
+            self.add_problem("has to say `approval`, or `allowed` and `approval_required`", *key)
         if "approval" not in each:
-            return self._by_seed(each)
+            return self._approval_from_flags(each)
         return parse_approval(each["approval"], dotted((*key, "approval")))
 
-    def _by_seed(self, said: Mapping[str, Any]) -> Approval:
+    def _approval_from_flags(self, said: Mapping[str, Any]) -> Approval:
         if said.get("allowed", True) is False:
             return "blocked"
         return "none" if said.get("approval_required") is False else "required"
 
-    def _self_tests(self, given: Sequence[Mapping[str, Any]], rules: Sequence[ShellRule], shell: Shell) -> None:
+    def _self_tests(self, given: Sequence[Mapping[str, Any]], rules: Sequence[ShellRule], shell: ShellRules) -> None:
         by_key = {rule.rule.key: rule for rule in rules}
         for at, each in enumerate(given):
             for section in (("shell", "rules", at), ("shell_rules", at)):
@@ -327,7 +344,7 @@ class _Reader:
                     for line in each.get(name) or ():
                         if shell.matches(rule.words, line) is not wanted:
                             said = "does not match {}, and should" if wanted else "matches {}, and should not"
-                            self.wrong(said.format(brief(line)), *section)
+                            self.add_problem(said.format(describe_value(line)), *section)
 
 
 def _split(pattern: str) -> tuple[str, ...] | None:

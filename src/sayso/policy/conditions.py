@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
-from sayso.policy.data_schema import brief
+from sayso.policy.data_schema import describe_value
 from sayso.policy.vocabulary import as_mapping, check_keys, reject
 
 Test = Callable[[Any, Any], bool]  # the argument, and what the condition compares it with
@@ -21,7 +21,7 @@ _LONGEST = 200
 _NUMBER = (int, float)
 
 
-class Unknowable(ValueError):
+class UndecidableCondition(ValueError):
     """A condition that cannot be answered: the argument is missing, or of a kind that cannot be compared."""
 
 
@@ -56,33 +56,33 @@ def read_condition(given: object, place: str) -> Condition:
 def _wanted(operator: str, value: object, place: str) -> object:
     if operator in {"in", "not_in"}:
         if not isinstance(value, list | tuple) or not value:
-            reject(f"{place} is {brief(cast('object', value))}; use a list of values")
+            reject(f"{place} is {describe_value(cast('object', value))}; use a list of values")
         return tuple(cast("Sequence[object]", value))
     if operator == "exists" and not isinstance(value, bool):
-        reject(f"{place} is {brief(value)}; use true or false")
+        reject(f"{place} is {describe_value(value)}; use true or false")
     if operator in _TEXTUAL and not isinstance(value, str):
-        reject(f"{place} is {brief(value)}; use a text")
+        reject(f"{place} is {describe_value(value)}; use a text")
     if operator in _ORDERED and (isinstance(value, bool) or not isinstance(value, (*_NUMBER, str))):
-        reject(f"{place} is {brief(value)}; use a number or a text")
+        reject(f"{place} is {describe_value(value)}; use a number or a text")
     if isinstance(value, list | dict):
-        reject(f"{place} is {brief(cast('object', value))}; compare with one value, or use `in` with a list")
+        reject(f"{place} is {describe_value(cast('object', value))}; compare with one value, or use `in` with a list")
     return value
 
 
 def _test(args: Mapping[str, Any], path: str, operator: str, wanted: object) -> bool:
-    found, value = _find(args, path)
+    found, value = _lookup_argument(args, path)
     if operator == "exists":
         return found is wanted
     if not found:
-        raise Unknowable(f"{path} is not there")
+        raise UndecidableCondition(f"{path} is not there")
     return OPERATORS[operator](value, wanted)
 
 
-def _find(args: Mapping[str, Any], path: str) -> tuple[bool, Any]:
+def _lookup_argument(args: Mapping[str, Any], path: str) -> tuple[bool, Any]:
     value: Any = args
     for name in path.split(".")[1:]:
         if not isinstance(value, Mapping):
-            raise Unknowable(f"{path} is looked for in {_shown(value):.80}, which has no names in it")
+            raise UndecidableCondition(f"{path} is looked for in {_argument_text(value):.80}, which has no names in it")
         if name not in value:
             return False, None
         value = cast("Mapping[str, Any]", value)[name]
@@ -94,7 +94,7 @@ def _equal(value: object, wanted: object) -> bool:
         return value == wanted
     if type(value) is not type(wanted):
         # A text is compared with a number, say: whoever wrote the condition expected something else.
-        raise Unknowable(f"{_shown(value):.80} cannot be compared with {brief(wanted)}")
+        raise UndecidableCondition(f"{_argument_text(value):.80} cannot be compared with {describe_value(wanted)}")
     return value == wanted
 
 
@@ -103,7 +103,7 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Test:
         numbers = type(value) in _NUMBER and type(wanted) in _NUMBER
         endless = type(value) is float and not math.isfinite(value)  # NaN is neither more nor less than anything
         if endless or (not numbers and not (type(value) is str and type(wanted) is str)):
-            raise Unknowable(f"{_shown(value):.80} cannot be compared with {brief(wanted)}")
+            raise UndecidableCondition(f"{_argument_text(value):.80} cannot be compared with {describe_value(wanted)}")
         return compare(value, wanted)
 
     return test
@@ -112,19 +112,19 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Test:
 def _textual(compare: Callable[[str, str], bool]) -> Test:
     def test(value: object, wanted: object) -> bool:
         if type(value) is not str:
-            raise Unknowable(f"{_shown(value):.80} is no text")
+            raise UndecidableCondition(f"{_argument_text(value):.80} is no text")
         return compare(value, str(wanted))
 
     return test
 
 
 def _member(value: object, wanted: object) -> bool:
-    unknowable: Unknowable | None = None
+    unknowable: UndecidableCondition | None = None
     for each in cast("Sequence[object]", wanted):
         try:
             if _equal(value, each):
                 return True
-        except Unknowable as problem:
+        except UndecidableCondition as problem:
             unknowable = problem
     if unknowable is not None:
         raise unknowable
@@ -173,22 +173,22 @@ def fill(text: str, args: Mapping[str, Any]) -> str:
         if not _PATH.fullmatch(match[1]):
             return match[0]
         try:
-            found, value = _find(args, match[1])
-        except Unknowable:
+            found, value = _lookup_argument(args, match[1])
+        except UndecidableCondition:
             found, value = False, None
-        shown = (value if type(value) is str else _shown(value)) if found else f"<no {match[1]}>"
+        shown = (value if type(value) is str else _argument_text(value)) if found else f"<no {match[1]}>"
         return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
 
     return _HOLE.sub(value, text)
 
 
-def _shown(value: object) -> str:
+def _argument_text(value: object) -> str:
     """Put an argument into words without asking it: what is no plain data is somebody's code."""
     if isinstance(value, dict):
         items = cast("dict[object, object]", value).items()
-        return "{" + ", ".join(f"{_shown(key)}: {_shown(item)}" for key, item in items) + "}"
+        return "{" + ", ".join(f"{_argument_text(key)}: {_argument_text(item)}" for key, item in items) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_shown, cast("Sequence[object]", value))) + "]"
+        return "[" + ", ".join(map(_argument_text, cast("Sequence[object]", value))) + "]"
     if value is None or type(value) is str:
         return repr(value)
-    return brief(value) if type(value) in (bool, *_NUMBER) else f"<{type(value).__name__}>"
+    return describe_value(value) if type(value) in (bool, *_NUMBER) else f"<{type(value).__name__}>"

@@ -25,7 +25,7 @@ class Problem(NamedTuple):
     message: str
 
 
-Look = Callable[[Any, Key], Iterable[Problem]]
+ProblemFinder = Callable[[Any, Key], Iterable[Problem]]
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,16 +33,16 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str
     fits: Callable[[object], bool]
-    look: Look
+    find_problems: ProblemFinder
     schema: Schema
 
 
-def check(shape: Shape, value: object, key: Key = ()) -> Iterator[Problem]:
+def validate(shape: Shape, value: object, key: Key = ()) -> Iterator[Problem]:
     """Yield everything that is wrong with a value."""
     if shape.fits(value):
-        yield from shape.look(value, key)
+        yield from shape.find_problems(value, key)
     else:
-        yield Problem(key, f"{dotted(key)} is {brief(value)}; use {shape.kind}")
+        yield Problem(key, f"{dotted(key)} is {describe_value(value)}; use {shape.kind}")
 
 
 def dotted(key: Key) -> str:
@@ -53,7 +53,7 @@ def dotted(key: Key) -> str:
     return text or "the file"
 
 
-def brief(value: object) -> str:
+def describe_value(value: object) -> str:
     """Put a value into a few words, for a sentence about it."""
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
@@ -63,11 +63,11 @@ def brief(value: object) -> str:
     return shown if len(shown) <= _BRIEF else f"{shown[:_BRIEF]}…"
 
 
-def _of(*kinds: type) -> Callable[[object], bool]:
+def _is_instance_of(*kinds: type) -> Callable[[object], bool]:
     return lambda value: isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
 
 
-def _fine(_: object, __: Key) -> Iterable[Problem]:
+def _no_problems(_: object, __: Key) -> Iterable[Problem]:
     return ()
 
 
@@ -79,39 +79,44 @@ def text(about: str) -> Shape:
             yield Problem(key, f"{dotted(key)} is empty; use a text")
 
     schema = {"type": "string", "minLength": 1, "description": about}
-    return Shape(kind="a text", fits=_of(str), look=look, schema=schema)
+    return Shape(kind="a text", fits=_is_instance_of(str), find_problems=look, schema=schema)
 
 
-def flag(about: str) -> Shape:
+def boolean(about: str) -> Shape:
     """True or false."""
-    return Shape(kind="true or false", fits=_of(bool), look=_fine, schema={"type": "boolean", "description": about})
+    return Shape(
+        kind="true or false",
+        fits=_is_instance_of(bool),
+        find_problems=_no_problems,
+        schema={"type": "boolean", "description": about},
+    )
 
 
-def whole(about: str, *, least: int, most: int) -> Shape:
+def integer(about: str, *, least: int, most: int) -> Shape:
     """A whole number."""
 
     def look(value: int, key: Key) -> Iterator[Problem]:
         if not least <= value <= most:
             known = f"{least}" if least == most else f"a whole number from {least} to {most}"
-            yield Problem(key, f"{dotted(key)} is {brief(value)}; use {known}")
+            yield Problem(key, f"{dotted(key)} is {describe_value(value)}; use {known}")
 
     schema = {"type": "integer", "minimum": least, "maximum": most, "description": about}
-    return Shape(kind="a whole number", fits=_of(int), look=look, schema=schema)
+    return Shape(kind="a whole number", fits=_is_instance_of(int), find_problems=look, schema=schema)
 
 
-def word(about: str, known: Sequence[str]) -> Shape:
+def one_of(about: str, known: Sequence[str]) -> Shape:
     """One of a few texts."""
     listed = ", ".join(repr(each) for each in known)
 
     def look(value: str, key: Key) -> Iterator[Problem]:
         if value not in known:
-            yield Problem(key, f"{dotted(key)} is {brief(value)}; use one of {listed}{suggest(value, known)}")
+            yield Problem(key, f"{dotted(key)} is {describe_value(value)}; use one of {listed}{suggest(value, known)}")
 
     schema = {"enum": list(known), "description": about}
-    return Shape(kind=f"one of {listed}", fits=_of(str), look=look, schema=schema)
+    return Shape(kind=f"one of {listed}", fits=_is_instance_of(str), find_problems=look, schema=schema)
 
 
-def span(about: str) -> Shape:
+def duration(about: str) -> Shape:
     """A span of time."""
 
     def look(value: object, key: Key) -> Iterator[Problem]:
@@ -121,49 +126,56 @@ def span(about: str) -> Shape:
         except ConfigurationError:
             fits = False
         if not fits:
-            yield Problem(key, f"{dotted(key)} is {brief(value)}; use {kind}")
+            yield Problem(key, f"{dotted(key)} is {describe_value(value)}; use {kind}")
 
     kind = "a positive number of seconds or text such as '90s', '10m', '2h' or '30d'"
     written = {"type": "string", "pattern": "^[0-9]{1,6}[smhd]$"}
     number = {"type": "number", "exclusiveMinimum": 0, "maximum": _LONGEST_SPAN}
     schema = {"anyOf": [number, written], "description": about}
-    return Shape(kind=kind, fits=_of(str, int, float), look=look, schema=schema)
+    return Shape(kind=kind, fits=_is_instance_of(str, int, float), find_problems=look, schema=schema)
 
 
-def single(about: str) -> Shape:
+def scalar(about: str) -> Shape:
     """A text, a number, true or false."""
     schema = {"type": ["string", "number", "boolean"], "description": about}
-    return Shape(kind="a single value", fits=_of(str, int, float, bool), look=_fine, schema=schema)
+    return Shape(
+        kind="a single value", fits=_is_instance_of(str, int, float, bool), find_problems=_no_problems, schema=schema
+    )
 
 
-def nothing(about: str) -> Shape:
+def null(about: str) -> Shape:
     """Nothing, as in a line with only a name."""
-    return Shape(kind="nothing", fits=_of(type(None)), look=_fine, schema={"type": "null", "description": about})
+    return Shape(
+        kind="nothing",
+        fits=_is_instance_of(type(None)),
+        find_problems=_no_problems,
+        schema={"type": "null", "description": about},
+    )
 
 
-def listing(about: str, of: Shape) -> Shape:
+def list_of(about: str, of: Shape) -> Shape:
     """A list of values of one shape."""
 
     def look(value: Sequence[object], key: Key) -> Iterator[Problem]:
         for at, item in enumerate(value):
-            yield from check(of, item, (*key, at))
+            yield from validate(of, item, (*key, at))
 
     schema = {"type": "array", "items": of.schema, "description": about}
-    return Shape(kind="a list", fits=_of(list), look=look, schema=schema)
+    return Shape(kind="a list", fits=_is_instance_of(list), find_problems=look, schema=schema)
 
 
-def table(about: str, of: Shape) -> Shape:
+def mapping_of(about: str, of: Shape) -> Shape:
     """A mapping of names that people choose."""
 
     def look(value: Mapping[object, object], key: Key) -> Iterator[Problem]:
         for name, item in value.items():
             if isinstance(name, str) and name:
-                yield from check(of, item, (*key, name))
+                yield from validate(of, item, (*key, name))
             else:
-                yield Problem(key, f"{dotted(key)} has the key {brief(name)}; use text keys")
+                yield Problem(key, f"{dotted(key)} has the key {describe_value(name)}; use text keys")
 
     schema = {"type": "object", "additionalProperties": of.schema, "description": about}
-    return Shape(kind="a mapping", fits=_of(Mapping), look=look, schema=schema)
+    return Shape(kind="a mapping", fits=_is_instance_of(Mapping), find_problems=look, schema=schema)
 
 
 def record(about: str, fields: Mapping[str, Shape], required: Sequence[str] = ()) -> Shape:
@@ -172,11 +184,11 @@ def record(about: str, fields: Mapping[str, Shape], required: Sequence[str] = ()
     def look(value: Mapping[object, object], key: Key) -> Iterator[Problem]:
         for name, item in value.items():
             if isinstance(name, str) and name in fields:
-                yield from check(fields[name], item, (*key, name))
+                yield from validate(fields[name], item, (*key, name))
             else:
                 where, near = ((*key, name), suggest(name, fields)) if isinstance(name, str) else (key, "")
                 known = near or "; known: " + ", ".join(fields)
-                yield Problem(where, f"{dotted(key)} has the unknown key {brief(name)}{known}")
+                yield Problem(where, f"{dotted(key)} has the unknown key {describe_value(name)}{known}")
         for name in required:
             if name not in value:
                 yield Problem(key, f"{dotted(key)} has no `{name}`, which must be said: use {fields[name].kind}")
@@ -189,18 +201,18 @@ def record(about: str, fields: Mapping[str, Shape], required: Sequence[str] = ()
     }
     if required:
         schema["required"] = list(required)
-    return Shape(kind="a mapping", fits=_of(Mapping), look=look, schema=schema)
+    return Shape(kind="a mapping", fits=_is_instance_of(Mapping), find_problems=look, schema=schema)
 
 
-def either(*options: Shape) -> Shape:
+def any_of(*options: Shape) -> Shape:
     """A value of one of several kinds; the kind tells which."""
 
     def look(value: object, key: Key) -> Iterable[Problem]:
-        return next(each for each in options if each.fits(value)).look(value, key)
+        return next(each for each in options if each.fits(value)).find_problems(value, key)
 
     return Shape(
         kind=" or ".join(dict.fromkeys(each.kind for each in options)),
         fits=lambda value: any(each.fits(value) for each in options),
-        look=look,
+        find_problems=look,
         schema={"anyOf": [each.schema for each in options]},
     )

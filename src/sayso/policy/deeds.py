@@ -13,14 +13,14 @@ from sayso.policy import scopes
 from sayso.policy.vocabulary import STRICTNESS
 
 if TYPE_CHECKING:
-    from sayso.policy.entries import Kind
-    from sayso.policy.shell.judge import Shell
+    from sayso.policy.entries import EffectSpec
+    from sayso.policy.shell.judge import ShellRules
     from sayso.policy.zones import Zones
 
 _HARMLESS = frozenset({"timeout", "timeout_ms", "description", "run_in_background"})  # beside a command
 
 
-class Considered(msgspec.Struct, frozen=True, kw_only=True):
+class RuleTrace(msgspec.Struct, frozen=True, kw_only=True):
     """A rule that was looked at: what it says about the call, or about a part of it; None if it says nothing.
 
     `applies` tells whether its condition holds, if it has one.
@@ -36,13 +36,13 @@ class Considered(msgspec.Struct, frozen=True, kw_only=True):
 class Deeds(msgspec.Struct, frozen=True, kw_only=True):
     """The shell rules and the zones of one policy, where it has them."""
 
-    shell: Shell | None = None
+    shell: ShellRules | None = None
     zones: Zones | None = None
 
     @property
     def rules(self) -> list[Rule]:
         """Every rule that the owner wrote down."""
-        shell = [] if self.shell is None else self.shell.written
+        shell = [] if self.shell is None else self.shell.declared_rules
         return shell if self.zones is None else [*shell, *(each.rule for each in self.zones.zones)]
 
     def protecting(self, paths: Iterable[str]) -> Deeds:
@@ -50,56 +50,60 @@ class Deeds(msgspec.Struct, frozen=True, kw_only=True):
         if self.zones is None:
             return self
         zones = self.zones.protecting(paths)
-        return Deeds(shell=None if self.shell is None else self.shell.within(zones), zones=zones)
+        return Deeds(shell=None if self.shell is None else self.shell.with_zones(zones), zones=zones)
 
     def running_in(self, folder: str) -> Deeds:
         """Return the same for shell lines that run in this folder, unless the policy names one."""
         shell = None if self.shell is None else self.shell.running_in(folder)
         return self if shell is self.shell else replace(self, shell=shell)
 
-    def judge(self, kind: Kind, call: ToolCall, rule: Rule) -> Verdict:
+    def judge(self, effect: EffectSpec, call: ToolCall, rule: Rule) -> Verdict:
         """Return the verdict about a call of a tool that `rule` says is of this kind."""
-        missing = next((name for name in kind.arguments if call.args.get(name) is None), None)
+        missing = next((name for name in effect.arguments if call.args.get(name) is None), None)
         if missing is not None:
             return Verdict(approval="blocked", reason=f"it has no argument {missing!r} to judge", rule=rule)
-        if kind.kind == "path" and self.zones is not None:
-            return self._by_zones(self.zones, kind, call)
+        if effect.kind == "path" and self.zones is not None:
+            return self._by_zones(self.zones, effect, call)
         if self.shell is None:
             return Verdict(approval="blocked", reason="there are no rules to judge it by", rule=rule)
-        return self._by_shell(self.shell, kind, call)
+        return self._by_shell(self.shell, effect, call)
 
-    def considered(self, kind: Kind, call: ToolCall, rule: Rule) -> Iterator[Considered]:
+    def trace_rules(self, effect: EffectSpec, call: ToolCall, rule: Rule) -> Iterator[RuleTrace]:
         """Yield every rule that has a say about what the call does."""
-        verdict = self.judge(kind, call, rule)
-        line = call.args.get(kind.arguments[0])
-        found = self.shell.findings(line) if kind.kind == "shell" and self.shell and isinstance(line, str) else []
+        verdict = self.judge(effect, call, rule)
+        line = call.args.get(effect.arguments[0])
+        found = self.shell.findings(line) if effect.kind == "shell" and self.shell and isinstance(line, str) else []
         for each in found:
-            yield Considered(rule=each.rule, approval=each.approval, reason=each.reason, part=each.part)
+            yield RuleTrace(rule=each.rule, approval=each.approval, reason=each.reason, part=each.part)
         if all(each.approval != verdict.approval for each in found):
-            yield Considered(rule=verdict.rule or rule, approval=verdict.approval, reason=verdict.reason)
+            yield RuleTrace(rule=verdict.rule or rule, approval=verdict.approval, reason=verdict.reason)
 
-    def _by_shell(self, shell: Shell, kind: Kind, call: ToolCall) -> Verdict:
-        line = call.args[kind.arguments[0]]
+    def _by_shell(self, shell: ShellRules, effect: EffectSpec, call: ToolCall) -> Verdict:
+        line = call.args[effect.arguments[0]]
         verdict = replace(shell.judge(line), deeds=(Deed("shell", str(line), shell.folder),))
         prefixes = shell.prefixes(line) if verdict.asks and len(call.args) == 1 else ()
         if prefixes:
             return replace(verdict, scopes=(scopes.prefixes_scope(call.tool, prefixes),))
-        other = next((name for name in call.args if name not in kind.arguments and name not in _HARMLESS), None)
+        other = next((name for name in call.args if name not in effect.arguments and name not in _HARMLESS), None)
         if other is not None and verdict.approval == "none":
             reason = f"it also sets {other!r}, which can change what the line does"
             return replace(verdict, approval="required", reason=reason)
         return verdict
 
-    def _by_zones(self, zones: Zones, kind: Kind, call: ToolCall) -> Verdict:
-        judge = zones.judge_real if kind.real else zones.judge
-        paths = [cast("str", call.args[name]) for name in kind.arguments]
-        said = [judge(path, kind.operation) for path in paths]
+    def _by_zones(self, zones: Zones, effect: EffectSpec, call: ToolCall) -> Verdict:
+        judge = zones.judge_real if effect.real else zones.judge
+        paths = [cast("str", call.args[name]) for name in effect.arguments]
+        said = [judge(path, effect.operation) for path in paths]
         verdict = max(said, key=lambda each: STRICTNESS[each.approval])
         verdict = replace(verdict, deeds=tuple(deed for each in said for deed in each.deeds))
         # What is deleted is gone, and a yes to one pair of paths is no yes to another.
-        narrow = kind.real or kind.operation == "delete" or len(paths) > 1
+        narrow = effect.real or effect.operation == "delete" or len(paths) > 1
         # From what was judged, and not resolved once more: a link may lead elsewhere by now.
-        folder = None if narrow or not verdict.asks else zones.folder(paths[0], [deed.target for deed in verdict.deeds])
+        folder = (
+            None
+            if narrow or not verdict.asks
+            else zones.containing_folder(paths[0], [deed.target for deed in verdict.deeds])
+        )
         if folder is None:
             return verdict
-        return replace(verdict, scopes=(scopes.folder_scope(call.tool, kind.operation, *folder),))
+        return replace(verdict, scopes=(scopes.folder_scope(call.tool, effect.operation, *folder),))

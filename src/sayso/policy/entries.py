@@ -42,7 +42,7 @@ FILE_TOOLS: dict[str, Operation] = {
 }  # fmt: skip
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
+class EffectSpec(msgspec.Struct, frozen=True, kw_only=True):
     """That a tool's calls are judged by what they do: the shell rules or the zones look at these arguments."""
 
     kind: Literal["shell", "path"]
@@ -51,7 +51,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     real: bool = False  # paths of this machine, not of a zone
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class AskOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a call is asked about, whoever says that it must be; None leaves it open."""
 
     description: str | None = None
@@ -67,17 +67,17 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     pattern: str
     says: Verdict | Judge | None
     rule: Rule
-    terms: Terms
+    ask_options: AskOptions
     when: Condition | None = None
-    kind: Kind | None = None
+    effect: EffectSpec | None = None
 
     @property
     def is_plain(self) -> bool:
         """Whether the name of the tool is all that counts."""
-        return self.when is None and self.kind is None and (self.says is None or isinstance(self.says, Verdict))
+        return self.when is None and self.effect is None and (self.says is None or isinstance(self.says, Verdict))
 
 
-def read(pattern: str, given: Mapping[str, Any] | str, rule: Rule | None = None) -> Entry:
+def parse_entry(pattern: str, given: Mapping[str, Any] | str, rule: Rule | None = None) -> Entry:
     """Read an entry in any of the seeds' spellings; what has no clear meaning is an error."""
     rule = rule or Rule(source="policy", key=f"tools.{parse_text(pattern, 'a name in tools')}")
     place = rule.key
@@ -89,7 +89,7 @@ def read(pattern: str, given: Mapping[str, Any] | str, rule: Rule | None = None)
     if len(values) < len(entry):
         reject(f"{place} says the same thing in two spellings; keep one of them")
     description = _maybe_text(values, "description", place)
-    terms = Terms(
+    terms = AskOptions(
         description=None if description is None else check_template(description, f"{place}.description"),
         expires=None if "expires" not in values else parse_seconds(values["expires"], f"{place}.expires"),
         scope=None if "scope" not in values else _scope(values["scope"], f"{place}.scope"),
@@ -102,13 +102,13 @@ def read(pattern: str, given: Mapping[str, Any] | str, rule: Rule | None = None)
         pattern=pattern,
         says=_says(values, rule),
         rule=rule,
-        terms=terms,
+        ask_options=terms,
         when=None if values.get("when") is None else read_condition(values["when"], f"{place}.when"),
-        kind=_kind(values, place),
+        effect=_parse_effect(values, place),
     )
 
 
-def _kind(values: Mapping[str, Any], place: str) -> Kind | None:
+def _parse_effect(values: Mapping[str, Any], place: str) -> EffectSpec | None:
     kind = values.get("kind")
     if kind is None:
         for key in ("argument", "operation", "paths"):
@@ -129,7 +129,7 @@ def _kind(values: Mapping[str, Any], place: str) -> Kind | None:
     if paths not in ("virtual", "real"):
         reject(f"{place}.paths is {paths!r}; use 'virtual' or 'real'")
     names = tuple(parse_text(name, f"{place}.argument") for name in arguments)
-    return Kind(kind=kind, arguments=names, operation=operation, real=paths == "real")
+    return EffectSpec(kind=kind, arguments=names, operation=operation, real=paths == "real")
 
 
 def _approvers(given: object, place: str) -> Approvers:
@@ -155,9 +155,9 @@ def _escalation(given: object, place: str) -> Escalation:
     return Escalation(role=role, after=parse_seconds(values["after"], f"{place}.after"))
 
 
-def apply_terms(verdict: Verdict, terms: Iterable[Terms]) -> Verdict:
+def apply_ask_options(verdict: Verdict, options: Iterable[AskOptions]) -> Verdict:
     """Return the verdict on the first terms that say something; a "do not remember" from any of them stands."""
-    given = list(terms)
+    given = list(options)
     return replace(
         verdict,
         description=verdict.description or next((each.description for each in given if each.description), None),
@@ -172,14 +172,14 @@ def _says(values: Mapping[str, Any], rule: Rule) -> Verdict | Judge | None:
     function = values.get("needs_approval")
     said = _approvals(values, rule.key)
     if "blocked" in said.values():
-        return _verdict("blocked", values, rule)
+        return _entry_verdict("blocked", values, rule)
     if len(set(said.values())) > 1:
         reject(f"{rule.key} contradicts itself: {', '.join(f'{key} means {word!r}' for key, word in said.items())}")
     if function is None or isinstance(function, bool):
-        return _verdict(next(iter(said.values())), values, rule) if said else None
+        return _entry_verdict(next(iter(said.values())), values, rule) if said else None
     if said:
         reject(f"{rule.key} has both `{next(iter(said))}` and a `needs_approval` function; keep one")
-    return judges.needs_approval(function, rule)
+    return judges.wrap_needs_approval(function, rule)
 
 
 def _approvals(values: Mapping[str, Any], place: str) -> dict[str, Approval]:
@@ -196,7 +196,7 @@ def _approvals(values: Mapping[str, Any], place: str) -> dict[str, Approval]:
     return said
 
 
-def _verdict(approval: Approval, values: Mapping[str, Any], rule: Rule) -> Verdict:
+def _entry_verdict(approval: Approval, values: Mapping[str, Any], rule: Rule) -> Verdict:
     reason = _maybe_text(values, "block_reason", rule.key) if approval == "blocked" else None
     reason = reason or _maybe_text(values, "reason", rule.key) or f"{rule.key} is {approval!r}"
     return Verdict(approval=approval, reason=reason, rule=rule)

@@ -28,7 +28,7 @@ _OPTIONS = ("options", "opts", "ctx", "context", "_")
 _SIGNATURES = "(call), (name, args), (args) or (args, options)"
 
 
-def needs_approval(function: Callable[..., Any], rule: Rule) -> Judge:
+def wrap_needs_approval(function: Callable[..., Any], rule: Rule) -> Judge:
     """Read a `needs_approval` function of any of the known signatures as a judge."""
     if not callable(function):
         reject(f"{rule} has needs_approval {function!r}; use True, False or a function of {_SIGNATURES}")
@@ -37,25 +37,25 @@ def needs_approval(function: Callable[..., Any], rule: Rule) -> Judge:
     def judge(call: ToolCall) -> Verdict | Awaitable[Verdict | None] | None:
         answer = function(*arguments(call))
         if inspect.isawaitable(answer):
-            return _later(answer, lambda result: _verdict(result, rule, arguments))
-        return _verdict(answer, rule, arguments)
+            return _later(answer, lambda result: _verdict_from_answer(result, rule, arguments))
+        return _verdict_from_answer(answer, rule, arguments)
 
     return judge
 
 
-def check_approval(function: Callable[..., Any], memory: object, rule: Rule) -> Judge:
+def wrap_check_approval(function: Callable[..., Any], memory: object, rule: Rule) -> Judge:
     """Read a toolset's `check_approval(name, args, memory)` as a judge."""
 
     def judge(call: ToolCall) -> Verdict | Awaitable[Verdict | None]:
         answer = function(call.tool, thaw(call.args), memory)
         if inspect.isawaitable(answer):
-            return _later(answer, lambda result: _checked(result, rule))
-        return _checked(answer, rule)
+            return _later(answer, lambda result: _verdict_from_check(result, rule))
+        return _verdict_from_check(answer, rule)
 
     return judge
 
 
-async def consult(judge: Judge, call: ToolCall, rule: Rule) -> Verdict | None:
+async def call_rule(judge: Judge, call: ToolCall, rule: Rule) -> Verdict | None:
     """Ask a judge and turn whatever goes wrong into a block: a broken rule must not vanish."""
     try:
         answer = judge(call)
@@ -115,7 +115,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 _FORMS = {(_CALLS,): _by_call, (_NAMES, _ARGS): _by_name, (_ARGS,): _by_args, (_ARGS, _OPTIONS): _by_options}
 
 
-def _verdict(answer: object, rule: Rule, arguments: object) -> Verdict | None:
+def _verdict_from_answer(answer: object, rule: Rule, arguments: object) -> Verdict | None:
     if isinstance(answer, Verdict):
         return answer
     if answer is None and arguments is _by_call:
@@ -150,15 +150,15 @@ def _with_details(details: Mapping[str, Any], rule: Rule) -> Verdict:
     )
 
 
-def _checked(answer: object, rule: Rule) -> Verdict:
+def _verdict_from_check(answer: object, rule: Rule) -> Verdict:
     if answer is None:
         return Verdict(approval="none", reason=f"{rule} needs no approval", rule=rule)
     if not isinstance(answer, ApprovalRequest):
         reject(f"check_approval returned {answer!r}; return None or an ApprovalRequest, or raise PermissionError")
-    return of_request(answer, rule)
+    return verdict_from_request(answer, rule)
 
 
-def of_request(request: ApprovalRequest, rule: Rule) -> Verdict:
+def verdict_from_request(request: ApprovalRequest, rule: Rule) -> Verdict:
     """Read a hand-made request as a verdict: ask, with this description and payload."""
     return Verdict(
         approval="required",

@@ -23,18 +23,25 @@ from sayso.core import realpath
 from sayso.core.model import Rule, ToolCall, Verdict
 from sayso.errors import ConfigurationError
 from sayso.policy import judges
-from sayso.policy.combining import about_deeds, speaking, stated, strictest_first, tightened, with_details
+from sayso.policy.combining import (
+    applicable_entries,
+    stricter_verdict,
+    strictest_first,
+    trace_entry,
+    with_agreed_deeds,
+    with_details,
+)
 from sayso.policy.conditions import fill
-from sayso.policy.deeds import Considered, Deeds
-from sayso.policy.entries import FILE_TOOLS, Entry, Kind, Terms, apply_terms, read
+from sayso.policy.deeds import Deeds, RuleTrace
+from sayso.policy.entries import FILE_TOOLS, AskOptions, EffectSpec, Entry, apply_ask_options, parse_entry
 from sayso.policy.index import Index
 from sayso.policy.vocabulary import STRICTNESS, as_mapping, parse_approval, parse_bool, parse_seconds, reject
 
 if TYPE_CHECKING:
-    from sayso.policy.compile import Meaning, Places
+    from sayso.policy.compile import CompiledPolicy, Places
     from sayso.policy.index import Ranked
     from sayso.policy.judges import Judge
-    from sayso.policy.shell.judge import Shell
+    from sayso.policy.shell.judge import ShellRules
     from sayso.policy.zones import Resolve, Zones
 
 _CACHE_LIMIT = 10_000
@@ -88,9 +95,9 @@ class Policy:
         if tools is not None and tool_configs is not None:
             reject("`tools` and `tool_configs` are two names for one thing; pass one of them")
         given = as_mapping(tools or tool_configs or {}, "tools")
-        entries = [read(pattern, entry) for pattern, entry in given.items()]
+        entries = [parse_entry(pattern, entry) for pattern, entry in given.items()]
         for entry in entries:
-            if entry.kind is not None:
+            if entry.effect is not None:
                 reject(f"{entry.rule.key} has a `kind`, which needs shell rules or zones; use `Policy.from_dict`")
         if pre_approved is not None:
             entries = _with_pre_approved(entries, _read_pre_approved(pre_approved))
@@ -102,11 +109,11 @@ class Policy:
         self.audit: str = "queued"
         self.warnings: tuple[str, ...] = ()
         rule = Rule(source="policy", key="needs_approval")
-        self._needs_approval = None if needs_approval is None else judges.needs_approval(needs_approval, rule)
+        self._needs_approval = None if needs_approval is None else judges.wrap_needs_approval(needs_approval, rule)
         self._remember = parse_bool(remember, "remember")
         self.remember_max = None if remember_max is None else parse_seconds(remember_max, "remember_max")
-        self._settled: dict[str, Verdict] = {}
-        self._by_entries: dict[tuple[int, ...], Verdict] = {}
+        self._name_cache: dict[str, Verdict] = {}
+        self._entries_cache: dict[tuple[int, ...], Verdict] = {}
 
     @classmethod
     def from_dict(
@@ -132,15 +139,15 @@ class Policy:
         Raises:
             PolicyError: tells every mistake, with its place.
         """
-        from sayso.policy.compile import understand  # noqa: PLC0415 - only who has such a policy loads its judges
+        from sayso.policy.compile import compile_policy  # noqa: PLC0415 - only who has such a policy loads its judges
 
         folder = None if base is None else realpath.absolute(base)
-        meaning = understand(data, base=folder, resolve=resolve, source=source, places=places, protected=protected)
+        meaning = compile_policy(data, base=folder, resolve=resolve, source=source, places=places, protected=protected)
         policy = cls(default=meaning.default, remember=meaning.remember, remember_max=meaning.remember_max)
         entries = list(meaning.entries)
         if meaning.pre_approved is not None:
             entries = _with_pre_approved(entries, meaning.pre_approved)
-        policy._index = Index(_with_kinds(entries, meaning))
+        policy._index = Index(_with_builtin_effects(entries, meaning))
         policy._default = _default(meaning.default, meaning.default_rule)
         policy._deeds = Deeds(shell=meaning.shell, zones=meaning.zones)
         policy.custom_tools, policy.audit, policy.warnings = meaning.custom_tools, meaning.audit, meaning.warnings
@@ -159,8 +166,8 @@ class Policy:
         under = below if self._deeds.shell is None else below.running_in(self._deeds.shell.folder)
         vars(both).update(
             _below=under if self._below is None else self._below.over(under),
-            _settled={},
-            _by_entries={},
+            _name_cache={},
+            _entries_cache={},
             _default=below._default if below._default.approval == "blocked" else self._default,
             custom_tools=below.custom_tools if self.custom_tools is None else self.custom_tools,
             _remember=self._remember and below._remember,
@@ -174,7 +181,7 @@ class Policy:
         """Return the same policy for shell lines that run in this folder, unless it names one itself."""
         other = copy.copy(self)
         below = None if self._below is None else self._below.running_in(folder)
-        vars(other).update(_deeds=self._deeds.running_in(folder), _below=below, _settled={}, _by_entries={})
+        vars(other).update(_deeds=self._deeds.running_in(folder), _below=below, _name_cache={}, _entries_cache={})
         return other
 
     def protecting(self, paths: Iterable[str]) -> Policy:
@@ -185,98 +192,101 @@ class Policy:
         if deeds is self._deeds and below is self._below:
             return self
         other = copy.copy(self)
-        vars(other).update(_deeds=deeds, _below=below, _settled={}, _by_entries={})
+        vars(other).update(_deeds=deeds, _below=below, _name_cache={}, _entries_cache={})
         return other
 
-    def judge(self, call: ToolCall, own: ToolRules | None = None) -> Verdict:
+    def judge(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Verdict:
         """Return the verdict about a call, for rules that need no event loop."""
-        verdict = self.glance(call, own)
+        verdict = self.judge_by_name(call, tool_rules)
         if verdict is not None:
             return verdict
-        deliberation = self.deliberate(call, own)
+        deliberation = self.judge_async(call, tool_rules)
         try:
             deliberation.send(None)
         except StopIteration as done:
             return done.value
         deliberation.close()
-        raise ConfigurationError(f"a rule for {call.tool!r} is async; use `await policy.deliberate(call)`")
+        raise ConfigurationError(f"a rule for {call.tool!r} is async; use `await policy.judge_async(call)`")
 
-    def glance(self, call: ToolCall, own: ToolRules | None = None) -> Verdict | None:
+    def judge_by_name(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Verdict | None:
         """Return the verdict if no function has to be asked for it: one dictionary read, once the name is known."""
-        verdict = self._settled.get(call.tool) or self._by_name(call.tool)
-        if own is None or verdict is None or verdict.approval == "blocked":
+        verdict = self._name_cache.get(call.tool) or self._compute_by_name(call.tool)
+        if tool_rules is None or verdict is None or verdict.approval == "blocked":
             return verdict
         # What the owner lets run, or blocks, a mark cannot change; what is asked about needs the tool's details.
-        marks = own.marked and verdict.rule == self._default.rule
-        silent = own.judge is None and not own.tightening and not marks
+        marks = tool_rules.marked and verdict.rule == self._default.rule
+        silent = tool_rules.judge is None and not tool_rules.tightening and not marks
         return verdict if silent and not verdict.asks else None
 
-    async def deliberate(self, call: ToolCall, own: ToolRules | None = None) -> Verdict:
+    async def judge_async(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Verdict:
         """Return the verdict, asking every function that has a say."""
-        brought = own or ToolRules()
+        brought = tool_rules or ToolRules()
         owner, matching = await self._by_owner(call)
-        policy = await self.by_function(call)
+        policy = await self.judge_by_functions(call)
         if self._default.approval == "blocked" and not owner and not policy:
             return self._default  # an owner who lets nothing run but what is named has named nothing here
-        toolset = await _hear(brought.judge, call, Rule(source="toolset", key="needs_approval"))
+        toolset = await _evaluate(brought.judge, call, Rule(source="toolset", key="needs_approval"))
         mark = Rule(source="@requires_approval", key=call.tool)
         marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if brought.marked else None
         said = [each for each in (*owner, toolset, *policy, marked) if each is not None]
         verdict = self._finish(said, None, matching, call)
         if verdict.asks and brought.details is not None:
             # What is shown to nobody need not be made; and only the tool itself can say why it is marked.
-            details = await _hear(brought.details, call, mark)
+            details = await _evaluate(brought.details, call, mark)
             said = [details if each is marked and details is not None else each for each in said]
             verdict = self._finish(said, details, matching, call)
-        verdict = about_deeds(verdict, owner)
+        verdict = with_agreed_deeds(verdict, owner)
         for policy_below in brought.tightening:
-            other = await policy_below.deliberate(call, replace(brought, tightening=()))
-            verdict = about_deeds(tightened(verdict, other), (verdict, other))
+            other = await policy_below.judge_async(call, replace(brought, tightening=()))
+            verdict = with_agreed_deeds(stricter_verdict(verdict, other), (verdict, other))
         return verdict
 
-    async def by_function(self, call: ToolCall) -> list[Verdict]:
+    async def judge_by_functions(self, call: ToolCall) -> list[Verdict]:
         """Return what this policy's function says, and those of the policies below."""
-        said = await _hear(self._needs_approval, call, Rule(source="policy", key="needs_approval"))
-        further = [] if self._below is None else await self._below.by_function(call)
+        said = await _evaluate(self._needs_approval, call, Rule(source="policy", key="needs_approval"))
+        further = [] if self._below is None else await self._below.judge_by_functions(call)
         return further if said is None else [said, *further]
 
-    def explain(self, call: ToolCall) -> tuple[Verdict, list[Considered]]:
+    def explain(self, call: ToolCall) -> tuple[Verdict, list[RuleTrace]]:
         """Return the verdict about a call, and every rule that was considered on the way to it."""
-        return self.judge(call), list(self.considered(call))
+        return self.judge(call), list(self.trace_rules(call))
 
-    def considered(self, call: ToolCall) -> Iterator[Considered]:
+    def trace_rules(self, call: ToolCall) -> Iterator[RuleTrace]:
         """Yield every rule that is considered about a call, and what it says."""
         for rank, entry in self._index.matching(call.tool):
-            yield from stated(rank, entry, call)
-            if entry.kind is not None:
-                yield from self._deeds.considered(entry.kind, call, entry.rule)
+            yield from trace_entry(rank, entry, call)
+            if entry.effect is not None:
+                yield from self._deeds.trace_rules(entry.effect, call, entry.rule)
         if self._below is not None:
-            yield from self._below.considered(call)
+            yield from self._below.trace_rules(call)
         if self._below is None or self._default is not self._below.default:
             rule = cast("Rule", self._default.rule)
-            yield Considered(rule=rule, approval=self._default.approval, reason="the default")
+            yield RuleTrace(rule=rule, approval=self._default.approval, reason="the default")
 
     def blocks(self, tool: str) -> bool:
         """Whether every call of a tool is blocked, whatever its arguments."""
         matching = self._index.matching(tool)
-        said = [self.glance(ToolCall(tool=tool, call_id="")), *(each.says for _, each in matching if each.when is None)]
+        said = [
+            self.judge_by_name(ToolCall(tool=tool, call_id="")),
+            *(each.says for _, each in matching if each.when is None),
+        ]
         if any(isinstance(each, Verdict) and each.approval == "blocked" for each in said):
             return True
         return self._below is not None and self._below.blocks(tool)
 
     @property
-    def layers(self) -> tuple[Zones, ...]:
+    def zone_layers(self) -> tuple[Zones, ...]:
         """The zones for file tools, those of the nearest policy first."""
         own = () if self._deeds.zones is None else (self._deeds.zones,)
-        return own if self._below is None else (*own, *self._below.layers)
+        return own if self._below is None else (*own, *self._below.zone_layers)
 
     @property
     def zones(self) -> Zones | None:
         """The zones for file tools, of the nearest policy that has some."""
-        return next(iter(self.layers), None)
+        return next(iter(self.zone_layers), None)
 
     @property
-    def shells(self) -> tuple[Shell, ...]:
+    def shells(self) -> tuple[ShellRules, ...]:
         """The rules for shell lines, those of the nearest policy first."""
         own = () if self._deeds.shell is None else (self._deeds.shell,)
         return own if self._below is None else (*own, *self._below.shells)
@@ -295,7 +305,7 @@ class Policy:
 
     async def _by_owner(self, call: ToolCall) -> tuple[list[Verdict], list[Ranked]]:
         """Return what the owner says, the deciding word first, and the entries that speak about this call."""
-        acts, said, matching = await self.heard(call)
+        acts, said, matching = await self.collect_verdicts(call)
         # Names can only make stricter what the shell rules or the zones of the nearest file that has some say.
         first = sorted([*acts[:1], *said[:1]], key=lambda each: -STRICTNESS[each.approval])
         heard = [*first, *acts[1:], *said[1:]]
@@ -305,33 +315,33 @@ class Policy:
             heard[0] = replace(first[0], scopes=tuple(common))
         return heard, matching
 
-    async def heard(self, call: ToolCall) -> tuple[list[Verdict], list[Verdict], list[Ranked]]:
+    async def collect_verdicts(self, call: ToolCall) -> tuple[list[Verdict], list[Verdict], list[Ranked]]:
         """Return what is said about the deed and about the name, each the deciding word first, and who speaks."""
-        matching, unsure = speaking(self._index.matching(call.tool), call)
-        heard = [(rank, await _hear(entry.says, call, entry.rule)) for rank, entry in matching]
+        matching, unsure = applicable_entries(self._index.matching(call.tool), call)
+        heard = [(rank, await _evaluate(entry.says, call, entry.rule)) for rank, entry in matching]
         said = strictest_first([(rank, each) for rank, each in heard if each is not None] + unsure)
-        acts = [self._deeds.judge(entry.kind, call, entry.rule) for _, entry in matching if entry.kind is not None]
+        acts = [self._deeds.judge(entry.effect, call, entry.rule) for _, entry in matching if entry.effect is not None]
         if len(acts) > 1:
             deeds = tuple(deed for each in acts for deed in each.deeds)  # of one argument each, perhaps
             acts = sorted((replace(each, deeds=deeds) for each in acts), key=lambda each: -STRICTNESS[each.approval])
         if self._below is None:
             return acts, said, matching
-        more_acts, more_said, more = await self._below.heard(call)
+        more_acts, more_said, more = await self._below.collect_verdicts(call)
         return [*acts, *more_acts], [*said, *more_said], [*matching, *more]
 
-    def _by_name(self, tool: str) -> Verdict | None:
+    def _compute_by_name(self, tool: str) -> Verdict | None:
         """Work out the verdict that depends on the name alone, if it does, and keep it."""
         if self._needs_approval is not None or self._below is not None:
             return None
         matching = self._index.matching(tool)
         alike = tuple(map(id, matching))  # many names, one glob; the index keeps what it returns, so ids stay
-        verdict = self._by_entries.get(alike) or self._of_entries(matching)
+        verdict = self._entries_cache.get(alike) or self._of_entries(matching)
         if verdict is None:
             return None
-        if len(self._settled) >= _CACHE_LIMIT:
-            self._settled.clear()  # an agent can make up names without end
-            self._by_entries.clear()
-        self._settled[tool] = self._by_entries[alike] = verdict
+        if len(self._name_cache) >= _CACHE_LIMIT:
+            self._name_cache.clear()  # an agent can make up names without end
+            self._entries_cache.clear()
+        self._name_cache[tool] = self._entries_cache[alike] = verdict
         return verdict
 
     def _of_entries(self, matching: list[Ranked]) -> Verdict | None:
@@ -341,7 +351,7 @@ class Policy:
                 return None
             if isinstance(entry.says, Verdict):
                 ranked.append((rank, entry.says))
-        if any(entry.terms.description and "{" in entry.terms.description for _, entry in matching):
+        if any(entry.ask_options.description and "{" in entry.ask_options.description for _, entry in matching):
             return None  # what people are shown depends on the arguments
         return self._finish(strictest_first(ranked), None, matching)
 
@@ -354,8 +364,8 @@ class Policy:
         verdict = next((each for each in known if each.approval == "blocked"), first)
         if not verdict.asks:
             return verdict
-        verdict = with_details(apply_terms(verdict, [entry.terms for _, entry in matching]), known)
-        if any(entry.kind is not None for _, entry in matching):
+        verdict = with_details(apply_ask_options(verdict, [entry.ask_options for _, entry in matching]), known)
+        if any(entry.effect is not None for _, entry in matching):
             verdict = replace(verdict, scope="call")  # a yes to one command or file is no yes to all
         if call is not None and verdict.description and "{" in verdict.description:
             verdict = replace(verdict, description=fill(verdict.description, call.args))
@@ -371,25 +381,27 @@ def _default(word: str, rule: Rule) -> Verdict:
     return Verdict(approval=approval, reason=reason, rule=rule)
 
 
-def _with_kinds(entries: Iterable[Entry], meaning: Meaning) -> list[Entry]:
+def _with_builtin_effects(entries: Iterable[Entry], meaning: CompiledPolicy) -> list[Entry]:
     """Add the tools that are judged by what they do without being declared; an entry for one adds to that."""
-    kinds: dict[str, Kind] = {}
+    kinds: dict[str, EffectSpec] = {}
     if meaning.shell is not None:
-        kinds["shell"] = Kind(kind="shell", arguments=("command",))
+        kinds["shell"] = EffectSpec(kind="shell", arguments=("command",))
     if meaning.zones is not None:
-        kinds |= {name: Kind(kind="path", arguments=("path",), operation=word) for name, word in FILE_TOOLS.items()}
+        kinds |= {
+            name: EffectSpec(kind="path", arguments=("path",), operation=word) for name, word in FILE_TOOLS.items()
+        }
     named = {entry.pattern: entry for entry in entries}
     for name, kind in kinds.items():
-        silent = Entry(pattern=name, says=None, rule=Rule(source="sayso", key=name), terms=Terms())
+        silent = Entry(pattern=name, says=None, rule=Rule(source="sayso", key=name), ask_options=AskOptions())
         entry = named.get(name, silent)
-        named[name] = entry if entry.kind is not None else replace(entry, kind=kind)
+        named[name] = entry if entry.effect is not None else replace(entry, effect=kind)
     return list(named.values())
 
 
 def _read_pre_approved(names: Iterable[str]) -> list[Entry]:
     if isinstance(names, str):
         reject(f"pre_approved is the text {names!r}; use a list of tool names")
-    return [read(name, "none", rule=Rule(source="policy", key=f"pre_approved.{name}")) for name in names]
+    return [parse_entry(name, "none", rule=Rule(source="policy", key=f"pre_approved.{name}")) for name in names]
 
 
 def _with_pre_approved(entries: Iterable[Entry], pre_approved: Iterable[Entry]) -> list[Entry]:
@@ -414,5 +426,5 @@ def _levels_to_the_host() -> int:
     return level
 
 
-async def _hear(says: Verdict | Judge | None, call: ToolCall, rule: Rule) -> Verdict | None:
-    return says if isinstance(says, Verdict | None) else await judges.consult(says, call, rule)
+async def _evaluate(says: Verdict | Judge | None, call: ToolCall, rule: Rule) -> Verdict | None:
+    return says if isinstance(says, Verdict | None) else await judges.call_rule(says, call, rule)

@@ -80,29 +80,31 @@ def prefix_scope(tool: str, words: Sequence[str]) -> Scope:
     shown = " ".join(words)
     also = _NEIGHBOURS.get(shown)
     label = f"every command beginning with `{shown}`{f', such as `{also}`' if also else ''}"
-    return Scope(kind="prefix", key=_key("prefix", tool, *words), label=label)
+    return Scope(kind="prefix", key=_scope_key("prefix", tool, *words), label=label)
 
 
 def prefixes_scope(tool: str, commands: Sequence[Sequence[str]]) -> Scope:
     """Return the scope of a line of several commands: each of them is remembered for itself."""
-    return together([prefix_scope(tool, words) for words in commands])
+    return combined_scope([prefix_scope(tool, words) for words in commands])
 
 
-def together(parts: Sequence[Scope]) -> Scope:
+def combined_scope(parts: Sequence[Scope]) -> Scope:
     """Return the scope of several prefixes, which are remembered one by one."""
     if len(parts) == 1:
         return parts[0]
     label = "; and ".join(part.label for part in parts)
-    return Scope(kind="prefix", key=_key("prefixes", *(part.key for part in parts)), label=label, parts=tuple(parts))
+    return Scope(
+        kind="prefix", key=_scope_key("prefixes", *(part.key for part in parts)), label=label, parts=tuple(parts)
+    )
 
 
 def folder_scope(tool: str, operation: str, folder: str, real: str) -> Scope:
     """Return the scope of every file directly in a folder."""
     label = f"every {operation} of a file directly in {folder}, whatever its content"
-    return Scope(kind="folder", key=_key("folder", tool, operation, real), label=label)
+    return Scope(kind="folder", key=_scope_key("folder", tool, operation, real), label=label)
 
 
-def named_by(key: str, request: ApprovalRequest) -> Scope | None:
+def scope_from_key(key: str, request: ApprovalRequest) -> Scope | None:
     """Return the scope that a key names, in our own words, if it can be one of this request's.
 
     What an agent elsewhere offers is remembered by its key, and people go by its label: the two must say the same.
@@ -118,7 +120,7 @@ def named_by(key: str, request: ApprovalRequest) -> Scope | None:
     return next((scope for scope in exact if scope.key == key), None)
 
 
-def _key(kind: str, *parts: str) -> str:
+def _scope_key(kind: str, *parts: str) -> str:
     """Return a key that cannot be mistaken for a digest or for other parts."""
     return f"{kind}:" + "\0".join(parts)
 

@@ -120,10 +120,10 @@ class Zones:
                 reject(f"{path!r} is to be protected; use an absolute path without links, '.' and '..'")
         self._resolve = resolve
         self._protected = tuple(own)
-        self._own = tuple(_fold(path + end) for path in own for end in _BESIDE_A_STORE)
+        self._folded_own_files = tuple(_fold(path + end) for path in own for end in _BESIDE_A_STORE)
 
     @property
-    def own(self) -> tuple[str, ...]:
+    def own_files(self) -> tuple[str, ...]:
         """The real paths of sayso's own files, with those that a store keeps beside itself."""
         return tuple(path + end for path in self._protected for end in _BESIDE_A_STORE)
 
@@ -148,16 +148,16 @@ class Zones:
         problem = _problem(path, "read")
         name, _, inner = ("" if problem else path[1:]).partition("/")
         if name not in self._named:
-            raise PathEscape(problem or f"{_shown(path)} is in no zone")
+            raise PathEscape(problem or f"{_quote_path(path)} is in no zone")
         real = self._resolve(inner or ".", beneath=self._named[name].root)
-        return self.holding(real) or self._named[name], real
+        return self.innermost_zone(real) or self._named[name], real
 
-    def holding(self, place: str) -> Zone | None:
+    def innermost_zone(self, place: str) -> Zone | None:
         """Return the innermost zone that holds a real path."""
         inside = [zone for zone in self.zones if _within(place, zone.root)]
         return max(inside, key=lambda zone: len(zone.root), default=None)
 
-    def folder(self, path: str, places: Sequence[str]) -> tuple[str, str] | None:
+    def containing_folder(self, path: str, places: Sequence[str]) -> tuple[str, str] | None:
         """Return the folder that a file really lies in, as it is called and where it is; `places` is what was judged.
 
         None for the root of a zone, and for a name that is a link to somewhere else.
@@ -174,7 +174,7 @@ class Zones:
         name, _, inner = path[1:].partition("/")
         zone = self._named.get(name)
         if zone is None:
-            return _blocked(f"{_shown(path)} is in no zone{suggest(name, self._named)}", _ZONES)
+            return _blocked(f"{_quote_path(path)} is in no zone{suggest(name, self._named)}", _ZONES)
         return self._judge(path, operation, inner or ".", zone)
 
     def _judge(self, path: str, operation: Operation, inner: str, named: Zone | None) -> Verdict:
@@ -183,9 +183,9 @@ class Zones:
             places = self._places(operation, inner, None if named is None else named.root)
         except PathEscape:
             where = "its zone" if named is None else f"the zone {named.name!r}"
-            return _blocked(f"{_shown(path)} leads out of {where}", rule)
+            return _blocked(f"{_quote_path(path)} leads out of {where}", rule)
         except OSError as error:
-            return _blocked(f"nobody can say where {_shown(path)} leads: {error.strerror or error}", rule)
+            return _blocked(f"nobody can say where {_quote_path(path)} leads: {error.strerror or error}", rule)
         verdict = self._guarded(path, operation, places) or self._strictest(path, operation, places, named)
         return msgspec.structs.replace(verdict, deeds=tuple(Deed(operation, place) for place in places))
 
@@ -209,24 +209,24 @@ class Zones:
         """Return the block that stands whatever the zones say, if there is one."""
         folded = [_fold(place) for place in places]
         changes = operation in _CHANGES
-        for own in self._own:
+        for own in self._folded_own_files:
             if any(_within(place, own) or (changes and _within(own, place)) for place in folded):
-                return _blocked(f"{_shown(path)} is or holds one of sayso's own files", _PROTECTED)
+                return _blocked(f"{_quote_path(path)} is or holds one of sayso's own files", _PROTECTED)
         if any(f"/{TRASH}/" in f"{place}/" for place in folded):
-            return _blocked(f"{_shown(path)} is in the trash, which only people look into", _PROTECTED)
+            return _blocked(f"{_quote_path(path)} is in the trash, which only people look into", _PROTECTED)
         return self._guarded_change(path, operation, places) if changes else None
 
     def _guarded_change(self, path: str, operation: Operation, places: tuple[str, ...]) -> Verdict | None:
         for zone in self.zones:
             if any(_within(zone.root, place) for place in places):
-                reason = f"{_shown(path)} is or holds the root of the zone {zone.name!r}, which is never"
+                reason = f"{_quote_path(path)} is or holds the root of the zone {zone.name!r}, which is never"
                 return _blocked(f"{reason} {_CHANGES[operation]}", zone.rule)
         # A zone may lie inside a protected folder (the owner says so); what counts is the way from its root.
         below = [_below(zone.root, place) for place in places for zone in self.zones if _within(place, zone.root)]
         for each in (*below, "" if path in places else path):
             name = _protected_name(each)
             if name is not None:
-                reason = f"{_shown(path)} has the protected name {_shown(name)}, which is never"
+                reason = f"{_quote_path(path)} has the protected name {_quote_path(name)}, which is never"
                 return _blocked(f"{reason} {_CHANGES[operation]}", _PROTECTED)
         return None
 
@@ -235,12 +235,12 @@ class Zones:
         for place in places:
             zones = [zone for zone in self.zones if _within(place, zone.root)]
             if not zones:
-                return _blocked(f"{_shown(path)} is in no zone", _ZONES)
+                return _blocked(f"{_quote_path(path)} is in no zone", _ZONES)
             holding += zones
         strictest = max(holding, key=lambda zone: STRICTNESS[_approval(zone, operation)])
-        verdict = _verdict(strictest, path, operation)
+        verdict = _zone_verdict(strictest, path, operation)
         if verdict.approval == "none" and operation in _CHANGES and any(map(_holds_rules, places)):
-            reason = f"{_shown(path)} can hold rules of sayso, so it is not changed unasked"
+            reason = f"{_quote_path(path)} can hold rules of sayso, so it is not changed unasked"
             return Verdict(approval="required", reason=reason, rule=_PROTECTED)
         return verdict
 
@@ -256,15 +256,15 @@ def _problem(path: object, operation: str) -> str | None:
     if type(path) is not str:
         return f"a path has to be a text, not a {type(path).__name__}"
     if not path.startswith("/"):
-        return f"{_shown(path)} is not absolute; use '/', the name of a zone, and the way inside it"
+        return f"{_quote_path(path)} is not absolute; use '/', the name of a zone, and the way inside it"
     if len(path.encode(errors="surrogatepass")) > _MOST_BYTES:
-        return f"{_shown(path)} is longer than {_MOST_BYTES} bytes"
+        return f"{_quote_path(path)} is longer than {_MOST_BYTES} bytes"
     if _FORBIDDEN.search(path):
-        return f"{_shown(path)} has a control character, a backslash or half a character in it"
+        return f"{_quote_path(path)} has a control character, a backslash or half a character in it"
     if "//" in path:
-        return f"{_shown(path)} has an empty name in it; use single slashes"
+        return f"{_quote_path(path)} has an empty name in it; use single slashes"
     if path.endswith("/") and operation in _CHANGES:
-        return f"{_shown(path)} ends with a slash, so it names a folder and no file"
+        return f"{_quote_path(path)} ends with a slash, so it names a folder and no file"
     return None
 
 
@@ -276,12 +276,12 @@ def _approval(zone: Zone, operation: Operation) -> Approval:
     return zone.write if operation == "write" else zone.delete
 
 
-def _verdict(zone: Zone, path: str, operation: Operation) -> Verdict:
+def _zone_verdict(zone: Zone, path: str, operation: Operation) -> Verdict:
     approval = _approval(zone, operation)
     if operation in _CHANGES and zone.mode == "ro":
-        reason = f"the zone {zone.name!r} is read-only, so {_shown(path)} is not {_CHANGES[operation]}"
+        reason = f"the zone {zone.name!r} is read-only, so {_quote_path(path)} is not {_CHANGES[operation]}"
     else:
-        reason = f"the zone {zone.name!r} says {approval!r} for every {operation}, and {_shown(path)} is in it"
+        reason = f"the zone {zone.name!r} says {approval!r} for every {operation}, and {_quote_path(path)} is in it"
     return Verdict(approval=approval, reason=reason, rule=zone.rule)
 
 
@@ -289,7 +289,7 @@ def _blocked(reason: str, rule: Rule) -> Verdict:
     return Verdict(approval="blocked", reason=reason, rule=rule)
 
 
-def _shown(path: str) -> str:
+def _quote_path(path: str) -> str:
     """Return the path for a sentence: `repr` shows odd characters as codes, and the middle of a long one is cut."""
     shown = repr(path)
     return shown if len(shown) <= _SHORT else f"{shown[: _SHORT // 2]}…{shown[-_SHORT // 2 :]}"

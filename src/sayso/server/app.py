@@ -14,7 +14,7 @@ from sayso.server.http import problems
 from sayso.server.http.fast_path import Swift
 from sayso.server.http.logs import AccessLog
 from sayso.server.hub import Hub
-from sayso.server.middleware import Awake, Bodies, Hosts, Origins, SafeHeaders
+from sayso.server.middleware import AllowedHosts, AttachHub, BodyLimits, SameOrigin, SecurityHeaders
 from sayso.server.routes import approvals, audit_and_remembered, health, page, sign_in, websocket
 from sayso.server.routes.agents import rpc
 
@@ -49,12 +49,12 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = ()) -> FastAPI:
         app.include_router(part.routes)
     # The last one added comes first.
     app.add_middleware(Swift, ways=(approvals.swift, rpc.packed))
-    app.add_middleware(Bodies, hub=hub)
-    app.add_middleware(Origins)
-    app.add_middleware(Hosts, names=allowed_hosts)
+    app.add_middleware(BodyLimits, hub=hub)
+    app.add_middleware(SameOrigin)
+    app.add_middleware(AllowedHosts, names=allowed_hosts)
     app.add_middleware(AccessLog)
-    app.add_middleware(SafeHeaders)
-    app.add_middleware(Awake, hub=hub)
+    app.add_middleware(SecurityHeaders)
+    app.add_middleware(AttachHub, hub=hub)
     return app
 
 
@@ -64,5 +64,7 @@ class _Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""
         if self.openapi_schema is None:
-            openapi.complete(super().openapi())
+            document = super().openapi()
+            openapi.add_shared_parts(document)
+            self.openapi_schema = openapi.published_names(document)
         return super().openapi()

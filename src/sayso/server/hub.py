@@ -12,13 +12,13 @@ from sayso.core.ports import Keyring, Store
 from sayso.engine.clock import clock_of
 from sayso.engine.controller import ApprovalController
 from sayso.errors import StoreError, UnknownRequest
-from sayso.server.services.agent_feed import Desk
-from sayso.server.services.audit_check import Chain
+from sayso.server.services.agent_feed import AgentFeed
+from sayso.server.services.audit_check import AuditCheck
 from sayso.server.services.connections import Connections
 from sayso.server.services.deadlines import Deadlines
 from sayso.server.services.events import Events
-from sayso.server.services.metrics import Meters
-from sayso.server.services.open_requests import Waiting
+from sayso.server.services.metrics import Metrics
+from sayso.server.services.open_requests import OpenRequests
 from sayso.server.services.stats import Stats
 from sayso.server.services.throttle import Throttle
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest
     from sayso.core.ports import Clock, Hook
     from sayso.policy.policy import Policy
-    from sayso.server.services.connections import Connection
+    from sayso.server.services.connections import ClientConnection
 
 
 _LOG = logging.getLogger("sayso.server")
@@ -70,40 +70,40 @@ class Hub:
         self.most_open = most_open
         self.throttle = throttle or Throttle()
         self.deadlines = Deadlines()
-        self.waiting = Waiting(store, self.clock)
-        self.meters = Meters(self.waiting, self.connections)
-        self.events = Events(store, self.meters.note, self.waiting.note)
-        self.desk = Desk(store)
-        self.chain = Chain(store, self.clock)
+        self.open_requests = OpenRequests(store, self.clock)
+        self.metrics = Metrics(self.open_requests, self.connections)
+        self.events = Events(store, self.metrics.observe, self.open_requests.update)
+        self.agent_feed = AgentFeed(store)
+        self.audit_check = AuditCheck(store, self.clock)
         self.stats = Stats(store, self.clock)
-        self.following = asyncio.Event()  # it hears of what happens to requests from now on
-        self._beside: asyncio.Task[None] | None = None
+        self.ready = asyncio.Event()  # it hears of what happens to requests from now on
+        self._background: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
         """Start what runs beside the routes, if it does not run yet: nobody has to run a lifespan for it."""
-        if (self._beside is None or self._beside.done()) and not self.connections.resting:
-            self._beside = asyncio.get_running_loop().create_task(self._run_beside(), name="sayso-hub")
-            self._beside.add_done_callback(_tell)
+        if (self._background is None or self._background.done()) and not self.connections.draining:
+            self._background = asyncio.get_running_loop().create_task(self._run_background(), name="sayso-hub")
+            self._background.add_done_callback(_log_crash)
 
-    async def _run_beside(self) -> None:
+    async def _run_background(self) -> None:
         await self.events.start()  # first, so that nothing is missed between this and what is open now
-        await self.waiting.load()
-        self.following.set()
+        await self.open_requests.load()
+        self.ready.set()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.events.follow())
-                tasks.create_task(self.waiting.close_overdue())
+                tasks.create_task(self.open_requests.close_overdue())
                 tasks.create_task(self.connections.watch())
-                tasks.create_task(self._tidy())
+                tasks.create_task(self._purge_tokens())
         finally:
-            self.following.clear()
+            self.ready.clear()
 
-    async def _tidy(self) -> None:
+    async def _purge_tokens(self) -> None:
         """Forget tokens whose time is up: every message to a person has one."""
         while True:
             try:
                 for each in await self.store.tokens():
-                    if each.is_over(self.clock.now()):
+                    if each.is_expired(self.clock.now()):
                         await self.store.take_token(each.id)
             except StoreError as error:
                 _LOG.warning("old tokens could not be forgotten, trying again: %s", error)
@@ -111,7 +111,7 @@ class Hub:
                 async with self.clock.until(self.clock.now() + _TIDY_SECONDS):
                     await asyncio.get_running_loop().create_future()
 
-    async def wait(self, request_id: str, seconds: float, connection: Connection) -> ApprovalRequest:
+    async def wait(self, request_id: str, seconds: float, connection: ClientConnection) -> ApprovalRequest:
         """Wait until a request is closed, that many seconds are over, or the connection has to end.
 
         Returns:
@@ -119,7 +119,7 @@ class Hub:
 
         """
         closed = asyncio.ensure_future(self.controller.wait(request_id, seconds))
-        over = asyncio.ensure_future(connection.over.wait())
+        over = asyncio.ensure_future(connection.must_close.wait())
         try:
             await asyncio.wait({closed, over}, return_when=asyncio.FIRST_COMPLETED)
             return closed.result() if closed.done() else await self.get(request_id)
@@ -140,18 +140,18 @@ class Hub:
 
     def rest(self) -> None:
         """Let streams, sockets and long polls end, before the hub stops."""
-        self.connections.end()
+        self.connections.drain()
 
     async def aclose(self) -> None:
         """End what runs beside, and write what is queued; the store is its owner's to close."""
         self.rest()
-        if self._beside is not None:
-            self._beside.cancel()
+        if self._background is not None:
+            self._background.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._beside
+                await self._background
         await self.store.flush()
 
 
-def _tell(beside: asyncio.Task[None]) -> None:
+def _log_crash(beside: asyncio.Task[None]) -> None:
     if not beside.cancelled() and beside.exception() is not None:
         _LOG.critical("the hub follows its store no longer, until the next request to it", exc_info=beside.exception())

@@ -14,7 +14,7 @@ from sayso.core.model import ApprovalRequest
 from sayso.core.tokens import Token, TokenKind
 from sayso.server.http import problems
 from sayso.server.http.headers import header
-from sayso.server.http.problems import Problem
+from sayso.server.http.problems import HttpProblem
 from sayso.server.hub import Hub
 
 COOKIE = "sayso_session"
@@ -35,7 +35,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         """Return a request of a project that this one has to do with; any other does not exist for them."""
         request = await hub.get(request_id)
         if not self.token.is_for(request.project):
-            raise problems.unknown()
+            raise problems.unknown_request()
         return request
 
 
@@ -49,7 +49,7 @@ def address_of(connection: HTTPConnection) -> str:
     return connection.client.host if connection.client else "unknown"
 
 
-def cookie_of(connection: HTTPConnection, what: str = COOKIE) -> str:
+def cookie_name(connection: HTTPConnection, what: str = COOKIE) -> str:
     """Return the name of a cookie of this hub; if not said otherwise, of the one by which a browser is known.
 
     A browser sends the cookies of a host to all of its ports, so the name has the port; and over https it says that no
@@ -66,40 +66,40 @@ async def identify(connection: HTTPConnection) -> Principal:
     hub = hub_of(connection)
     scheme, _, text = (header(connection.scope, b"authorization") or "").partition(" ")
     if not text or scheme.lower() != "bearer":
-        text = connection.cookies.get(cookie_of(connection), "")
-    token_id = tokens.id_of(text)
+        text = connection.cookies.get(cookie_name(connection), "")
+    token_id = tokens.parse_token_id(text)
     token = None if token_id is None else await hub.store.token(token_id)
     address = address_of(connection)
     if token is None or not tokens.is_valid(token, text, hub.clock.now()):
         if text:
-            hub.throttle.fail(address)
-        raise Problem(HTTPStatus.UNAUTHORIZED, "this needs a valid token; make one with `sayso token create`")
+            hub.throttle.count_failure(address)
+        raise HttpProblem(HTTPStatus.UNAUTHORIZED, "this needs a valid token; make one with `sayso token create`")
     connection.scope["sayso.who"] = token.name  # for the log
     return Principal(token=token, address=address)
 
 
-def only(principal: Principal, *kinds: TokenKind) -> Principal:
+def require_kind(principal: Principal, *kinds: TokenKind) -> Principal:
     """Return somebody who has a token of one of these kinds."""
     if principal.token.kind not in kinds:
         sentence = f"a token of the kind {principal.token.kind} cannot do this; it takes one of: {', '.join(kinds)}"
-        raise Problem(HTTPStatus.FORBIDDEN, sentence)
+        raise HttpProblem(HTTPStatus.FORBIDDEN, sentence)
     return principal
 
 
 async def agent(connection: HTTPConnection) -> Principal:
     """Return the agent at the other end."""
-    return only(await identify(connection), "agent")
+    return require_kind(await identify(connection), "agent")
 
 
 async def person(connection: HTTPConnection) -> Principal:
     """Return the person at the other end."""
-    return only(await identify(connection), "approver", "session")
+    return require_kind(await identify(connection), "approver", "session")
 
 
-async def _hub(connection: HTTPConnection) -> Hub:  # async, so that FastAPI does not use a thread for it
+async def _current_hub(connection: HTTPConnection) -> Hub:  # async, so that FastAPI does not use a thread for it
     return hub_of(connection)
 
 
 Agent = Annotated[Principal, Depends(agent)]
 Person = Annotated[Principal, Depends(person)]
-TheHub = Annotated[Hub, Depends(_hub)]
+TheHub = Annotated[Hub, Depends(_current_hub)]

@@ -14,8 +14,8 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sayso.server.http import problems
-from sayso.server.http.headers import SAFE, header, path_of
-from sayso.server.http.problems import Problem
+from sayso.server.http.headers import SECURITY_HEADERS, header, path_of
+from sayso.server.http.problems import HttpProblem
 from sayso.server.hub import Hub
 from sayso.server.identity import COOKIE, identify
 
@@ -25,14 +25,14 @@ _LARGEST_OF_STRANGERS = 16_000
 _BODY_SECONDS = 20.0
 _DEEPEST = 120
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-_SAFE = [(name.lower().encode(), value.encode()) for name, value in SAFE.items()]
+_SAFE = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 _ALIKE = bytes.maketrans(b"{}", b"[]")
 _NO_MARKS = bytes(set(range(256)) - set(b"[]{}"))
 _MOST_MARKS = 200_000
 _STEP = (ord("\\")).__sub__  # it stands between the brackets: one is a step down, the other a step up
 
 
-class Awake:
+class AttachHub:
     """Gives routes the hub, and starts what runs beside them with the first connection."""
 
     def __init__(self, app: ASGIApp, hub: Hub) -> None:
@@ -48,7 +48,7 @@ class Awake:
         await self._app(scope, receive, send)
 
 
-class SafeHeaders:
+class SecurityHeaders:
     """Adds to every answer the headers that it does not have."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -67,7 +67,7 @@ class SafeHeaders:
         await self._app(scope, receive, send_safely if scope["type"] == "http" else send)
 
 
-class Refusal:
+class RejectingMiddleware:
     """A guard that refuses by raising a problem."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -83,13 +83,13 @@ class Refusal:
         if scope["type"] != "lifespan":
             try:
                 self.check(scope)
-            except Problem as problem:
-                await problems.response(problem)(scope, receive, send)
+            except HttpProblem as problem:
+                await problems.problem_response(problem)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
 
-class Hosts(Refusal):
+class AllowedHosts(RejectingMiddleware):
     """Refuses a name that is not the hub's: a page elsewhere could have had it point here (DNS rebinding)."""
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
@@ -103,7 +103,7 @@ class Hosts(Refusal):
         name = host_name(said[0].decode("latin-1")) if len(said) == 1 else ""  # of two, a proxy might see the other
         if name not in self._names and not _is_address(name):  # nobody can have an address point elsewhere
             sentence = f"this hub is not called {name!r}; serve it with `--host-name {name}` if it should be"
-            raise Problem(HTTPStatus.MISDIRECTED_REQUEST, sentence)
+            raise HttpProblem(HTTPStatus.MISDIRECTED_REQUEST, sentence)
 
 
 @lru_cache(maxsize=100)
@@ -120,7 +120,7 @@ def _is_address(name: str) -> bool:
     return True
 
 
-class Origins(Refusal):
+class SameOrigin(RejectingMiddleware):
     """Refuses what a page of somebody else makes a browser send, also over WebSocket, which knows no same origin."""
 
     def check(self, scope: Scope) -> None:
@@ -128,20 +128,20 @@ class Origins(Refusal):
         if scope["type"] == "http" and scope["method"] in _SAFE_METHODS:
             return
         origin, site = header(scope, b"origin"), header(scope, b"sec-fetch-site")
-        if origin is not None and not _is_own(origin, header(scope, b"host") or "", scope["scheme"]):
-            raise Problem(HTTPStatus.FORBIDDEN, "this came from a page of another origin")
+        if origin is not None and not _is_same_origin(origin, header(scope, b"host") or "", scope["scheme"]):
+            raise HttpProblem(HTTPStatus.FORBIDDEN, "this came from a page of another origin")
         if site not in {None, "same-origin", "none"}:
-            raise Problem(HTTPStatus.FORBIDDEN, "this came from a page of another site")
+            raise HttpProblem(HTTPStatus.FORBIDDEN, "this came from a page of another site")
         if origin is None and site is None and any(COOKIE.encode() in each for each in _cookies(scope)):
             sentence = "a browser that has signed in says where a request comes from, and this one does not"
-            raise Problem(HTTPStatus.FORBIDDEN, sentence)
+            raise HttpProblem(HTTPStatus.FORBIDDEN, sentence)
 
 
 def _cookies(scope: Scope) -> list[bytes]:
     return [value for name, value in scope["headers"] if name == b"cookie"]  # HTTP/2 may have torn them apart
 
 
-def _is_own(origin: str, host: str, scheme: str) -> bool:
+def _is_same_origin(origin: str, host: str, scheme: str) -> bool:
     """Whether a page is one of the hub's; over https, one that came by http may be anybody's."""
     try:
         page = urlsplit(origin)
@@ -150,7 +150,7 @@ def _is_own(origin: str, host: str, scheme: str) -> bool:
     return page.netloc.lower() == host.lower() and (page.scheme == "https" or scheme in {"http", "ws"})
 
 
-class Bodies:
+class BodyLimits:
     """Reads a body whole before any route sees it: not too large, not too slow, and not too deep."""
 
     def __init__(self, app: ASGIApp, hub: Hub) -> None:
@@ -164,15 +164,15 @@ class Bodies:
             await self._app(scope, receive, send)
             return
         try:
-            body = await self._read(scope, receive)
-        except Problem as problem:
-            await problems.response(problem, {"Connection": "close"})(scope, receive, send)
+            body = await self._read_body(scope, receive)
+        except HttpProblem as problem:
+            await problems.problem_response(problem, {"Connection": "close"})(scope, receive, send)
             return
         if body is not None:
             scope["sayso.body"] = body
             await self._app(scope, _replay(body, receive), send)
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+    async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
         declared = header(scope, b"content-length") or "0"
         if declared.isdigit() and int(declared) > LARGEST_BODY:
             raise self._too_large()
@@ -180,9 +180,9 @@ class Bodies:
             with self._hub.deadlines.within(_BODY_SECONDS):
                 body = await self._receive(scope, receive)
         except TimeoutError:
-            raise Problem(HTTPStatus.REQUEST_TIMEOUT, "the body came too slowly") from None
+            raise HttpProblem(HTTPStatus.REQUEST_TIMEOUT, "the body came too slowly") from None
         if body is not None and is_deep(body):
-            raise Problem(
+            raise HttpProblem(
                 HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is nested more than {_DEEPEST} levels deep, or not closed"
             )
         return body
@@ -203,8 +203,8 @@ class Bodies:
             if not message.get("more_body", False):
                 return bytes(body)
 
-    def _too_large(self) -> Problem:
-        return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have {LARGEST_BODY} bytes, and not more")
+    def _too_large(self) -> HttpProblem:
+        return HttpProblem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have {LARGEST_BODY} bytes, and not more")
 
 
 def _is_packed(scope: Scope) -> bool:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from starlette.responses import Response
 
 from sayso.core import json_codec
 from sayso.core.model import ApprovalRequest
 from sayso.server.http import schemas
-from sayso.server.http.problems import KIND
+from sayso.server.http.problems import MEDIA_TYPE
 from sayso.server.identity import COOKIE
 
-_PROBLEM = {"schema": {"$ref": f"#/components/schemas/{schemas.Problem.__name__}"}}
+_PROBLEM = {"schema": {"$ref": f"#/components/schemas/{schemas.ProblemModel.__name__}"}}
 
 _TOKENS = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A token from `sayso token create`."},
@@ -29,22 +29,22 @@ _TOKENS = {
 Responses = dict[int | str, dict[str, Any]]
 
 
-def told(shape: Any) -> Responses:  # noqa: ANN401 - whatever pydantic can describe
+def ok_response(shape: Any) -> Responses:  # noqa: ANN401 - whatever pydantic can describe
     """Describe what is told when all is well."""
     return {200: {"model": shape}}
 
 
-def refusals(*statuses: int) -> Responses:
+def problem_responses(*statuses: int) -> Responses:
     """Describe what can be wrong; every route can be sent something that does not fit it."""
     known = sorted({*statuses, HTTPStatus.UNPROCESSABLE_ENTITY.value})
-    return {each: {"description": HTTPStatus(each).phrase, "content": {KIND: _PROBLEM}} for each in known}
+    return {each: {"description": HTTPStatus(each).phrase, "content": {MEDIA_TYPE: _PROBLEM}} for each in known}
 
 
-def complete(document: dict[str, Any]) -> None:
+def add_shared_parts(document: dict[str, Any]) -> None:
     """Add what routes share; as dependencies of each, FastAPI would look at it again with every request."""
     shared = document.setdefault("components", {})
     shared["securitySchemes"] = _TOKENS
-    shared["schemas"][schemas.Problem.__name__] = schemas.Problem.model_json_schema()
+    shared["schemas"][schemas.ProblemModel.__name__] = schemas.ProblemModel.model_json_schema()
     for unused in ("HTTPValidationError", "ValidationError"):
         shared["schemas"].pop(unused, None)
     for methods in document["paths"].values():
@@ -53,11 +53,25 @@ def complete(document: dict[str, Any]) -> None:
                 operation["security"] = [{name: []} for name in _TOKENS]
 
 
-async def request_answer(request: ApprovalRequest, **more: object) -> Response:
+def published_names(part: Any) -> Any:  # noqa: ANN401 - a piece of the document
+    """Return the document with the records' own names: in code the models end in `Model`, for users they do not."""
+    match part:
+        case dict():
+            pieces = cast("dict[str, Any]", part)
+            return {key.removesuffix("Model"): published_names(each) for key, each in pieces.items()}
+        case list():
+            return [published_names(each) for each in cast("list[Any]", part)]
+        case str():
+            return part.removesuffix("Model")
+        case _:
+            return part
+
+
+async def request_response(request: ApprovalRequest, **more: object) -> Response:
     """Return a request, and what else there is to tell of it; a long one is written in another thread."""
-    if json_codec.is_light(request):
-        return json_answer(json_codec.request_json(request, **more))
-    return json_answer(await asyncio.to_thread(json_codec.request_json, request, **more))
+    if json_codec.is_small_plain(request):
+        return json_answer(json_codec.request_to_json(request, **more))
+    return json_answer(await asyncio.to_thread(json_codec.request_to_json, request, **more))
 
 
 def json_answer(text: str) -> Response:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 try:
     from sayso.server.http.httptools_protocol import FastProtocol as HttpProtocol
 except ImportError:
-    from sayso.server.http.idle_timeout import PlainProtocol as HttpProtocol
+    from sayso.server.http.idle_timeout import IdleTimeoutProtocol as HttpProtocol
 try:
     from uvloop import new_event_loop
 except ImportError:
@@ -102,7 +102,7 @@ def bind(host: str, port: int) -> socket.socket:
     return taken
 
 
-def server(
+def create_server(
     app: FastAPI, hub: Hub, *, certificate: str | None = None, key: str | None = None, proxy: str | None = None
 ) -> HubServer:
     """Return the server of a hub's application, which runs on a socket that is bound already."""
@@ -124,7 +124,7 @@ def server(
     return HubServer(config, hub)
 
 
-def run(serving: Coroutine[Any, Any, None]) -> None:
+def run_hub(serving: Coroutine[Any, Any, None]) -> None:
     """Run a hub, which has this process to itself, on the fastest event loop that is there."""
     gc.freeze()  # what is loaded by now stays, and need not be looked through again and again
     gc.set_threshold(_GARBAGE)

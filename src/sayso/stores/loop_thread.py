@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Home:
+class LoopThread:
     """The loop and its thread."""
 
     def __init__(self, name: str) -> None:
@@ -20,15 +20,15 @@ class Home:
         self._thread = threading.Thread(target=self.loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
-    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Begin this in the loop, from any thread."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
-    def leave(self, last: Callable[[], Awaitable[None]]) -> None:
+    def stop(self, cleanup: Callable[[], Awaitable[None]]) -> None:
         """Cancel what is under way, do one last thing, and end the thread."""
         if self.loop.is_closed():
             return
-        self.start(_end_all(last)).result()
+        self.submit(_end_all(cleanup)).result()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from sayso.core import audit, decide
 from sayso.errors import StoreError, UnknownRequest
-from sayso.stores.remembered_feed import Learn, Learners
+from sayso.stores.remembered_feed import RememberedCallback, RememberedSubscribers
 from sayso.stores.waiters import Feed, Settled, Waiters, deliver
 
 if TYPE_CHECKING:
     from sayso.core.approvers import Seen
     from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered, Result, Status, Step
-    from sayso.core.ports import News
+    from sayso.core.ports import QueuedWrite
     from sayso.core.tokens import Token
 
 _KEPT_CLOSED = 10_000
@@ -30,14 +30,14 @@ _MOST_UNSEALED, _SEALED_AT_ONCE = 20_000, 100
 T = TypeVar("T")
 
 
-class Receipts:
+class IdempotencyKeys:
     """The answers to attempts that may be made again."""
 
     def __init__(self) -> None:
         """Begin with none."""
         self._answers: OrderedDict[str, object] = OrderedDict()
 
-    def once(self, attempt: str, work: Callable[[], T]) -> T:
+    def idempotent(self, attempt: str, work: Callable[[], T]) -> T:
         """Do this, unless this attempt has its answer."""
         if not attempt:
             return work()
@@ -65,8 +65,8 @@ class MemoryStore:
         self._remembered: dict[str, Remembered] = {}
         self._parked: dict[str, bytes] = {}
         self._tokens: dict[str, Token] = {}
-        self._receipts = Receipts()
-        self._learners = Learners()
+        self._idempotency_keys = IdempotencyKeys()
+        self._remembered_subscribers = RememberedSubscribers()
         self._waiters = Waiters()
         self._feed = Feed()
         self._changes: dict[str, int] = {}  # the number of each request's last change
@@ -86,7 +86,7 @@ class MemoryStore:
                 raise StoreError(f"the id {request.id} names another request")
             self._by_call[request.session, request.key] = request.id
             self._open[request.id] = request
-            self._fresh.append(audit.prepare(audit.of_request(request, "asked", request.asked_at)))
+            self._fresh.append(audit.encode_early_if_needed(audit.request_entry(request, "asked", request.asked_at)))
             woken = self._mark_changed(request.id)
         deliver(woken)
         return request
@@ -127,13 +127,13 @@ class MemoryStore:
 
     async def changed(self, after: int) -> None:
         """Wait until requests have changed after that point."""
-        await self._feed.beyond(after)
+        await self._feed.wait_past(after)
 
-    async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
+    async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Note that somebody has a request before them, if it is open."""
         with self._lock:
             before = self._get(request_id)
-            after = decide.see(before, seen)
+            after = decide.mark_seen(before, seen)
             if after is before:
                 return after
             self._open[request_id] = after
@@ -158,12 +158,14 @@ class MemoryStore:
                 return before
             if after.status == "open":
                 self._open[request_id] = after
-                self._fresh.append(audit.prepare(audit.of_request(after, decide.step_of(after), now)))
+                self._fresh.append(
+                    audit.encode_early_if_needed(audit.request_entry(after, decide.audit_step(after), now))
+                )
                 woken = self._mark_changed(request_id)
             else:
-                woken = self._keep(after, decide.step_of(after), now) + self._waiters.take([after])
+                woken = self._store_closed(after, decide.audit_step(after), now) + self._waiters.settle([after])
                 if remember and after.status == status:
-                    self._learn(remember, [])
+                    self._change_remembered(remember, [])
         deliver(woken)
         return after
 
@@ -174,11 +176,11 @@ class MemoryStore:
         def work() -> bool:
             claimed = decide.claim(self._get(request_id), now)
             if claimed is not None:
-                woken.extend(self._keep(claimed, "claimed", now))
+                woken.extend(self._store_closed(claimed, "claimed", now))
             return claimed is not None
 
         with self._lock:
-            won = self._receipts.once(attempt, work)
+            won = self._idempotency_keys.idempotent(attempt, work)
         deliver(woken)
         return won
 
@@ -200,11 +202,11 @@ class MemoryStore:
         def work() -> bool:
             left = decide.spend(self._remembered.get(remembered_id))
             if left is not None:
-                self._learn([left] if left.uses_left else [], [] if left.uses_left else [left.id])
+                self._change_remembered([left] if left.uses_left else [], [] if left.uses_left else [left.id])
             return left is not None
 
         with self._lock:
-            return self._receipts.once(attempt, work)
+            return self._idempotency_keys.idempotent(attempt, work)
 
     async def park(self, name: str, state: bytes) -> None:
         """Keep the state of a run that can go on later, in the place of an earlier one."""
@@ -217,7 +219,7 @@ class MemoryStore:
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
         """Forget what was parked under this name, and return it to exactly one caller."""
         with self._lock:
-            return self._receipts.once(attempt, lambda: self._parked.pop(name, None))
+            return self._idempotency_keys.idempotent(attempt, lambda: self._parked.pop(name, None))
 
     async def add_token(self, token: Token) -> None:
         """Keep a token."""
@@ -235,15 +237,15 @@ class MemoryStore:
         """Forget a token, and return it to exactly one caller."""
         return self._tokens.pop(token_id, None)
 
-    def attach(self, learn: Learn) -> None:
+    def attach(self, learn: RememberedCallback) -> None:
         """Call `learn` with all remembered decisions, now and whenever they change."""
-        self._learners.add(learn)
+        self._remembered_subscribers.add(learn)
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
         """Change the remembered decisions, and return how many were dropped."""
         with self._lock:
             there = sum(each in self._remembered for each in dropped)
-            self._learn(added, dropped)
+            self._change_remembered(added, dropped)
             return there
 
     def finish(self, request_id: str, result: Result) -> None:
@@ -252,7 +254,7 @@ class MemoryStore:
             woken = self._finish(request_id, result)
         deliver(woken)
 
-    async def append(self, news: Sequence[News], *, attempt: str = "") -> None:
+    async def append(self, news: Sequence[QueuedWrite], *, attempt: str = "") -> None:
         """Keep what another process tells: results, and lines of the audit."""
         woken: Settled = []
 
@@ -264,12 +266,12 @@ class MemoryStore:
                     woken.extend(self._finish(*each))
 
         with self._lock:
-            self._receipts.once(attempt, work)
+            self._idempotency_keys.idempotent(attempt, work)
         deliver(woken)
 
     def record(self, entry: AuditEntry) -> None:
         """Add an entry to the audit; it is sealed when somebody reads it."""
-        self._fresh.append(audit.prepare(entry))
+        self._fresh.append(audit.encode_early_if_needed(entry))
         if len(self._fresh) > _MOST_UNSEALED:
             with self._lock:
                 self._seal(_SEALED_AT_ONCE)  # a little at a time: the call that comes now has to wait for it
@@ -310,18 +312,18 @@ class MemoryStore:
         self._log.append((self._change, request_id))
         if len(self._log) > 2 * len(self._changes) + _SPARE:
             self._log = list(filter(self._is_last, self._log))
-        return self._feed.reach(self._change)
+        return self._feed.advance(self._change)
 
     def _is_last(self, change: tuple[int, str]) -> bool:
         number, request_id = change
         return self._changes.get(request_id) == number
 
-    def _keep(self, request: ApprovalRequest, step: Step, now: float) -> Settled:
+    def _store_closed(self, request: ApprovalRequest, step: Step, now: float) -> Settled:
         self._open.pop(request.id, None)
         self._closed[request.id] = request
         if request.status != "approved":  # which still waits to be used
             self._over[request.id] = None
-        self._fresh.append(audit.prepare(audit.of_request(request, step, now)))
+        self._fresh.append(audit.encode_early_if_needed(audit.request_entry(request, step, now)))
         woken = self._mark_changed(request.id)
         if len(self._closed) > _KEPT_CLOSED and self._over:
             self._forget(self._over.popitem(last=False)[0])
@@ -332,11 +334,11 @@ class MemoryStore:
         del self._changes[gone.id]
         self._by_call.pop((gone.session, gone.key), None)
 
-    def _learn(self, added: Sequence[Remembered], dropped: Sequence[str]) -> None:
+    def _change_remembered(self, added: Sequence[Remembered], dropped: Sequence[str]) -> None:
         self._remembered.update({each.id: each for each in added})
         for each in dropped:
             self._remembered.pop(each, None)
-        self._learners.teach(self._learners.version + 1, list(self._remembered.values()))
+        self._remembered_subscribers.publish(self._remembered_subscribers.version + 1, list(self._remembered.values()))
 
     def _end(self) -> tuple[int, str]:
         return (self._lines[-1][0], self._lines[-1][2]) if self._lines else self._start
@@ -345,7 +347,7 @@ class MemoryStore:
         for _ in range(len(self._fresh) if most is None else min(most, len(self._fresh))):
             number, previous = self._end()
             entry = self._fresh.popleft()
-            line = entry if isinstance(entry, bytes) else audit.body(entry)
+            line = entry if isinstance(entry, bytes) else audit.encode(entry)
             if len(self._lines) == _KEPT_LINES:
                 self._start = (self._lines[0][0], self._lines[0][2])
             self._lines.append((number + 1, line, audit.seal(previous, number + 1, line)))

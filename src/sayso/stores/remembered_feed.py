@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sayso.core.model import Remembered
 
-Learn = Callable[[Sequence["Remembered"]], None]
+RememberedCallback = Callable[[Sequence["Remembered"]], None]
 
 
-class Learners:
+class RememberedSubscribers:
     """The memories over one store."""
 
     def __init__(self) -> None:
@@ -21,27 +21,27 @@ class Learners:
         self._lock = threading.Lock()
         self._version = -1
         self._known: Sequence[Remembered] = ()
-        self._learners: list[weakref.WeakMethod[Learn]] = []
+        self._callbacks: list[weakref.WeakMethod[RememberedCallback]] = []
 
     @property
     def version(self) -> int:
         """The version that everybody was told last."""
         return self._version
 
-    def add(self, learn: Learn) -> None:
+    def add(self, learn: RememberedCallback) -> None:
         """Tell this one what is known, now and from now on."""
         with self._lock:
-            self._learners.append(weakref.WeakMethod(learn))
+            self._callbacks.append(weakref.WeakMethod(learn))
             learn(self._known)
 
-    def teach(self, version: int, known: Sequence[Remembered]) -> None:
+    def publish(self, version: int, known: Sequence[Remembered]) -> None:
         """Tell everybody, unless they know something newer: a revoked decision must not come back."""
         with self._lock:
             if version <= self._version:
                 return
             self._version, self._known = version, known
-            self._learners = [each for each in self._learners if each() is not None]
-            for each in self._learners:
+            self._callbacks = [each for each in self._callbacks if each() is not None]
+            for each in self._callbacks:
                 learn = each()
                 if learn is not None:
                     learn(known)

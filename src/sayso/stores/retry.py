@@ -13,7 +13,7 @@ T = TypeVar("T")
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 
 
-def pauses() -> Iterator[float]:
+def backoff() -> Iterator[float]:
     """Yield how long to wait before each next attempt: longer and longer, and never in step with others."""
     longest = _SHORTEST_PAUSE
     while True:
@@ -21,13 +21,13 @@ def pauses() -> Iterator[float]:
         longest = min(longest * 2, _LONGEST_PAUSE)
 
 
-async def patiently(work: Callable[[], Awaitable[T]], *, away: type[Exception], ends: Callable[[], float]) -> T:
+async def retry(work: Callable[[], Awaitable[T]], *, retry_on: type[Exception], deadline: Callable[[], float]) -> T:
     """Do this, again and again while it raises `away`, until the monotonic clock would be past the end."""
-    for pause in pauses():
+    for pause in backoff():
         try:
             return await work()
-        except away:
-            if time.monotonic() + pause > ends():
+        except retry_on:
+            if time.monotonic() + pause > deadline():
                 raise
         await asyncio.sleep(pause)
     raise AssertionError("there is always another pause")

@@ -47,7 +47,7 @@ class Waiters:
         with self._lock:
             return list(self._waiting)
 
-    def among(self, ids: Iterable[str]) -> list[str]:
+    def filter_awaited(self, ids: Iterable[str]) -> list[str]:
         """Return those of these requests that somebody waits for."""
         with self._lock:
             return [each for each in ids if each in self._waiting]
@@ -57,7 +57,7 @@ class Waiters:
         with self._lock:
             return [(future, error) for each in ids for future in self._waiting.pop(each, ())]
 
-    def take(self, closed: Iterable[ApprovalRequest]) -> Settled:
+    def settle(self, closed: Iterable[ApprovalRequest]) -> Settled:
         """Return the futures that these closed requests settle, and forget them."""
         with self._lock:
             return [(future, request) for request in closed for future in self._waiting.pop(request.id, ())]
@@ -72,7 +72,7 @@ class Feed:
         self._point = 0
         self._waiting: set[asyncio.Future[None]] = set()
 
-    def reach(self, point: int) -> Settled:
+    def advance(self, point: int) -> Settled:
         """Go on to that point, and return the futures of those who waited for it."""
         with self._lock:
             if point <= self._point:
@@ -81,7 +81,7 @@ class Feed:
             woken, self._waiting = self._waiting, set()
         return [(future, None) for future in woken]
 
-    async def beyond(self, after: int) -> None:
+    async def wait_past(self, after: int) -> None:
         """Wait until changes go beyond that point."""
         while True:
             with self._lock:

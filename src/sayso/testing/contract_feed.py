@@ -11,7 +11,7 @@ from sayso.core import audit
 from sayso.core.approvers import Approvers, Seen
 from sayso.core.model import ApprovalDecision
 from sayso.core.ports import Store
-from sayso.testing.samples import NO, YES, a_request
+from sayso.testing.samples import NO, YES, sample_request
 
 
 class FeedContract:
@@ -21,11 +21,11 @@ class FeedContract:
         self, stores: tuple[Store, Store]
     ) -> None:
         one, two = stores
-        old = await one.open(a_request())
+        old = await one.open(sample_request())
         start, nothing = await two.changes()
         assert nothing == []
         assert await two.changes(start) == (start, [])
-        opened = [await one.open(a_request()) for _ in range(3)]
+        opened = [await one.open(sample_request()) for _ in range(3)]
         await one.close(old.id, "denied", NO, now=1.0)
         await two.close(opened[0].id, "approved", YES, now=1.0)
         point, found = await two.changes(start)
@@ -40,7 +40,7 @@ class FeedContract:
 
     async def test_the_feed_can_be_read_in_pieces(self, stores: tuple[Store, Store]) -> None:
         point, _ = await stores[0].changes()
-        opened = [(await stores[0].open(a_request())).id for _ in range(5)]
+        opened = [(await stores[0].open(sample_request())).id for _ in range(5)]
         read: list[str] = []
         while piece := (await stores[1].changes(point, limit=2))[1]:
             point, _ = await stores[1].changes(point, limit=2)
@@ -53,7 +53,7 @@ class FeedContract:
         waiting = asyncio.ensure_future(one.changed(point))
         await asyncio.sleep(0)
         assert not waiting.done()
-        request = await two.open(a_request())
+        request = await two.open(sample_request())
         with anyio.fail_after(10):
             await waiting
             await one.changed(point)  # it has changed already
@@ -63,7 +63,7 @@ class FeedContract:
         self, stores: tuple[Store, Store]
     ) -> None:
         one, two = stores
-        request = await one.open(replace(a_request(), approvers=Approvers(count=2)))
+        request = await one.open(replace(sample_request(), approvers=Approvers(count=2)))
         point, _ = await one.changes()
         for _ in range(2):
             assert (await two.close(request.id, "approved", YES, now=1.0)).status == "open"
@@ -78,7 +78,7 @@ class FeedContract:
 
     async def test_where_several_must_say_yes_one_no_is_a_no(self, stores: tuple[Store, Store]) -> None:
         one, two = stores
-        request = await one.open(replace(a_request(), approvers=Approvers(count=2)))
+        request = await one.open(replace(sample_request(), approvers=Approvers(count=2)))
         await one.close(request.id, "approved", YES, now=1.0)
         assert (await two.close(request.id, "denied", NO, now=2.0)).status == "denied"
         late = ApprovalDecision(approved=True, who="cleo")
@@ -88,15 +88,15 @@ class FeedContract:
         self, stores: tuple[Store, Store]
     ) -> None:
         one, two = stores
-        request = await one.open(a_request())
+        request = await one.open(sample_request())
         for who, at in (("ann", 1.0), ("bob", 2.0), ("ann", 60.0)):
-            await two.see(request.id, Seen(who=who, channel="page", at=at))
+            await two.mark_seen(request.id, Seen(who=who, channel="page", at=at))
         found = await one.get(request.id)
         assert found is not None
         assert [(each.who, each.at) for each in found.seen] == [("bob", 2.0), ("ann", 60.0)]
         point, _ = await one.changes()
-        await two.see(request.id, Seen(who="ann", channel="page", at=61.0))
+        await two.mark_seen(request.id, Seen(who="ann", channel="page", at=61.0))
         assert (await one.changes(point))[1] == [], "who only goes on looking is no news"
         await one.close(request.id, "denied", NO, now=4.0)
-        late = await two.see(request.id, Seen(who="eve", channel="page", at=5.0))
+        late = await two.mark_seen(request.id, Seen(who="eve", channel="page", at=5.0))
         assert (late.status, len(late.seen)) == ("denied", 2)

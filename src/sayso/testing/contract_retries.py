@@ -5,15 +5,15 @@ from __future__ import annotations
 from sayso.core import audit
 from sayso.core.model import AuditEntry
 from sayso.core.ports import Store
-from sayso.testing.samples import YES, a_memory, a_request
+from sayso.testing.samples import YES, sample_remembered, sample_request
 
 
-class AttemptsContract:
+class RetriesContract:
     """The part of the contract by which nothing is doubled or lost when answers get lost on their way."""
 
     async def test_a_claim_made_again_is_true_again_and_another_is_not(self, stores: tuple[Store, Store]) -> None:
         one, two = stores
-        request = await one.open(a_request())
+        request = await one.open(sample_request())
         assert not await one.claim(request.id, now=1.0, attempt="early")
         await one.close(request.id, "approved", YES, now=1.0)
         assert not await two.claim(request.id, now=2.0, attempt="early")
@@ -26,7 +26,7 @@ class AttemptsContract:
 
     async def test_a_use_that_is_taken_again_is_taken_once(self, stores: tuple[Store, Store]) -> None:
         one, two = stores
-        memory = a_memory(uses_left=2)
+        memory = sample_remembered(uses_left=2)
         one.remember([memory], [])
         for store in (one, two):
             assert await store.spend(memory.id, attempt="first")
@@ -44,10 +44,10 @@ class AttemptsContract:
 
     async def test_news_that_are_told_again_are_written_once_and_in_order(self, stores: tuple[Store, Store]) -> None:
         one, two = stores
-        request = await one.open(a_request())
+        request = await one.open(sample_request())
         await one.close(request.id, "approved", YES, now=1.0)
         await one.claim(request.id, now=2.0)
-        lines = [audit.body(AuditEntry(at=at, step="returned", about=request.call())) for at in (3.0, 4.0)]
+        lines = [audit.encode(AuditEntry(at=at, step="returned", about=request.call())) for at in (3.0, 4.0)]
         for store in (one, two):
             await store.append([lines[0], (request.id, "returned"), ("nobody", "raised"), lines[1]], attempt="first")
         await two.append([lines[0]], attempt="second")

@@ -11,7 +11,7 @@ YES = ApprovalDecision(approved=True, who="ann")
 NO = ApprovalDecision(approved=False, who="bob", note="not today")
 
 
-def a_request(
+def sample_request(
     *,
     call_id: str | None = None,
     session: str = "s1",
@@ -35,7 +35,7 @@ def a_request(
     )
 
 
-def a_memory(*, args: Mapping[str, Any] | None = None, uses_left: int | None = None) -> Remembered:
+def sample_remembered(*, args: Mapping[str, Any] | None = None, uses_left: int | None = None) -> Remembered:
     """Return a decision to remember."""
     decision = ApprovalDecision(approved=True, remember="always", override_args=args)
     return Remembered(

@@ -24,15 +24,15 @@ from sayso.core.ports import Store
 from sayso.errors import StoreError, UnknownRequest
 from sayso.testing.contract_feed import FeedContract
 from sayso.testing.contract_keyring import KeyringContract
-from sayso.testing.contract_retries import AttemptsContract
-from sayso.testing.samples import NO, YES, a_memory, a_request
+from sayso.testing.contract_retries import RetriesContract
+from sayso.testing.samples import NO, YES, sample_remembered, sample_request
 
 T = TypeVar("T")
 
 ROUNDS = 10
 
 
-class StoreContract(AttemptsContract, FeedContract, KeyringContract):
+class StoreContract(RetriesContract, FeedContract, KeyringContract):
     """The contract. `stores` are two ways to the same data: two handles if the store is shared, else one twice."""
 
     pytestmark = pytest.mark.anyio
@@ -79,28 +79,28 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
 
     async def test_a_request_is_opened_once_per_session_and_call_id(self, stores: tuple[Store, Store]) -> None:
         one, two = stores
-        first, again = a_request(call_id="c1"), a_request(call_id="c1")
+        first, again = sample_request(call_id="c1"), sample_request(call_id="c1")
         assert (await one.open(first)).id == first.id
         assert (await two.open(again)).id == first.id
-        assert (await two.open(a_request(call_id="c1", session="other"))).id != first.id
-        assert (await two.open(a_request(call_id="c1", run="other"))).id != first.id
-        found = await one.find("s1", a_request(call_id="c1", run="other").key)
+        assert (await two.open(sample_request(call_id="c1", session="other"))).id != first.id
+        assert (await two.open(sample_request(call_id="c1", run="other"))).id != first.id
+        found = await one.find("s1", sample_request(call_id="c1", run="other").key)
         assert found is not None
         assert (found.run, found.tool_call_id, found.call().key) == ("other", "c1", found.key)
         assert await one.get(again.id) is None
 
     async def test_a_request_that_is_opened_again_stays_as_it_is(self, stores: tuple[Store, Store]) -> None:
         one, two = stores
-        request = await one.open(a_request())
+        request = await one.open(sample_request())
         await one.close(request.id, "denied", NO, now=1.0)
         assert (await two.open(request)).status == "denied"
         assert [each.status for each in await one.recent()] == ["denied"]
 
     async def test_an_id_never_names_two_requests(self, stores: tuple[Store, Store]) -> None:
         one, two = stores
-        request = await one.open(a_request())
+        request = await one.open(sample_request())
         with pytest.raises(StoreError, match="names another request"):
-            await two.open(replace(a_request(session="another"), id=request.id))
+            await two.open(replace(sample_request(session="another"), id=request.id))
         assert await two.pending() == [request]
 
     async def test_two_reviews_that_open_one_request_at_once_get_the_same_row(
@@ -108,7 +108,7 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
     ) -> None:
         one, two = stores
         for number in range(ROUNDS):
-            left, right = a_request(call_id=f"c{number}"), a_request(call_id=f"c{number}")
+            left, right = sample_request(call_id=f"c{number}"), sample_request(call_id=f"c{number}")
             rows = self.race(tmp_path, lambda row=left: one.open(row), lambda row=right: two.open(row))
             assert rows[0] == rows[1]
             assert rows[0].id in {left.id, right.id}
@@ -118,13 +118,13 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
         self, stores: tuple[Store, Store]
     ) -> None:
         one, two = stores
-        first = await one.open(a_request(call_id="c1", args={"amount": 5}))
-        found = await two.open(a_request(call_id="c1", args={"amount": 9000}))
+        first = await one.open(sample_request(call_id="c1", args={"amount": 5}))
+        found = await two.open(sample_request(call_id="c1", args={"amount": 9000}))
         assert (found.id, found.digest, found.args) == (first.id, first.digest, {"amount": 5})
 
     async def test_arguments_come_back_with_the_types_that_they_had(self, stores: tuple[Store, Store]) -> None:
         args = {"path": Path("a/b"), "pair": (1, [2.0, None]), "raw": b"\x00", "big": 2**70, "names": {"x", "y"}}
-        opened = await stores[0].open(a_request(args=args))
+        opened = await stores[0].open(sample_request(args=args))
         found = await stores[1].get(opened.id)
         assert found is not None
         assert found.args == args
@@ -133,7 +133,7 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
 
     async def test_the_first_answer_wins_and_the_second_is_told_what_stands(self, stores: tuple[Store, Store]) -> None:
         one, two = stores
-        request = await one.open(a_request())
+        request = await one.open(sample_request())
         assert (await two.close(request.id, "denied", NO, now=1.0)).decision == NO
         late = await one.close(request.id, "approved", YES, now=2.0)
         assert (late.status, late.decision) == ("denied", NO)
@@ -142,7 +142,7 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
         self, stores: tuple[Store, Store]
     ) -> None:
         one, two = stores
-        opened = [await one.open(a_request()) for _ in range(3)]
+        opened = [await one.open(sample_request()) for _ in range(3)]
         await two.close(opened[1].id, "denied", NO, now=1.0)
         newest = sorted((each.id for each in opened), reverse=True)
         assert [each.id for each in await two.recent()] == newest
@@ -156,7 +156,7 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
         assert await two.recent(before=newest[-1]) == []
 
     async def test_what_is_open_can_be_read_in_pieces(self, stores: tuple[Store, Store]) -> None:
-        opened = [(await stores[0].open(a_request())).id for _ in range(5)]
+        opened = [(await stores[0].open(sample_request())).id for _ in range(5)]
         await stores[0].close(opened[2], "denied", NO, now=1.0)
         read: list[str] = []
         while piece := await stores[1].pending(limit=2, after=read[-1] if read else ""):
@@ -168,7 +168,7 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
     ) -> None:
         one, two = stores
         for number in range(ROUNDS):
-            request = await one.open(a_request(call_id=f"c{number}"))
+            request = await one.open(sample_request(call_id=f"c{number}"))
             rows = self.race(
                 tmp_path,
                 lambda row=request: one.close(row.id, "approved", YES, now=1.0),
@@ -182,7 +182,7 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
     ) -> None:
         one, two = stores
         for number in range(ROUNDS):
-            request = await one.open(a_request(call_id=f"c{number}", expires_at=10.0))
+            request = await one.open(sample_request(call_id=f"c{number}", expires_at=10.0))
             rows = self.race(
                 tmp_path,
                 lambda row=request: one.close(row.id, "approved", YES, now=10.0),
@@ -191,14 +191,14 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
             assert [(row.status, row.decision) for row in rows] == [("expired", None)] * 2
 
     async def test_an_answer_before_expiry_stands(self, stores: tuple[Store, Store]) -> None:
-        request = await stores[0].open(a_request(expires_at=10.0))
+        request = await stores[0].open(sample_request(expires_at=10.0))
         assert (await stores[0].close(request.id, "approved", YES, now=9.999)).status == "approved"
         assert (await stores[1].close(request.id, "expired", None, now=11.0)).status == "approved"
 
     async def test_of_two_claims_at_once_exactly_one_wins(self, stores: tuple[Store, Store], tmp_path: Path) -> None:
         one, two = stores
         for number in range(ROUNDS):
-            request = await one.open(a_request(call_id=f"c{number}"))
+            request = await one.open(sample_request(call_id=f"c{number}"))
             await one.close(request.id, "approved", YES, now=1.0)
             won = self.race(
                 tmp_path,
@@ -210,7 +210,7 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
 
     @pytest.mark.parametrize("status", ["open", "denied", "expired", "withdrawn"])
     async def test_only_an_approval_can_be_claimed(self, stores: tuple[Store, Store], status: Status) -> None:
-        request = await stores[0].open(a_request())
+        request = await stores[0].open(sample_request())
         if status != "open":
             await stores[0].close(request.id, status, NO if status == "denied" else None, now=1.0)
         assert not await stores[1].claim(request.id, now=2.0)
@@ -220,7 +220,7 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
 
     async def test_who_waits_is_woken_by_an_answer_from_elsewhere(self, stores: tuple[Store, Store]) -> None:
         one, two = stores
-        request = await one.open(a_request())
+        request = await one.open(sample_request())
         waiting = asyncio.ensure_future(one.closed(request.id))
         await asyncio.sleep(0)
         await two.close(request.id, "approved", YES, now=1.0)
@@ -228,13 +228,13 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
             assert (await waiting).decision == YES
 
     async def test_waiting_for_a_closed_request_returns_at_once(self, stores: tuple[Store, Store]) -> None:
-        request = await stores[0].open(a_request())
+        request = await stores[0].open(sample_request())
         await stores[0].close(request.id, "withdrawn", None, now=1.0)
         with anyio.fail_after(10):
             assert (await stores[1].closed(request.id)).status == "withdrawn"
 
     async def test_all_open_requests_are_pending_at_once_oldest_first(self, stores: tuple[Store, Store]) -> None:
-        requests = [a_request(call_id=f"c{number}", asked_at=float(number)) for number in range(50)]
+        requests = [sample_request(call_id=f"c{number}", asked_at=float(number)) for number in range(50)]
         async with anyio.create_task_group() as group:
             for request in requests:
                 group.start_soon(stores[0].open, request)
@@ -244,28 +244,28 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
 
     async def test_a_decision_is_remembered_only_with_the_answer_that_won(self, stores: tuple[Store, Store]) -> None:
         one, two = stores
-        request = await one.open(a_request())
-        mine, late = a_memory(), a_memory()
+        request = await one.open(sample_request())
+        mine, late = sample_remembered(), sample_remembered()
         await one.close(request.id, "approved", YES, now=1.0, remember=[mine])
         await two.close(request.id, "denied", NO, now=2.0, remember=[late])
-        learner = Learner()
-        two.attach(learner.learn)
-        await learner.until({mine.id: mine})
+        learner = RememberedRecorder()
+        two.attach(learner.on_change)
+        await learner.wait_until({mine.id: mine})
 
     async def test_what_one_remembers_or_forgets_the_other_learns(self, stores: tuple[Store, Store]) -> None:
         one, two = stores
-        learner, memory = Learner(), a_memory(args={"path": Path("x")})
-        two.attach(learner.learn)
+        learner, memory = RememberedRecorder(), sample_remembered(args={"path": Path("x")})
+        two.attach(learner.on_change)
         one.remember([memory], [])
-        await learner.until({memory.id: memory})
+        await learner.wait_until({memory.id: memory})
         one.remember([], [memory.id])
-        await learner.until({})
+        await learner.wait_until({})
 
     async def test_a_counted_decision_is_spent_exactly_as_often_as_it_says(
         self, stores: tuple[Store, Store], tmp_path: Path
     ) -> None:
         one, two = stores
-        memory = a_memory(uses_left=3)
+        memory = sample_remembered(uses_left=3)
         one.remember([memory], [])
         await one.flush()
         spent = self.race(tmp_path, *[lambda store=each: store.spend(memory.id) for each in (one, two) * 3])
@@ -274,7 +274,7 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
 
     async def test_the_first_report_of_a_result_stands(self, stores: tuple[Store, Store]) -> None:
         one, two = stores
-        request = await one.open(a_request())
+        request = await one.open(sample_request())
         await one.close(request.id, "approved", YES, now=1.0)
         await one.claim(request.id, now=2.0)
         used = await two.get(request.id)
@@ -292,7 +292,7 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
         self, stores: tuple[Store, Store]
     ) -> None:
         one, two = stores
-        request = await one.open(a_request())
+        request = await one.open(sample_request())
         await two.close(request.id, "approved", YES, now=1.0)
         await two.close(request.id, "denied", NO, now=1.0)
         await one.claim(request.id, now=2.0)
@@ -329,7 +329,7 @@ class StoreContract(AttemptsContract, FeedContract, KeyringContract):
         assert not await store.spend("nobody")
 
 
-class Learner:
+class RememberedRecorder:
     """Keeps what a store teaches, and waits for it."""
 
     def __init__(self) -> None:
@@ -338,18 +338,18 @@ class Learner:
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
 
-    def learn(self, known: Sequence[Remembered]) -> None:
+    def on_change(self, known: Sequence[Remembered]) -> None:
         """Take what the store says, from whichever thread."""
         self.known = {each.id: each for each in known}
         self._loop.call_soon_threadsafe(self._changed.set)
 
-    async def until(self, expected: Mapping[str, Remembered]) -> None:
+    async def wait_until(self, expected: Mapping[str, Remembered]) -> None:
         """Wait until this is known, for at most ten seconds."""
         with anyio.fail_after(10):
             while self.known != expected:
-                await self.changed()
+                await self.wait_for_change()
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Wait until the store has taught something."""
         await self._changed.wait()
         self._changed.clear()

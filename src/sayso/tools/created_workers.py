@@ -7,19 +7,19 @@ from pathlib import Path
 
 import msgspec
 
-from sayso.config.read_file import Form, decode, read_bytes
+from sayso.config.read_file import FileSpec, decode, read_bytes
 from sayso.config.yaml_toml import read_yaml
 from sayso.errors import ConfigurationError, ToolError
 from sayso.policy import data_schema
-from sayso.policy.data_schema import listing, record, text
-from sayso.tools.fs.directory import Root
+from sayso.policy.data_schema import list_of, record, text
+from sayso.tools.fs.directory import OpenDirectory
 
 FOLDER = "workers/created"  # beside the worker that makes them; no file tool may touch it
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
 _LONGEST = 100_000
 _FENCE = "---\n"
-_FORM = Form(
+_FILE_SPEC = FileSpec(
     what="a worker that an agent has made",
     missing="make it again",
     empty="make it again",
@@ -28,12 +28,12 @@ _FORM = Form(
 )
 _FRONT = record(
     "a worker that an agent has made",
-    {"description": text("what it is for"), "tools": listing("tools of its maker", text("a tool's name"))},
+    {"description": text("what it is for"), "tools": list_of("tools of its maker", text("a tool's name"))},
     required=("description", "tools"),
 )
 
 
-class Created(msgspec.Struct, frozen=True, kw_only=True):
+class CreatedWorker(msgspec.Struct, frozen=True, kw_only=True):
     """A worker that an agent has made up; it has its maker's model, and some of its maker's tools."""
 
     name: str
@@ -42,7 +42,7 @@ class Created(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...]
 
 
-def check(worker: Created) -> None:
+def check_worker(worker: CreatedWorker) -> None:
     """Refuse what could not be kept, or would not come back as it was."""
     if not _NAME.fullmatch(worker.name):
         raise ToolError(f"{worker.name[:60]!r} is no name of a worker; use small letters, digits, `-` and `_`")
@@ -53,46 +53,48 @@ def check(worker: Created) -> None:
     if len(worker.instructions) + len(worker.description) > _LONGEST:
         raise ToolError(f"the worker {worker.name!r} is described in more than {_LONGEST} characters; shorten that")
     try:
-        again = _read(worker.name, written(worker), worker.name)
+        again = _parse_worker(worker.name, serialize_worker(worker), worker.name)
     except ConfigurationError as error:
         raise ToolError(f"the worker {worker.name!r} cannot be written down: {error}") from error
     if again != worker:
         raise ToolError(f"the worker {worker.name!r} cannot be written down; use plain text without odd characters")
 
 
-def written(worker: Created) -> bytes:
+def serialize_worker(worker: CreatedWorker) -> bytes:
     """Return the file of a worker; JSON is YAML too, and needs no quoting rules."""
     front = msgspec.json.encode({"description": worker.description, "tools": worker.tools})
     return f"{_FENCE}{front.decode()}\n{_FENCE}{worker.instructions}".encode()
 
 
-def keep(worker: Created, folder: Path) -> None:
+def save_worker(worker: CreatedWorker, folder: Path) -> None:
     """Write the file of a new worker; one that is there is never replaced."""
-    data = written(worker)
-    with Root(str(folder.resolve())) as root:
+    data = serialize_worker(worker)
+    with OpenDirectory(str(folder.resolve())) as root:
         root.write(f"{FOLDER}/{worker.name}.md", data, instead_of=None, most=len(data))
 
 
-def place(name: str, folder: Path) -> Path | None:
+def find_created_worker(name: str, folder: Path) -> Path | None:
     """Return the file of a worker that was made, if there is one of this name."""
     path = folder / FOLDER / f"{name}.md"
     return path if _NAME.fullmatch(name) and path.is_file() else None
 
 
-def read(path: Path) -> Created:
+def read_created_worker(path: Path) -> CreatedWorker:
     """Read a worker that was made.
 
     Raises:
         ConfigurationError: the file is not as it was written.
     """
-    return _read(path.stem, read_bytes(path, _FORM), str(path))
+    return _parse_worker(path.stem, read_bytes(path, _FILE_SPEC), str(path))
 
 
-def _read(name: str, content: bytes, source: str) -> Created:
-    _, _, rest = decode(content, source, _FORM).partition(_FENCE)
+def _parse_worker(name: str, content: bytes, source: str) -> CreatedWorker:
+    _, _, rest = decode(content, source, _FILE_SPEC).partition(_FENCE)
     front, fence, instructions = rest.partition(f"\n{_FENCE}")
-    data = read_yaml(front.encode(), source, _FORM).data
-    problems = [each.message for each in data_schema.check(_FRONT, data)] if fence else ["it has no front matter"]
+    data = read_yaml(front.encode(), source, _FILE_SPEC).data
+    problems = [each.message for each in data_schema.validate(_FRONT, data)] if fence else ["it has no front matter"]
     if problems:
         raise ConfigurationError(f"{source}: {problems[0]}")
-    return Created(name=name, description=data["description"], instructions=instructions, tools=tuple(data["tools"]))
+    return CreatedWorker(
+        name=name, description=data["description"], instructions=instructions, tools=tuple(data["tools"])
+    )

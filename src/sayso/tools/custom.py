@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sayso.config.read_file import Form, Mark, check_size, mistaken, read_bytes
+from sayso.config.read_file import FileSpec, Mark, check_size, file_error, read_bytes
 from sayso.core.callables import is_async
 from sayso.errors import Mistake, PolicyError, ToolError
 from sayso.policy.vocabulary import suggest
@@ -26,7 +26,7 @@ except ImportError as error:
 
 _LONGEST = 200
 _MEANT = (ToolError, ApprovalRequired, CallDeferred, ModelRetry)  # ways to say something, not failures
-_FORM = Form(
+_FILE_SPEC = FileSpec(
     what="a file of tools",
     missing="write it, or take `custom_tools` out of the worker file",
     empty="write a function",
@@ -60,12 +60,12 @@ def _failing_softly(function: Callable[..., Any], path: Path) -> Callable[..., A
 
     @functools.wraps(function)
     async def later(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
-        with _told(where):
+        with _errors_as_tool_errors(where):
             return await function(*args, **kwargs)
 
     @functools.wraps(function)
     def now(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
-        with _told(where):
+        with _errors_as_tool_errors(where):
             return function(*args, **kwargs)
 
     wrapper: Any = later if is_async(function) else now
@@ -75,7 +75,7 @@ def _failing_softly(function: Callable[..., Any], path: Path) -> Callable[..., A
 
 
 @contextmanager
-def _told(where: str) -> Generator[None]:
+def _errors_as_tool_errors(where: str) -> Generator[None]:
     try:
         yield
     except _MEANT:
@@ -107,8 +107,8 @@ def _is_own(value: object, module: ModuleType) -> bool:
 
 
 def _imported(path: Path) -> ModuleType:
-    content = read_bytes(path, _FORM)
-    check_size(content, str(path), _FORM)
+    content = read_bytes(path, _FILE_SPEC)
+    check_size(content, str(path), _FILE_SPEC)
     key = (str(path.absolute()), hashlib.sha256(content).digest())
     if key not in _IMPORTED:
         _IMPORTED[key] = _import(path, content)
@@ -134,7 +134,7 @@ def _execute(module: ModuleType, content: bytes, path: Path) -> None:
     except (Exception, SystemExit) as error:
         words = " ".join(str(traceback.TracebackException.from_exception(error)).split())
         problem = f"this cannot be imported ({type(error).__name__}: {words[:_LONGEST]}); correct it"
-        raise mistaken(str(path), problem, _mark(error, str(module.__file__))) from error
+        raise file_error(str(path), problem, _mark(error, str(module.__file__))) from error
 
 
 def _mark(error: BaseException, file: str) -> Mark | None:

@@ -13,7 +13,7 @@ from sayso.engine import context
 from sayso.engine.controller import ApprovalController
 from sayso.errors import ApprovalError, ApprovalPending, ConfigurationError, ToolError
 from sayso.tools import created_workers, previews
-from sayso.tools.created_workers import Created
+from sayso.tools.created_workers import CreatedWorker
 from sayso.tools.files import Attachment
 from sayso.tools.models import FAILURES, as_prompt, usage_limits
 from sayso.tools.worker_file import WorkerFile, find_worker, read_worker, workers_in
@@ -33,15 +33,15 @@ class Caller(NamedTuple):
     controller: ApprovalController
     tools: Mapping[str, Callable[..., Any]]
     attach: Callable[[str], Awaitable[Attachment]] | None
-    hire: Callable[[WorkerFile | Created, int], Agent[None, Any]]
+    build_agent: Callable[[WorkerFile | CreatedWorker, int], Agent[None, Any]]
     depth: int
-    above: tuple[Path, ...]  # the files of the workers inside which it works, its own among them
+    ancestors: tuple[Path, ...]  # the files of the workers inside which it works, its own among them
 
 
-class _Found(NamedTuple):
+class _ResolvedWorker(NamedTuple):
     """A worker that may be called, its file, and what a yes to that rests on."""
 
-    worker: WorkerFile | Created
+    worker: WorkerFile | CreatedWorker
     path: Path
     basis: str
 
@@ -52,14 +52,14 @@ class Delegation:
     def __init__(self, caller: Caller) -> None:
         """Take the worker that calls."""
         self._caller = caller
-        self._own = caller.worker
+        self._worker = caller.worker
 
     @property
     def functions(self) -> list[Callable[..., Any]]:
         """Those of the two tools that the worker's file lists; both ask, unless the owner says otherwise."""
         call = requires_approval(name="worker_call", preview=self._preview_call)(self.worker_call)
         create = requires_approval(name="worker_create", preview=self._preview_create)(self.worker_create)
-        return [tool for tool in (call, create) if tool.__name__ in self._own.tools]
+        return [tool for tool in (call, create) if tool.__name__ in self._worker.tools]
 
     async def worker_call(self, worker: str, prompt: str, attachments: list[str] | None = None) -> Any:  # noqa: ANN401 - what it says
         """Let another worker do something, and return what it says.
@@ -69,15 +69,15 @@ class Delegation:
             prompt: what it has to do; it knows nothing else.
             attachments: paths of files that it is given.
         """
-        terms = context.terms(worker=worker, prompt=prompt)
-        found = self._find(worker)
+        terms = context.current_grant(worker=worker, prompt=prompt)
+        found = self._resolve_worker(worker)
         if terms is None or not terms.rest_on(found.basis):
             raise ToolError(f"the worker {worker!r} was changed after it was approved; it was not called")
         depth = self._check_depth(worker, found.path)
         files = [await self._attached(path) for path in attachments or ()]
-        limits = usage_limits(self._own if isinstance(found.worker, Created) else found.worker)
+        limits = usage_limits(self._worker if isinstance(found.worker, CreatedWorker) else found.worker)
         try:
-            agent = self._caller.hire(found.worker, depth)
+            agent = self._caller.build_agent(found.worker, depth)
             return await delegate(agent, as_prompt(prompt, files), usage_limits=limits)
         except (*FAILURES, ConfigurationError) as error:
             raise ToolError(f"the worker {worker!r} could not go on: {error}") from error
@@ -92,16 +92,18 @@ class Delegation:
             tools: names of tools of yours that it may use.
         """
         worker = self._new(name, description, instructions, tools)
-        created_workers.keep(worker, self._own.folder)
+        created_workers.save_worker(worker, self._worker.folder)
         return f"made the worker {name!r}"
 
     def _preview_call(self, worker: str, prompt: str, attachments: list[str] | None = None) -> Preview:
-        found = self._find(worker)
+        found = self._resolve_worker(worker)
         self._check_depth(worker, found.path)
         chain = " > ".join((*self._chain(), worker))
-        made = isinstance(found.worker, Created)
+        made = isinstance(found.worker, CreatedWorker)
         # The prompt and the files are arguments, and shown as those. What an agent has made nobody knows by its name.
-        content = created_workers.written(found.worker).decode() if isinstance(found.worker, Created) else None
+        content = (
+            created_workers.serialize_worker(found.worker).decode() if isinstance(found.worker, CreatedWorker) else None
+        )
         return Preview(
             description=f"Let the worker {worker}{', which an agent has made,' if made else ''} work: {chain}",
             presentation=ApprovalPresentation(title=f"Call {worker}", content=content, content_type="text/markdown"),
@@ -115,44 +117,48 @@ class Delegation:
         self, name: str, description: str, instructions: str, tools: list[str] | None = None
     ) -> Preview:
         worker = self._new(name, description, instructions, tools)
-        shown = previews.change(f"/{created_workers.FOLDER}/{name}.md", None, created_workers.written(worker))
-        return Preview(description=f"Make the worker {name}: {_brief(description)}", presentation=shown)
+        shown = previews.change(f"/{created_workers.FOLDER}/{name}.md", None, created_workers.serialize_worker(worker))
+        return Preview(description=f"Make the worker {name}: {_shorten(description)}", presentation=shown)
 
-    def _find(self, name: str) -> _Found:
+    def _resolve_worker(self, name: str) -> _ResolvedWorker:
         try:
-            if name in self._own.workers:
-                path = find_worker(name, self._own.folder)
+            if name in self._worker.workers:
+                path = find_worker(name, self._worker.folder)
                 listed = read_worker(path)
-                return _Found(listed, path.resolve(), previews.fingerprint(str(path), listed.fingerprint))
-            made = created_workers.place(name, self._own.folder)
-            if "worker_create" in self._own.tools and made is not None:
-                worker = created_workers.read(made)
-                return _Found(worker, made, previews.fingerprint(str(made), created_workers.written(worker)))
+                return _ResolvedWorker(listed, path.resolve(), previews.fingerprint(str(path), listed.fingerprint))
+            made = created_workers.find_created_worker(name, self._worker.folder)
+            if "worker_create" in self._worker.tools and made is not None:
+                worker = created_workers.read_created_worker(made)
+                return _ResolvedWorker(
+                    worker, made, previews.fingerprint(str(made), created_workers.serialize_worker(worker))
+                )
         except (OSError, ConfigurationError) as error:
             raise ToolError(f"the worker {name!r} cannot be used: {error}") from error
-        known = ", ".join(self._own.workers) or "none"
-        raise ToolError(f"{self._own.name!r} may not call a worker {_brief(name)!r}; it may call: {known}")
+        known = ", ".join(self._worker.workers) or "none"
+        raise ToolError(f"{self._worker.name!r} may not call a worker {_shorten(name)!r}; it may call: {known}")
 
-    def _new(self, name: str, description: str, instructions: str, tools: list[str] | None) -> Created:
-        worker = Created(name=name, description=description, instructions=instructions, tools=tuple(tools or ()))
-        created_workers.check(worker)
-        taken = {*self._own.workers, *self._chain(), *(file.stem for file in workers_in(self._own.folder))}
-        if name in taken or created_workers.place(name, self._own.folder) is not None:
+    def _new(self, name: str, description: str, instructions: str, tools: list[str] | None) -> CreatedWorker:
+        worker = CreatedWorker(name=name, description=description, instructions=instructions, tools=tuple(tools or ()))
+        created_workers.check_worker(worker)
+        taken = {*self._worker.workers, *self._chain(), *(file.stem for file in workers_in(self._worker.folder))}
+        if name in taken or created_workers.find_created_worker(name, self._worker.folder) is not None:
             raise ToolError(f"there is a worker {name!r} already; choose another name")
         known = self._caller.tools
         for tool in worker.tools:
             if tool not in known:
-                raise ToolError(f"{self._own.name!r} has no tool {_brief(tool)!r} to give; it has: {', '.join(known)}")
+                raise ToolError(
+                    f"{self._worker.name!r} has no tool {_shorten(tool)!r} to give; it has: {', '.join(known)}"
+                )
         return worker
 
     def _chain(self) -> tuple[str, ...]:
         path = context.agent_path()
-        return path if path[-1:] == (self._own.name,) else (*path, self._own.name)
+        return path if path[-1:] == (self._worker.name,) else (*path, self._worker.name)
 
     def _check_depth(self, name: str, path: Path) -> int:
         """Return how many more workers may be inside each other from this one on, or say that this is enough."""
         chain = self._chain()
-        if path in self._caller.above or name in chain:
+        if path in self._caller.ancestors or name in chain:
             raise ToolError(f"{name!r} is at work already ({' > '.join(chain)}), and nobody works twice in a chain")
         if self._caller.depth <= 1:
             raise ToolError(f"{' > '.join(chain)} is as deep as workers may be inside each other here")
@@ -161,16 +167,16 @@ class Delegation:
     async def _attached(self, path: str) -> Attachment:
         """Read a file for another worker: a call of its own, which is asked about for itself."""
         if self._caller.attach is None:
-            raise ToolError(f"{self._own.name!r} has no folder to attach files from")
+            raise ToolError(f"{self._worker.name!r} has no folder to attach files from")
         try:
             return await self._caller.attach(path)
         except ApprovalPending as pending:
-            await self._caller.controller.abandon(pending.request.id)
+            await self._caller.controller.withdraw_if_open(pending.request.id)
             raise ToolError(f"nobody waits for answers here, so {path!r} cannot be asked about; leave it out") from None
         except ApprovalError as refused:
             note = f" (note: {refused.note})" if refused.note else ""
             raise ToolError(f"{path!r} is not handed on: {refused.reason}{note}; the worker was not called") from None
 
 
-def _brief(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"

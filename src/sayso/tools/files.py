@@ -18,13 +18,13 @@ import msgspec
 from sayso.adapters.function import guard
 from sayso.core.model import ApprovalPresentation, Deed, Preview
 from sayso.engine import context
-from sayso.engine.context import Terms
+from sayso.engine.context import Grant
 from sayso.errors import ConfigurationError, ToolError
 from sayso.policy.policy import Policy
 from sayso.policy.vocabulary import Operation
 from sayso.policy.zones import TRASH, Zone
 from sayso.tools import previews
-from sayso.tools.fs.directory import Facts, Root
+from sayso.tools.fs.directory import FileStat, OpenDirectory
 
 _OWN = ".sayso-"  # what begins so in a folder is sayso's: the trash, and files that are being written
 
@@ -45,19 +45,19 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes
 
 
-class _File(NamedTuple):
+class _FileSnapshot(NamedTuple):
     """A file that is there: its facts, and its content unless that is more than anybody would look at."""
 
-    facts: Facts
+    stat: FileStat
     data: bytes | None
 
 
-class _Place(NamedTuple):
+class _ZonePath(NamedTuple):
     """Where a path leads: a zone, the way inside it, and the real path, which is what was judged."""
 
     zone: Zone
-    root: Root
-    way: str
+    directory: OpenDirectory
+    relative_path: str
     real: str
 
 
@@ -73,27 +73,29 @@ class FileTools(AbstractContextManager["FileTools"]):
         """
         if policy.zones is None:
             raise ConfigurationError("the policy has no `sandbox`, so there is no folder that file tools could work in")
-        self._zones, self._layers = policy.zones, policy.layers
+        self._zones, self._zone_layers = policy.zones, policy.zone_layers
         self._limits = limits or Limits()
-        self._roots = {zone.name: Root(zone.root) for zone in self._zones.zones}
+        self._directories = {zone.name: OpenDirectory(zone.root) for zone in self._zones.zones}
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Let go of the zones' folders."""
-        for root in self._roots.values():
+        for root in self._directories.values():
             root.close()
 
     @property
     def functions(self) -> list[Callable[..., Any]]:
         """The tools, each behind the controller that it runs under."""
         return [
-            self._told(guard(self.read_file, name="read_file", preview=_aside(self._preview_read))),
-            self._told(guard(self.write_file, name="write_file", preview=_aside(self._preview_write))),
-            self._told(guard(self.edit_file, name="edit_file", preview=_aside(self._preview_edit))),
-            self._told(guard(self.delete_file, name="delete_file", preview=_aside(self._preview_delete))),
-            self._told(guard(self.list_files, name="list_files")),
+            self._with_zones_in_doc(guard(self.read_file, name="read_file", preview=_in_thread(self._preview_read))),
+            self._with_zones_in_doc(guard(self.write_file, name="write_file", preview=_in_thread(self._preview_write))),
+            self._with_zones_in_doc(guard(self.edit_file, name="edit_file", preview=_in_thread(self._preview_edit))),
+            self._with_zones_in_doc(
+                guard(self.delete_file, name="delete_file", preview=_in_thread(self._preview_delete))
+            ),
+            self._with_zones_in_doc(guard(self.list_files, name="list_files")),
         ]
 
     @property
@@ -101,7 +103,7 @@ class FileTools(AbstractContextManager["FileTools"]):
         """The tool that reads a file for an attachment, behind the controller that it runs under."""
         return guard(self.attach_file, name="attach_file", preview=self.preview_attach)
 
-    def _told(self, tool: Callable[..., Any]) -> Callable[..., Any]:
+    def _with_zones_in_doc(self, tool: Callable[..., Any]) -> Callable[..., Any]:
         """Tell the model which zones there are, with what it reads about the tool."""
         zones = ", ".join(f"/{each.name}{' (read-only)' if each.mode == 'ro' else ''}" for each in self._zones.zones)
         first, _, rest = (tool.__doc__ or "").partition("\n")
@@ -120,8 +122,8 @@ class FileTools(AbstractContextManager["FileTools"]):
         """
         if first_line < 1 or (lines is not None and lines < 1):
             raise ToolError(f"lines are counted from 1, so there is no line {first_line}, or no {lines} lines")
-        with self._judged("read", path) as (place, terms):
-            text = _decoded(path, self._read(place, terms, self._limits.read_bytes))
+        with self._approved_path("read", path) as (place, terms):
+            text = _decoded(path, self._read_approved(place, terms, self._limits.read_bytes))
         return "".join(previews.lines(text)[first_line - 1 :][:lines])
 
     def write_file(self, path: str, content: str) -> str:
@@ -131,8 +133,8 @@ class FileTools(AbstractContextManager["FileTools"]):
             path: the name of a zone and the way inside it, such as /output/report.md.
             content: all of the new text.
         """
-        with self._judged("write", path, content=content) as (place, terms):
-            return self._write(place, terms, self._found(place), _encoded(path, content))
+        with self._approved_path("write", path, content=content) as (place, terms):
+            return self._write(place, terms, self._snapshot(place), _encoded(path, content))
 
     def edit_file(self, path: str, old: str, new: str) -> str:
         """Replace one passage of a text file.
@@ -142,9 +144,9 @@ class FileTools(AbstractContextManager["FileTools"]):
             old: the passage as it stands in the file; it must be there exactly once.
             new: what to put in its place.
         """
-        with self._judged("write", path, old=old, new=new) as (place, terms):
-            found = self._there(path, place)
-            return self._write(place, terms, found, self._edited(path, found, old, new))
+        with self._approved_path("write", path, old=old, new=new) as (place, terms):
+            found = self._existing_snapshot(path, place)
+            return self._write(place, terms, found, self._apply_edit(path, found, old, new))
 
     def delete_file(self, path: str) -> str:
         """Delete a file.
@@ -152,12 +154,12 @@ class FileTools(AbstractContextManager["FileTools"]):
         Args:
             path: the name of a zone and the way inside it, such as /output/report.md.
         """
-        with self._judged("delete", path) as (place, terms):
-            found = self._there(path, place)
-            _check(terms, place, found)
-            held = [layer.holding(place.real) for layer in self._layers]
+        with self._approved_path("delete", path) as (place, terms):
+            found = self._existing_snapshot(path, place)
+            _check_unchanged(terms, place, found)
+            held = [layer.innermost_zone(place.real) for layer in self._zone_layers]
             trash = TRASH if any(zone is not None and zone.trash for zone in held) else None
-            kept = place.root.delete(place.way, facts=found.facts, trash=trash)
+            kept = place.directory.delete(place.relative_path, facts=found.stat, trash=trash)
         return f"deleted {path}" + ("" if kept is None else f"; it can be had back from /{place.zone.name}/{kept}")
 
     def list_files(self, path: str) -> str:
@@ -166,8 +168,8 @@ class FileTools(AbstractContextManager["FileTools"]):
         Args:
             path: the name of a zone and the way inside it, such as /docs.
         """
-        with self._judged("list", path) as (place, _):
-            found = place.root.names(place.way, self._limits.names)
+        with self._approved_path("list", path) as (place, _):
+            found = place.directory.list_entries(place.relative_path, self._limits.names)
         marks = {"folder": "/", "link": "@", "other": "?", "file": ""}
         shown = [each for each in found if not each.name.startswith(_OWN)]
         names = [f"{each.name if each.name.isprintable() else ascii(each.name)}{marks[each.kind]}" for each in shown]
@@ -179,8 +181,8 @@ class FileTools(AbstractContextManager["FileTools"]):
         Args:
             path: the name of a zone and the way inside it, such as /docs/plan.pdf.
         """
-        with self._judged("read", path) as (place, terms):
-            data = self._read(place, terms, self._limits.write_bytes)
+        with self._approved_path("read", path) as (place, terms):
+            data = self._read_approved(place, terms, self._limits.write_bytes)
         name = path.rpartition("/")[2]
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         return Attachment(name=name, media_type=kind, data=data)
@@ -190,107 +192,109 @@ class FileTools(AbstractContextManager["FileTools"]):
     def _preview_read(self, path: str, first_line: int = 1, lines: int | None = None) -> Preview:
         part = "" if first_line == 1 else f" from line {first_line} on"
         many = "" if lines is None else f", {lines} lines of it"
-        with self._at(path) as place:
-            found = place.root.read(place.way, self._limits.read_bytes)
+        with self._resolved_path(path) as place:
+            found = place.directory.read(place.relative_path, self._limits.read_bytes)
             _decoded(path, found.data)
-            return _preview_read("Read", f"{part}{many}", path, place, _File(found.facts, found.data))
+            return _preview_read("Read", f"{part}{many}", path, place, _FileSnapshot(found.stat, found.data))
 
     async def preview_attach(self, path: str) -> Preview:
         """Show a file that is to be attached."""
         return await asyncio.to_thread(self._preview_attach, path)
 
     def _preview_attach(self, path: str) -> Preview:
-        with self._at(path) as place:
-            found = place.root.read(place.way, self._limits.write_bytes)
-            return _preview_read("Hand on", " as it is", path, place, _File(found.facts, found.data))
+        with self._resolved_path(path) as place:
+            found = place.directory.read(place.relative_path, self._limits.write_bytes)
+            return _preview_read("Hand on", " as it is", path, place, _FileSnapshot(found.stat, found.data))
 
     def _preview_write(self, path: str, content: str) -> Preview:
-        with self._at(path) as place:
-            found, data = self._found(place), _encoded(path, content)
-            place.root.check_write(place.way, data, instead_of=found and found.facts, most=self._limits.write_bytes)
+        with self._resolved_path(path) as place:
+            found, data = self._snapshot(place), _encoded(path, content)
+            place.directory.check_write(
+                place.relative_path, data, instead_of=found and found.stat, most=self._limits.write_bytes
+            )
             return _preview_change("Write", path, place, found, data)
 
     def _preview_edit(self, path: str, old: str, new: str) -> Preview:
-        with self._at(path) as place:
-            found = self._there(path, place)
-            data = self._edited(path, found, old, new)
-            place.root.check_write(place.way, data, instead_of=found.facts, most=self._limits.write_bytes)
+        with self._resolved_path(path) as place:
+            found = self._existing_snapshot(path, place)
+            data = self._apply_edit(path, found, old, new)
+            place.directory.check_write(place.relative_path, data, instead_of=found.stat, most=self._limits.write_bytes)
             return _preview_change("Edit", path, place, found, data)
 
     def _preview_delete(self, path: str) -> Preview:
-        with self._at(path) as place:
-            return _preview_change("Delete", path, place, self._there(path, place), None)
+        with self._resolved_path(path) as place:
+            return _preview_change("Delete", path, place, self._existing_snapshot(path, place), None)
 
     # How a path becomes a place, and what has to be true before it is touched.
 
     @contextmanager
-    def _judged(self, operation: Operation, path: str, **others: object) -> Generator[tuple[_Place, Terms]]:
+    def _approved_path(self, operation: Operation, path: str, **others: object) -> Generator[tuple[_ZonePath, Grant]]:
         """Hold the place of a call that was decided about: with this operation, this place and these arguments."""
-        if context.terms(path=path, **others) is None:
+        if context.current_grant(path=path, **others) is None:
             raise ConfigurationError("file tools run only behind a controller; use those of `FileTools.functions`")
-        with self._at(path) as place:
-            terms = context.terms(Deed(operation, place.real))
+        with self._resolved_path(path) as place:
+            terms = context.current_grant(Deed(operation, place.real))
             if terms is None:
                 raise ToolError(f"{path!r} leads elsewhere than when it was judged, or nobody has judged this of it")
             yield place, terms
 
     @contextmanager
-    def _at(self, path: str) -> Generator[_Place]:
+    def _resolved_path(self, path: str) -> Generator[_ZonePath]:
         """Hold the place that a path leads to; errors name it as the caller does."""
-        place = self._place(path)
+        place = self._resolve_path(path)
         try:
             yield place
         except ToolError as error:
-            raise ToolError(str(error).replace(repr(place.way), repr(path), 1)) from error
+            raise ToolError(str(error).replace(repr(place.relative_path), repr(path), 1)) from error
 
-    def _place(self, path: str) -> _Place:
+    def _resolve_path(self, path: str) -> _ZonePath:
         try:
             zone, real = self._zones.locate(path)
             facts = os.lstat(zone.root)
         except OSError as error:
             raise ToolError(f"{path!r} cannot be used: {error.strerror or error}") from error
-        root = self._roots[zone.name]
+        root = self._directories[zone.name]
         if (facts.st_dev, facts.st_ino) != root.identity:  # what is judged by its path is not what is held open
             raise ToolError(f"the folder of the zone {zone.name!r} is no longer the one that it was; nothing was done")
-        return _Place(zone, root, real.removeprefix(zone.root).removeprefix("/"), real)
+        return _ZonePath(zone, root, real.removeprefix(zone.root).removeprefix("/"), real)
 
-    def _read(self, place: _Place, terms: Terms, most: int) -> bytes:
-        found = place.root.read(place.way, most)
-        if found.facts.links > 1 and terms.outcome.by == "policy":
+    def _read_approved(self, place: _ZonePath, grant: Grant, most: int) -> bytes:
+        found = place.directory.read(place.relative_path, most)
+        if found.stat.links > 1 and grant.outcome.by == "policy":
             raise ToolError(
-                f"{place.way!r} has {found.facts.links} names (hard links), so it may be a file of another folder; it "
-                "is read only where the policy asks about reading it"
+                f"{place.relative_path!r} has {found.stat.links} names (hard links), so it may be a file of another "
+                "folder; it is read only where the policy asks about reading it"
             )
-        _check(terms, place, _File(found.facts, found.data))
+        _check_unchanged(grant, place, _FileSnapshot(found.stat, found.data))
         return found.data
 
-    def _found(self, place: _Place) -> _File | None:
-        facts = place.root.look(place.way)
+    def _snapshot(self, place: _ZonePath) -> _FileSnapshot | None:
+        facts = place.directory.stat(place.relative_path)
         if facts is None or (facts.kind == "file" and facts.size > self._limits.write_bytes):
-            return None if facts is None else _File(facts, None)
-        found = place.root.read(place.way, self._limits.write_bytes)
-        return _File(found.facts, found.data)
+            return None if facts is None else _FileSnapshot(facts, None)
+        found = place.directory.read(place.relative_path, self._limits.write_bytes)
+        return _FileSnapshot(found.stat, found.data)
 
-    def _there(self, path: str, place: _Place) -> _File:
-        found = self._found(place)
+    def _existing_snapshot(self, path: str, place: _ZonePath) -> _FileSnapshot:
+        found = self._snapshot(place)
         if found is None:
             raise ToolError(f"{path!r} does not exist")
         return found
 
-    def _edited(self, path: str, found: _File, old: str, new: str) -> bytes:
+    def _apply_edit(self, path: str, found: _FileSnapshot, old: str, new: str) -> bytes:
         if found.data is None:
-            raise ToolError(
-                f"{path!r} has {found.facts.size} bytes, and {self._limits.write_bytes} is the most to edit"
-            )
-        return _edited(path, found.data, old, new)
+            raise ToolError(f"{path!r} has {found.stat.size} bytes, and {self._limits.write_bytes} is the most to edit")
+        return _replace_passage(path, found.data, old, new)
 
-    def _write(self, place: _Place, terms: Terms, found: _File | None, data: bytes) -> str:
-        _check(terms, place, found)
-        place.root.write(place.way, data, instead_of=found and found.facts, most=self._limits.write_bytes)
-        return f"{'created' if found is None else 'changed'} /{place.zone.name}/{place.way}: {len(data)} bytes"
+    def _write(self, place: _ZonePath, grant: Grant, found: _FileSnapshot | None, data: bytes) -> str:
+        _check_unchanged(grant, place, found)
+        place.directory.write(place.relative_path, data, instead_of=found and found.stat, most=self._limits.write_bytes)
+        return (
+            f"{'created' if found is None else 'changed'} /{place.zone.name}/{place.relative_path}: {len(data)} bytes"
+        )
 
 
-def _aside(preview: Callable[..., Preview]) -> Callable[..., Awaitable[Preview]]:
+def _in_thread(preview: Callable[..., Preview]) -> Callable[..., Awaitable[Preview]]:
     """Return the preview off the event loop: it reads files and compares them."""
 
     async def later(**args: Any) -> Preview:  # noqa: ANN401 - those of the tool
@@ -299,25 +303,25 @@ def _aside(preview: Callable[..., Preview]) -> Callable[..., Awaitable[Preview]]
     return later
 
 
-def _check(terms: Terms, place: _Place, found: _File | None) -> None:
-    if not terms.rest_on(_basis(place, found)):
+def _check_unchanged(grant: Grant, place: _ZonePath, found: _FileSnapshot | None) -> None:
+    if not grant.rest_on(_basis(place, found)):
         raise ToolError("the file was changed after it was approved; nothing was done")
 
 
-def _basis(place: _Place, found: _File | None) -> str:
+def _basis(place: _ZonePath, found: _FileSnapshot | None) -> str:
     if found is None:
         return previews.fingerprint(place.real, "nothing is there")
     if found.data is None:  # too long to read it all again and again; any write shows in these
-        return previews.fingerprint(place.real, "facts", repr(found.facts))
+        return previews.fingerprint(place.real, "facts", repr(found.stat))
     return previews.fingerprint(place.real, "content", found.data)
 
 
-def _elsewhere(path: str, place: _Place) -> str:
-    return "" if path == f"/{place.zone.name}/{place.way}" else f", which is {place.real}"
+def _elsewhere(path: str, place: _ZonePath) -> str:
+    return "" if path == f"/{place.zone.name}/{place.relative_path}" else f", which is {place.real}"
 
 
-def _preview_read(verb: str, how: str, path: str, place: _Place, found: _File) -> Preview:
-    names = f"; it has {found.facts.links} names (hard links)" if found.facts.links > 1 else ""
+def _preview_read(verb: str, how: str, path: str, place: _ZonePath, found: _FileSnapshot) -> Preview:
+    names = f"; it has {found.stat.links} names (hard links)" if found.stat.links > 1 else ""
     return Preview(
         description=previews.line(f"{verb} {path}{how}{_elsewhere(path, place)}{names}"),
         presentation=previews.content(path, found.data or b""),
@@ -325,11 +329,11 @@ def _preview_read(verb: str, how: str, path: str, place: _Place, found: _File) -
     )
 
 
-def _preview_change(verb: str, path: str, place: _Place, found: _File | None, new: bytes | None) -> Preview:
+def _preview_change(verb: str, path: str, place: _ZonePath, found: _FileSnapshot | None, new: bytes | None) -> Preview:
     if found is not None and found.data is None:
         shown = ApprovalPresentation(
             title=previews.line(f"{verb} {path}"),
-            content=f"before: {found.facts.size:,} bytes\nafter: {previews.summary(new)}",
+            content=f"before: {found.stat.size:,} bytes\nafter: {previews.summary(new)}",
             content_type="text/plain",
         )
     else:
@@ -352,7 +356,7 @@ def _encoded(path: str, text: str) -> bytes:
         raise ToolError(f"the text for {path!r} has half a character (a lone surrogate) at {error.start}") from error
 
 
-def _edited(path: str, data: bytes, old: str, new: str) -> bytes:
+def _replace_passage(path: str, data: bytes, old: str, new: str) -> bytes:
     text = _decoded(path, data)
     times = text.count(old) if old else 0
     if times != 1:

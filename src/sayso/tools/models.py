@@ -53,7 +53,7 @@ def as_prompt(prompt: str, attachments: Sequence[Attachment]) -> str | list[User
     return [prompt, *(_content(each) for each in attachments)]
 
 
-def attaching(files: FileTools) -> Callable[[str], Awaitable[Attachment]]:
+def attachment_reader(files: FileTools) -> Callable[[str], Awaitable[Attachment]]:
     """Return how a worker reads a file for another one: a call of its own, that can be waited for and cancelled."""
 
     async def attach_file(path: str) -> Attachment:

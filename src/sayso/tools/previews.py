@@ -40,7 +40,7 @@ def change(path: str, old: bytes | None, new: bytes | None) -> ApprovalPresentat
 
 def content(path: str, data: bytes) -> ApprovalPresentation:
     """Return how to show a file that is read."""
-    text = None if len(data) > _SHOWN_BYTES else _text(data)
+    text = None if len(data) > _SHOWN_BYTES else _decode_text(data)
     return ApprovalPresentation(
         title=f"Read {line(path)}",
         content=summary(data) if text is None else text,
@@ -53,7 +53,7 @@ def summary(data: bytes | None) -> str:
     """Tell the size and the hash of a content, which is enough to know it again."""
     if data is None:
         return "nothing"
-    kind = "text" if _text(data) is not None else "binary"
+    kind = "text" if _decode_text(data) is not None else "binary"
     return f"{len(data):,} bytes of {kind}, sha256 {hashlib.sha256(data).hexdigest()}"
 
 
@@ -69,7 +69,7 @@ def lines(text: str) -> list[str]:
     return [*found, last] if last else found
 
 
-def _text(data: bytes) -> str | None:
+def _decode_text(data: bytes) -> str | None:
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -79,15 +79,15 @@ def _text(data: bytes) -> str | None:
 
 def _lines(data: bytes | None) -> list[str] | None:
     """Return the lines of a content, or None if it is too long for a diff or no text."""
-    text = "" if data is None else _text(data) if len(data) <= _MOST_BYTES else None
+    text = "" if data is None else _decode_text(data) if len(data) <= _MOST_BYTES else None
     found = None if text is None else lines(text)
     return found if found is not None and len(found) <= _MOST_LINES else None
 
 
 def _diff(before: list[str], after: list[str], names: tuple[str, str]) -> Iterator[str]:
     """Yield a unified diff; where comparing line by line would take too long, everything between the same ends."""
-    head = _same(zip(before, after, strict=False))
-    tail = _same(zip(reversed(before[head:]), reversed(after[head:]), strict=False))
+    head = _common_length(zip(before, after, strict=False))
+    tail = _common_length(zip(reversed(before[head:]), reversed(after[head:]), strict=False))
     old, new = len(before) - head - tail, len(after) - head - tail
     if old * new <= _MOST_COMPARED:
         yield from difflib.unified_diff(before, after, *names, n=_AROUND)
@@ -103,7 +103,7 @@ def _diff(before: list[str], after: list[str], names: tuple[str, str]) -> Iterat
     yield from (f" {each}" for each in before[head + old : head + old + last])
 
 
-def _same(pairs: Iterable[tuple[str, str]]) -> int:
+def _common_length(pairs: Iterable[tuple[str, str]]) -> int:
     count = 0
     for left, right in pairs:
         if left != right:

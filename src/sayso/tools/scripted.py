@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from sayso.config import load_policy
-from sayso.config.read_file import Form, read_bytes
+from sayso.config.read_file import FileSpec, read_bytes
 from sayso.config.yaml_toml import read_yaml
 from sayso.errors import Mistake, PolicyError
-from sayso.policy.data_schema import Key, Problem, Shape, check, dotted, listing, record, table, text
+from sayso.policy.data_schema import Key, Problem, Shape, dotted, list_of, mapping_of, record, text, validate
 
 try:
     from pydantic_ai.messages import (
@@ -38,25 +38,25 @@ except ImportError as error:
 
 _OVER = "The script is over: it has no turn for this."
 _PROMPT = "{{prompt}}"
-_FORM = Form(
+_FILE_SPEC = FileSpec(
     what="a script",
     missing="write it, or name another one",
     empty="write `turns:` and a list below it",
     start="start a script with the line `turns:`",
     largest=1_000_000,
 )
-_ANYTHING = Shape(kind="anything", fits=lambda _: True, look=lambda _, __: (), schema={})
-_CALL = {"call": text("the tool to call"), "args": table("its arguments", _ANYTHING)}
+_ANYTHING = Shape(kind="anything", fits=lambda _: True, find_problems=lambda _, __: (), schema={})
+_CALL = {"call": text("the tool to call"), "args": mapping_of("its arguments", _ANYTHING)}
 _TURN = record(
     "one answer of the model: a text, a call, or several calls at once",
     {
         "say": text("what it says, which ends the run; {{prompt}} stands for what the user said"),
         **_CALL,
-        "calls": listing("calls that are made at once", record("a call", _CALL, required=("call",))),
+        "calls": list_of("calls that are made at once", record("a call", _CALL, required=("call",))),
         "if_result": text("the turn is left out unless a result of the calls just made has this text in it"),
     },
 )
-SCRIPT = record("What a scripted model does.", {"turns": listing("its answers", _TURN)}, required=("turns",))
+SCRIPT = record("What a scripted model does.", {"turns": list_of("its answers", _TURN)}, required=("turns",))
 
 
 class _Turn(NamedTuple):
@@ -78,7 +78,7 @@ def scripted_model(script: str | os.PathLike[str] | Sequence[Mapping[str, Any]])
     if isinstance(script, str | os.PathLike):
         turns, name = _from_file(Path(script)), Path(script).name
     else:
-        turns, name = _read({"turns": list(script)}, "script", lambda _: None), "turns"
+        turns, name = _parse_turns({"turns": list(script)}, "script", lambda _: None), "turns"
 
     async def answer(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
         return ModelResponse(parts=_parts(turns, messages))
@@ -99,20 +99,23 @@ def scripted_model(script: str | os.PathLike[str] | Sequence[Mapping[str, Any]])
 
 
 def _from_file(path: Path) -> list[_Turn]:
-    document = read_yaml(read_bytes(path, _FORM), str(path), _FORM)
-    return _read(document.data, str(path), lambda key: load_policy.place(document, key))
+    document = read_yaml(read_bytes(path, _FILE_SPEC), str(path), _FILE_SPEC)
+    return _parse_turns(document.data, str(path), lambda key: load_policy.line_and_column(document, key))
 
 
-def _read(data: object, source: str, places: Callable[[Key], tuple[int, int] | None]) -> list[_Turn]:
-    problems = list(check(SCRIPT, data))
+def _parse_turns(data: object, source: str, places: Callable[[Key], tuple[int, int] | None]) -> list[_Turn]:
+    problems = list(validate(SCRIPT, data))
     given = [] if problems else cast("list[Mapping[str, Any]]", cast("Mapping[str, Any]", data)["turns"])
-    problems = problems or [*_of_end(given), *(each for at, turn in enumerate(given) for each in _of_turn(turn, at))]
+    problems = problems or [
+        *_end_problems(given),
+        *(each for at, turn in enumerate(given) for each in _turn_problems(turn, at)),
+    ]
     if problems:
         raise PolicyError([Mistake(source, *(places(key) or (None, None)), message) for key, message in problems])
     return [_Turn(turn.get("say"), [*map(_call, _calls(turn))], turn.get("if_result")) for turn in given]
 
 
-def _of_end(turns: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
+def _end_problems(turns: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
     if not turns or "say" not in turns[-1] or "if_result" in turns[-1]:
         key = ("turns", len(turns) - 1) if turns else ("turns",)
         yield Problem(
@@ -126,7 +129,7 @@ def _of_end(turns: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
             yield Problem(("turns", at), problem)
 
 
-def _of_turn(turn: Mapping[str, Any], at: int) -> Iterator[Problem]:
+def _turn_problems(turn: Mapping[str, Any], at: int) -> Iterator[Problem]:
     key = ("turns", at)
     if len({"say", "call", "calls"} & turn.keys()) != 1:
         yield Problem(key, f"{dotted(key)} has to have one of `say`, `call` and `calls`")
@@ -156,7 +159,7 @@ def _call(given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 def _parts(turns: Sequence[_Turn], messages: Sequence[ModelMessage]) -> Sequence[TextPart | ToolCallPart]:
     run = messages[_start(messages) :]
-    turn, prompt = _now(turns, run), _prompt(run)
+    turn, prompt = _current_turn(turns, run), _prompt(run)
     if turn is None:
         return [TextPart(_OVER)]
     if turn.say is not None:
@@ -178,7 +181,7 @@ def _is_prompt(messages: Sequence[ModelMessage], at: int) -> bool:
     return before is None or before != message.run_id  # an objection comes in the run that it is about
 
 
-def _now(turns: Sequence[_Turn], run: Sequence[ModelMessage]) -> _Turn | None:
+def _current_turn(turns: Sequence[_Turn], run: Sequence[ModelMessage]) -> _Turn | None:
     """Return the turn that comes next, by going through those that the run has had."""
     at, results = 0, list[str]()
     for message in run:

@@ -16,18 +16,18 @@ from sayso.adapters.function import guard
 from sayso.core import realpath
 from sayso.core.model import ApprovalPresentation, Deed, Preview
 from sayso.engine import context
-from sayso.engine.context import Terms
+from sayso.engine.context import Grant
 from sayso.errors import ConfigurationError, ToolError
 from sayso.policy.policy import Policy
-from sayso.policy.shell.judge import Shell
+from sayso.policy.shell.judge import ShellRules
 from sayso.policy.shell.lexer import NotProvable, Part, lex
 from sayso.policy.shell.rules import Confinement
 from sayso.policy.zones import Zones
 from sayso.tools import previews
 from sayso.tools.exec import confine, processes
-from sayso.tools.exec.mounts import cell
+from sayso.tools.exec.mounts import sandbox_view
 from sayso.tools.exec.programs import Programs
-from sayso.tools.fs.directory import Root
+from sayso.tools.fs.directory import OpenDirectory
 
 _BASH = ("bash", "--noprofile", "--norc", "-c")
 _SHELLS = "/bin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"  # not PATH, in which an agent may have put its own
@@ -36,7 +36,7 @@ _CONFINED_HOME = "/tmp"  # noqa: S108 - the one that bubblewrap makes, which nob
 _MARKS = {"none": "   ", "required": "ask", "once_per_session": "ask", "blocked": "no "}
 
 
-class _Start(NamedTuple):
+class _LaunchPlan(NamedTuple):
     """How a line is run, and everything that this depends on."""
 
     argv: tuple[str, ...]
@@ -55,7 +55,7 @@ class ShellTool(AbstractContextManager["ShellTool"]):
     """Shell lines under the shell rules of a policy; `functions` is the tool, for `guard` or for an agent."""
 
     def __init__(
-        self, policy: Policy, *, limits: processes.Limits | None = None, environment: Iterable[str] = ()
+        self, policy: Policy, *, limits: processes.ProcessLimits | None = None, environment: Iterable[str] = ()
     ) -> None:
         """Hold the folder open in which lines run.
 
@@ -67,15 +67,15 @@ class ShellTool(AbstractContextManager["ShellTool"]):
         if not policy.shells:
             raise ConfigurationError("the policy has no `shell` rules, so no line could ever be judged")
         self._shell, self._zones = policy.shells[0], policy.zones
-        self._where = _folder(policy.shells, self._zones)
+        self._folder_path = _folder(policy.shells, self._zones)
         self._confinement = _confinement(policy.shells)
-        problem = None if self._confinement is None else confine.problem()
+        problem = None if self._confinement is None else confine.unavailable_reason()
         if problem is not None:
             raise ConfigurationError(f"the policy says `shell.confine`, but {problem}")
-        self._limits = limits or processes.Limits()
+        self._limits = limits or processes.ProcessLimits()
         self._also = tuple(environment)
-        processes.clean({}, also=self._also)  # refuses names that steer
-        self._folder = Root(self._where)
+        processes.clean_environment({}, extra=self._also)  # refuses names that steer
+        self._folder = OpenDirectory(self._folder_path)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -95,32 +95,32 @@ class ShellTool(AbstractContextManager["ShellTool"]):
         Args:
             command: the line, such as: git status
         """
-        if context.terms(command=command) is None:
+        if context.current_grant(command=command) is None:
             raise ConfigurationError("the shell runs only behind a controller; use that of `ShellTool.functions`")
-        terms = context.terms(Deed("shell", command, self._shell.folder))
+        terms = context.current_grant(Deed("shell", command, self._shell.folder))
         if terms is None:
             raise ToolError("no shell rules have judged this line; nothing was run")
-        start = self._start(command)
+        start = self._plan_launch(command)
         if not terms.rest_on(self._basis(start)):
             raise ToolError("its program, folder or environment was changed after it was approved; nothing was run")
-        return _told(await self._run(start, terms), self._limits)
+        return _result_text(await self._run(start, terms), self._limits)
 
-    async def _run(self, start: _Start, terms: Terms) -> processes.Ended:
+    async def _run(self, start: _LaunchPlan, grant: Grant) -> processes.ProcessResult:
         argv, program, environment = list(start.argv), start.program, start.environment
         if self._confinement is not None:
-            argv = self._confined(start, self._confinement, terms.own_files)
+            argv = self._confined(start, self._confinement, grant.own_files)
             program, environment = argv[0], environment | {"HOME": _CONFINED_HOME, "TMPDIR": _CONFINED_HOME}
-        with self._folder.handle() as folder:
-            return await processes.run(
+        with self._folder.duplicated_fd() as folder:
+            return await processes.run_program(
                 argv, program=program, folder=folder, environment=environment, limits=self._limits
             )
 
-    def _confined(self, start: _Start, confinement: Confinement, own_files: Iterable[str]) -> list[str]:
-        walls = cell(self._zones, own_files)
-        return confine.confined(
+    def _confined(self, start: _LaunchPlan, confinement: Confinement, own_files: Iterable[str]) -> list[str]:
+        walls = sandbox_view(self._zones, own_files)
+        return confine.bwrap_command(
             start.argv,
             program=start.program,
-            folder=self._where,
+            folder=self._folder_path,
             mounts=walls.mounts,
             hidden=walls.hidden,
             frozen=walls.frozen,
@@ -129,10 +129,10 @@ class ShellTool(AbstractContextManager["ShellTool"]):
         )
 
     def _preview(self, command: str) -> Preview:
-        start = self._start(command)
-        words = [*self._judged(command), "", *self._facts(start)]
+        start = self._plan_launch(command)
+        words = [*self._finding_lines(command), "", *self._launch_lines(start)]
         return Preview(
-            description=f"Run a command in {previews.line(self._where)}",
+            description=f"Run a command in {previews.line(self._folder_path)}",
             presentation=ApprovalPresentation(
                 title=previews.line(f"Run {command}"),
                 content="\n".join(words),
@@ -142,7 +142,7 @@ class ShellTool(AbstractContextManager["ShellTool"]):
             metadata={
                 "program": start.program,
                 "programs": list(start.programs.found),
-                "folder": self._where,
+                "folder": self._folder_path,
                 "runs": "directly" if start.is_direct else "in bash",
                 "writes": _writes(start.parts),
                 "confined": self._confinement is not None,
@@ -150,14 +150,14 @@ class ShellTool(AbstractContextManager["ShellTool"]):
             basis=self._basis(start),
         )
 
-    def _judged(self, command: str) -> Iterator[str]:
+    def _finding_lines(self, command: str) -> Iterator[str]:
         """Yield what the rules say about each part."""
         for each in self._shell.findings(command):
             yield previews.line(f"{_MARKS[each.approval]} {each.part}  ({each.reason})")
 
-    def _facts(self, start: _Start) -> Iterator[str]:
+    def _launch_lines(self, start: _LaunchPlan) -> Iterator[str]:
         yield previews.line(
-            f"runs {start.program} {'directly' if start.is_direct else 'with the line'}, in {self._where}"
+            f"runs {start.program} {'directly' if start.is_direct else 'with the line'}, in {self._folder_path}"
         )
         if self._confinement is not None:
             yield f"confined to the zones, {'with' if self._confinement.network else 'without'} network"
@@ -166,35 +166,35 @@ class ShellTool(AbstractContextManager["ShellTool"]):
             yield "which programs it starts cannot all be told"
         yield from (previews.line(f"writes {each}") for each in _writes(start.parts))
 
-    def _start(self, command: str) -> _Start:
+    def _plan_launch(self, command: str) -> _LaunchPlan:
         self._check_folder()
-        environment = processes.clean(os.environ, also=self._also)
+        environment = processes.clean_environment(os.environ, extra=self._also)
         try:
             parts = lex(command)
         except NotProvable:
             parts = None
-        programs = Programs.of(parts, self._where, environment["PATH"])
+        programs = Programs.from_parts(parts, self._folder_path, environment["PATH"])
         if parts is not None and _is_plain(parts) and programs.first is not None:
-            return _Start(parts[0].argv, programs.first, parts, programs, environment)
-        bash = processes.find("bash", _SHELLS)
+            return _LaunchPlan(parts[0].argv, programs.first, parts, programs, environment)
+        bash = processes.find_program("bash", _SHELLS)
         if bash is None:
             raise ToolError("there is no bash here, and this line needs one; use a single command")
-        return _Start((*_BASH, command), bash, parts, programs, environment)
+        return _LaunchPlan((*_BASH, command), bash, parts, programs, environment)
 
     def _check_folder(self) -> None:
         """Refuse to run elsewhere than the rules have judged by its path."""
         try:
-            facts = os.lstat(self._where)
+            facts = os.lstat(self._folder_path)
         except OSError:
             facts = None
         if facts is None or (facts.st_dev, facts.st_ino) != self._folder.identity:
-            raise ToolError(f"{self._where!r} is no longer the folder that it was; nothing was run")
+            raise ToolError(f"{self._folder_path!r} is no longer the folder that it was; nothing was run")
 
-    def _basis(self, start: _Start) -> str:
+    def _basis(self, start: _LaunchPlan) -> str:
         variables = [f"{name}={value}" for name, value in sorted(start.environment.items())]
         programs = start.programs.identities(start.program)
         return previews.fingerprint(
-            *start.argv, "", *programs, "", *variables, "", self._where, str(self._folder.identity)
+            *start.argv, "", *programs, "", *variables, "", self._folder_path, str(self._folder.identity)
         )
 
 
@@ -208,7 +208,7 @@ def _writes(parts: tuple[Part, ...] | None) -> list[str]:
     return [each.target for part in parts or () for each in part.redirects if each.writes]
 
 
-def _folder(shells: Iterable[Shell], zones: Zones | None) -> str:
+def _folder(shells: Iterable[ShellRules], zones: Zones | None) -> str:
     """Return where lines run, which is the same for all rules, and inside a zone if there are some."""
     folders = {shell.folder for shell in shells}
     if len(folders) > 1:
@@ -226,7 +226,7 @@ def _folder(shells: Iterable[Shell], zones: Zones | None) -> str:
     return found
 
 
-def _confinement(shells: Iterable[Shell]) -> Confinement | None:
+def _confinement(shells: Iterable[ShellRules]) -> Confinement | None:
     """Return how lines are confined if any of the policies wants them to be: as narrowly as all of those say."""
     said = [shell.confinement for shell in shells if shell.confinement is not None]
     if not said:
@@ -235,7 +235,7 @@ def _confinement(shells: Iterable[Shell]) -> Confinement | None:
     return Confinement(network=all(each.network for each in said), readable=common)
 
 
-def _told(ended: processes.Ended, limits: processes.Limits) -> str:
+def _result_text(ended: processes.ProcessResult, limits: processes.ProcessLimits) -> str:
     """Return what the model is told about a program that has run."""
     if ended.timed_out:
         how = f"it was ended because it ran longer than {limits.seconds:g} seconds"

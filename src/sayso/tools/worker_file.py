@@ -12,23 +12,23 @@ from typing import Any, cast
 import msgspec
 
 from sayso.config import load_policy
-from sayso.config.read_file import Form, Mark, decode, mistaken, read_bytes
+from sayso.config.read_file import FileSpec, Mark, decode, file_error, read_bytes
 from sayso.config.yaml_toml import Document, read_yaml
 from sayso.core.model import Rule, Verdict
 from sayso.errors import ConfigurationError, Mistake, PolicyError
 from sayso.policy.data_schema import (
     Key,
     Problem,
-    brief,
-    check,
-    either,
-    listing,
-    nothing,
+    any_of,
+    describe_value,
+    integer,
+    list_of,
+    mapping_of,
+    null,
+    one_of,
     record,
-    table,
     text,
-    whole,
-    word,
+    validate,
 )
 from sayso.policy.entries import FILE_TOOLS
 from sayso.policy.file_schema import APPROVAL, FIELDS, TOOL
@@ -38,8 +38,8 @@ from sayso.tools.created_workers import FOLDER as CREATED
 
 TOOLS = (*FILE_TOOLS, "shell", "worker_call", "worker_create")
 SCRIPTED = "scripted:"  # what a model's name starts with if a script stands for the model
-CUSTOM = "tools.py"  # where the tools of a worker's own are
-BELOW = "workers"  # the folder beside a worker where others may be
+TOOLS_FILE = "tools.py"  # where the tools of a worker's own are
+WORKERS_FOLDER = "workers"  # the folder beside a worker where others may be
 
 _FENCE = "---"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -47,7 +47,7 @@ _NAMING = "use small letters, digits, `-` and `_`, and start with a letter or di
 _MOST_TOLD = 20
 _DEEPEST_PATH = 100  # parts; a link could make a folder its own
 _SCRIPT = re.compile(rb"""^model:[ \t]*["']?scripted:([^"'#\r\n]*[^"'#\s])""", re.MULTILINE)
-_FORM = Form(
+_FILE_SPEC = FileSpec(
     what="a worker file",
     missing="",  # told by who is there instead
     empty="write a line such as `model: openai:gpt-5`",
@@ -55,14 +55,14 @@ _FORM = Form(
     largest=1_000_000,
 )
 
-_CALLED = either(
+_CALLED = any_of(
     APPROVAL,
     record(
         "what happens to calls of this worker",
         {"approval": APPROVAL, "reason": text("why this rule is as it is")},
         required=("approval",),
     ),
-    nothing("as for every call of a worker"),
+    null("as for every call of a worker"),
 )
 _POLICY_KEYS = ("default", "custom_tools", "sandbox", "shell", "shell_default", "shell_rules", "remember", "audit")
 WORKER = record(
@@ -71,19 +71,19 @@ WORKER = record(
         "name": text("what people are shown; the file's own name if left out"),
         "description": text("what the worker is for"),
         "model": text("the name of a model, such as openai:gpt-5, or scripted:FILE"),
-        "tools": either(
-            listing("the built-in tools that it gets", word("a tool", TOOLS)),
+        "tools": any_of(
+            list_of("the built-in tools that it gets", one_of("a tool", TOOLS)),
             record("the same, each with what happens to its calls", dict.fromkeys(TOOLS, TOOL)),
         ),
-        "workers": either(
-            listing("the workers that it may call", text("a worker's name")),
-            table("the same, each with what happens to such a call", _CALLED),
+        "workers": any_of(
+            list_of("the workers that it may call", text("a worker's name")),
+            mapping_of("the same, each with what happens to such a call", _CALLED),
         ),
         "limits": record(
             "how far it may go",
             {
-                "depth": whole("how many workers may be inside each other", least=1, most=10),
-                "requests": whole("how often the model may be asked in a run", least=1, most=1_000_000),
+                "depth": integer("how many workers may be inside each other", least=1, most=10),
+                "requests": integer("how often the model may be asked in a run", least=1, most=1_000_000),
             },
         ),
         **{key: FIELDS[key] for key in _POLICY_KEYS},
@@ -91,7 +91,7 @@ WORKER = record(
 )
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How far a worker may go; None leaves it to whoever runs it."""
 
     depth: int | None = None
@@ -116,7 +116,7 @@ class WorkerFile(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy
     folder: Path
     path: Path
-    limits: Limits
+    limits: WorkerLimits
     fingerprint: str  # of the file, its tools and its script, as they were when it was read
 
     @property
@@ -137,13 +137,15 @@ def find_worker(name: str, folder: str | os.PathLike[str]) -> Path:
         ConfigurationError: this is no name, or nobody has it, or two have it.
     """
     if not _NAME.fullmatch(name):
-        raise ConfigurationError(f"{brief(name)} is no name of a worker; {_NAMING}")
-    places = [Path(folder) / f"{name}.md", Path(folder) / BELOW / f"{name}.md"]
+        raise ConfigurationError(f"{describe_value(name)} is no name of a worker; {_NAMING}")
+    places = [Path(folder) / f"{name}.md", Path(folder) / WORKERS_FOLDER / f"{name}.md"]
     found = [place for place in places if os.path.lexists(place)]
     if len(found) > 1:
         raise ConfigurationError(f"{found[0]} and {found[1]} are both the worker {name!r}; keep one of them")
     if not found:
-        raise ConfigurationError(f"there is no worker {brief(name)} in {folder}; {_told(Path(folder), name)}")
+        raise ConfigurationError(
+            f"there is no worker {describe_value(name)} in {folder}; {_known_workers_hint(Path(folder), name)}"
+        )
     return found[0]
 
 
@@ -156,12 +158,12 @@ def read_worker(path: str | os.PathLike[str]) -> WorkerFile:
     path = Path(path)
     place = path.absolute()
     content = _content(path)
-    document, instructions = _read(path, content)
+    document, instructions = _parse_file(path, content)
     data = document.data
-    mistakes = _Mistakes(document)
-    mistakes.stop_if_any(check(WORKER, data))  # what has the wrong shape cannot be read any further
-    found = [*_of_names(data, place), *_of_tools(data), *_of_custom_tools(data, place.parent)]
-    policy = mistakes.policy(place, found)
+    mistakes = _WorkerFileChecker(document)
+    mistakes.raise_if_any(validate(WORKER, data))  # what has the wrong shape cannot be read any further
+    found = [*_name_problems(data, place), *_tool_problems(data), *_custom_tool_problems(data, place.parent)]
+    policy = mistakes.read_policy(place, found)
     names = dict.fromkeys(data.get("tools") or ())
     return WorkerFile(
         name=data.get("name", place.stem),
@@ -175,8 +177,8 @@ def read_worker(path: str | os.PathLike[str]) -> WorkerFile:
         policy=policy,
         folder=place.parent,
         path=place,
-        limits=Limits(**data.get("limits", {})),
-        fingerprint=_fingerprint(content, place.parent / CUSTOM, _script(data.get("model"), place.parent)),
+        limits=WorkerLimits(**data.get("limits", {})),
+        fingerprint=_fingerprint(content, place.parent / TOOLS_FILE, _script(data.get("model"), place.parent)),
     )
 
 
@@ -185,13 +187,13 @@ def read_worker(path: str | os.PathLike[str]) -> WorkerFile:
 
 def _content(path: Path) -> bytes:
     if not os.path.lexists(path):
-        raise mistaken(str(path), f"there is no such file; {_told(path.absolute().parent, path.stem)}")
-    return read_bytes(path, _FORM)
+        raise file_error(str(path), f"there is no such file; {_known_workers_hint(path.absolute().parent, path.stem)}")
+    return read_bytes(path, _FILE_SPEC)
 
 
-def _read(path: Path, content: bytes) -> tuple[Document, str]:
-    front, body = _parted(decode(content, str(path), _FORM), str(path))
-    return read_yaml(front.encode(), str(path), _FORM), body
+def _parse_file(path: Path, content: bytes) -> tuple[Document, str]:
+    front, body = _parted(decode(content, str(path), _FILE_SPEC), str(path))
+    return read_yaml(front.encode(), str(path), _FILE_SPEC), body
 
 
 def _fingerprint(content: bytes, *others: Path | None) -> str:
@@ -204,29 +206,29 @@ def _parted(content: str, source: str) -> tuple[str, str]:
     lines = content.split("\n")
     if lines[0].rstrip() != _FENCE:
         problem = "there is no front matter; start with a line `---`, and end it with another one below its keys"
-        raise mistaken(source, problem, Mark(1, 1))
+        raise file_error(source, problem, Mark(1, 1))
     end = next((at for at, line in enumerate(lines) if at and line.rstrip() == _FENCE), None)
     if end is None:
-        raise mistaken(source, "the front matter is not closed; put a line `---` below its last key", Mark(1, 1))
+        raise file_error(source, "the front matter is not closed; put a line `---` below its last key", Mark(1, 1))
     if not any(line.partition("#")[0].strip() for line in lines[1:end]):
-        raise mistaken(source, f"the front matter is empty; {_FORM.empty}", Mark(1, 1))
+        raise file_error(source, f"the front matter is empty; {_FILE_SPEC.empty}", Mark(1, 1))
     body = "\n".join(lines[end + 1 :]).strip()
     if not body:
         problem = "there is no instruction below the front matter; write what the worker has to do"
-        raise mistaken(source, problem, Mark(end + 1, 1))
+        raise file_error(source, problem, Mark(end + 1, 1))
     return "\n".join((*lines[:end], "")), body
 
 
 def workers_in(folder: Path) -> list[Path]:
     """Return the files in a folder, and in `workers` below it, that can be workers."""
-    return [file for each in (folder, folder / BELOW) if each.is_dir() for file in _workers_here(each)]
+    return [file for each in (folder, folder / WORKERS_FOLDER) if each.is_dir() for file in _workers_here(each)]
 
 
 def _workers_here(folder: Path) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.suffix == ".md" and _NAME.fullmatch(file.stem))
 
 
-def _told(folder: Path, name: str) -> str:
+def _known_workers_hint(folder: Path, name: str) -> str:
     try:
         there = list(dict.fromkeys(file.stem for file in workers_in(folder)))
     except OSError:
@@ -240,19 +242,19 @@ def _told(folder: Path, name: str) -> str:
 # --- The meaning ---------------------------------------------------------------------------------------------
 
 
-class _Mistakes:
+class _WorkerFileChecker:
     """What is wrong with a worker file, each with its place."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
 
-    def stop_if_any(self, problems: Iterable[Problem], further: Iterable[Mistake] = ()) -> None:
+    def raise_if_any(self, problems: Iterable[Problem], further: Iterable[Mistake] = ()) -> None:
         own = [Mistake(self._document.source, *self._place(each.key), each.message) for each in problems]
         mistakes = [*own, *further]
         if mistakes:
             raise PolicyError(sorted(mistakes, key=lambda each: (each.line or 0, each.column or 0)))
 
-    def policy(self, path: Path, problems: Iterable[Problem]) -> Policy:
+    def read_policy(self, path: Path, problems: Iterable[Problem]) -> Policy:
         """Read the policy in a worker file, and tell its mistakes together with those found before."""
         data, source = self._document.data, self._document.source
         tools: Any = data.get("tools", ())
@@ -263,18 +265,18 @@ class _Mistakes:
         try:
             policy = Policy.from_dict(said, base=path.parent, source=source, places=self._place, protected=protected)
         except PolicyError as error:
-            self.stop_if_any(problems, error.mistakes)
+            self.raise_if_any(problems, error.mistakes)
             raise
-        self.stop_if_any(problems)
+        self.raise_if_any(problems)
         return policy
 
     def _place(self, key: Key) -> tuple[int, int]:
         """Return the place of a key, also of a tool that stands in a list."""
         match key:
             case ("tools", str(name), *_) if isinstance(self._document.data["tools"], list):
-                return load_policy.place(self._document, _tool_key(self._document.data, name))
+                return load_policy.line_and_column(self._document, _tool_key(self._document.data, name))
             case _:
-                return load_policy.place(self._document, key)
+                return load_policy.line_and_column(self._document, key)
 
 
 def _tool_key(data: Mapping[str, Any], name: str) -> Key:
@@ -282,21 +284,21 @@ def _tool_key(data: Mapping[str, Any], name: str) -> Key:
     return ("tools", name if isinstance(tools, dict) else list(tools).index(name))
 
 
-def _of_names(data: Mapping[str, Any], path: Path) -> Iterator[Problem]:
+def _name_problems(data: Mapping[str, Any], path: Path) -> Iterator[Problem]:
     name = data.get("name", path.stem)
     if not _NAME.fullmatch(name):
         what = "name is" if "name" in data else "name is left out, and the file's own name is"
-        yield Problem(("name",), f"{what} {brief(name)}; {_NAMING}")
+        yield Problem(("name",), f"{what} {describe_value(name)}; {_NAMING}")
     workers = data.get("workers") or ()
     for at, each in enumerate(workers):
         if not _NAME.fullmatch(each):
             key = ("workers", at if isinstance(workers, list) else each)
-            yield Problem(key, f"workers has {brief(each)}, which is no name of a worker; {_NAMING}")
+            yield Problem(key, f"workers has {describe_value(each)}, which is no name of a worker; {_NAMING}")
     if data.get("model") == SCRIPTED:
         yield Problem(("model",), "model names no script; write the name of its file behind `scripted:`")
 
 
-def _of_tools(data: Mapping[str, Any]) -> Iterator[Problem]:
+def _tool_problems(data: Mapping[str, Any]) -> Iterator[Problem]:
     tools = data.get("tools") or ()
     if "shell" in tools and not {"shell", "shell_default", "shell_rules"} & data.keys():
         yield Problem(_tool_key(data, "shell"), "tools has 'shell', but there are no rules for it; add `shell`")
@@ -306,16 +308,18 @@ def _of_tools(data: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(_tool_key(data, name), problem)
 
 
-def _of_custom_tools(data: Mapping[str, Any], folder: Path) -> Iterator[Problem]:
+def _custom_tool_problems(data: Mapping[str, Any], folder: Path) -> Iterator[Problem]:
     custom = data.get("custom_tools") or ()
     for at, name in enumerate(custom):
         key = ("custom_tools", at if isinstance(custom, list) else name)
         if name in TOOLS:
             yield Problem(key, f"custom_tools has {name!r}, which is the name of a built-in tool; rename the function")
         elif not name.isidentifier():
-            yield Problem(key, f"custom_tools has {brief(name)}, which is no name of a function; write each out")
-    if custom and not (folder / CUSTOM).exists():
-        yield Problem(("custom_tools",), f"custom_tools are functions of `{CUSTOM}`, but there is none in {folder}")
+            yield Problem(
+                key, f"custom_tools has {describe_value(name)}, which is no name of a function; write each out"
+            )
+    if custom and not (folder / TOOLS_FILE).exists():
+        yield Problem(("custom_tools",), f"custom_tools are functions of `{TOOLS_FILE}`, but there is none in {folder}")
 
 
 def _rules(data: Mapping[str, Any], document: Document) -> Iterator[tuple[str, Verdict]]:
@@ -343,35 +347,35 @@ def _protected(data: Mapping[str, Any], path: Path, source: str) -> list[str]:
     """Return where the files are that no file tool may touch: of this worker, and of all above and below it."""
     files = [path, *([script] if (script := _script(data.get("model"), path.parent)) else [])]
     try:
-        for folder in _family(path.parent):
+        for folder in _worker_folders(path.parent):
             workers = _workers_here(folder)
             files += [*workers, *(each for worker in workers for each in _script_of(worker))]
-            files += [folder / CUSTOM, folder / BELOW / CUSTOM, folder / CREATED]
+            files += [folder / TOOLS_FILE, folder / WORKERS_FOLDER / TOOLS_FILE, folder / CREATED]
         named = [name for name in data.get("workers") or () if _NAME.fullmatch(name)]  # perhaps still to be written
-        files += [path.parent / way / f"{name}.md" for name in named for way in (".", BELOW)]
-        return load_policy.own_files(files)
+        files += [path.parent / way / f"{name}.md" for name in named for way in (".", WORKERS_FOLDER)]
+        return load_policy.paths_to_protect(files)
     except OSError as error:
         problem = f"nobody can say where the files of the worker or its model lead ({error.strerror or error})"
-        raise mistaken(source, f"{problem}; look for links and odd names") from None
+        raise file_error(source, f"{problem}; look for links and odd names") from None
 
 
-def _family(folder: Path) -> Iterator[Path]:
+def _worker_folders(folder: Path) -> Iterator[Path]:
     """Yield the folder, those below it that are called `workers`, and those above as long as this one is."""
     yield folder
     above = folder
-    while above.name == BELOW:
+    while above.name == WORKERS_FOLDER:
         above = above.parent
         yield above
-    below = folder / BELOW
+    below = folder / WORKERS_FOLDER
     while below.is_dir() and len(below.parts) < _DEEPEST_PATH:
         yield below
-        below = below / BELOW
+        below = below / WORKERS_FOLDER
 
 
 def _script_of(worker: Path) -> Iterator[Path]:
     """Yield the script that a worker file names, without reading the file for what is right or wrong about it."""
     try:
-        found = _SCRIPT.search(worker.read_bytes()[: _FORM.largest])
+        found = _SCRIPT.search(worker.read_bytes()[: _FILE_SPEC.largest])
     except OSError:
         return
     if found:

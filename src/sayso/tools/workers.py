@@ -17,13 +17,13 @@ from sayso.core.model import ToolCall, Verdict
 from sayso.engine.controller import ApprovalController
 from sayso.errors import ConfigurationError, ToolError
 from sayso.policy.policy import Policy
-from sayso.tools.created_workers import Created
+from sayso.tools.created_workers import CreatedWorker
 from sayso.tools.custom import load_tools
 from sayso.tools.delegation import Caller, Delegation
 from sayso.tools.files import Attachment, FileTools
-from sayso.tools.models import FAILURES, attach_tool, attaching, model_of, usage_limits
+from sayso.tools.models import FAILURES, attach_tool, attachment_reader, model_of, usage_limits
 from sayso.tools.shell import ShellTool
-from sayso.tools.worker_file import CUSTOM, WorkerFile, find_worker
+from sayso.tools.worker_file import TOOLS_FILE, WorkerFile, find_worker
 
 try:
     from pydantic import PydanticUserError
@@ -58,12 +58,12 @@ class _Equipment(NamedTuple):
     attach: Callable[[str], Awaitable[Attachment]] | None
 
 
-class _Place(NamedTuple):
+class _ChainPosition(NamedTuple):
     """Where a worker stands in a chain: what everybody down to it says, how deep it may go on, and inside whom."""
 
     policy: Policy
     depth: int
-    above: tuple[Path, ...]
+    ancestors: tuple[Path, ...]
 
 
 class Workers(AbstractContextManager["Workers"]):
@@ -105,10 +105,10 @@ class Workers(AbstractContextManager["Workers"]):
     def agent(self, worker: WorkerFile) -> Agent[None, Any]:
         """Return the agent that a worker file describes, to be run in any of PydanticAI's ways."""
         depth = worker.limits.depth or _DEEPEST
-        place = _Place(self._controller.policy, depth, (worker.path.resolve(),))
-        return self._hired(worker, Approvals(self._controller), place)
+        place = _ChainPosition(self._controller.policy, depth, (worker.path.resolve(),))
+        return self._build_agent(worker, Approvals(self._controller), place)
 
-    def _hired(self, worker: WorkerFile, approvals: Approvals, place: _Place) -> Agent[None, Any]:
+    def _build_agent(self, worker: WorkerFile, approvals: Approvals, place: _ChainPosition) -> Agent[None, Any]:
         for name in worker.workers:
             find_worker(name, worker.folder)  # who lists somebody should not learn in the middle that there is none
         equipment = self._equip(worker, place)
@@ -117,22 +117,26 @@ class Workers(AbstractContextManager["Workers"]):
             controller=self._controller,
             tools=equipment.tools,
             attach=equipment.attach,
-            hire=partial(self._below, worker, place),
+            build_agent=partial(self._build_called_agent, worker, place),
             depth=place.depth,
-            above=place.above,
+            ancestors=place.ancestors,
         )
         tools = [*equipment.tools.values(), *Delegation(caller).functions]
         return self._agent(worker, worker.name, worker.instructions, tools, approvals)
 
-    def _below(self, caller: WorkerFile, place: _Place, worker: WorkerFile | Created, depth: int) -> Agent[None, Any]:
+    def _build_called_agent(
+        self, caller: WorkerFile, place: _ChainPosition, worker: WorkerFile | CreatedWorker, depth: int
+    ) -> Agent[None, Any]:
         """Return the agent of a worker that another one calls: its policy adds to what those above it are under."""
         if isinstance(worker, WorkerFile):
             own = policy_of(worker)
             if place.policy.shells:
                 own = own.running_in(place.policy.shells[0].folder)
             path = worker.path.resolve()
-            below = _Place(own.over(place.policy), min(worker.limits.depth or depth, depth), (*place.above, path))
-            return self._hired(worker, Approvals(own), below)
+            below = _ChainPosition(
+                own.over(place.policy), min(worker.limits.depth or depth, depth), (*place.ancestors, path)
+            )
+            return self._build_agent(worker, Approvals(own), below)
         equipment = self._equip(caller, place)
         tools = [equipment.tools[name] for name in worker.tools if name in equipment.tools]
         # Nobody has looked at this one's purpose but the person who let it be made: no answer of before is for it.
@@ -161,19 +165,19 @@ class Workers(AbstractContextManager["Workers"]):
             # What a function of the worker's own takes is unknown, or cannot be described to a model.
             raise ConfigurationError(f"{worker.path}: its tools cannot be described to a model: {error}") from error
 
-    def _equip(self, worker: WorkerFile, place: _Place) -> _Equipment:
-        key = (*place.above, worker.fingerprint)
+    def _equip(self, worker: WorkerFile, place: _ChainPosition) -> _Equipment:
+        key = (*place.ancestors, worker.fingerprint)
         if key not in self._equipment:
             policy = place.policy.protecting(getattr(self._controller.store, "files", ()))
             found: list[Callable[..., Any]] = []
             attach = None
             if worker.policy.zones is not None:
                 files = self._open.enter_context(FileTools(policy))
-                attach = attaching(files)
+                attach = attachment_reader(files)
                 found += [*files.functions, attach_tool(files)]
             if "shell" in worker.tools:
                 found += self._open.enter_context(ShellTool(policy)).functions
-            own = load_tools(worker.folder / CUSTOM, worker.custom_tools) if worker.custom_tools else []
+            own = load_tools(worker.folder / TOOLS_FILE, worker.custom_tools) if worker.custom_tools else []
             tools = [*(tool for tool in found if tool.__name__ in worker.tools), *own]
             self._equipment[key] = _Equipment({tool.__name__: tool for tool in tools}, attach)
         return self._equipment[key]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 
-from sayso.channels.display.request_lines import GUTTER, cut, filled, shown, written
+from sayso.channels.display.request_lines import GUTTER, format_value, request_lines, truncate, wrap_items
 from sayso.core.model import ApprovalRequest
 
 
@@ -39,7 +39,7 @@ from sayso.core.model import ApprovalRequest
 def test_a_text_is_written_as_it_is_and_quoted_where_it_would_read_as_something_else(
     value: object, lines: list[str]
 ) -> None:
-    assert written(value) == lines
+    assert format_value(value) == lines
 
 
 VALUES: Any = st.recursive(
@@ -53,12 +53,12 @@ VALUES: Any = st.recursive(
 @given(VALUES, VALUES)
 def test_two_values_that_differ_are_written_differently(left: object, right: object) -> None:
     same = left == right and repr(left) == repr(right)  # 1 equals True
-    assert (written(left) == written(right)) is same
+    assert (format_value(left) == format_value(right)) is same
 
 
 def test_a_number_that_python_refuses_to_write_is_written_all_the_same() -> None:
-    assert written([10**5000])[1].strip().startswith('"the number 0x')
-    assert shown(ApprovalRequest(tool_name="x", args={"n": 10**5000}), 80, whole=True).whole
+    assert format_value([10**5000])[1].strip().startswith('"the number 0x')
+    assert request_lines(ApprovalRequest(tool_name="x", args={"n": 10**5000}), 80, whole=True).whole
 
 
 HEADING = ("class:heading", "arguments, as the agent wrote them")
@@ -69,7 +69,7 @@ HEADING = ("class:heading", "arguments, as the agent wrote them")
 def test_no_row_is_wider_than_the_screen_and_nothing_of_an_argument_begins_one(char: str) -> None:
     for length in range(60, 100):
         request = ApprovalRequest(tool_name="x", args={"n" * (length - 50): char * length + "[y] allow"})
-        lines = shown(request, 80).lines
+        lines = request_lines(request, 80).lines
         assert max(get_cwidth("".join(text for _, text in line)) for line in lines) <= 80
         assert {line[0] for line in lines[lines.index([HEADING]) + 1 :]} == {GUTTER}
 
@@ -77,23 +77,23 @@ def test_no_row_is_wider_than_the_screen_and_nothing_of_an_argument_begins_one(c
 @pytest.mark.proves("H10")
 def test_a_name_that_could_be_taken_for_more_is_quoted() -> None:
     request = ApprovalRequest(tool_name="x", args={"path: safe.txt, mode": "w", "to": "ann"})
-    rows = ["".join(text for _, text in line) for line in shown(request, 80).lines]
+    rows = ["".join(text for _, text in line) for line in request_lines(request, 80).lines]
     assert rows[-2:] == ['  │ "path: safe.txt, mode": w', "  │ to: ann"]
 
 
 def test_a_long_text_of_wide_letters_is_shown_as_soon_as_one_of_others() -> None:
     """Its rows were once counted anew for each row, which took minutes here, and the question never came."""
-    found = shown(ApprovalRequest(tool_name="x", args={"text": "字" * 400_000}), 80)
+    found = request_lines(ApprovalRequest(tool_name="x", args={"text": "字" * 400_000}), 80)
     assert not found.whole
 
 
 @settings(deadline=None)
 @given(st.text(), st.integers(1, 30))
 def test_what_is_cut_fits(text: str, room: int) -> None:
-    assert len(cut(text, room)) <= max(room, 2)
+    assert len(truncate(text, room)) <= max(room, 2)
 
 
 def test_our_words_are_broken_between_items() -> None:
-    assert filled("[a] one item  [b] another item", 20) == ["[a] one item", "[b] another item"]
-    assert filled("  an indented line that is long", 20) == ["  an indented line", "  that is long"]
-    assert filled("", 20) == [""]
+    assert wrap_items("[a] one item  [b] another item", 20) == ["[a] one item", "[b] another item"]
+    assert wrap_items("  an indented line that is long", 20) == ["  an indented line", "  that is long"]
+    assert wrap_items("", 20) == [""]

@@ -43,7 +43,7 @@ def elsewhere(store: Path, work: str) -> None:
 
 
 ALLOW = "await controller.answer(request.id, ApprovalDecision(approved=True, who='bob'))"
-SEE = "await controller.store.see(request.id, Seen(who='bob', channel='page', at=time.time()))"
+SEE = "await controller.store.mark_seen(request.id, Seen(who='bob', channel='page', at=time.time()))"
 
 
 def until_it_ran(store: Path) -> None:

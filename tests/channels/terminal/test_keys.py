@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sayso.channels.terminal.keys import Touch
+from sayso.channels.terminal.keys import TypeAheadGuard
 
 
 class _Loop(asyncio.SelectorEventLoop):
@@ -30,11 +30,11 @@ def test_after_a_question_that_went_away_by_itself_a_key_counts_only_a_second_la
     """Whoever was about to answer the one has the other before them."""
     loop, taken = _Loop(), list[str]()
     try:
-        touch = Touch(startled=startled)
+        touch = TypeAheadGuard(previous_vanished=startled)
         loop.call_soon(touch.arm, lambda: None)
         for seconds, when in ((0.2, "at once"), (0.5, "at half a second"), (1.5, "later")):
             _after(loop, seconds)
-            loop.call_soon(touch.take, lambda when=when: taken.append(when))
+            loop.call_soon(touch.accept_key, lambda when=when: taken.append(when))
             _after(loop, 0.0)
             _after(loop, 0.1)
     finally:
@@ -45,15 +45,15 @@ def test_after_a_question_that_went_away_by_itself_a_key_counts_only_a_second_la
 def test_a_key_that_is_held_down_is_no_answer_to_what_comes_next() -> None:
     loop, taken = _Loop(), list[str]()
     try:
-        touch = Touch()
+        touch = TypeAheadGuard()
         loop.call_soon(touch.arm, lambda: None)
         for _ in range(50):
             _after(loop, 0.2)
-            loop.call_soon(touch.take, lambda: taken.append("held"))
+            loop.call_soon(touch.accept_key, lambda: taken.append("held"))
         _after(loop, 0.1)
         assert not touch.armed
         _after(loop, 0.4)
-        loop.call_soon(touch.take, lambda: taken.append("typed"))
+        loop.call_soon(touch.accept_key, lambda: taken.append("typed"))
         _after(loop, 0.1)
         _after(loop, 0.1)
     finally:

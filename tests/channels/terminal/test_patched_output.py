@@ -4,7 +4,7 @@ import pytest
 from tests.channels.terminal.asking import ask
 from tests.terminal import KEYS
 
-from sayso.channels.terminal.patched_output import rows
+from sayso.channels.terminal.patched_output import marked_rows
 
 RED, OFF = "\x1b[31m", "\x1b[0m"
 
@@ -28,7 +28,7 @@ RED, OFF = "\x1b[31m", "\x1b[0m"
 def test_it_is_marked_and_can_neither_move_the_cursor_nor_make_the_terminal_do_anything(
     line: str, printed: list[str]
 ) -> None:
-    assert [row.removesuffix(OFF) for row in rows(line, 20)] == printed
+    assert [row.removesuffix(OFF) for row in marked_rows(line, 20)] == printed
 
 
 @pytest.mark.proves("H10")

@@ -3,7 +3,7 @@
 import pytest
 
 from sayso import Policy, ToolCall
-from sayso.policy.shell.block_scan import commands
+from sayso.policy.shell.block_scan import scan_commands
 
 REFUSED = ("rm", "curl", "git push", "sudo", "shutdown")
 POLICY = Policy.from_dict(
@@ -232,7 +232,7 @@ def test_a_line_that_does_not_come_out_even_never_runs_unasked(line: str) -> Non
 @pytest.mark.parametrize("word", ["env -S ", "busybox ", "toybox ", "strace ", "npx ", "nice ", "git -C "])
 def test_a_line_of_wrappers_yields_no_more_commands_than_it_has_words(word: str) -> None:
     count = 2000
-    assert sum(1 for _ in commands(word * count)) < 20 * count
+    assert sum(1 for _ in scan_commands(word * count)) < 20 * count
 
 
 @pytest.mark.proves("R49", "H13")

@@ -10,12 +10,12 @@ from tests.server.served import PATIENCE, Served, following
 
 from sayso.server import serve
 from sayso.server.http.httptools_protocol import FastProtocol
-from sayso.server.http.idle_timeout import PlainProtocol
+from sayso.server.http.idle_timeout import IdleTimeoutProtocol
 
 SHORT = 0.2
 
 
-@pytest.fixture(params=[FastProtocol, PlainProtocol], ids=["fast", "plain"])
+@pytest.fixture(params=[FastProtocol, IdleTimeoutProtocol], ids=["fast", "plain"])
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Generator[Served]:
     """A hub with each reader of HTTP that there is: the fast one has to be as strict as the other."""
     protocol: type[asyncio.Protocol] = request.param

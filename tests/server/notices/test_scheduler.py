@@ -17,19 +17,19 @@ from standardwebhooks import Webhook
 from tests.server.ear import Ear
 
 from sayso import ApprovalDecision
-from sayso.channels.notify import Message, NotifyChannel, SignedWebhook, message_of
+from sayso.channels.notify import Message, NotifyChannel, SignedWebhook, build_message
 from sayso.core import tokens
 from sayso.core.approvers import Approvers, Escalation
 from sayso.core.model import ApprovalRequest
 from sayso.errors import ConfigurationError, PolicyError
 from sayso.server.hub import Hub
 from sayso.server.notices import scheduler
-from sayso.server.notices.lease import Turn
+from sayso.server.notices.lease import Lease
 from sayso.server.notices.scheduler import Notices, Recipient
 from sayso.server.notices.settings_file import read_notices
 from sayso.stores.sqlite import SqliteStore
 from sayso.testing import FixedClock
-from sayso.testing.samples import a_request
+from sayso.testing.samples import sample_request
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +61,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 @contextlib.asynccontextmanager
 async def telling(hub: Hub, *recipients: Recipient) -> AsyncGenerator[None]:
     told = Notices(hub, recipients, url="https://hub.example/")
-    await told.begin()
+    await told.load_progress()
     running = asyncio.ensure_future(told.run())
     try:
         yield
@@ -72,7 +72,7 @@ async def telling(hub: Hub, *recipients: Recipient) -> AsyncGenerator[None]:
 
 
 async def ask(hub: Hub, **facts: Any) -> ApprovalRequest:
-    request = replace(a_request(asked_at=hub.clock.now()), **facts)
+    request = replace(sample_request(asked_at=hub.clock.now()), **facts)
     return await hub.store.open(request)
 
 
@@ -100,15 +100,17 @@ async def test_a_message_shows_no_secret_and_nothing_that_acts_on_a_screen(hub: 
     args = {"password": "hunter2", "note": "a\x1b[2Jb\u202ec", "long": "x" * 5000}
     key = tokens.make("approver", "ann", now=0.0)[1]
     reason = f"because\nanswer: https://evil.example {key} {'x' * 5000}"
-    asked = replace(a_request(args={**args, "with": key}), reason=reason, agent_path=("y" * 200,) * 50, asked_by="bot")
-    message = message_of(asked)
+    asked = replace(
+        sample_request(args={**args, "with": key}), reason=reason, agent_path=("y" * 200,) * 50, asked_by="bot"
+    )
+    message = build_message(asked)
     assert "hunter2" not in message.text
     assert key not in message.text
     assert (message.title[:6], len(message.title)) == ("bot > ", 201)
     assert not {"\x1b", "\u202e"} & set(message.text)
     assert len(message.text) < 2100
-    shorter, longer = (a_request(args={**args, "long": "x" * size}, call_id="c") for size in (5000, 5001))
-    assert message_of(longer).text == message_of(shorter).text, "both are cut off"
+    shorter, longer = (sample_request(args={**args, "long": "x" * size}, call_id="c") for size in (5000, 5001))
+    assert build_message(longer).text == build_message(shorter).text, "both are cut off"
     assert longer.digest != shorter.digest, "what a yes is to is never cut off"
     assert "because\\nanswer" in message.text, "nobody can write a line of their own into it"
 
@@ -172,7 +174,7 @@ async def test_of_several_hubs_one_tells_and_when_it_is_gone_another_goes_on(tmp
     hubs = [Hub(store, clock=clock) for store in stores]
     ann = Recipient(destinations=(pocket,), name="ann")
     all_of_them = [Notices(hub, [ann], url="https://hub.example") for hub in hubs]
-    await all_of_them[0].begin()
+    await all_of_them[0].load_progress()
     running = [asyncio.ensure_future(each.run()) for each in all_of_them]
     known, again = list[str](), list[str]()
     try:
@@ -197,14 +199,14 @@ async def test_of_several_hubs_one_tells_and_when_it_is_gone_another_goes_on(tmp
 async def test_a_turn_that_nobody_keeps_is_taken_by_the_next(hub: Hub) -> None:
     clock = hub.clock
     assert isinstance(clock, FixedClock)
-    one, two, three = (Turn(hub.store, clock, "a test") for _ in range(3))
+    one, two, three = (Lease(hub.store, clock, "a test") for _ in range(3))
     for _ in range(10):
-        assert [await each.is_mine() for each in (one, two, three)] == [True, False, False]
+        assert [await each.acquire_or_renew() for each in (one, two, three)] == [True, False, False]
         clock.advance(10.0)
     clock.advance(20.0)  # the first has broken down
-    assert [await each.is_mine() for each in (two, three, one)] == [True, False, False]
-    await two.leave()
-    assert await Turn(hub.store, clock, "a test").is_mine(), "at once, when somebody leaves in order"
+    assert [await each.acquire_or_renew() for each in (two, three, one)] == [True, False, False]
+    await two.release()
+    assert await Lease(hub.store, clock, "a test").acquire_or_renew(), "at once, when somebody leaves in order"
 
 
 async def test_a_message_that_was_under_way_when_the_hub_broke_down_is_told_by_the_next(
@@ -249,10 +251,10 @@ async def test_a_webhook_is_signed_with_its_time_and_tried_again_under_the_same_
 async def test_a_channel_tells_through_a_service_and_leaves_the_answer_to_others() -> None:
     async with Ear() as ear:
         channel = NotifyChannel(f"json://{ear.address}/")
-        assert await channel.announce(a_request()) is None
+        assert await channel.announce(sample_request()) is None
         _, body = await ear.next()
         assert json.loads(body)["title"] == "an agent wants to run pay"
-    assert await channel.announce(a_request()) is None, "a service that is down holds up nobody"
+    assert await channel.announce(sample_request()) is None, "a service that is down holds up nobody"
 
 
 @pytest.mark.parametrize(

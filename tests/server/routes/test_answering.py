@@ -262,7 +262,7 @@ def test_one_no_is_enough(served: Served) -> None:
 
 
 def test_an_answer_from_a_browser_says_so(served: Served) -> None:
-    request = served.ask(own=ToolRules())
+    request = served.ask(tool_rules=ToolRules())
     with served.browser("ann") as page:
         assert answer(page, request, approved=True).json()["decision"]["channel"] == "page from 127.0.0.1"
 
@@ -299,7 +299,7 @@ def test_the_swift_way_of_an_answer_tells_what_the_other_one_tells(served: Serve
 def test_of_edited_arguments_those_that_were_left_as_shown_stay_what_they_were(served: Served) -> None:
     schema = '{"properties": {"content": {"type": "string"}, "parts": {"type": "array"}}}'
     asked = {"amount": 5, "content": b"\x00", "parts": (1, 2), "on": True}
-    request = served.ask(asked, own=ToolRules(parameters=lambda: schema))
+    request = served.ask(asked, tool_rules=ToolRules(parameters=lambda: schema))
     with served.person() as ann:
         shown = ann.get(f"/approvals/{request.id}").json()["args"]
         body = {"outcome": "modify", "args": {**shown, "amount": 7, "on": 1}}

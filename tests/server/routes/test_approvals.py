@@ -37,7 +37,7 @@ def test_what_waits_is_listed_oldest_first_and_what_was_asked_newest_first(serve
         assert ids(ann.get("/approvals", params={"status": "denied"})) == [second.id]
         assert ids(ann.get("/approvals", params={"status": "expired"})) == []
         row = ann.get("/approvals").json()["items"][0]
-    assert row == json_codec.of_request(first)
+    assert row == json_codec.request_to_dict(first)
 
 
 def test_lists_come_in_pages_that_meet_without_gap_or_overlap(served: Served) -> None:

@@ -17,9 +17,9 @@ from tests.server.served import PATIENCE, Served
 from tests.server.started import Hub
 
 from sayso.errors import ConfigurationError
-from sayso.server.http.problems import Problem
+from sayso.server.http.problems import HttpProblem
 from sayso.server.hub import Hub as OwnHub
-from sayso.server.routes.oidc import Provider, SignIn
+from sayso.server.routes.oidc import OidcSignIn, Provider
 from sayso.server.services.throttle import Throttle
 from sayso.stores.memory import MemoryStore
 from sayso.testing import FixedClock
@@ -254,10 +254,10 @@ def test_a_hub_without_accounts_offers_none(served: Served) -> None:
 @pytest.mark.anyio
 async def test_a_sign_in_takes_ten_minutes_at_most_and_leaves_nothing_behind(provider: Accounts) -> None:
     clock, store = FixedClock(), MemoryStore()
-    sign_in = SignIn(OwnHub(store, clock=clock), Provider(issuer=provider.url, client_id=CLIENT), url="https://hub")
+    sign_in = OidcSignIn(OwnHub(store, clock=clock), Provider(issuer=provider.url, client_id=CLIENT), url="https://hub")
     _, late = await sign_in.begin()
     clock.advance(601)
-    with pytest.raises(Problem, match="took too long"):
+    with pytest.raises(HttpProblem, match="took too long"):
         await sign_in.finish(late, "a-code")
     _, forgotten = await sign_in.begin()
     assert await store.parked(f"oidc\0{forgotten}")
@@ -269,17 +269,17 @@ async def test_a_sign_in_takes_ten_minutes_at_most_and_leaves_nothing_behind(pro
 def test_only_so_many_sign_ins_are_begun_from_one_address() -> None:
     throttle = Throttle()
     for _ in range(60):
-        throttle.begin("10.0.0.1")
-    throttle.begin("10.0.0.2")
-    with pytest.raises(Problem, match="too many sign-ins"):
-        throttle.begin("10.0.0.1")
+        throttle.count_sign_in("10.0.0.1")
+    throttle.count_sign_in("10.0.0.2")
+    with pytest.raises(HttpProblem, match="too many sign-ins"):
+        throttle.count_sign_in("10.0.0.1")
 
 
 @pytest.mark.anyio
 async def test_a_provider_that_is_away_is_said() -> None:
     away = Provider(issuer="http://127.0.0.1:9", client_id=CLIENT)
-    with pytest.raises(Problem, match="cannot be reached"):
-        await SignIn(OwnHub(MemoryStore()), away, url="https://hub").begin()
+    with pytest.raises(HttpProblem, match="cannot be reached"):
+        await OidcSignIn(OwnHub(MemoryStore()), away, url="https://hub").begin()
 
 
 def test_a_provider_without_https_is_refused() -> None:

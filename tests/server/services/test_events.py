@@ -20,7 +20,7 @@ from sayso import ApprovalDecision
 from sayso.core import json_codec
 from sayso.server.services.events import Events
 from sayso.stores.memory import MemoryStore
-from sayso.testing.samples import a_request
+from sayso.testing.samples import sample_request
 
 NO = ApprovalDecision(approved=False, who="bob")
 
@@ -39,7 +39,7 @@ def test_every_change_is_told_as_it_happens(served: Served) -> None:
         assert (name, data) == ("hello", {"point": int(point)})
         request = served.ask({"amount": 12**4000})
         name, later, data = next(events)
-        assert (name, data) == ("request", json.loads(json_codec.to_json(json_codec.of_request(request))))
+        assert (name, data) == ("request", json.loads(json_codec.to_json(json_codec.request_to_dict(request))))
         assert int(later) > int(point)
         close(served, before)
         assert (next(events)[2]["id"], served.get(before).status) == (before.id, "denied")
@@ -81,8 +81,8 @@ def test_a_listener_gets_past_what_is_not_kept_any_more(served: Served) -> None:
     assert served.do(served.store.drop([request.id])) == 1
     with served.person() as ann, following(ann, after=0) as events:
         assert next(events)[0] == "hello"
-        batch = served.do(served.hub.events.beyond(0))
-        assert (batch.events, batch.point) == ((), served.do(served.hub.events.reached()))
+        batch = served.do(served.hub.events.next_batch(0))
+        assert (batch.events, batch.point) == ((), served.do(served.hub.events.start_point()))
         later = served.ask()
         assert next(events)[2]["id"] == later.id
 
@@ -163,9 +163,9 @@ def _resident() -> int:
 
 async def test_a_listener_that_comes_before_the_hub_is_awake_misses_nothing() -> None:
     store = MemoryStore()
-    request = await store.open(a_request())
+    request = await store.open(sample_request())
     events = Events(store)
-    listening = asyncio.ensure_future(events.beyond(0))
+    listening = asyncio.ensure_future(events.next_batch(0))
     await checkpoint()
     await events.start()
     with anyio.fail_after(PATIENCE):

@@ -20,7 +20,7 @@ from tests.stores.opening import opened, steps
 from sayso.errors import ConfigurationError, StoreError
 from sayso.stores.postgres import PostgresStore, connection, schema
 from sayso.stores.postgres.schema import statement
-from sayso.testing.samples import YES, a_request
+from sayso.testing.samples import YES, sample_request
 
 SECONDS = 20.0
 
@@ -96,7 +96,7 @@ async def test_through_pgbouncer_what_happens_on_a_direct_connection_is_seen_by_
 ) -> None:
     async with opened(bouncer.through(database)) as polls, opened(database) as direct:
         assert ((await polls.health()).hint, (await direct.health()).hint is None) == (None, False)
-        request = await polls.open(a_request())
+        request = await polls.open(sample_request())
         waiting = asyncio.ensure_future(polls.closed(request.id))
         await direct.close(request.id, "approved", YES, now=1.0)
         with anyio.fail_after(SECONDS):
@@ -154,7 +154,7 @@ async def test_all_connections_are_encrypted_as_the_address_says(
     url = server.database()
     through = url.replace("127.0.0.1", "localhost")
     async with opened(f"{through}?{options.format(ca=authority.file)}") as store:
-        request = await store.open(a_request())
+        request = await store.open(sample_request())
         await store.close(request.id, "approved", YES, now=1.0)
         assert await store.claim(request.id, now=2.0)
         sessions = server.ask(SESSIONS)
@@ -248,7 +248,7 @@ async def test_when_the_primary_dies_whoever_named_both_goes_on_at_the_promoted_
             both = url.replace(f":{primary.port}/", f":{standby.port},127.0.0.1:{primary.port}/")
             async with opened(both) as store:
                 assert str(store) == both
-                first, second = [await store.open(a_request()) for _ in range(2)]
+                first, second = [await store.open(sample_request()) for _ in range(2)]
                 await store.close(first.id, "approved", YES, now=1.0)
                 assert await store.claim(first.id, now=2.0)
                 waiting = asyncio.ensure_future(store.closed(second.id))
@@ -316,7 +316,7 @@ async def test_a_request_is_found_by_the_end_of_its_id_without_looking_at_all_of
     assert re.search(r"requests_ending .*Index Cond: \(\"right\"\(id, 4\) = ", plan)
     assert not re.search(r"Seq Scan|Index Cond: \(id < '~'::text\)", plan), "and in no other way"
     async with opened(database) as store:
-        request = await store.open(a_request())
+        request = await store.open(sample_request())
         for part in (request.id[-4:], request.id[-12:], request.id[:12], request.id):
             assert await store.recent(part=part) == [request]
         assert request in await store.recent(part=request.id[-3:]), "what is too short for the index is found too"

@@ -11,7 +11,7 @@ from tests.stores.opening import opened
 from sayso import ApprovalController, Policy, ToolCall, guard
 from sayso.engine import lifecycle
 from sayso.stores.postgres import PostgresStore, writer
-from sayso.testing.samples import a_request
+from sayso.testing.samples import sample_request
 
 SECONDS = 30.0
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = '{}'"
@@ -57,7 +57,7 @@ async def test_a_call_that_is_cancelled_while_its_question_is_written_leaves_no_
 async def test_a_question_is_withdrawn_even_if_nobody_could_wait_for_that(
     postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
-    monkeypatch.setattr(lifecycle, "_FAREWELL_SECONDS", seconds)
+    monkeypatch.setattr(lifecycle, "_WITHDRAW_SECONDS", seconds)
     async with opened(database) as store:
         controller = ApprovalController(policy=Policy(default="required"), store=store)
         with postgres.holding(database):
@@ -80,10 +80,10 @@ async def test_a_group_ends_where_it_would_become_too_long(
     monkeypatch.setattr(writer, "_LARGEST_BYTES", 30_000)
     async with opened(database) as store:
         with postgres.holding(database):
-            first = asyncio.ensure_future(store.open(a_request()))
+            first = asyncio.ensure_future(store.open(sample_request()))
             await waited(postgres, "transactionid", first)
             runs = [asyncio.ensure_future(store.park(f"run {n}", bytes(10_000))) for n in range(9)]
-            last = asyncio.ensure_future(store.open(a_request()))
+            last = asyncio.ensure_future(store.open(sample_request()))
             await anyio.lowlevel.checkpoint()
         await asyncio.gather(first, last)
         await asyncio.gather(*runs)
@@ -98,9 +98,9 @@ async def test_what_is_long_is_not_written_together_with_others(postgres: Postgr
             await store.park(name, b"")
         before = postgres.ask("SELECT last_group FROM sayso.writers", database)[0][0]
         with postgres.holding(database):
-            first = asyncio.ensure_future(store.open(a_request()))
+            first = asyncio.ensure_future(store.open(sample_request()))
             await waited(postgres, "transactionid", first)
-            short = asyncio.ensure_future(store.open(a_request()))
+            short = asyncio.ensure_future(store.open(sample_request()))
             long = (
                 [asyncio.ensure_future(store.park("long", bytes(16_000_000)))]
                 if work == "park"
@@ -118,10 +118,10 @@ async def test_what_a_standby_has_to_have_is_told_only_when_it_has_it_even_after
         server.make_template()
         url = server.database()
         async with opened(url, patience=SECONDS) as store:
-            request = await store.open(a_request())
+            request = await store.open(sample_request())
             server.ask("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
             server.reload()
-            task = asyncio.ensure_future(store.open(a_request()))
+            task = asyncio.ensure_future(store.open(sample_request()))
             await waited(server, "SyncRep", task)
             server.kill()
             server.start()

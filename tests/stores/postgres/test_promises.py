@@ -22,8 +22,8 @@ from sayso.core.approvers import Seen
 from sayso.core.model import AuditEntry, new_id
 from sayso.errors import StoreError
 from sayso.stores.postgres import PostgresStore, connection, follower, writer
-from sayso.testing.samples import NO, YES, a_memory, a_request
-from sayso.testing.store_contract import Learner
+from sayso.testing.samples import NO, YES, sample_remembered, sample_request
+from sayso.testing.store_contract import RememberedRecorder
 
 SECONDS = 20.0
 
@@ -55,12 +55,12 @@ async def test_each_commit_waits_for_the_disk_whatever_the_database_says_and_for
         postgres.ask(query, database)
     name = database.rpartition("/")[2]
     async with opened(f"{database}{way}") as store:
-        await store.open(a_request())
+        await store.open(sample_request())
         postgres.ask(f"ALTER DATABASE {name} SET synchronous_commit = {said}")
         assert postgres.end_sessions(database) >= 1
-        await store.open(a_request())  # by a connection of which that holds
+        await store.open(sample_request())  # by a connection of which that holds
     async with opened(f"{database}{way}") as again:
-        await again.open(a_request())
+        await again.open(sample_request())
     assert [level for (level,) in postgres.ask("SELECT level FROM public.noted", database)] == ["on", holds, holds]
 
 
@@ -71,12 +71,12 @@ async def test_a_server_that_is_told_to_be_less_careful_meanwhile_changes_nothin
     for query in NOTED.split(";\n"):
         postgres.ask(query, database)
     async with opened(database) as store:
-        await store.open(a_request())
+        await store.open(sample_request())
         postgres.ask("ALTER SYSTEM SET synchronous_commit = off")
         try:
             postgres.reload()
             assert postgres.ask("SHOW synchronous_commit", database) == [("off",)]
-            await store.open(a_request())
+            await store.open(sample_request())
         finally:
             postgres.ask("ALTER SYSTEM RESET synchronous_commit")
             postgres.reload()
@@ -161,17 +161,17 @@ async def test_a_remembered_yes_holds_only_while_it_could_be_taken_back_and_a_no
     postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "_STALE_SECONDS", 0.2)
-    yes, no = a_memory(), replace(a_memory(), decision=NO)
+    yes, no = sample_remembered(), replace(sample_remembered(), decision=NO)
     with Wire(postgres) as wire:
         async with opened(database) as near, opened(wire.through(database)) as far:
-            learner = Learner()
-            far.attach(learner.learn)
+            learner = RememberedRecorder()
+            far.attach(learner.on_change)
             await asyncio.to_thread(near.remember, [yes, no], [])
-            await learner.until({yes.id: yes, no.id: no})
+            await learner.wait_until({yes.id: yes, no.id: no})
             wire.break_down()
-            await learner.until({no.id: no})
+            await learner.wait_until({no.id: no})
             wire.repair()
-            await learner.until({yes.id: yes, no.id: no})
+            await learner.wait_until({yes.id: yes, no.id: no})
 
 
 # Few rights.
@@ -198,15 +198,15 @@ def limited(postgres: Postgres, database: str) -> Generator[tuple[str, list[str]
 
 async def everything(store: PostgresStore) -> None:
     """Do all that agents, hubs and people do with a store."""
-    learner = Learner()
-    store.attach(learner.learn)
+    learner = RememberedRecorder()
+    store.attach(learner.on_change)
     point, _ = await store.changes()
-    request = await store.open(a_request(asked_at=1.0))
+    request = await store.open(sample_request(asked_at=1.0))
     await store.changed(point)
     assert [each.id for each in await store.pending()] == [request.id]
     assert await store.find(request.session, request.key) == request
-    seen = await store.see(request.id, Seen(who="ann", channel="page", at=1.0))
-    memory, other = a_memory(uses_left=2), a_memory()
+    seen = await store.mark_seen(request.id, Seen(who="ann", channel="page", at=1.0))
+    memory, other = sample_remembered(uses_left=2), sample_remembered()
     waiting = asyncio.ensure_future(store.closed(request.id))
     await store.close(request.id, "approved", YES, now=1.0, remember=[memory, other])
     assert (await waiting).id == seen.id
@@ -217,7 +217,7 @@ async def everything(store: PostgresStore) -> None:
     await store.append([b"{}"], attempt="second")
     assert [await store.spend(memory.id) for _ in range(3)] == [True, True, False]
     assert await asyncio.to_thread(store.remember, [], [other.id]) == 1
-    await learner.until({})
+    await learner.wait_until({})
     await store.park("a run", b"state")
     assert [await store.parked("a run"), await store.unpark("a run", attempt="third")] == [b"state"] * 2
     token, _ = tokens.make("agent", "builder", now=1.0)

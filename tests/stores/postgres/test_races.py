@@ -12,7 +12,7 @@ from tests.stores.opening import opened, steps
 
 from sayso.errors import StoreError
 from sayso.stores.postgres import PostgresStore, cache, delivery, follower
-from sayso.testing.samples import NO, YES, a_memory, a_request
+from sayso.testing.samples import NO, YES, sample_remembered, sample_request
 
 SECONDS = 20.0
 
@@ -40,13 +40,13 @@ async def test_what_others_answer_while_the_answer_to_a_commit_is_lost_is_heard(
             is_deaf.set()
             yield 0.5  # so that the one who writes is back first
 
-    monkeypatch.setattr(follower, "pauses", pauses)
+    monkeypatch.setattr(follower, "backoff", pauses)
     monkeypatch.setattr(follower, "_POLL_SECONDS", 0.1)
     async with opened(wire.through(database)) as far, opened(database) as near:
-        mine, other = await far.open(a_request()), await far.open(a_request())
+        mine, other = await far.open(sample_request()), await far.open(sample_request())
         waiting = asyncio.ensure_future(far.closed(other.id))
         wire.cut(b"COMMIT\x00", "lose")
-        closing = asyncio.ensure_future(far.close(mine.id, "approved", YES, now=1.0, remember=[a_memory()]))
+        closing = asyncio.ensure_future(far.close(mine.id, "approved", YES, now=1.0, remember=[sample_remembered()]))
         with anyio.fail_after(SECONDS):
             await cut(wire)
             await asyncio.to_thread(is_deaf.wait, SECONDS)
@@ -60,7 +60,7 @@ async def test_what_others_answer_while_the_answer_to_a_commit_is_lost_is_heard(
 async def test_an_approval_from_before_a_restore_is_not_used_after_a_denial(postgres: Postgres, database: str) -> None:
     """The copy that was restored counts its changes on from where it was, so the denial has the approval's number."""
     async with opened(database) as store:
-        request = await store.open(a_request())
+        request = await store.open(sample_request())
     name = database.rpartition("/")[2]
     copy = postgres.database(name)
     async with opened(database) as before:
@@ -81,7 +81,7 @@ async def test_what_is_forgotten_while_the_rest_is_read_is_still_there(
 ) -> None:
     monkeypatch.setattr(cache, "_MOST", 1)
     async with opened(wire.through(database)) as store:
-        first, second, third = [await store.open(a_request()) for _ in range(3)]
+        first, second, third = [await store.open(sample_request()) for _ in range(3)]
         for each in (second, first):  # the last one is the one that is known here
             await store.close(each.id, "approved", YES, now=1.0)
             await store.claim(each.id, now=2.0)
@@ -104,7 +104,7 @@ async def test_a_request_that_is_forgotten_while_its_result_is_written_fails_nob
 ) -> None:
     with Wire(postgres, pooler=True) as wire:  # behind which a group is read first, and then written
         async with opened(wire.through(database)) as far, opened(database) as near:
-            request = await far.open(a_request())
+            request = await far.open(sample_request())
             await far.close(request.id, "approved", YES, now=1.0)
             await far.claim(request.id, now=2.0)
             wire.cut(b"returned", "hold")
@@ -122,7 +122,7 @@ async def test_the_audit_is_cut_while_others_write_also_where_the_database_wants
 ) -> None:
     postgres.ask(f"ALTER DATABASE {database.rpartition('/')[2]} SET default_transaction_isolation = 'serializable'")
     async with opened(wire.through(database)) as far, opened(database) as near:
-        await near.open(a_request())
+        await near.open(sample_request())
         start, end = await near.audit_ends()
         wire.cut(b"COMMIT\x00", "hold")
         parking = asyncio.ensure_future(far.park("a run", b"state"))
@@ -142,7 +142,7 @@ async def test_settings_that_do_not_fit_for_a_while_end_nothing(
 ) -> None:
     """Such as a certificate that is just being put in its place."""
     async with opened(wire.through(database), patience=0.5) as store:
-        request = await store.open(a_request())
+        request = await store.open(sample_request())
         with monkeypatch.context() as patch, anyio.fail_after(SECONDS):
             patch.setenv("PGSSLMODE", "verify-full")
             patch.setenv("HOME", str(tmp_path))
@@ -161,13 +161,13 @@ async def test_who_looks_while_something_unforeseen_happens_is_told_and_the_next
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(database) as store:
-        request = await store.open(a_request())
+        request = await store.open(sample_request())
 
         async def broken(*_: object) -> None:
             raise KeyError("x")
 
         with monkeypatch.context() as patch:
-            patch.setattr(PostgresStore, "_read", broken)
+            patch.setattr(PostgresStore, "_read_with_retry", broken)
             with anyio.fail_after(SECONDS), pytest.raises(StoreError, match="could not be read"):
                 await store.get(request.id)
         with anyio.fail_after(SECONDS):
@@ -177,7 +177,7 @@ async def test_who_looks_while_something_unforeseen_happens_is_told_and_the_next
 @pytest.mark.proves("H5")
 async def test_everybody_of_a_crowd_is_told_exactly_what_became_of_theirs(database: str) -> None:
     async def ask() -> bool:
-        request = await store.open(a_request())
+        request = await store.open(sample_request())
         waiting = asyncio.ensure_future(store.closed(request.id))
         answered = await store.close(request.id, "approved", YES, now=1.0)
         assert answered.id == (await waiting).id == request.id
@@ -195,7 +195,7 @@ async def test_a_loop_that_is_busy_with_something_else_holds_up_nobody(database:
 
     async def be_told_and_busy() -> None:
         async def ask() -> None:
-            await store.open(a_request())
+            await store.open(sample_request())
             is_busy.set()
             is_over.wait(SECONDS)
 
@@ -206,7 +206,7 @@ async def test_a_loop_that_is_busy_with_something_else_holds_up_nobody(database:
         with anyio.fail_after(SECONDS):
             await asyncio.to_thread(is_busy.wait, SECONDS)
             for _ in range(5):
-                many = await asyncio.gather(*(store.open(a_request()) for _ in range(20)))
+                many = await asyncio.gather(*(store.open(sample_request()) for _ in range(20)))
                 await asyncio.gather(*(store.close(each.id, "approved", YES, now=1.0) for each in many))
             assert not elsewhere.done()
             is_over.set()
@@ -235,7 +235,7 @@ async def test_a_loop_that_is_busy_while_its_answers_come_does_not_hold_up_those
         assert {each.status for each in await asyncio.gather(*waiting)} == {"approved"}
 
     async with opened(database) as store:
-        asked = await asyncio.gather(*(store.open(a_request()) for _ in range(rounds * crowd)))
+        asked = await asyncio.gather(*(store.open(sample_request()) for _ in range(rounds * crowd)))
         elsewhere = asyncio.ensure_future(asyncio.to_thread(asyncio.run, wait_and_be_busy()))
         with anyio.fail_after(SECONDS):
             await asyncio.to_thread(is_busy.wait, SECONDS)

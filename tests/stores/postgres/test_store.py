@@ -31,8 +31,8 @@ from sayso.stores.postgres import PostgresStore, connection, writer
 from sayso.stores.postgres.connection import Rejected
 from sayso.stores.postgres.schema import statement
 from sayso.testing import StoreContract
-from sayso.testing.samples import a_memory, a_request
-from sayso.testing.store_contract import Learner
+from sayso.testing.samples import sample_remembered, sample_request
+from sayso.testing.store_contract import RememberedRecorder
 
 
 class TestPostgresStore(StoreContract):
@@ -71,7 +71,7 @@ def wire(postgres: Postgres) -> Generator[Wire]:
 
 @pytest.mark.proves("H16", "R17")
 async def test_what_was_acknowledged_is_there_after_the_store_is_opened_again(database: str) -> None:
-    request, memory = a_request(args={"path": Path("x"), "text": "x" * 100_000}), a_memory()
+    request, memory = sample_request(args={"path": Path("x"), "text": "x" * 100_000}), sample_remembered()
     async with opened(database) as store:
         await store.open(request)
         await store.close(request.id, "approved", YES, now=1.0, remember=[memory])
@@ -122,7 +122,7 @@ async def test_processes_that_begin_at_once_make_the_tables_once_and_write_one_c
 async def test_stores_that_begin_at_once_make_the_tables_once(postgres: Postgres) -> None:
     url = postgres.database("template0")
     stores = await asyncio.gather(*(asyncio.to_thread(PostgresStore, url) for _ in range(6)))
-    await stores[0].open(a_request())
+    await stores[0].open(sample_request())
     assert [len(await store.pending()) for store in stores] == [1] * 6
     for store in stores:
         await store.aclose()
@@ -132,8 +132,8 @@ async def test_stores_that_begin_at_once_make_the_tables_once(postgres: Postgres
 async def test_one_request_that_cannot_be_kept_does_not_keep_the_others_from_it(
     postgres: Postgres, database: str, store: PostgresStore
 ) -> None:
-    good = [a_request() for _ in range(3)]
-    bad = replace(a_request(), id="half\x00an id")
+    good = [sample_request() for _ in range(3)]
+    bad = replace(sample_request(), id="half\x00an id")
     with postgres.holding(database):
         opening = [asyncio.ensure_future(store.open(each)) for each in [good[0], bad, *good[1:]]]
         await anyio.lowlevel.checkpoint()
@@ -161,7 +161,7 @@ async def test_a_change_of_a_request_is_as_fast_however_many_there_are(
 ) -> None:
     """A plan is kept for long, and most are made while a store is nearly empty."""
     async with opened(f"{database}{way}") as store:
-        asked = await asyncio.gather(*(store.open(a_request()) for _ in range(100)))
+        asked = await asyncio.gather(*(store.open(sample_request()) for _ in range(100)))
         await asyncio.gather(*(store.close(each.id, "approved", YES, now=1.0) for each in asked))
     looked_up = "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'requests_pkey'"
     with anyio.fail_after(20):
@@ -176,7 +176,7 @@ async def test_a_change_of_a_request_is_as_fast_however_many_there_are(
 async def test_a_store_whose_sessions_are_ended_goes_on_and_hears_of_what_it_missed(
     postgres: Postgres, database: str, store: PostgresStore
 ) -> None:
-    request = await store.open(a_request())
+    request = await store.open(sample_request())
     waiting = asyncio.ensure_future(store.closed(request.id))
     async with opened(database) as other:
         assert postgres.end_sessions(database) >= 3
@@ -190,11 +190,11 @@ async def test_a_store_whose_sessions_are_ended_goes_on_and_hears_of_what_it_mis
 @pytest.mark.proves("H6", "H9")
 async def test_what_happens_while_nothing_is_heard_is_caught_up_with(database: str, wire: Wire) -> None:
     async with opened(wire.through(database)) as far, opened(database) as near:
-        requests = [await far.open(a_request()) for _ in range(2)]
+        requests = [await far.open(sample_request()) for _ in range(2)]
         waiting = [asyncio.ensure_future(far.closed(each.id)) for each in requests]
         point, _ = await far.changes()
-        learner, memory = Learner(), a_memory()
-        far.attach(learner.learn)
+        learner, memory = RememberedRecorder(), sample_remembered()
+        far.attach(learner.on_change)
         wire.break_down()
         await near.close(requests[0].id, "approved", YES, now=1.0, remember=[memory])
         await near.close(requests[1].id, "denied", None, now=1.0)
@@ -202,14 +202,14 @@ async def test_what_happens_while_nothing_is_heard_is_caught_up_with(database: s
         with anyio.fail_after(10):
             assert [(await each).status for each in waiting] == ["approved", "denied"]
             await far.changed(point)
-        await learner.until({memory.id: memory})
+        await learner.wait_until({memory.id: memory})
 
 
 @pytest.mark.proves("H3", "H5")
 @pytest.mark.parametrize("where", ["before", "answer"])
 async def test_a_group_whose_answer_is_lost_is_neither_doubled_nor_lost(database: str, wire: Wire, where: str) -> None:
     async with opened(wire.through(database)) as store:
-        request = await store.open(a_request())
+        request = await store.open(sample_request())
         await store.close(request.id, "approved", YES, now=1.0)
         wire.cut(b'"step":"claimed"', where)
         with anyio.fail_after(20):
@@ -241,7 +241,7 @@ async def test_a_group_that_arrives_after_its_second_attempt_is_not_written_agai
 ) -> None:
     monkeypatch.setattr(connection, "COMMAND_SECONDS", 1.0)
     async with opened(wire.through(database)) as store, opened(database) as near:
-        request = await store.open(a_request())
+        request = await store.open(sample_request())
         wire.cut(b'"step":"returned"', "hold")
         store.record(AuditEntry(at=3.0, step="returned", about=request.call()))
         with anyio.fail_after(20):
@@ -258,7 +258,7 @@ async def test_an_attempt_that_arrives_late_counts_where_the_next_one_came_to_no
 ) -> None:
     monkeypatch.setattr(connection, "COMMAND_SECONDS", 1.0)
     async with opened(wire.through(database)) as store:
-        request = await store.open(a_request())
+        request = await store.open(sample_request())
         await store.close(request.id, "approved", YES, now=1.0)
         wire.cut(b'"step":"claimed"', "hold")
         claiming = asyncio.ensure_future(store.claim(request.id, now=2.0))
@@ -284,7 +284,7 @@ async def test_who_falls_silent_before_its_commit_does_not_hold_up_the_others(
         with anyio.fail_after(20):
             while not wire.cuts:
                 await anyio.lowlevel.checkpoint()
-            await near.open(a_request())
+            await near.open(sample_request())
             wire.repair()
             await parking
         assert await near.unpark("a run") == b"state"
@@ -296,14 +296,14 @@ async def test_what_others_have_done_meanwhile_counts_also_where_it_was_not_hear
 ) -> None:
     with Wire(postgres, hushed=True) as wire:
         async with opened(wire.through(database)) as far, opened(database) as near:
-            asked = [await far.open(a_request()) for _ in range(4)]
+            asked = [await far.open(sample_request()) for _ in range(4)]
             await near.close(asked[0].id, "denied", None, now=1.0)
             for each in asked[1:3]:
                 await near.close(each.id, "approved", YES, now=1.0)
             assert await near.claim(asked[2].id, now=2.0)
             assert (await far.close(asked[0].id, "approved", YES, now=3.0)).status == "denied"
             assert [await far.claim(each.id, now=3.0) for each in asked] == [False, True, False, False]
-            again = replace(asked[3], id=a_request().id)
+            again = replace(asked[3], id=sample_request().id)
             assert (await near.open(again)).id == asked[3].id, "its call has been asked about"
             assert await steps(near) == ["asked"] * 4 + ["denied", "approved", "approved", "claimed", "claimed"]
 
@@ -314,7 +314,7 @@ async def test_when_one_reader_falls_silent_the_others_are_not_tried_in_turn(
 ) -> None:
     monkeypatch.setattr(connection, "COMMAND_SECONDS", 1.0)
     async with opened(wire.through(database), patience=3.0) as store:
-        request = await store.open(a_request())
+        request = await store.open(sample_request())
         await asyncio.gather(*(store.pending() for _ in range(50)))
         assert wire.hold() >= 6, "all four readers are there, beside the writer and the listener"
         assert await store.get(request.id) == request
@@ -322,7 +322,7 @@ async def test_when_one_reader_falls_silent_the_others_are_not_tried_in_turn(
 
 @pytest.mark.proves("H5")
 async def test_what_cannot_be_looked_for_does_not_keep_the_others_from_it(store: PostgresStore) -> None:
-    asked = [await store.open(a_request()) for _ in range(3)]
+    asked = [await store.open(sample_request()) for _ in range(3)]
     ids = [asked[0].id, "half a character: \ud800", asked[1].id, "nobody's", asked[2].id]
     found = await asyncio.gather(*(store.get(each) for each in ids), return_exceptions=True)
     assert [*found[:1], *found[2:]] == [asked[0], asked[1], None, asked[2]]
@@ -333,7 +333,7 @@ async def test_what_cannot_be_looked_for_does_not_keep_the_others_from_it(store:
 @pytest.mark.proves("H5")
 async def test_who_reads_while_the_store_closes_is_told(database: str, wire: Wire) -> None:
     async with opened(wire.through(database)) as store:
-        request = await store.open(a_request())
+        request = await store.open(sample_request())
         await store.get(request.id)
         wire.hold()
         reading = [asyncio.ensure_future(store.get(request.id)) for _ in range(2)]
@@ -348,7 +348,7 @@ async def test_who_reads_while_the_store_closes_is_told(database: str, wire: Wir
 async def test_what_was_never_committed_is_told_to_nobody(postgres: Postgres, database: str) -> None:
     with Wire(postgres, hushed=True) as wire:  # so that nobody hears of it otherwise
         async with opened(wire.through(database)) as far, opened(database) as near:
-            request = await near.open(a_request())
+            request = await near.open(sample_request())
             waiting = asyncio.ensure_future(far.closed(request.id))
             wire.cut(b'"step":"approved"', "bar")
             answering = asyncio.ensure_future(far.close(request.id, "approved", YES, now=1.0))
@@ -368,7 +368,7 @@ async def test_a_server_that_stays_away_is_told_and_what_is_owed_is_written_once
     database: str, wire: Wire
 ) -> None:
     async with opened(wire.through(database), patience=0.1) as store:
-        request = await store.open(a_request())
+        request = await store.open(sample_request())
         await store.close(request.id, "approved", YES, now=1.0)
         wire.break_down()
         with pytest.raises(StoreError, match=r"postgresql://postgres@127\.0\.0\.1:\d+/test_\d+ "):
@@ -391,12 +391,12 @@ async def test_a_server_that_stays_away_is_told_and_what_is_owed_is_written_once
 @pytest.mark.proves("H5")
 async def test_whoever_waits_is_told_when_the_store_closes(database: str) -> None:
     async with opened(database) as store:
-        request = await store.open(a_request())
+        request = await store.open(sample_request())
         waiting = asyncio.ensure_future(store.closed(request.id))
         await anyio.lowlevel.checkpoint()
     with pytest.raises(StoreError, match="is closed"):
         await waiting
-    for late in (store.get(request.id), store.open(a_request())):
+    for late in (store.get(request.id), store.open(sample_request())):
         with pytest.raises(StoreError, match="is closed"):
             await late
 
@@ -414,7 +414,7 @@ async def test_behind_a_pooler_the_store_polls_and_says_so(
         async with opened(url) as polls, opened(database) as other:
             assert "is behind a pooler: it is polled" in caplog.text
             assert (await polls.health()).hint is None
-            request = await polls.open(a_request())
+            request = await polls.open(sample_request())
             waiting = asyncio.ensure_future(polls.closed(request.id))
             await other.close(request.id, "approved", YES, now=1.0)
             with anyio.fail_after(10):
@@ -438,7 +438,7 @@ async def test_expiry_goes_by_the_clock_of_the_server(
         mode="defer", store=database, policy=Policy(default="required"), timeout=60
     ) as people:
         store = people.store
-        fresh, late = [await store.open(a_request(expires_at=now + each)) for each in (1800.0, -1800.0)]
+        fresh, late = [await store.open(sample_request(expires_at=now + each)) for each in (1800.0, -1800.0)]
         assert (await people.answer(fresh.id, YES)).status == "approved"
         assert (await people.answer(late.id, YES)).status == "expired"
         pending = await people.review(ToolCall(tool="pay"))

@@ -41,12 +41,12 @@ from sayso.core import audit, tokens
 from sayso.core.model import AuditEntry, Denied, Remembered, Status
 from sayso.core.ports import Store
 from sayso.errors import ConfigurationError, NotEntitled, StoreError, UnknownRequest
-from sayso.server.routes.agents.namespace import Space
+from sayso.server.routes.agents.namespace import AgentNamespace
 from sayso.stores.remote import RemoteStore, follower
 from sayso.stores.sqlite import SqliteStore
 from sayso.testing import FixedClock, ScriptedChannel, StoreContract
-from sayso.testing.samples import NO, YES, a_memory, a_request
-from sayso.testing.store_contract import Learner
+from sayso.testing.samples import NO, YES, sample_remembered, sample_request
+from sayso.testing.store_contract import RememberedRecorder
 
 ASK = Policy({"pay": "required"})
 TOKEN = tokens.make("agent", "nobody", now=0.0)[1]
@@ -78,7 +78,7 @@ class AtHub(RemoteStore):
     """An agent's store, and for what only people do, the hub's own."""
 
     people: Store
-    space = Space("", "builder")
+    space = AgentNamespace("", "builder")
 
     async def close(
         self,
@@ -92,7 +92,7 @@ class AtHub(RemoteStore):
         if status in {"withdrawn", "expired"}:
             return await super().close(request_id, status, decision, now=now, remember=remember)
         found = await self.people.close(request_id, status, decision, now=now, remember=remember)
-        return self.space.outward(found)
+        return self.space.to_agent(found)
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> Any:
         return self.people.remember(added, dropped)
@@ -164,7 +164,7 @@ async def steps(served: Served) -> list[str]:
 
 
 async def approved(served: Served, agent: RemoteStore, **facts: Any) -> ApprovalRequest:
-    request = await agent.open(a_request(**facts))
+    request = await agent.open(sample_request(**facts))
     await served.hub.controller.answer(request.id, YES, who="ann", channel="test")
     return request
 
@@ -178,7 +178,7 @@ async def test_a_question_whose_line_is_cut_is_asked_once(
     served: Served, line: Line, agent: RemoteStore, where: str
 ) -> None:
     line.cut("open", where, times=2)
-    request = a_request()
+    request = sample_request()
     assert (await agent.open(request)).id == request.id
     assert len(line.cut_off) == 2
     assert [each.id for each in await served.store.pending()] == [request.id]
@@ -215,7 +215,7 @@ async def test_while_the_answer_to_a_claim_is_lost_another_process_does_not_win_
 async def test_a_withdrawal_whose_line_is_cut_is_written_once(
     served: Served, line: Line, agent: RemoteStore, where: str
 ) -> None:
-    request = await agent.open(a_request())
+    request = await agent.open(sample_request())
     line.cut("close", where)
     note = ApprovalDecision(approved=False, note="not wanted", decided_at=2.0)
     closed = await agent.close(request.id, "withdrawn", note, now=2.0)
@@ -259,7 +259,7 @@ async def test_what_is_too_long_to_be_told_is_told_without_its_values(served: Se
 async def test_a_use_and_a_parked_run_are_taken_once_over_a_cut_line(
     served: Served, line: Line, agent: RemoteStore, where: str
 ) -> None:
-    memory = a_memory(uses_left=1)
+    memory = sample_remembered(uses_left=1)
     served.store.remember([memory], [])
     await agent.park("a run", b"state")
     line.cut("spend", where)
@@ -300,7 +300,7 @@ async def test_calls_over_a_line_that_is_cut_at_every_step_each_run_once(
 async def test_an_answer_that_comes_while_the_line_is_down_is_heard_when_it_is_up_again(
     served: Served, line: Line, agent: RemoteStore
 ) -> None:
-    request = await agent.open(a_request())
+    request = await agent.open(sample_request())
     waiting = [asyncio.ensure_future(agent.closed(request.id)) for _ in range(3)]
     line.break_down()
     await served.hub.controller.answer(request.id, YES, who="ann")
@@ -362,8 +362,8 @@ async def test_who_waits_with_a_token_that_is_revoked_is_told_and_nothing_runs(s
     running = asyncio.ensure_future(controller.run(a_call(5), never))
     await until_pending(served.store, 1)
     await served.store.take_token(token.id)
-    await served.store.open(a_request())  # something happens, and the agent hears of it or not
-    served.store.remember([a_memory()], [])
+    await served.store.open(sample_request())  # something happens, and the agent hears of it or not
+    served.store.remember([sample_remembered()], [])
     with fail_after(30), pytest.raises(StoreError, match="does not take the token"):
         await running
     with pytest.raises(StoreError, match="sayso token create"):
@@ -426,7 +426,7 @@ async def test_who_waits_at_a_hub_that_comes_back_with_an_older_store_is_told(tm
     shutil.copy(file, copy)
     with HubProcess(file) as hub, fail_after(60):
         agent = await asyncio.to_thread(RemoteStore, hub.url, token=text)
-        waiting = asyncio.ensure_future(agent.closed((await agent.open(a_request())).id))
+        waiting = asyncio.ensure_future(agent.closed((await agent.open(sample_request())).id))
         await agent.flush()
         hub.kill()
         for each in tmp_path.glob("sayso.db*"):
@@ -434,11 +434,11 @@ async def test_who_waits_at_a_hub_that_comes_back_with_an_older_store_is_told(tm
         shutil.copy(copy, file)
         people = SqliteStore(file)
         for _ in range(since):  # so much has happened to it that nothing seems to be missing
-            await people.open(a_request())
+            await people.open(sample_request())
         hub.start()
         with pytest.raises(UnknownRequest):
             await waiting
-        request = await agent.open(a_request())
+        request = await agent.open(sample_request())
         again = asyncio.ensure_future(agent.closed(request.id))
         await people.close(request.id, "approved", YES, now=1.0)
         assert (await again).status == "approved"
@@ -453,20 +453,20 @@ async def test_a_remembered_yes_is_not_gone_by_while_the_hub_cannot_take_it_back
     served: Served, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "_STALE_SECONDS", 0.0)
-    yes, no = a_memory(), replace(a_memory(), decision=NO)
+    yes, no = sample_remembered(), replace(sample_remembered(), decision=NO)
     served.store.remember([yes, no], [])
-    agent, learner = served.agent(url=line.url), Learner()
-    agent.attach(learner.learn)
-    await learner.until({yes.id: yes, no.id: no})
+    agent, learner = served.agent(url=line.url), RememberedRecorder()
+    agent.attach(learner.on_change)
+    await learner.wait_until({yes.id: yes, no.id: no})
     line.break_down()
-    await learner.until({no.id: no})
+    await learner.wait_until({no.id: no})
     line.repair()
-    await learner.until({yes.id: yes, no.id: no})
+    await learner.wait_until({yes.id: yes, no.id: no})
     await agent.aclose()
 
 
 async def test_an_agent_neither_adds_to_what_is_remembered_nor_takes_from_it(served: Served) -> None:
-    no = replace(a_memory(), decision=NO)
+    no = replace(sample_remembered(), decision=NO)
     served.store.remember([no], [])
     agent = served.agent()
     memory = ApprovalMemory(store=agent)
@@ -475,13 +475,13 @@ async def test_an_agent_neither_adds_to_what_is_remembered_nor_takes_from_it(ser
     assert memory.list() == [no]
     with pytest.raises(NotEntitled, match="only people at the hub"):
         memory.store("pay", {"amount": 5}, ApprovalDecision(approved=True, remember="always"))
-    learner = Learner()
-    agent.attach(learner.learn)
-    await learner.until({no.id: no})
-    served.store.remember([a_memory()], [])
+    learner = RememberedRecorder()
+    agent.attach(learner.on_change)
+    await learner.wait_until({no.id: no})
+    served.store.remember([sample_remembered()], [])
     with fail_after(10):
         while len(memory.list()) != 2:
-            await learner.changed()
+            await learner.wait_for_change()
     assert memory.lookup("pay", {"amount": 5}) is None
     await agent.aclose()
 
@@ -497,7 +497,7 @@ async def test_a_hub_is_said_to_be_back_when_it_answers_and_not_before(
                 is_tried.set()
             yield 0.1
 
-    monkeypatch.setattr(follower, "pauses", pauses)
+    monkeypatch.setattr(follower, "backoff", pauses)
     token, text = tokens.make("agent", "builder", now=0.0)
     people = SqliteStore(tmp_path / "sayso.db")
     await people.add_token(token)
@@ -604,7 +604,7 @@ async def test_a_hub_that_refuses_the_audit_makes_the_next_call_fail(served: Ser
 
 async def test_a_store_that_is_closed_or_comes_from_before_a_fork_says_so(served: Served) -> None:
     agent = served.agent()
-    request = await agent.open(a_request())
+    request = await agent.open(sample_request())
     waiting = asyncio.ensure_future(agent.closed(request.id))
     child = os.fork()
     if not child:

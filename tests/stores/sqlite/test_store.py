@@ -25,7 +25,7 @@ from sayso.core.ports import Store
 from sayso.errors import ConfigurationError, StoreError
 from sayso.stores.sqlite import SqliteStore
 from sayso.testing import ScriptedChannel, StoreContract
-from sayso.testing.samples import a_memory, a_request
+from sayso.testing.samples import sample_remembered, sample_request
 
 YES = ApprovalDecision(approved=True, who="ann")
 
@@ -78,7 +78,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.proves("H16", "R17")
 async def test_what_was_acknowledged_is_there_after_the_store_is_opened_again(file: Path) -> None:
     store = SqliteStore(file)
-    request, memory = a_request(args={"path": Path("x")}), a_memory()
+    request, memory = sample_request(args={"path": Path("x")}), sample_remembered()
     await store.open(request)
     await store.close(request.id, "approved", YES, now=1.0, remember=[memory])
     store.record(AuditEntry(at=2.0, step="allowed", about=ToolCall(tool="read")))
@@ -194,7 +194,7 @@ async def test_a_prompt_ends_when_another_controller_on_the_file_has_answered(fi
 async def test_without_a_doorbell_the_poll_still_wakes_the_waiting_call(file: Path) -> None:
     file.with_name("sayso.db-bells").write_text("a file where the bells would hang")
     one, two = SqliteStore(file), SqliteStore(file)
-    request = await one.open(a_request())
+    request = await one.open(sample_request())
     waiting = asyncio.ensure_future(one.closed(request.id))
     await two.close(request.id, "approved", YES, now=1.0)
     with anyio.fail_after(10):
@@ -208,7 +208,7 @@ async def test_a_doorbell_works_beside_a_database_with_a_very_long_path(tmp_path
     folder.mkdir()
     one, two = SqliteStore(folder / "sayso.db"), SqliteStore(folder / "sayso.db")
     assert len(list((folder / "sayso.db-bells").iterdir())) == 2
-    request = await one.open(a_request())
+    request = await one.open(sample_request())
     waiting = asyncio.ensure_future(one.closed(request.id))
     await two.close(request.id, "denied", None, now=1.0)
     with anyio.fail_after(10):
@@ -224,7 +224,7 @@ async def test_a_bell_that_a_killed_process_left_behind_is_taken_down(file: Path
     bells = file.with_name("sayso.db-bells")
     assert len(list(bells.iterdir())) == 1
     store = SqliteStore(file)
-    await store.open(a_request())
+    await store.open(sample_request())
     assert len(list(bells.iterdir())) == 1
     await store.aclose()
 
@@ -242,7 +242,7 @@ async def test_the_bells_folder_of_somebody_else_loses_nothing(tmp_path: Path, f
         mine.rename(bells)
         mine = bells
     store = SqliteStore(file)
-    await store.open(a_request())
+    await store.open(sample_request())
     await store.aclose()
     assert {"id_rsa", "1234-0123abcd"} <= {each.name for each in mine.iterdir()}
 
@@ -253,7 +253,7 @@ class ScriptedBell:
     def __init__(self) -> None:
         self.rings: SimpleQueue[list[str] | None] = SimpleQueue()
 
-    def hear(self, seconds: float) -> list[str] | None:
+    def wait_for_ring(self, seconds: float) -> list[str] | None:
         return self.rings.get()
 
     def ring(self, request_ids: list[str]) -> None:
@@ -272,7 +272,7 @@ async def test_a_ring_that_is_heard_late_wakes_its_waiter_all_the_same(file: Pat
     first, bell = waits._bell, ScriptedBell()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - to order the rings
     waits._bell = bell  # type: ignore[assignment]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     first.wake()
-    requests = [await waits.open(a_request()) for _ in range(2)]
+    requests = [await waits.open(sample_request()) for _ in range(2)]
     waiting = [asyncio.ensure_future(waits.closed(request.id)) for request in requests]
     await waits.flush()
     for request in requests:
@@ -312,7 +312,7 @@ async def test_a_revocation_that_was_acknowledged_survives_a_kill(file: Path) ->
 async def test_work_that_comes_while_a_store_is_closing_is_refused_and_not_lost(file: Path) -> None:
     store = SqliteStore(file)
     with write_lock(file):
-        opening = asyncio.ensure_future(store.open(a_request()))
+        opening = asyncio.ensure_future(store.open(sample_request()))
         await anyio.lowlevel.checkpoint()
         closing = asyncio.ensure_future(store.aclose())
         while not store._closing.is_set():  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - until it has begun
@@ -338,7 +338,7 @@ async def _refused(store: SqliteStore) -> str:
 async def test_a_request_closed_elsewhere_is_found_closed_even_if_no_ring_told_of_it(file: Path) -> None:
     file.with_name("sayso.db-bells").write_text("a file where the bells would hang")
     opens, answers = SqliteStore(file), SqliteStore(file)
-    request = await opens.open(a_request())
+    request = await opens.open(sample_request())
     await answers.close(request.id, "denied", None, now=1.0)
     with anyio.fail_after(10):
         assert (await opens.closed(request.id)).status == "denied"
@@ -352,7 +352,7 @@ async def test_a_peer_that_does_not_listen_holds_up_nobody(file: Path) -> None:
         store = SqliteStore(file)
         with anyio.fail_after(20):  # each of these took a second while the peer's queue was full
             for _ in range(300):
-                await store.open(a_request())
+                await store.open(sample_request())
         child.kill()
     await store.aclose()
 
@@ -361,7 +361,7 @@ async def test_a_peer_that_does_not_listen_holds_up_nobody(file: Path) -> None:
 async def test_a_decision_that_this_process_has_not_heard_of_can_be_revoked_all_the_same(file: Path) -> None:
     file.with_name("sayso.db-bells").write_text("no bells: it hears of nothing for a second")
     here, there = ApprovalController(mode="defer", store=file), ApprovalController(mode="defer", store=file)
-    remembered = a_memory()
+    remembered = sample_remembered()
     there.memory.add(remembered)
     assert here.memory.revoke(remembered.id)
     assert ask(file, "SELECT count(*) FROM remembered") == (0,)
@@ -384,8 +384,8 @@ async def test_a_remembered_decision_of_a_newer_form_refuses_work_and_undoes_not
     with contextlib.closing(sqlite3.connect(file)) as newer:
         newer.execute("INSERT INTO remembered VALUES ('x', ?)", (b"\x02future",))
         newer.commit()
-    request = await store.open(a_request())
-    closed = await store.close(request.id, "approved", YES, now=1.0, remember=[a_memory()])
+    request = await store.open(sample_request())
+    closed = await store.close(request.id, "approved", YES, now=1.0, remember=[sample_remembered()])
     assert closed.status == "approved"
     with pytest.raises(StoreError, match="upgrade sayso"):
         store.record(AuditEntry(at=1.0, step="allowed", about=ToolCall(tool="t")))
@@ -444,7 +444,7 @@ def test_what_is_queued_is_written_when_the_process_ends_without_closing(file: P
 async def test_old_closed_requests_can_be_pruned_and_what_is_gone_cannot_be_replayed(file: Path) -> None:
     store = SqliteStore(file)
     controller = ApprovalController(mode="defer", policy=Policy(default="required"), store=store)
-    rows = [await store.open(a_request(call_id=f"c{n}", asked_at=float(n))) for n in range(3)]
+    rows = [await store.open(sample_request(call_id=f"c{n}", asked_at=float(n))) for n in range(3)]
     for row in rows[:2]:
         await store.close(row.id, "approved", YES, now=5.0)
     await store.claim(rows[0].id, now=6.0)
@@ -507,7 +507,7 @@ def test_a_read_only_folder_is_said(folder: Path) -> None:
 async def test_a_read_only_file_is_said_and_keeps_what_it_has(folder: Path) -> None:
     file = folder / "sayso.db"
     store = SqliteStore(file)
-    await store.open(a_request())
+    await store.open(sample_request())
     await store.aclose()
     file.chmod(0o444)
     folder.chmod(0o555)
@@ -533,7 +533,7 @@ def test_a_file_that_is_no_database_is_said_and_left_untouched(file: Path, conte
 async def test_a_file_damaged_in_the_middle_gives_a_clear_error_and_no_answer(file: Path) -> None:
     store = SqliteStore(file)
     for _ in range(50):
-        await store.open(a_request(args={"text": "x" * 500}))
+        await store.open(sample_request(args={"text": "x" * 500}))
     await store.aclose()
     data = bytearray(file.read_bytes())
     data[4096:] = os.urandom(len(data) - 4096)
@@ -574,7 +574,7 @@ async def test_an_older_form_is_brought_up_to_date(file: Path) -> None:
     """An empty file is the form 0; the form 1 had no parked runs, and the form 2 no feed."""
     file.touch()
     store = SqliteStore(file)
-    request = await store.open(a_request())
+    request = await store.open(sample_request())
     await store.aclose()
     with contextlib.closing(sqlite3.connect(file)) as older:
         older.execute("DROP TABLE parked")
@@ -600,7 +600,7 @@ async def test_an_older_form_is_brought_up_to_date(file: Path) -> None:
 async def test_a_full_disk_is_said_loses_nothing_acknowledged_and_lets_nothing_run(file: Path) -> None:
     store = SqliteStore(file)
     controller = ApprovalController(policy=Policy({"pay": "required"}), store=store, mode="defer")
-    kept = await store.open(a_request())
+    kept = await store.open(sample_request())
     store._writer._connection.execute("PRAGMA max_page_count = 1")  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - SQLite's own full disk
     big = {"text": "x" * 100_000}
     with pytest.raises(StoreError, match="the disk is full; make room"):
@@ -634,8 +634,8 @@ async def test_a_file_that_somebody_holds_for_too_long_is_said(file: Path) -> No
     store = SqliteStore(file)
     store._writer._connection.execute("PRAGMA busy_timeout = 10")  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - not ten seconds
     with write_lock(file), pytest.raises(StoreError, match="held by another process for too long"):
-        await store.open(a_request())
-    await store.open(a_request())
+        await store.open(sample_request())
+    await store.open(sample_request())
     await store.aclose()
 
 

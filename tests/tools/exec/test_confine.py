@@ -18,8 +18,8 @@ import anyio
 import pytest
 
 from sayso.errors import ToolError
-from sayso.tools.exec.confine import Mount, confined, problem
-from sayso.tools.exec.processes import Ended, Limits, clean, run
+from sayso.tools.exec.confine import Mount, bwrap_command, unavailable_reason
+from sayso.tools.exec.processes import ProcessLimits, ProcessResult, clean_environment, run_program
 
 P = ParamSpec("P")
 
@@ -40,10 +40,10 @@ def really(test: Callable[P, Awaitable[None]]) -> Callable[P, Awaitable[None]]:
     @functools.wraps(test)
     async def either(*args: P.args, **kwargs: P.kwargs) -> None:
         if works():
-            assert problem() is None
+            assert unavailable_reason() is None
             await test(*args, **kwargs)
         else:
-            assert "programs c" in (problem() or "")
+            assert "programs c" in (unavailable_reason() or "")
             with pytest.raises((ToolError, AssertionError)):
                 assert (await inside("true", [Mount("/usr", writable=False)])).exit_code == 0
 
@@ -57,10 +57,10 @@ async def inside(
     frozen: Iterable[Path] = (),
     *,
     network: bool = False,
-    limits: Limits | None = None,
-) -> Ended:
+    limits: ProcessLimits | None = None,
+) -> ProcessResult:
     zones = list(mounts)
-    command = confined(
+    command = bwrap_command(
         ["bash", "-c", script],
         program="/bin/bash",
         folder=zones[0].path,
@@ -72,16 +72,16 @@ async def inside(
     return await start(command, limits)
 
 
-async def start(command: list[str], limits: Limits | None = None) -> Ended:
+async def start(command: list[str], limits: ProcessLimits | None = None) -> ProcessResult:
     handle = os.open("/", os.O_RDONLY)
     try:
         with anyio.fail_after(WAIT):
-            return await run(
+            return await run_program(
                 command,
                 program=command[0],
                 folder=handle,
-                environment=clean({"LANG": "C", "SECRET": "s"}),
-                limits=limits or Limits(seconds=WAIT),
+                environment=clean_environment({"LANG": "C", "SECRET": "s"}),
+                limits=limits or ProcessLimits(seconds=WAIT),
             )
     finally:
         os.close(handle)
@@ -238,7 +238,7 @@ async def test_out_of_time_everything_in_the_sandbox_dies(tmp_path: Path) -> Non
     path, mount = zone(tmp_path)
     pipe = alive(path)
     script = "trap '' TERM; exec 9>alive; setsid sleep 100 & echo a >&9; wait"
-    ended = await inside(script, [mount], limits=Limits(seconds=2, grace_seconds=0.1))
+    ended = await inside(script, [mount], limits=ProcessLimits(seconds=2, grace_seconds=0.1))
     assert ended.timed_out
     assert until_all_are_dead(pipe) == b"a\n"
 
@@ -299,7 +299,7 @@ async def test_an_interpreter_outside_the_system_is_seen_where_it_is_named(tmp_p
     program.write_text("#!/bin/sh\necho ran $1; touch ${0}s", encoding="utf-8")
     program.chmod(0o700)
     _, mount = zone(tmp_path)
-    command = confined(
+    command = bwrap_command(
         ["tool", "it"],
         program=str(program),
         folder=mount.path,
@@ -348,7 +348,7 @@ def line(tmp_path: Path, **changed: object) -> list[str]:
         "hidden": [],
         "network": False,
     }
-    return confined(["bash", "-c", "x"], **(given | changed))  # pyright: ignore[reportArgumentType]
+    return bwrap_command(["bash", "-c", "x"], **(given | changed))  # pyright: ignore[reportArgumentType]
 
 
 def options(command: list[str], *names: str) -> list[list[str]]:

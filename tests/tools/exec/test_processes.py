@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from sayso.errors import ConfigurationError, ToolError
-from sayso.tools.exec.processes import Ended, Limits, clean, find, run
+from sayso.tools.exec.processes import ProcessLimits, ProcessResult, clean_environment, find_program, run_program
 
 WAIT = 30  # seconds until a test that waits for nothing fails
 
@@ -82,14 +82,18 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(os, "pidfd_open", refused, raising=False)
 
 
-async def bash(script: str, folder: int, **limits: float) -> Ended:
-    return await started("/bin/bash", "bash", "-c", script, folder=folder, limits=Limits(**limits))  # pyright: ignore[reportArgumentType]
+async def bash(script: str, folder: int, **limits: float) -> ProcessResult:
+    return await started("/bin/bash", "bash", "-c", script, folder=folder, limits=ProcessLimits(**limits))  # pyright: ignore[reportArgumentType]
 
 
-async def started(program: str, *argv: str, folder: int, limits: Limits | None = None) -> Ended:
+async def started(program: str, *argv: str, folder: int, limits: ProcessLimits | None = None) -> ProcessResult:
     with anyio.fail_after(WAIT):
-        return await run(
-            argv, program=program, folder=folder, environment=clean(os.environ), limits=limits or Limits(seconds=WAIT)
+        return await run_program(
+            argv,
+            program=program,
+            folder=folder,
+            environment=clean_environment(os.environ),
+            limits=limits or ProcessLimits(seconds=WAIT),
         )
 
 
@@ -291,7 +295,7 @@ def test_a_folder_is_entered_also_where_the_standard_streams_of_the_host_are_clo
 async def test_the_environment_is_exactly_what_was_given(folder: int) -> None:
     given = {"ONE": "1", "TWO": "a\nb", "EMPTY": ""}
     program = "/usr/bin/env"
-    ended = await run(["env", "-0"], program=program, folder=folder, environment=given, limits=Limits())
+    ended = await run_program(["env", "-0"], program=program, folder=folder, environment=given, limits=ProcessLimits())
     assert ended.stdout == "ONE=1\0TWO=a\nb\0EMPTY=\0"
 
 
@@ -384,12 +388,12 @@ async def test_where_exit_codes_are_thrown_away_nothing_starts(folder: int, tmp_
 @pytest.mark.parametrize("limit", [{"seconds": 0}, {"seconds": math.nan}, {"output_bytes": -1}, {"grace_seconds": -1}])
 def test_limits_that_make_no_sense_are_refused(limit: dict[str, float]) -> None:
     with pytest.raises(ConfigurationError, match="limits of a program"):
-        Limits(**limit)  # pyright: ignore[reportArgumentType]
+        ProcessLimits(**limit)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_clean_environment_keeps_what_programs_need() -> None:
     needed = {"PATH": "/usr/bin:/bin", "HOME": "/home/a", "LANG": "C", "LC_TIME": "C", "TZ": "UTC", "TERM": "dumb"}
-    assert clean(needed) == needed | {"PAGER": "cat", "GIT_PAGER": "cat"}
+    assert clean_environment(needed) == needed | {"PAGER": "cat", "GIT_PAGER": "cat"}
 
 
 @pytest.mark.parametrize(
@@ -410,34 +414,34 @@ def test_a_clean_environment_keeps_what_programs_need() -> None:
     ],
 )
 def test_what_steers_programs_is_never_passed_on_not_even_on_demand(name: str) -> None:
-    assert name not in clean({name: "x"})
+    assert name not in clean_environment({name: "x"})
     with pytest.raises(ConfigurationError, match=r"makes programs run other code"):
-        clean({name: "x"}, also=[name])
+        clean_environment({name: "x"}, extra=[name])
 
 
 def test_the_pager_of_the_host_is_replaced() -> None:
-    assert clean({"PAGER": "evil", "GIT_PAGER": "evil"})["PAGER"] == "cat"
-    assert clean({"PAGER": "evil", "GIT_PAGER": "evil"})["GIT_PAGER"] == "cat"
+    assert clean_environment({"PAGER": "evil", "GIT_PAGER": "evil"})["PAGER"] == "cat"
+    assert clean_environment({"PAGER": "evil", "GIT_PAGER": "evil"})["GIT_PAGER"] == "cat"
 
 
 def test_keys_of_the_host_are_passed_on_only_by_name() -> None:
     host = {"OPENAI_API_KEY": "k", "AWS_SECRET_ACCESS_KEY": "s"}
-    assert clean(host).keys() == {"PATH", "PAGER", "GIT_PAGER", "TERM"}
-    assert clean(host, also=["OPENAI_API_KEY"])["OPENAI_API_KEY"] == "k"
+    assert clean_environment(host).keys() == {"PATH", "PAGER", "GIT_PAGER", "TERM"}
+    assert clean_environment(host, extra=["OPENAI_API_KEY"])["OPENAI_API_KEY"] == "k"
 
 
 @pytest.mark.parametrize("path", [":/bin:.::bin:~/bin:/usr/bin:", "/bin::/usr/bin"])
 def test_no_entry_of_the_path_means_the_current_folder(path: str) -> None:
-    assert clean({"PATH": path})["PATH"] == "/bin:/usr/bin"
+    assert clean_environment({"PATH": path})["PATH"] == "/bin:/usr/bin"
 
 
 @pytest.mark.parametrize("host", [{}, {"PATH": ""}, {"PATH": ".:bin"}])
 def test_a_path_without_entries_is_replaced_since_it_would_mean_the_current_folder(host: dict[str, str]) -> None:
-    assert clean(host)["PATH"] == "/usr/local/bin:/usr/bin:/bin"
+    assert clean_environment(host)["PATH"] == "/usr/local/bin:/usr/bin:/bin"
 
 
 def test_a_home_in_the_current_folder_is_left_out() -> None:
-    assert clean({"HOME": ".", "TMPDIR": ""}).keys() == {"PATH", "PAGER", "GIT_PAGER", "TERM"}
+    assert clean_environment({"HOME": ".", "TMPDIR": ""}).keys() == {"PATH", "PAGER", "GIT_PAGER", "TERM"}
 
 
 def program_in(folder: Path, name: str) -> str:
@@ -450,23 +454,23 @@ def program_in(folder: Path, name: str) -> str:
 def test_the_first_program_of_that_name_in_the_path_is_found(tmp_path: Path) -> None:
     first, second = program_in(tmp_path / "a", "tool"), program_in(tmp_path / "b", "tool")
     path = f"{tmp_path}/none:{tmp_path}/a/:{tmp_path}/b"
-    assert find("tool", path) == first
+    assert find_program("tool", path) == first
     Path(first).chmod(0o600)
-    assert find("tool", path) == second
-    assert find(second, "") == second
-    assert find(first, path) is None
+    assert find_program("tool", path) == second
+    assert find_program(second, "") == second
+    assert find_program(first, path) is None
 
 
 def test_a_program_of_the_current_folder_is_never_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program_in(tmp_path, "tool")
     monkeypatch.chdir(tmp_path)
     for path in ("", ":", ".", "./", f"../{tmp_path.name}"):
-        assert find("tool", path) is None
+        assert find_program("tool", path) is None
     for name in ("./tool", f"../{tmp_path.name}/tool"):
-        assert find(name, str(tmp_path)) is None
+        assert find_program(name, str(tmp_path)) is None
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "/", "sub", "a\0b", "\ud800"])
 def test_what_is_no_file_to_run_is_not_found(tmp_path: Path, name: str) -> None:
     (tmp_path / "sub").mkdir()
-    assert find(name, str(tmp_path)) is None
+    assert find_program(name, str(tmp_path)) is None

@@ -23,7 +23,7 @@ import pytest
 import sayso
 from sayso.core.realpath import resolve
 from sayso.errors import ConfigurationError, ToolError
-from sayso.tools.fs.directory import Entry, Facts, Root
+from sayso.tools.fs.directory import DirectoryEntry, FileStat, OpenDirectory
 
 MOST = 10_000
 TRASH = ".sayso-trash"
@@ -58,22 +58,22 @@ def portable(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def root(zone: Path, portable: bool) -> Generator[Root]:
-    with Root(str(zone), portable=portable) as root:
+def root(zone: Path, portable: bool) -> Generator[OpenDirectory]:
+    with OpenDirectory(str(zone), portable=portable) as root:
         yield root
 
 
-def facts_of(root: Root, way: str) -> Facts:
-    facts = root.look(way)
+def facts_of(root: OpenDirectory, way: str) -> FileStat:
+    facts = root.stat(way)
     assert facts is not None
     return facts
 
 
-def create(root: Root, way: str, data: bytes) -> Facts:
+def create(root: OpenDirectory, way: str, data: bytes) -> FileStat:
     return root.write(way, data, instead_of=None, most=MOST)
 
 
-def replace(root: Root, way: str, data: bytes) -> Facts:
+def replace(root: OpenDirectory, way: str, data: bytes) -> FileStat:
     return root.write(way, data, instead_of=facts_of(root, way), most=MOST)
 
 
@@ -98,11 +98,13 @@ def own_names(folder: Path) -> list[str]:
 # --- The folder ----------------------------------------------------------------------------------------
 
 
-def test_a_root_is_known_by_its_identity(zone: Path, root: Root) -> None:
+def test_a_root_is_known_by_its_identity(zone: Path, root: OpenDirectory) -> None:
     assert root.identity == (zone.stat().st_dev, zone.stat().st_ino)
 
 
-def test_a_root_stays_the_folder_that_was_opened_whatever_takes_its_path(base: Path, zone: Path, root: Root) -> None:
+def test_a_root_stays_the_folder_that_was_opened_whatever_takes_its_path(
+    base: Path, zone: Path, root: OpenDirectory
+) -> None:
     create(root, "file", b"old")
     zone.rename(base / "moved")
     zone.mkdir()
@@ -135,12 +137,12 @@ def test_a_root_that_is_no_real_folder_is_a_wrong_configuration(
     (base / "zone" / "file").touch()
     (base / "link").symlink_to("zone")
     with pytest.raises(ConfigurationError) as caught:
-        Root(path.format(base=base), portable=portable)
+        OpenDirectory(path.format(base=base), portable=portable)
     assert words in str(caught.value)
 
 
 def test_a_root_that_nobody_holds_is_closed(zone: Path, portable: bool) -> None:
-    assert Root(str(zone), portable=portable).look("") is not None  # the handles are counted after every test
+    assert OpenDirectory(str(zone), portable=portable).stat("") is not None  # the handles are counted after every test
 
 
 def test_a_closed_root_is_refused_and_what_was_begun_goes_on(zone: Path, portable: bool) -> None:
@@ -150,10 +152,10 @@ def test_a_closed_root_is_refused_and_what_was_begun_goes_on(zone: Path, portabl
     other.mkdir()
     (other / "file").write_bytes(b"outside")
     for _ in range(100):
-        root = Root(str(zone), portable=portable)
+        root = OpenDirectory(str(zone), portable=portable)
         started = Barrier(3)
 
-        def read_until_closed(root: Root = root, started: Barrier = started) -> str:
+        def read_until_closed(root: OpenDirectory = root, started: Barrier = started) -> str:
             assert root.read("file", MOST).data == b"inside"
             started.wait(20)
             while True:
@@ -181,14 +183,14 @@ def test_a_closed_root_is_refused_and_what_was_begun_goes_on(zone: Path, portabl
     "way",
     ["/", "/file", "a//b", "a/", ".", "..", "a/..", "../zone/a", "./a", "a/./b", "a\0", "a\0/b", "\ud800", "\udcff/b"],
 )
-def test_a_way_that_does_not_lead_straight_down_is_refused(base: Path, root: Root, way: str) -> None:
+def test_a_way_that_does_not_lead_straight_down_is_refused(base: Path, root: OpenDirectory, way: str) -> None:
     create(root, "a", b"")
     before = tree(base)
     facts = facts_of(root, "a")
     uses: list[Callable[[], object]] = [
-        lambda: root.look(way),
+        lambda: root.stat(way),
         lambda: root.read(way, MOST),
-        lambda: root.names(way, MOST),
+        lambda: root.list_entries(way, MOST),
         lambda: create(root, way, b""),
         lambda: root.write(way, b"", instead_of=facts, most=MOST),
         lambda: root.delete(way, facts=facts, trash=None),
@@ -202,10 +204,10 @@ def test_a_way_that_does_not_lead_straight_down_is_refused(base: Path, root: Roo
     assert tree(base) == before
 
 
-def test_the_empty_way_is_the_folder_itself(root: Root) -> None:
+def test_the_empty_way_is_the_folder_itself(root: OpenDirectory) -> None:
     facts = facts_of(root, "")
     assert (facts.kind, facts.identity) == ("folder", root.identity)
-    assert root.names("", MOST) == []
+    assert root.list_entries("", MOST) == []
     for use in (
         lambda: create(root, "", b""),
         lambda: root.write("", b"", instead_of=facts, most=MOST),
@@ -219,7 +221,7 @@ def test_the_empty_way_is_the_folder_itself(root: Root) -> None:
 
 @pytest.mark.parametrize("way", ["link", "link/file", "folder/link", "folder/link/file", "to_file", "dangling"])
 @pytest.mark.parametrize("target", ["inside", "outside"])
-def test_a_link_is_never_followed_wherever_it_leads(base: Path, root: Root, target: str, way: str) -> None:
+def test_a_link_is_never_followed_wherever_it_leads(base: Path, root: OpenDirectory, target: str, way: str) -> None:
     (base / "zone" / "inside").mkdir()
     (base / "outside").mkdir()
     for folder in (base / "zone" / "inside", base / "outside"):
@@ -234,14 +236,14 @@ def test_a_link_is_never_followed_wherever_it_leads(base: Path, root: Root, targ
     is_last = not way.endswith("/file")
     for use, words in (
         (lambda: root.read(way, MOST), "is a link" if is_last else LINK),
-        (lambda: root.names(way, MOST), LINK),
+        (lambda: root.list_entries(way, MOST), LINK),
         (lambda: create(root, way, b""), "is there already" if is_last else LINK),
         (lambda: create(root, f"{way}/new", b""), LINK),
         (lambda: create(root, f"{way}/new/new", b""), LINK),
         (lambda: root.write(way, b"", instead_of=facts, most=MOST), "was changed" if is_last else LINK),
         (lambda: root.delete(way, facts=facts, trash=None), "was changed" if is_last else LINK),
         (lambda: root.delete("inside/file", facts=facts, trash=way), LINK),
-        (lambda: root.look(f"{way}/file"), LINK),
+        (lambda: root.stat(f"{way}/file"), LINK),
     ):
         with pytest.raises(ToolError, match=words) as caught:
             use()
@@ -253,35 +255,35 @@ def test_a_link_is_never_followed_wherever_it_leads(base: Path, root: Root, targ
 
 def test_a_link_of_the_kernels_is_never_followed(portable: bool) -> None:
     """`root` and `cwd` of a process do not lead where their text says."""
-    with Root(f"/proc/{os.getpid()}", portable=portable) as root:
+    with OpenDirectory(f"/proc/{os.getpid()}", portable=portable) as root:
         for way in ("cwd", "root", "root/etc", "fd/0/x", "cwd/x"):
             with pytest.raises(ToolError):
-                root.names(way, MOST)
+                root.list_entries(way, MOST)
             with pytest.raises(ToolError):
                 root.read(way, MOST)
         with pytest.raises(ToolError, match=LINK):
-            root.look("root/etc")
+            root.stat("root/etc")
 
 
-def test_a_way_deeper_than_a_path_can_be_is_a_way_like_any_other(zone: Path, root: Root) -> None:
+def test_a_way_deeper_than_a_path_can_be_is_a_way_like_any_other(zone: Path, root: OpenDirectory) -> None:
     names = [letter * 255 for letter in "abcdefghijklmnopqrstuvwxyz"]
     way = "/".join([*names, "file"])
-    assert root.look(way) is None
+    assert root.stat(way) is None
     create(root, way, b"deep")
     assert root.read(way, MOST).data == b"deep"
     replace(root, way, b"deeper")
-    assert root.names("/".join(names), MOST) == [Entry("file", "file", 6)]
+    assert root.list_entries("/".join(names), MOST) == [DirectoryEntry("file", "file", 6)]
     trashed = root.delete(way, facts=facts_of(root, way), trash="/".join([*names, "trash"]))
     assert trashed is not None
     root.restore(trashed, way)
     assert root.read(way, MOST).data == b"deeper"
     root.delete(way, facts=facts_of(root, way), trash=None)
-    assert root.look(way) is None
+    assert root.stat(way) is None
     assert [path.name for path in zone.iterdir()] == ["a" * 255]
 
 
 def test_another_file_system_below_the_folder_may_be_entered(portable: bool) -> None:
-    with Root("/", portable=portable) as root, tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+    with OpenDirectory("/", portable=portable) as root, tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         assert Path(folder).stat().st_dev != root.identity[0]
         create(root, f"{folder[1:]}/file", b"there")
         assert root.read(f"{folder[1:]}/file", MOST).data == b"there"
@@ -298,25 +300,25 @@ def make_of_every_kind(zone: Path) -> None:
     os.mknod(zone / "socket", stat.S_IFSOCK | 0o600)
 
 
-def test_every_kind_is_told_apart(zone: Path, root: Root) -> None:
+def test_every_kind_is_told_apart(zone: Path, root: OpenDirectory) -> None:
     make_of_every_kind(zone)
-    assert [(each.name, each.kind) for each in root.names("", MOST)] == [
+    assert [(each.name, each.kind) for each in root.list_entries("", MOST)] == [
         ("file", "file"),
         ("folder", "folder"),
         ("link", "link"),
         ("pipe", "other"),
         ("socket", "other"),
     ]
-    for each in root.names("", MOST):
+    for each in root.list_entries("", MOST):
         assert facts_of(root, each.name).kind == each.kind
 
 
-def test_the_facts_are_those_of_the_system(zone: Path, root: Root) -> None:
+def test_the_facts_are_those_of_the_system(zone: Path, root: OpenDirectory) -> None:
     (zone / "file").write_bytes(b"1234")
     (zone / "file").chmod(0o4751)
     (zone / "other").hardlink_to(zone / "file")
     status = (zone / "file").stat()
-    assert facts_of(root, "file") == Facts(
+    assert facts_of(root, "file") == FileStat(
         kind="file",
         identity=(status.st_dev, status.st_ino),
         size=4,
@@ -325,19 +327,19 @@ def test_the_facts_are_those_of_the_system(zone: Path, root: Root) -> None:
         mtime_ns=status.st_mtime_ns,
         ctime_ns=status.st_ctime_ns,
     )
-    assert root.read("file", MOST).facts == facts_of(root, "file")
+    assert root.read("file", MOST).stat == facts_of(root, "file")
 
 
-def test_where_nothing_is_nothing_is_seen(zone: Path, root: Root) -> None:
+def test_where_nothing_is_nothing_is_seen(zone: Path, root: OpenDirectory) -> None:
     (zone / "file").touch()
-    assert root.look("nowhere") is None
-    assert root.look("nowhere/at/all") is None
+    assert root.stat("nowhere") is None
+    assert root.stat("nowhere/at/all") is None
     with pytest.raises(ToolError, match="'nowhere' is not there"):
         root.read("nowhere", MOST)
     with pytest.raises(ToolError, match="'nowhere' is not there"):
-        root.names("nowhere", MOST)
+        root.list_entries("nowhere", MOST)
     with pytest.raises(ToolError, match="'file/deeper' is no folder, or leads through something that is none"):
-        root.look("file/deeper")
+        root.stat("file/deeper")
 
 
 @pytest.mark.parametrize(
@@ -349,7 +351,7 @@ def test_where_nothing_is_nothing_is_seen(zone: Path, root: Root) -> None:
         ("socket", "'socket' is a device, a pipe or a socket, and only regular files are read"),
     ],
 )
-def test_only_regular_files_are_read_and_nothing_hangs(zone: Path, root: Root, way: str, words: str) -> None:
+def test_only_regular_files_are_read_and_nothing_hangs(zone: Path, root: OpenDirectory, way: str, words: str) -> None:
     make_of_every_kind(zone)
     with pytest.raises(ToolError) as caught:
         root.read(way, MOST)
@@ -357,19 +359,19 @@ def test_only_regular_files_are_read_and_nothing_hangs(zone: Path, root: Root, w
 
 
 def test_a_device_is_not_read(portable: bool) -> None:
-    with Root("/dev", portable=portable) as root, pytest.raises(ToolError, match="'zero' is a device"):
+    with OpenDirectory("/dev", portable=portable) as root, pytest.raises(ToolError, match="'zero' is a device"):
         root.read("zero", MOST)
 
 
 def test_a_file_that_does_not_tell_its_size_is_not_read_in_part(portable: bool) -> None:
     with (
-        Root(f"/proc/{os.getpid()}", portable=portable) as root,
+        OpenDirectory(f"/proc/{os.getpid()}", portable=portable) as root,
         pytest.raises(ToolError, match="'status' was changed"),
     ):
         root.read("status", MOST)
 
 
-def test_a_pipe_that_takes_the_place_of_a_file_meanwhile_hangs_nobody(zone: Path, root: Root) -> None:
+def test_a_pipe_that_takes_the_place_of_a_file_meanwhile_hangs_nobody(zone: Path, root: OpenDirectory) -> None:
     (zone / "file").write_bytes(b"inside")
     os.mkfifo(zone / "pipe")
 
@@ -380,7 +382,7 @@ def test_a_pipe_that_takes_the_place_of_a_file_meanwhile_hangs_nobody(zone: Path
         insist({"read": read}, turns, both_ways={"read"})
 
 
-def test_a_file_as_large_as_the_limit_is_read_and_a_larger_one_is_refused(zone: Path, root: Root) -> None:
+def test_a_file_as_large_as_the_limit_is_read_and_a_larger_one_is_refused(zone: Path, root: OpenDirectory) -> None:
     (zone / "file").write_bytes(b"1234")
     (zone / "empty").touch()
     assert root.read("file", 4).data == b"1234"
@@ -390,7 +392,7 @@ def test_a_file_as_large_as_the_limit_is_read_and_a_larger_one_is_refused(zone: 
         root.read("file", 3)
 
 
-def test_a_huge_file_is_refused_before_it_is_read(zone: Path, root: Root) -> None:
+def test_a_huge_file_is_refused_before_it_is_read(zone: Path, root: OpenDirectory) -> None:
     with (zone / "huge").open("wb") as file:
         file.truncate(1 << 40)
     assert facts_of(root, "huge").size == 1 << 40
@@ -414,7 +416,7 @@ def overwrite(file: int, size: int) -> None:
 
 @pytest.mark.parametrize("change", [grow, shrink, overwrite])
 def test_a_file_that_changes_while_it_is_read_is_refused(
-    zone: Path, root: Root, change: Callable[[int, int], None]
+    zone: Path, root: OpenDirectory, change: Callable[[int, int], None]
 ) -> None:
     size = 1 << 23
     with (zone / "file").open("wb") as file:
@@ -429,7 +431,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     assert told == "'file' was changed while it was read; read it again"
 
 
-def test_a_file_that_grows_is_never_read_past_the_limit(zone: Path, root: Root) -> None:
+def test_a_file_that_grows_is_never_read_past_the_limit(zone: Path, root: OpenDirectory) -> None:
     with (zone / "file").open("wb") as file, repeating(lambda: file.write(b"x" * 50)):
         told = ""
         while "the most that is read" not in told:
@@ -439,21 +441,21 @@ def test_a_file_that_grows_is_never_read_past_the_limit(zone: Path, root: Root) 
                 told = str(error)
 
 
-def test_a_folder_with_too_many_names_is_not_listed(zone: Path, root: Root) -> None:
+def test_a_folder_with_too_many_names_is_not_listed(zone: Path, root: OpenDirectory) -> None:
     for number in range(3):
         (zone / str(number)).touch()
-    assert [each.name for each in root.names("", 3)] == ["0", "1", "2"]
+    assert [each.name for each in root.list_entries("", 3)] == ["0", "1", "2"]
     with pytest.raises(ToolError, match="'' has more than 2 names in it"):
-        root.names("", 2)
+        root.list_entries("", 2)
 
 
-def test_strange_names_are_listed_and_used(zone: Path, root: Root) -> None:
+def test_strange_names_are_listed_and_used(zone: Path, root: OpenDirectory) -> None:
     names = ["new\nline", "\x1b[31m", " ", "...", "ü", "\u202e", "x" * 255, "-rf", "*", "\\"]
     for name in names:
         create(root, name, name.encode())
         assert root.read(name, MOST).data == name.encode()
         replace(root, name, b"")
-    assert sorted(each.name for each in root.names("", MOST)) == sorted(names)
+    assert sorted(each.name for each in root.list_entries("", MOST)) == sorted(names)
     for name in names:
         trashed = root.delete(name, facts=facts_of(root, name), trash=TRASH)
         assert trashed is not None
@@ -461,14 +463,18 @@ def test_strange_names_are_listed_and_used(zone: Path, root: Root) -> None:
     assert listing(zone) == sorted([*names, TRASH])
 
 
-def test_a_name_that_is_no_utf8_is_shown_and_cannot_be_used(zone: Path, root: Root) -> None:
+def test_a_name_that_is_no_utf8_is_shown_and_cannot_be_used(zone: Path, root: OpenDirectory) -> None:
     Path(os.fsdecode(bytes(zone) + b"/caf\xe9")).touch()
-    assert root.names("", MOST) == [Entry("caf\\xe9", "file", 0)]
-    assert root.look("caf\\xe9") is None
+    assert root.list_entries("", MOST) == [DirectoryEntry("caf\\xe9", "file", 0)]
+    assert root.stat("caf\\xe9") is None
 
 
-def test_a_name_that_is_too_long_is_a_sentence(root: Root) -> None:
-    for use in (lambda: create(root, "x" * 256, b""), lambda: root.look("x" * 256), lambda: root.names("x" * 256, 1)):
+def test_a_name_that_is_too_long_is_a_sentence(root: OpenDirectory) -> None:
+    for use in (
+        lambda: create(root, "x" * 256, b""),
+        lambda: root.stat("x" * 256),
+        lambda: root.list_entries("x" * 256, 1),
+    ):
         with pytest.raises(ToolError, match=r"'x+' has a name in it that is too long for the file system"):
             use()
     with pytest.raises(ToolError, match=r"'x+/y' has a name in it that is too long"):
@@ -478,7 +484,7 @@ def test_a_name_that_is_too_long_is_a_sentence(root: Root) -> None:
 # --- Writing -------------------------------------------------------------------------------------------
 
 
-def test_a_new_file_has_the_mode_that_the_umask_leaves(zone: Path, root: Root) -> None:
+def test_a_new_file_has_the_mode_that_the_umask_leaves(zone: Path, root: OpenDirectory) -> None:
     before = os.umask(0o027)
     try:
         facts = create(root, "new/folder/file", b"data")
@@ -491,7 +497,7 @@ def test_a_new_file_has_the_mode_that_the_umask_leaves(zone: Path, root: Root) -
     assert not own_names(zone)
 
 
-def test_a_replaced_file_keeps_its_permissions_but_no_privileges(zone: Path, root: Root) -> None:
+def test_a_replaced_file_keeps_its_permissions_but_no_privileges(zone: Path, root: OpenDirectory) -> None:
     (zone / "file").write_bytes(b"old")
     (zone / "file").chmod(0o6751)
     before = facts_of(root, "file")
@@ -503,7 +509,7 @@ def test_a_replaced_file_keeps_its_permissions_but_no_privileges(zone: Path, roo
     assert not own_names(zone)
 
 
-def test_nothing_that_is_there_is_overwritten_by_a_new_file(zone: Path, root: Root) -> None:
+def test_nothing_that_is_there_is_overwritten_by_a_new_file(zone: Path, root: OpenDirectory) -> None:
     make_of_every_kind(zone)
     (zone / "dangling").symlink_to("nowhere")
     before = tree(zone)
@@ -545,7 +551,7 @@ def put_a_link_there(file: Path) -> None:
     [rewrite, rewrite_unseen, put_another_there, put_a_folder_there, put_a_link_there, Path.unlink],
 )
 def test_what_was_changed_meanwhile_is_neither_replaced_nor_deleted(
-    zone: Path, root: Root, change: Callable[[Path], None]
+    zone: Path, root: OpenDirectory, change: Callable[[Path], None]
 ) -> None:
     (zone / "file").write_bytes(b"1234")
     facts = facts_of(root, "file")
@@ -564,7 +570,7 @@ def test_what_was_changed_meanwhile_is_neither_replaced_nor_deleted(
     assert {path: facts for path, facts in tree(zone).items() if path != str(zone)} == before
 
 
-def test_only_a_regular_file_with_one_name_that_may_be_written_is_replaced(zone: Path, root: Root) -> None:
+def test_only_a_regular_file_with_one_name_that_may_be_written_is_replaced(zone: Path, root: OpenDirectory) -> None:
     make_of_every_kind(zone)
     (zone / "file").chmod(0o444)
     (zone / "name").write_bytes(b"linked")
@@ -580,7 +586,7 @@ def test_only_a_regular_file_with_one_name_that_may_be_written_is_replaced(zone:
         with pytest.raises(ToolError, match=f"^'{name}' {words}"):
             replace(root, name, b"")
     assert tree(zone) == before
-    assert root.read("name", MOST).facts.links == 2
+    assert root.read("name", MOST).stat.links == 2
 
 
 def test_the_owner_of_a_replaced_file_stays_or_it_is_not_replaced(zone: Path, portable: bool) -> None:
@@ -589,19 +595,19 @@ def test_the_owner_of_a_replaced_file_stays_or_it_is_not_replaced(zone: Path, po
     groups = set(os.getgroups()) - {os.getgid()} if os.geteuid() else {12345}
     for group in groups or {os.getgid()}:
         os.chown(zone / "file", -1, group)
-        with Root(str(zone), portable=portable) as root:
+        with OpenDirectory(str(zone), portable=portable) as root:
             replace(root, "file", b"new")
         assert (zone / "file").stat().st_gid == group
 
 
-def test_a_file_larger_than_the_limit_is_not_written(zone: Path, root: Root) -> None:
+def test_a_file_larger_than_the_limit_is_not_written(zone: Path, root: OpenDirectory) -> None:
     root.write("file", b"1234", instead_of=None, most=4)
     with pytest.raises(ToolError, match=r"^'other' would have 5 bytes, and 4 is the most that is written$"):
         root.write("other", b"12345", instead_of=None, most=4)
     assert listing(zone) == ["file"]
 
 
-def test_folders_are_made_only_for_new_files_and_only_if_wanted(zone: Path, root: Root) -> None:
+def test_folders_are_made_only_for_new_files_and_only_if_wanted(zone: Path, root: OpenDirectory) -> None:
     facts = create(root, "file", b"")
     with pytest.raises(ToolError, match="'new/file' is not there, or a folder on the way to it is not"):
         root.write("new/file", b"", instead_of=None, most=MOST, folders=False)
@@ -613,11 +619,11 @@ def test_folders_are_made_only_for_new_files_and_only_if_wanted(zone: Path, root
 
 
 def test_where_the_system_lets_nobody_write_that_is_a_sentence(portable: bool) -> None:
-    with Root(f"/proc/{os.getpid()}", portable=portable) as root, pytest.raises(ToolError, match=r"^'new' "):
+    with OpenDirectory(f"/proc/{os.getpid()}", portable=portable) as root, pytest.raises(ToolError, match=r"^'new' "):
         create(root, "new", b"")
 
 
-def test_of_several_writers_of_a_new_file_exactly_one_wins(zone: Path, root: Root) -> None:
+def test_of_several_writers_of_a_new_file_exactly_one_wins(zone: Path, root: OpenDirectory) -> None:
     writers = 6
     for turn in range(40):
         together = Barrier(writers)
@@ -638,13 +644,13 @@ def test_of_several_writers_of_a_new_file_exactly_one_wins(zone: Path, root: Roo
     assert not own_names(zone)
 
 
-def test_of_several_who_replace_or_delete_the_same_file_exactly_one_wins(zone: Path, root: Root) -> None:
+def test_of_several_who_replace_or_delete_the_same_file_exactly_one_wins(zone: Path, root: OpenDirectory) -> None:
     deleted = 0
     for _ in range(60):
         (zone / "file").write_bytes(b"first")
         facts, together = facts_of(root, "file"), Barrier(4)
 
-        def change(number: int, facts: Facts = facts, together: Barrier = together) -> bool:
+        def change(number: int, facts: FileStat = facts, together: Barrier = together) -> bool:
             together.wait(20)
             try:
                 if number == 3:
@@ -666,7 +672,7 @@ def test_of_several_who_replace_or_delete_the_same_file_exactly_one_wins(zone: P
     assert deleted < 60
 
 
-def test_a_file_that_somebody_has_locked_is_neither_replaced_nor_deleted(zone: Path, root: Root) -> None:
+def test_a_file_that_somebody_has_locked_is_neither_replaced_nor_deleted(zone: Path, root: OpenDirectory) -> None:
     facts = create(root, "file", b"data")
     with (zone / "file").open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_SH)
@@ -698,7 +704,7 @@ def put_theirs_there(zone: Path, may_begin: Callable[[], bool]) -> None:
 def test_what_somebody_else_puts_there_is_not_lost_when_a_file_is_replaced(zone: Path) -> None:
     """Without the exchange that Linux has, what comes at the very last moment is lost, and no test can say when."""
     outcomes: Counter[bool] = Counter()
-    with Root(str(zone)) as root, ThreadPoolExecutor(1) as pool:
+    with OpenDirectory(str(zone)) as root, ThreadPoolExecutor(1) as pool:
         while outcomes.total() < 300 or len(outcomes) < 2:
             (zone / "file").write_bytes(b"old")
             (zone / "file").chmod(0o644)
@@ -723,7 +729,7 @@ def meet(together: Barrier, folder: Path, looks: int) -> bool:
     return all(folder.exists() for _ in range(looks))
 
 
-def test_what_somebody_else_puts_there_is_not_lost_when_a_file_is_deleted(zone: Path, root: Root) -> None:
+def test_what_somebody_else_puts_there_is_not_lost_when_a_file_is_deleted(zone: Path, root: OpenDirectory) -> None:
     outcomes: Counter[bool] = Counter()
     random = Random(3)  # noqa: S311 - to come at different moments
     with ThreadPoolExecutor(1) as pool:
@@ -745,31 +751,31 @@ def test_what_somebody_else_puts_there_is_not_lost_when_a_file_is_deleted(zone: 
 # --- Deleting ------------------------------------------------------------------------------------------
 
 
-def test_a_deleted_file_is_gone(zone: Path, root: Root) -> None:
+def test_a_deleted_file_is_gone(zone: Path, root: OpenDirectory) -> None:
     create(root, "folder/file", b"data")
     assert root.delete("folder/file", facts=facts_of(root, "folder/file"), trash=None) is None
-    assert root.look("folder/file") is None
+    assert root.stat("folder/file") is None
     assert [path.name for path in zone.rglob("*")] == ["folder"]
 
 
-def test_what_was_moved_to_the_trash_can_be_put_back(zone: Path, root: Root) -> None:
+def test_what_was_moved_to_the_trash_can_be_put_back(zone: Path, root: OpenDirectory) -> None:
     before = create(root, "folder/my file.txt", b"data")
     trashed = root.delete("folder/my file.txt", facts=before, trash=TRASH)
     assert trashed is not None
     assert trashed.startswith(f"{TRASH}/20")
     assert trashed.endswith("-my file.txt")
-    assert root.look("folder/my file.txt") is None
+    assert root.stat("folder/my file.txt") is None
     assert root.read(trashed, MOST).data == b"data"
     assert facts_of(root, TRASH).mode == 0o700
     (zone / "folder").rmdir()
     root.restore(trashed, "folder/my file.txt")
     after = root.read("folder/my file.txt", MOST)
     assert after.data == b"data"
-    assert (after.facts.identity, after.facts.mtime_ns) == (before.identity, before.mtime_ns)
-    assert root.names(TRASH, MOST) == []
+    assert (after.stat.identity, after.stat.mtime_ns) == (before.identity, before.mtime_ns)
+    assert root.list_entries(TRASH, MOST) == []
 
 
-def test_nothing_is_put_back_over_something_else(zone: Path, root: Root) -> None:
+def test_nothing_is_put_back_over_something_else(zone: Path, root: OpenDirectory) -> None:
     trashed = root.delete("file", facts=create(root, "file", b"old"), trash=TRASH)
     assert trashed is not None
     create(root, "file", b"new")
@@ -781,13 +787,13 @@ def test_nothing_is_put_back_over_something_else(zone: Path, root: Root) -> None
         root.restore(f"{TRASH}/link", "link")
 
 
-def test_files_of_the_same_name_lie_side_by_side_in_the_trash(zone: Path, root: Root) -> None:
+def test_files_of_the_same_name_lie_side_by_side_in_the_trash(zone: Path, root: OpenDirectory) -> None:
     for number in range(5):
         root.delete("file", facts=create(root, "file", str(number).encode()), trash=TRASH)
     assert {path.read_text() for path in (zone / TRASH).iterdir()} == set("01234")
 
 
-def test_only_regular_files_are_deleted(zone: Path, root: Root) -> None:
+def test_only_regular_files_are_deleted(zone: Path, root: OpenDirectory) -> None:
     make_of_every_kind(zone)
     before = tree(zone)
     for name in ("folder", "link", "pipe", "socket"):
@@ -796,7 +802,7 @@ def test_only_regular_files_are_deleted(zone: Path, root: Root) -> None:
     assert tree(zone) == before
 
 
-def test_a_trash_that_others_can_write_to_is_not_used(zone: Path, root: Root) -> None:
+def test_a_trash_that_others_can_write_to_is_not_used(zone: Path, root: OpenDirectory) -> None:
     facts = create(root, "file", b"data")
     (zone / TRASH).mkdir()
     (zone / TRASH).chmod(0o777)
@@ -810,7 +816,7 @@ def test_a_trash_that_others_can_write_to_is_not_used(zone: Path, root: Root) ->
 
 
 def test_a_file_of_another_file_system_does_not_fit_into_the_trash(zone: Path, portable: bool) -> None:
-    with Root("/", portable=portable) as root, tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+    with OpenDirectory("/", portable=portable) as root, tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         way = f"{folder[1:]}/file"
         facts = create(root, way, b"there")
         with pytest.raises(ToolError, match=f"^'{way}' is on another file system than the folder that it would"):
@@ -871,7 +877,7 @@ def insist(uses: dict[str, Callable[[], object]], turns: Callable[[], int], both
 class Worker:
     """Uses a folder that may be a link to the outside at any moment."""
 
-    def __init__(self, root: Root, outside: Path) -> None:
+    def __init__(self, root: OpenDirectory, outside: Path) -> None:
         self.root = root
         self.outside = {path.stat().st_ino for path in outside.rglob("*")}
         self.random = Random(1)  # noqa: S311 - to try different things
@@ -896,20 +902,20 @@ class Worker:
         assert facts_of(self.root, way).identity[1] not in self.outside
 
     def list(self, way: str) -> None:
-        assert "secret" not in {each.name for each in self.root.names(way, 10**6)}
+        assert "secret" not in {each.name for each in self.root.list_entries(way, 10**6)}
 
     def create(self, way: str) -> None:
         made = f"{way}-{self.random.randrange(10**9)}"
         self.root.delete(made, facts=create(self.root, made, b"inside"), trash=None)
 
     def delete(self, way: str) -> None:
-        facts = self.root.look(way) or create(self.root, way, b"inside")
+        facts = self.root.stat(way) or create(self.root, way, b"inside")
         trashed = self.root.delete(way, facts=facts, trash=self.random.choice([None, "folder/trash", TRASH]))
         if trashed is not None:
             self.root.restore(trashed, way)
 
 
-def test_a_folder_that_becomes_a_link_and_back_never_leads_out(base: Path, zone: Path, root: Root) -> None:
+def test_a_folder_that_becomes_a_link_and_back_never_leads_out(base: Path, zone: Path, root: OpenDirectory) -> None:
     for folder in (base / "outside", zone / "folder"):
         (folder / "deep").mkdir(parents=True)
         (folder / "trash").mkdir(mode=0o700)
@@ -924,7 +930,7 @@ def test_a_folder_that_becomes_a_link_and_back_never_leads_out(base: Path, zone:
     assert tree(base / "outside") == outside
 
 
-def test_a_file_that_becomes_a_link_and_back_never_leads_out(base: Path, zone: Path, root: Root) -> None:
+def test_a_file_that_becomes_a_link_and_back_never_leads_out(base: Path, zone: Path, root: OpenDirectory) -> None:
     (base / "outside").write_bytes(b"secret")
     (zone / "link").symlink_to(base / "outside")
     (zone / "file").write_bytes(b"inside")
@@ -971,7 +977,7 @@ for way in ("file", "new"):
     assert {path.name: path.read_bytes() for path in zone.iterdir()} == {"file": b"old"}
 
 
-def test_a_writer_that_is_killed_leaves_one_whole_content(zone: Path, root: Root, portable: bool) -> None:
+def test_a_writer_that_is_killed_leaves_one_whole_content(zone: Path, root: OpenDirectory, portable: bool) -> None:
     contents = {letter * 300_000 for letter in "ab"}
     (zone / "file").write_text("a" * 300_000)
     code = """

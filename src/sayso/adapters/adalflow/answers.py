@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import force_setattr
 
-from sayso.adapters.adalflow.function_tools import Asked
+from sayso.adapters.adalflow.function_tools import FunctionCall
 from sayso.adapters.adalflow.library import Function
 from sayso.core.canonical import freeze, thaw
 from sayso.core.model import ApprovalDecision, ApprovalRequest, ScopeKind, new_id
@@ -69,33 +69,33 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
         return Function(id=self.id, name=self.tool_name, args=given["args"], kwargs=given["kwargs"])
 
 
-def request_of(request: ApprovalRequest, asked: Asked | None) -> PermissionRequest:
+def to_permission_request(request: ApprovalRequest, function_call: FunctionCall | None) -> PermissionRequest:
     """Return a question in seed 002's words; without the call at hand, all arguments go by name."""
     return PermissionRequest(
         tool_name=request.tool_name,
-        tool_args=() if asked is None else asked.func.args or (),
-        tool_kwargs=request.args if asked is None else asked.func.kwargs or {},
+        tool_args=() if function_call is None else function_call.func.args or (),
+        tool_kwargs=request.args if function_call is None else function_call.func.kwargs or {},
         confirmation_message=f"Allow {request.tool_name} to run? {request.reason}".strip(),
         id=request.tool_call_id,
-        always=covered(request) or "this call only: its rule lets no answer be remembered",
+        always=always_label(request) or "this call only: its rule lets no answer be remembered",
         confirmation_details=(request.metadata or {}).get("confirmation_details"),
         request=request,
     )
 
 
-def covered(request: ApprovalRequest) -> str | None:
+def always_label(request: ApprovalRequest) -> str | None:
     """Say what PROCEED_ALWAYS covers: the whole tool where its rule offers that, else the narrowest that is offered."""
-    kind = _scope(request)
+    kind = _always_scope(request)
     return next((scope.label for scope in request.scopes if scope.kind == kind), None)
 
 
-def _scope(request: ApprovalRequest) -> ScopeKind | None:
+def _always_scope(request: ApprovalRequest) -> ScopeKind | None:
     if any(scope.kind == "tool" for scope in request.scopes):
         return "tool"
     return request.scopes[0].kind if request.scopes else None
 
 
-def decision_of(answer: object, request: ApprovalRequest, asked: Asked | None) -> ApprovalDecision:
+def to_decision(answer: object, request: ApprovalRequest, function_call: FunctionCall | None) -> ApprovalDecision:
     """Return what an answer means.
 
     Raises:
@@ -111,24 +111,28 @@ def decision_of(answer: object, request: ApprovalRequest, asked: Asked | None) -
         case "proceed_once":
             return ApprovalDecision(approved=True, note=note)
         case "proceed_always":
-            scope = _scope(request)
+            scope = _always_scope(request)
             return ApprovalDecision(
                 approved=True, note=note, remember="none" if scope is None else "session", scope=scope
             )
         case "modify":
-            return ApprovalDecision(approved=True, note=note, override_args=_edited(answer, request, asked))
+            return ApprovalDecision(
+                approved=True, note=note, override_args=_edited_arguments(answer, request, function_call)
+            )
         case "cancel":
             return ApprovalDecision(approved=False, note=note)
         case _:
             raise TypeError(f"{answer!r} is no answer; return an ApprovalOutcome, with MODIFY in an ApprovalResponse")
 
 
-def _edited(answer: object, request: ApprovalRequest, asked: Asked | None) -> Mapping[str, Any]:
+def _edited_arguments(
+    answer: object, request: ApprovalRequest, function_call: FunctionCall | None
+) -> Mapping[str, Any]:
     args, kwargs = getattr(answer, "args", None), getattr(answer, "kwargs", None)
     if args is None and kwargs is None:
         raise TypeError("MODIFY needs the arguments: return ApprovalResponse(ApprovalOutcome.MODIFY, kwargs={…})")
-    if asked is not None:
-        return asked.edited(args, kwargs)
+    if function_call is not None:
+        return function_call.edited_arguments(args, kwargs)
     if args:
         raise TypeError(f"{request.tool_name} was not called from here: give its arguments by name, as kwargs")
     return cast("Mapping[str, Any]", kwargs)

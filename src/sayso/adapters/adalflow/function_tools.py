@@ -13,7 +13,7 @@ import msgspec
 
 from sayso.adapters import function
 from sayso.adapters.adalflow.library import Function, FunctionTool
-from sayso.adapters.previewing import previewed
+from sayso.adapters.previewing import apply_preview
 from sayso.core.callables import is_async
 from sayso.core.canonical import canonical, freeze, thaw
 from sayso.core.model import Approved, Preview, Rule, ToolCall, Verdict, new_id
@@ -24,23 +24,23 @@ _VARIADIC = {inspect.Parameter.VAR_POSITIONAL: (list, tuple), inspect.Parameter.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class FunctionCall:
     """A function that AdalFlow wants to run, as the call that it is."""
 
     func: Function
     call: ToolCall
     rules: ToolRules
-    tool: GuardedTool | None  # None for one that cannot be called, and why
+    tool: GuardedFunctionTool | None  # None for one that cannot be called, and why
     problem: str = ""
 
-    def function(self, outcome: Approved) -> Function:
+    def approved_function(self, outcome: Approved) -> Function:
         """Return what is to run: a function of its own, with exactly the approved arguments."""
         if self.tool is None:
             raise TypeError(f"{self.call.tool} cannot be called: {self.problem}")
-        args, kwargs = self.tool.shaped(thaw(outcome.args), positional=len(self.func.args or ()))
+        args, kwargs = self.tool.split_arguments(thaw(outcome.args), positional=len(self.func.args or ()))
         return replace(self.func, args=args, kwargs=kwargs)
 
-    def edited(self, args: object, kwargs: object) -> dict[str, Any]:
+    def edited_arguments(self, args: object, kwargs: object) -> dict[str, Any]:
         """Return the arguments by name that a person put in place of these; None leaves a kind of them as it is.
 
         Raises:
@@ -49,10 +49,10 @@ class Asked:
         if self.tool is None:
             raise TypeError(f"{self.call.tool} cannot be called: {self.problem}")
         given = self.func.args if args is None else args, self.func.kwargs if kwargs is None else kwargs
-        return self.tool.named(*_checked(*given))
+        return self.tool.bind_arguments(*_check_arguments(*given))
 
 
-class GuardedTool:
+class GuardedFunctionTool:
     """A tool of AdalFlow with what sayso has to know about it."""
 
     def __init__(self, name: str, source: FunctionTool, *, mark: str) -> None:
@@ -60,13 +60,13 @@ class GuardedTool:
         self.source = source
         self._target = target = cast("Callable[..., Any]", cast("Any", source).fn)
         self._callback = cast("Callable[..., Any] | None", cast("Any", source).pre_execute_callback)
-        self._own = getattr(target, "__sayso__", None)
+        self._marked_tool = getattr(target, "__sayso__", None)
         self._mark = mark
-        tool = function.Tool(_begun(target), None, {"name": name}, mark=bool(mark), on_denied="raise")
+        tool = function.Tool(_plain_function(target), None, {"name": name}, mark=bool(mark), on_denied="raise")
         self.name, self.signature, self.schema_hash = name, tool.signature, tool.schema_hash
         self._defaults = {key: value for key, value in tool.defaults.items() if _is_data(value)}
         self._misfit = tool.misfit
-        own = self._own if isinstance(self._own, function.Tool) else None
+        own = self._marked_tool if isinstance(self._marked_tool, function.Tool) else None
         self.marked_as = own.name if own is not None else name
         self.rules = ToolRules(
             judge=own.rules.judge if own is not None else None,
@@ -76,7 +76,7 @@ class GuardedTool:
             parameters=tool.rules.parameters,
         )
 
-    def named(self, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def bind_arguments(self, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return all arguments by name, with those defaults that can be shown: a rule may be about one of them.
 
         Raises:
@@ -86,7 +86,7 @@ class GuardedTool:
         given = self._defaults | bound.arguments
         return {name: given[name] for name in self.signature.parameters if name in given}
 
-    def shaped(self, named: Mapping[str, Any], *, positional: int) -> tuple[list[Any], dict[str, Any]]:
+    def split_arguments(self, named: Mapping[str, Any], *, positional: int) -> tuple[list[Any], dict[str, Any]]:
         """Return arguments as AdalFlow passes them: by position only as many as were, or as have to be."""
         given = OrderedDict((name, named[name]) for name in self.signature.parameters if name in named)
         bound = inspect.BoundArguments(self.signature, given)
@@ -127,16 +127,16 @@ class GuardedTool:
 
     async def _details(self, call: ToolCall) -> Verdict:
         """Say why somebody is asked, and what AdalFlow's own `pre_execute_callback` has to show."""
-        if isinstance(self._own, function.Tool):
-            verdict = await self._own.details(call)
+        if isinstance(self._marked_tool, function.Tool):
+            verdict = await self._marked_tool.details(call)
         else:
             doc = inspect.getdoc(self._target) or ""
             rule = Rule(source="AdalFlow", key=self.name)
             words = doc.strip().partition("\n")[0] or None
             verdict = Verdict(approval="required", reason=self._mark, rule=rule, description=words)
-        return verdict if self._callback is None else await previewed(self._preview, call, verdict)
+        return verdict if self._callback is None else await apply_preview(self._preview, call, verdict)
 
-    def shown(self, func: Function) -> Any:  # noqa: ANN401 - the host's own
+    def preview_details(self, func: Function) -> Any:  # noqa: ANN401 - the host's own
         """Return what a synchronous `pre_execute_callback` has to show; raises `ToolError` if the call would fail."""
         if self._callback is None or is_async(self._callback):
             return None
@@ -145,30 +145,30 @@ class GuardedTool:
         return shown
 
     async def _preview(self, **named: object) -> Preview:
-        args, kwargs = self.shaped(named, positional=0)
+        args, kwargs = self.split_arguments(named, positional=0)
         shown = self._callback(*args, **kwargs) if self._callback is not None else None
         return read_preview(await shown if inspect.isawaitable(shown) else shown)
 
 
-def asked_about(func: Function, tool: GuardedTool | None, *, agent_path: tuple[str, ...]) -> Asked:
+def to_function_call(func: Function, tool: GuardedFunctionTool | None, *, agent_path: tuple[str, ...]) -> FunctionCall:
     """Return the call that a function makes; one that cannot be made is nobody's question, and never runs."""
     name = func.name if isinstance(cast("object", func.name), str) else repr(func.name)
     facts: dict[str, Any] = {"tool": name, "call_id": func.id or new_id(), "agent_path": agent_path}
     try:
-        args, kwargs = _checked(func.args, func.kwargs)
-        tool = _known(tool, name)
-        call = ToolCall(args=tool.named(args, kwargs), schema_hash=tool.schema_hash, **facts)
+        args, kwargs = _check_arguments(func.args, func.kwargs)
+        tool = _require_tool(tool, name)
+        call = ToolCall(args=tool.bind_arguments(args, kwargs), schema_hash=tool.schema_hash, **facts)
         # A copy: whoever is asked may hold on to the model's function, and change it.
         kept = replace(func, **thaw(freeze({"args": args, "kwargs": kwargs})))
     except (TypeError, CanonicalError) as error:
         problem = f"{name} cannot be called like that: {error}"
         call = ToolCall(args={"args": repr(func.args), "kwargs": repr(func.kwargs)}, **facts)
         refused = Verdict(approval="blocked", reason=problem, rule=Rule(source="AdalFlow", key=name), fails=True)
-        return Asked(func=func, call=call, rules=ToolRules(judge=lambda _: refused), tool=None, problem=problem)
-    return Asked(func=kept, call=call, rules=tool.rules, tool=tool)
+        return FunctionCall(func=func, call=call, rules=ToolRules(judge=lambda _: refused), tool=None, problem=problem)
+    return FunctionCall(func=kept, call=call, rules=tool.rules, tool=tool)
 
 
-def _known(tool: GuardedTool | None, name: str) -> GuardedTool:
+def _require_tool(tool: GuardedFunctionTool | None, name: str) -> GuardedFunctionTool:
     if tool is None:
         raise TypeError(f"there is no tool {name!r}")
     return tool
@@ -185,7 +185,7 @@ def read_preview(shown: object) -> Preview:
     return Preview(metadata=None if shown is None else {"confirmation_details": details})
 
 
-def _checked(args: object, kwargs: object) -> tuple[list[Any], dict[str, Any]]:
+def _check_arguments(args: object, kwargs: object) -> tuple[list[Any], dict[str, Any]]:
     """Read what a model has put together, which may be anything."""
     given: object = [] if args is None else args
     named: object = {} if kwargs is None else kwargs
@@ -197,7 +197,7 @@ def _checked(args: object, kwargs: object) -> tuple[list[Any], dict[str, Any]]:
     return list(cast("list[Any]", given)), dict(names)
 
 
-def _begun(target: Callable[..., Any]) -> Callable[..., Any]:
+def _plain_function(target: Callable[..., Any]) -> Callable[..., Any]:
     """Return a plain function of the same signature, which a generator is not."""
 
     @functools.wraps(target, updated=())

@@ -20,13 +20,14 @@ from adalflow.core.types import (
 )
 
 if TYPE_CHECKING:
-    from adalflow.apps.permission_manager import PermissionManager as Shipped
+    from adalflow.apps.permission_manager import PermissionManager as AdalFlowPermissionManager
 else:
     # To a type checker ours is one of theirs, which is what their runner says it takes. It inherits nothing: a method
     # that a later release adds, and that allows by default, must fail here instead.
-    Shipped = object
+    AdalFlowPermissionManager = object
 
 __all__ = [
+    "AdalFlowPermissionManager",
     "Function",
     "FunctionOutput",
     "FunctionRequest",
@@ -34,7 +35,6 @@ __all__ = [
     "RunItemStreamEvent",
     "Runner",
     "RunnerStreamingResult",
-    "Shipped",
     "ToolCallActivityRunItem",
     "ToolCallPermissionRequest",
     "ToolCallRunItem",

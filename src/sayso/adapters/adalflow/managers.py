@@ -6,14 +6,14 @@ import os
 from collections.abc import Mapping
 from typing import Any, Unpack, cast
 
-from sayso.adapters.adalflow.permission import PermissionManager, Settings
+from sayso.adapters.adalflow.permission import ManagerSettings, PermissionManager
 from sayso.errors import ConfigurationError
 
 
 class CLIPermissionManager(PermissionManager):
     """Asks whoever sits at this terminal; the arguments can be edited there, as JSON."""
 
-    def __init__(self, *, who: str | None = None, **settings: Unpack[Settings]) -> None:
+    def __init__(self, *, who: str | None = None, **settings: Unpack[ManagerSettings]) -> None:
         """Name the person, whose login name it is if left out; the rest is as for `PermissionManager`."""
         from sayso.channels.terminal import TerminalChannel  # noqa: PLC0415 - its own extra, for this choice only
 
@@ -24,7 +24,7 @@ class CLIPermissionManager(PermissionManager):
 class RESTPermissionManager(PermissionManager):
     """Asks whoever a hub on the same store shows the question to, and waits for their answer."""
 
-    def __init__(self, **settings: Unpack[Settings]) -> None:
+    def __init__(self, **settings: Unpack[ManagerSettings]) -> None:
         """Take at least `store`, which the hub serves; a question expires after `timeout` seconds, 30 if left out."""
         if "store" not in settings:
             raise ConfigurationError("there is no store that others share: pass store=…, a file or the URL of a hub")
@@ -38,7 +38,7 @@ class WebSocketPermissionManager(RESTPermissionManager):
 class StreamlitPermissionManager(PermissionManager):
     """Asks whoever looks at a Streamlit app that shows the same store: `sayso.streamlit.show_approval_requests()`."""
 
-    def __init__(self, **settings: Unpack[Settings]) -> None:
+    def __init__(self, **settings: Unpack[ManagerSettings]) -> None:
         """Take `store`, else what SAYSO_STORE names, else `sayso.db`; `timeout` is 10 minutes if left out."""
         store = os.environ.get("SAYSO_STORE") or "sayso.db"
         super().__init__(**cast("Any", {"store": store, "timeout": 600.0, **settings}))

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 import msgspec
 
-from sayso.adapters.adalflow.answers import Callback, PermissionRequest, decision_of, request_of
-from sayso.adapters.adalflow.function_tools import Asked, GuardedTool, asked_about
+from sayso.adapters.adalflow.answers import Callback, PermissionRequest, to_decision, to_permission_request
+from sayso.adapters.adalflow.function_tools import FunctionCall, GuardedFunctionTool, to_function_call
 from sayso.adapters.adalflow.library import (
+    AdalFlowPermissionManager,
     Function,
     FunctionRequest,
     FunctionTool,
-    Shipped,
     ToolCallPermissionRequest,
     ToolManager,
     ToolOutput,
@@ -26,7 +26,7 @@ from sayso.core.callables import is_async
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending, ToolCall
 from sayso.engine import blocking, context
 from sayso.engine.controller import ApprovalController
-from sayso.engine.execution import Running
+from sayso.engine.execution import Execution
 from sayso.errors import ConfigurationError, ToolError
 from sayso.policy.policy import Policy, ToolRules
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from sayso.engine.remembered import ApprovalMemory
     from sayso.engine.settings import StoreLike
 
-_TELLS: ContextVar[object] = ContextVar("sayso_adalflow_tells", default=None)
+_RUNNER_EMITS: ContextVar[object] = ContextVar("sayso_adalflow_tells", default=None)
 _MODES = {"default": "interactive", "auto_approve": "approve_all"}
 _CANCELLED = frozenset({"refused", "expired", "withdrawn"})
 
 
-class Settings(TypedDict, total=False):
+class ManagerSettings(TypedDict, total=False):
     """What the controller of a permission manager is made of; see `ApprovalController`."""
 
     mode: str
@@ -55,7 +55,7 @@ class Settings(TypedDict, total=False):
     audit: Literal["queued", "strict"]
 
 
-class PermissionManager(Shipped):
+class PermissionManager(AdalFlowPermissionManager):
     """Nothing that an AdalFlow agent calls runs without your say-so: `Runner(agent, permission_manager=…)`.
 
     It has the methods that AdalFlow looks for and inherits nothing from AdalFlow's own, which allows where this
@@ -70,7 +70,7 @@ class PermissionManager(Shipped):
         tool_manager: ToolManager | None = None,
         *,
         controller: ApprovalController | None = None,
-        **settings: Unpack[Settings],
+        **settings: Unpack[ManagerSettings],
     ) -> None:
         """Take a controller, or what one is made of; with nobody to ask it is not made at all.
 
@@ -82,12 +82,12 @@ class PermissionManager(Shipped):
             controller: asks, in place of one that is made from the other settings.
             **settings: those of `ApprovalController`.
         """
-        self._asking: dict[str, Asked] = {}
+        self._waiting_calls: dict[str, FunctionCall] = {}
         self._marks: dict[str, bool] = {}
-        self._tools: dict[str, GuardedTool] = {}
+        self._tools: dict[str, GuardedFunctionTool] = {}
         self._tool_manager = tool_manager
         if controller is None:
-            controller = _made(self._answerer(approval_callback), approval_mode, settings)
+            controller = _make_controller(self._adapt_callback(approval_callback), approval_mode, settings)
         elif settings or approval_callback is not None or approval_mode is not None:
             raise ConfigurationError("the controller has settings of its own; pass either it or these")
         elif not isinstance(controller, ApprovalController):  # pyright: ignore[reportUnnecessaryIsInstance] - the user's code
@@ -114,29 +114,31 @@ class PermissionManager(Shipped):
 
     def is_approval_required(self, tool_name: str) -> bool:
         """Whether somebody may have to be asked about a call of this tool, as far as its name can tell."""
-        if _TELLS.get() is self:
+        if _RUNNER_EMITS.get() is self:
             return False  # the runner tells of each question itself, when it is really asked
         tool, controller = self._tool(tool_name, self._tool_manager), self.controller
         if tool is None:
             return False
-        verdict = controller.policy.glance(ToolCall(tool=tool_name), self._rules(tool))
+        verdict = controller.policy.judge_by_name(ToolCall(tool=tool_name), self._rules(tool))
         if verdict is not None:
             return verdict.approval != "none"
         return controller.mode == "interactive" and tool_name not in self.always_allowed_tools
 
     def create_permission_event(self, func: Function) -> ToolCallPermissionRequest | ToolOutput:
         """Return the event that tells of a question or, for a call that cannot run, what the model is told instead."""
-        asked = self.ask(func)
+        asked = self.build_call(func)
         if asked.tool is None:
-            return refused(Denied(cause="failed", reason=asked.problem))
-        verdict = self.controller.policy.glance(asked.call, asked.rules)
+            return denied_output(Denied(cause="failed", reason=asked.problem))
+        verdict = self.controller.policy.judge_by_name(asked.call, asked.rules)
         if verdict is not None and verdict.approval == "blocked":
-            outcome = self.controller.glance(asked.call, asked.rules)
-            return refused(outcome if isinstance(outcome, Denied) else Denied(cause="blocked", reason=verdict.reason))
+            outcome = self.controller.decide_fast(asked.call, asked.rules)
+            return denied_output(
+                outcome if isinstance(outcome, Denied) else Denied(cause="blocked", reason=verdict.reason)
+            )
         try:
-            shown = asked.tool.shown(asked.func)
+            shown = asked.tool.preview_details(asked.func)
         except ToolError as error:
-            return refused(Denied(cause="failed", reason=str(error)))
+            return denied_output(Denied(cause="failed", reason=str(error)))
         return permission_event(asked, shown)
 
     async def check_permission(self, func: Function) -> tuple[bool, Function | None, str | None]:
@@ -144,63 +146,67 @@ class PermissionManager(Shipped):
 
         The third is for whoever calls this: why it may not, or what of the answer is remembered.
         """
-        asked = self.ask(func)
+        asked = self.build_call(func)
         outcome = await self.settle(asked)
         if isinstance(outcome, Denied):
             return False, None, outcome.message
-        return True, asked.function(outcome), remembered(asked, outcome)
+        return True, asked.approved_function(outcome), remembered_text(asked, outcome)
 
     # What `ApprovalRunner` calls, which tells of everything itself.
 
-    def ask(self, func: Function, *, agent: str = "", tool_manager: ToolManager | None = None) -> Asked:
+    def build_call(self, func: Function, *, agent: str = "", tool_manager: ToolManager | None = None) -> FunctionCall:
         """Return a function as the call that it is, with the rules that it brings along."""
         tool = self._tool(func.name, tool_manager or self._tool_manager)
         above = context.agent_path()
-        asked = asked_about(func, tool, agent_path=(*above, agent) if agent else above)
+        asked = to_function_call(func, tool, agent_path=(*above, agent) if agent else above)
         return asked if asked.tool is None else dataclasses.replace(asked, rules=self._rules(asked.tool))
 
-    async def settle(self, asked: Asked, tell: Callable[[ApprovalRequest], None] | None = None) -> Approved | Denied:
+    async def settle(
+        self, function_call: FunctionCall, on_asked: Callable[[ApprovalRequest], None] | None = None
+    ) -> Approved | Denied:
         """Decide about a call; where a person is asked, `tell` is told so, and this waits for the answer."""
-        controller, key = self.controller, asked.call.call_id
-        self._asking[key] = asked
+        controller, key = self.controller, function_call.call.call_id
+        self._waiting_calls[key] = function_call
         try:
-            outcome = await controller.review(asked.call, asked.rules)
+            outcome = await controller.review(function_call.call, function_call.rules)
             while isinstance(outcome, Pending):
-                await self._answered(controller, outcome.request, tell)
-                outcome = await controller.review(asked.call, asked.rules, asked=True)
+                await self._wait_for_answer(controller, outcome.request, on_asked)
+                outcome = await controller.review(function_call.call, function_call.rules, asked=True)
         finally:
-            self._asking.pop(key, None)
+            self._waiting_calls.pop(key, None)
         return outcome
 
-    def settle_sync(self, asked: Asked) -> Approved | Denied:
+    def settle_sync(self, function_call: FunctionCall) -> Approved | Denied:
         """Do what `settle` does, for synchronous callers, on a thread that runs a loop too."""
-        outcome = self.controller.glance(asked.call, asked.rules)
+        outcome = self.controller.decide_fast(function_call.call, function_call.rules)
         if outcome is not None:
             return outcome
         if blocking.runs_a_loop():
-            return asyncio.run(self.settle(asked))  # AdalFlow has made that possible, for the whole process
-        return blocking.run(self.settle, asked)
+            return asyncio.run(self.settle(function_call))  # AdalFlow has made that possible, for the whole process
+        return blocking.run(self.settle, function_call)
 
     @contextlib.contextmanager
-    def running(self, asked: Asked, outcome: Approved) -> Generator[Running]:
+    def execution(self, function_call: FunctionCall, outcome: Approved) -> Generator[Execution]:
         """Return the context in which an approved tool runs; agents inside it ask whom this one asks."""
-        controller, tool = self.controller, asked.tool
+        controller, tool = self.controller, function_call.tool
         with contextlib.ExitStack() as stack:
-            running = stack.enter_context(controller.running(asked.call, outcome))
+            running = stack.enter_context(controller.execution(function_call.call, outcome))
             tightening = self._tightening
-            stack.enter_context(context.within(controller, asked.call, by=outcome.by, tightening=tightening))
-            if tool is not None and (outcome.by != "policy" or asked.rules.marked):
-                stack.enter_context(context.approved(controller, tool.marked_as, outcome.args))
+            stack.enter_context(
+                context.nested_call(controller, function_call.call, by=outcome.by, tightening=tightening)
+            )
+            if tool is not None and (outcome.by != "policy" or function_call.rules.marked):
+                stack.enter_context(context.pre_approve(controller, tool.marked_as, outcome.args))
             yield running
 
     @contextlib.contextmanager
-    def telling_itself(self) -> Generator[None]:
+    def runner_emits_requests(self) -> Generator[None]:
         """Say that the runner inside tells of each question itself, so that AdalFlow's need not guess."""
-        token = _TELLS.set(self)
+        token = _RUNNER_EMITS.set(self)
         try:
             yield
         finally:
-            _TELLS.reset(token)
+            _RUNNER_EMITS.reset(token)
 
     # The names of the seed, and of AdalFlow's own manager.
 
@@ -211,7 +217,7 @@ class PermissionManager(Shipped):
 
     def get_pending_approvals(self) -> dict[str, PermissionRequest]:  # pyright: ignore[reportIncompatibleMethodOverride] - has the same fields
         """Return what waits for an answer here, by the id of its call; `controller.pending` tells of all."""
-        found = dict(self._asking)
+        found = dict(self._waiting_calls)
         return {
             key: PermissionRequest(
                 id=key,
@@ -236,7 +242,7 @@ class PermissionManager(Shipped):
             if each.tool == tool_name and each.scope.kind == "tool" and each.decision.approved:
                 memory.revoke(each.id)
 
-    def _tool(self, name: object, tool_manager: ToolManager | None) -> GuardedTool | None:
+    def _tool(self, name: object, tool_manager: ToolManager | None) -> GuardedFunctionTool | None:
         """Return the tool that a runner would run under this name."""
         known = cast("dict[object, object]", getattr(tool_manager, "context", {}))
         source = known.get(name) if isinstance(name, str) else None
@@ -244,7 +250,7 @@ class PermissionManager(Shipped):
             return None
         tool = self._tools.get(name)
         if tool is None or tool.source is not source:
-            tool = self._tools[name] = GuardedTool(name, source, mark=self._mark(name))
+            tool = self._tools[name] = GuardedFunctionTool(name, source, mark=self._mark(name))
         return tool
 
     def _mark(self, name: str) -> str:
@@ -252,63 +258,68 @@ class PermissionManager(Shipped):
             return f"{name} was never registered with the permission manager"
         return f"{name} was made with require_approval=True" if self._marks[name] else ""
 
-    def _rules(self, tool: GuardedTool) -> ToolRules:
+    def _rules(self, tool: GuardedFunctionTool) -> ToolRules:
         tightening = self._tightening
         return msgspec.structs.replace(tool.rules, tightening=tightening) if tightening else tool.rules
 
     @property
     def _tightening(self) -> tuple[Policy, ...]:
         """What the policies of agents above, and this one's own, add to that of the outermost."""
-        above = context.running()
+        above = context.current_call()
         if above is None:
             return ()
         mine = self._controller.policy
         return above.tightening if mine in (above.controller.policy, *above.tightening) else (*above.tightening, mine)
 
-    async def _answered(
-        self, controller: ApprovalController, request: ApprovalRequest, tell: Callable[[ApprovalRequest], None] | None
+    async def _wait_for_answer(
+        self,
+        controller: ApprovalController,
+        request: ApprovalRequest,
+        on_asked: Callable[[ApprovalRequest], None] | None,
     ) -> None:
         """Wait for the answer; whatever ends that otherwise withdraws the question."""
         try:
-            if tell is not None:
-                tell(request)
+            if on_asked is not None:
+                on_asked(request)
             if controller.mode == "defer":  # of an agent above this one, which AdalFlow cannot stop for
                 await controller.withdraw(request.id, "a run of AdalFlow cannot stop and go on later")
-            await controller.attend(request.id)
+            await controller.wait_or_withdraw(request.id)
         except BaseException:
-            await controller.abandon(request.id)
+            await controller.withdraw_if_open(request.id)
             raise
 
-    def _answerer(self, callback: Callback | None) -> Callable[[ApprovalRequest], Any] | None:
+    def _adapt_callback(self, callback: Callback | None) -> Callable[[ApprovalRequest], Any] | None:
         """Return the callback as one that sayso asks."""
         if callback is None:
             return None
         if not callable(callback):
             raise ConfigurationError(f"approval_callback is {callback!r}; pass a function of one PermissionRequest")
 
-        def asks(request: ApprovalRequest) -> tuple[Any, Asked | None]:
-            asked = self._asking.get(request.tool_call_id)
-            return callback(request_of(request, asked)), asked
+        def asks(request: ApprovalRequest) -> tuple[Any, FunctionCall | None]:
+            asked = self._waiting_calls.get(request.tool_call_id)
+            return callback(to_permission_request(request, asked)), asked
 
         async def answer_async(request: ApprovalRequest) -> ApprovalDecision:
             answer, asked = asks(request)
-            return decision_of(await answer, request, asked)
+            return to_decision(await answer, request, asked)
 
         def answer(request: ApprovalRequest) -> ApprovalDecision:
             answer, asked = asks(request)
-            return decision_of(answer, request, asked)
+            return to_decision(answer, request, asked)
 
         return answer_async if is_async(callback) else answer
 
 
-def permission_event(asked: Asked, details: object) -> ToolCallPermissionRequest:
+def permission_event(function_call: FunctionCall, details: object) -> ToolCallPermissionRequest:
     """Return the event that tells a stream of a question."""
-    func = dataclasses.replace(asked.func)
-    request = FunctionRequest(id=asked.call.call_id, tool_name=asked.call.tool, tool=func, confirmation_details=details)
+    func = dataclasses.replace(function_call.func)
+    request = FunctionRequest(
+        id=function_call.call.call_id, tool_name=function_call.call.tool, tool=func, confirmation_details=details
+    )
     return ToolCallPermissionRequest(data=request)
 
 
-def refused(outcome: Denied) -> ToolOutput:
+def denied_output(outcome: Denied) -> ToolOutput:
     """Return what stands in the place of a tool's output when it did not run."""
     return ToolOutput(
         output=outcome.message,
@@ -319,17 +330,21 @@ def refused(outcome: Denied) -> ToolOutput:
     )
 
 
-def remembered(asked: Asked, outcome: Approved) -> str | None:
+def remembered_text(function_call: FunctionCall, outcome: Approved) -> str | None:
     """Say what of an answer is remembered, if it is."""
     decision = outcome.decision
     if outcome.by != "answer" or decision is None or decision.remember == "none":
         return None
-    wide = f"every call of {asked.call.tool}" if decision.scope == "tool" else f"this {decision.scope or 'call'} only"
+    wide = (
+        f"every call of {function_call.call.tool}"
+        if decision.scope == "tool"
+        else f"this {decision.scope or 'call'} only"
+    )
     return f"remembered for the session: {wide}"
 
 
-def _made(
-    callback: Callable[[ApprovalRequest], Any] | None, approval_mode: str | None, settings: Settings
+def _make_controller(
+    callback: Callable[[ApprovalRequest], Any] | None, approval_mode: str | None, settings: ManagerSettings
 ) -> ApprovalController:
     if approval_mode is not None:
         if "mode" in settings or approval_mode not in _MODES:

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import AsyncGenerator, Generator
 from typing import Any, Literal, cast
 
-from sayso.adapters.adalflow.function_tools import Asked
+from sayso.adapters.adalflow.function_tools import FunctionCall
 from sayso.adapters.adalflow.library import (
     Function,
     FunctionOutput,
@@ -19,10 +19,10 @@ from sayso.adapters.adalflow.library import (
     ToolCallRunItem,
     ToolOutput,
 )
-from sayso.adapters.adalflow.permission import PermissionManager, permission_event, refused
+from sayso.adapters.adalflow.permission import PermissionManager, denied_output, permission_event
 from sayso.core.model import ApprovalRequest, Approved, Denied
 
-Told = Literal["agent.tool_permission_request", "agent.tool_call_start", "agent.tool_call_activity"]
+EventName = Literal["agent.tool_permission_request", "agent.tool_call_start", "agent.tool_call_activity"]
 
 
 class _ToolFailed(Exception):
@@ -48,64 +48,68 @@ class Approving:
         if not isinstance(self.permission_manager, PermissionManager):
             await above.impl_astream(*args, **kwargs)
             return
-        with self.permission_manager.telling_itself():
+        with self.permission_manager.runner_emits_requests():
             await above.impl_astream(*args, **kwargs)
 
     def _tool_execute_sync(self, func: Function) -> Any:  # noqa: ANN401 - AdalFlow's own types
         manager = self.permission_manager
         if not isinstance(manager, PermissionManager):
             return cast("Any", super())._tool_execute_sync(func)  # noqa: SLF001 - the method that this stands in for
-        asked = self._asked(manager, func)
-        outcome = _same_tool(asked, manager.settle_sync(asked), self.agent)
+        asked = self._build_call(manager, func)
+        outcome = _deny_if_replaced(asked, manager.settle_sync(asked), self.agent)
         if isinstance(outcome, Denied):
-            return FunctionOutput(name=func.name, input=func, output=refused(outcome))
+            return FunctionOutput(name=func.name, input=func, output=denied_output(outcome))
         try:
-            with manager.running(asked, outcome) as running:
-                result = _output(self.agent.tool_manager.execute_func(func=asked.function(outcome)))
-                result.output = running.result = _collected(result.output)
-                _check(result)
+            with manager.execution(asked, outcome) as running:
+                result = _output(self.agent.tool_manager.execute_func(func=asked.approved_function(outcome)))
+                result.output = running.result = _run_to_end(result.output)
+                _raise_if_failed(result)
         except _ToolFailed as failed:
             result = failed.result
-        return told(result, asked, outcome)
+        return add_feedback(result, asked, outcome)
 
     async def _tool_execute_async(self, func: Function, streaming_result: RunnerStreamingResult | None = None) -> Any:  # noqa: ANN401 - AdalFlow's own types
         manager = self.permission_manager
         if not isinstance(manager, PermissionManager):
             return await cast("Any", super())._tool_execute_async(func, streaming_result)  # noqa: SLF001 - as above
-        asked = self._asked(manager, func)
+        asked = self._build_call(manager, func)
 
         def tell(request: ApprovalRequest) -> None:
             if streaming_result is not None:
                 details = (request.metadata or {}).get("confirmation_details")
                 _emit(streaming_result, "agent.tool_permission_request", permission_event(asked, details))
 
-        outcome = _same_tool(asked, await manager.settle(asked, tell), self.agent)
+        outcome = _deny_if_replaced(asked, await manager.settle(asked, tell), self.agent)
         if isinstance(outcome, Denied):
-            return FunctionOutput(name=func.name, input=func, output=refused(outcome))
-        runs = asked.function(outcome)
+            return FunctionOutput(name=func.name, input=func, output=denied_output(outcome))
+        runs = asked.approved_function(outcome)
         if streaming_result is not None:
             _emit(streaming_result, "agent.tool_call_start", ToolCallRunItem(data=runs, id=asked.call.call_id))
         try:
-            with manager.running(asked, outcome) as running:
+            with manager.execution(asked, outcome) as running:
                 result = _output(await self.agent.tool_manager.execute_func_async(func=runs))
-                result.output = running.result = await _drained(result.output, streaming_result, asked.call.call_id)
-                _check(result)
+                result.output = running.result = await _run_to_end_async(
+                    result.output, streaming_result, asked.call.call_id
+                )
+                _raise_if_failed(result)
         except _ToolFailed as failed:
             result = failed.result
-        return told(result, asked, outcome)
+        return add_feedback(result, asked, outcome)
 
-    def _asked(self, manager: PermissionManager, func: Function) -> Asked:
-        return manager.ask(func, agent=getattr(self.agent, "name", "") or "", tool_manager=self.agent.tool_manager)
+    def _build_call(self, manager: PermissionManager, func: Function) -> FunctionCall:
+        return manager.build_call(
+            func, agent=getattr(self.agent, "name", "") or "", tool_manager=self.agent.tool_manager
+        )
 
 
 class ApprovalRunner(Approving, Runner):
     """AdalFlow's runner, with everything that a permission manager of sayso has to say."""
 
 
-def _same_tool(asked: Asked, outcome: Approved | Denied, agent: Any) -> Approved | Denied:  # noqa: ANN401 - any agent
+def _deny_if_replaced(function_call: FunctionCall, outcome: Approved | Denied, agent: Any) -> Approved | Denied:  # noqa: ANN401 - any agent
     """Refuse a call whose name has come to mean another tool while it was decided about."""
-    here = agent.tool_manager.context.get(asked.call.tool)
-    if isinstance(outcome, Denied) or (asked.tool is not None and asked.tool.source is here):
+    here = agent.tool_manager.context.get(function_call.call.tool)
+    if isinstance(outcome, Denied) or (function_call.tool is not None and function_call.tool.source is here):
         return outcome
     reason = "another tool has taken its name while it was decided about"
     return Denied(cause="changed", reason=reason, request_id=outcome.request_id)
@@ -117,28 +121,28 @@ def _output(result: object) -> FunctionOutput:
     return result
 
 
-def _check(result: FunctionOutput) -> None:
+def _raise_if_failed(result: FunctionOutput) -> None:
     """Raise for a tool that raised, so that the audit says so."""
     if result.error is not None:
         raise _ToolFailed(result)
 
 
-def _emit(stream: RunnerStreamingResult, name: Told, item: Any) -> None:  # noqa: ANN401 - any item of AdalFlow
+def _emit(stream: RunnerStreamingResult, name: EventName, item: Any) -> None:  # noqa: ANN401 - any item of AdalFlow
     stream.put_nowait(RunItemStreamEvent(name=name, item=item))
 
 
-def _collected(output: Any) -> Any:  # noqa: ANN401 - the tool's own
+def _run_to_end(output: Any) -> Any:  # noqa: ANN401 - the tool's own
     """Run a tool that has only begun to its end, as AdalFlow does for `call`: inside the time that is recorded."""
     if inspect.iscoroutine(output) or inspect.isasyncgen(output):
-        return asyncio.run(_drained(output, None, ""))
-    return _items(cast("Generator[Any]", output)) if inspect.isgenerator(output) else output
+        return asyncio.run(_run_to_end_async(output, None, ""))
+    return _generator_items(cast("Generator[Any]", output)) if inspect.isgenerator(output) else output
 
 
-def _items(output: Generator[Any]) -> list[Any]:
+def _generator_items(output: Generator[Any]) -> list[Any]:
     return [item for item in output if not isinstance(item, ToolCallActivityRunItem)]
 
 
-async def _drained(output: Any, stream: RunnerStreamingResult | None, call_id: str) -> Any:  # noqa: ANN401 - the tool's own
+async def _run_to_end_async(output: Any, stream: RunnerStreamingResult | None, call_id: str) -> Any:  # noqa: ANN401 - the tool's own
     """Run a tool that has only begun to its end, as AdalFlow does: all it yields or, for a stream, the last of it."""
     if inspect.iscoroutine(output):
         return await output
@@ -165,14 +169,15 @@ async def _each(output: Any) -> AsyncGenerator[Any]:  # noqa: ANN401 - the tool'
             yield item
 
 
-def told(result: FunctionOutput, asked: Asked, outcome: Approved) -> FunctionOutput:
+def add_feedback(result: FunctionOutput, function_call: FunctionCall, outcome: Approved) -> FunctionOutput:
     """Return a result with what AdalFlow would not tell the model: that it failed, what was edited, and the note."""
     output: Any = result.output
     failed = result.error is not None and output is None
     seen: Any = output.observation if isinstance(output, ToolOutput) else result.error if failed else output
     decision = outcome.decision if outcome.by == "answer" else None
     if decision is not None and decision.override_args is not None:
-        seen = f"A person changed the arguments: it ran as {_written(asked.function(outcome))}. Result: {seen}"
+        ran = _call_text(function_call.approved_function(outcome))
+        seen = f"A person changed the arguments: it ran as {ran}. Result: {seen}"
     if decision is not None and decision.note:
         seen = f"{seen}\nNote of the person who allowed it: {decision.note}"
     elif not failed and (decision is None or decision.override_args is None):
@@ -184,6 +189,6 @@ def told(result: FunctionOutput, asked: Asked, outcome: Approved) -> FunctionOut
     return result
 
 
-def _written(func: Function) -> str:
+def _call_text(func: Function) -> str:
     named = (f"{name}={value!r}" for name, value in (func.kwargs or {}).items())
     return f"{func.name}({', '.join([*map(repr, func.args or ()), *named])})"

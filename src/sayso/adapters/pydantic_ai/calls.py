@@ -18,7 +18,7 @@ from sayso.engine import context
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
 
-def call_of(name: str, args: Mapping[str, Any], ctx: RunContext[Any], schema_hash: str, session: str) -> ToolCall:
+def to_tool_call(name: str, args: Mapping[str, Any], ctx: RunContext[Any], schema_hash: str, session: str) -> ToolCall:
     """Return the call that is about to be made, with the very arguments that the tool would get.
 
     Raises:
@@ -27,7 +27,7 @@ def call_of(name: str, args: Mapping[str, Any], ctx: RunContext[Any], schema_has
     simple = all(type(value) in _PLAIN for value in args.values())
     return ToolCall(
         tool=name,
-        args=args if simple else {key: plain(value) for key, value in args.items()},
+        args=args if simple else {key: to_plain(value) for key, value in args.items()},
         call_id=ctx.tool_call_id or new_id(),
         session=session,
         run=run_of(ctx, ctx.tool_call_id),
@@ -64,7 +64,7 @@ def _fields(value: object) -> Mapping[Any, object] | None:
     return None
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401 - any argument in, plain data out
+def to_plain(value: Any) -> Any:  # noqa: ANN401 - any argument in, plain data out
     """Write down an argument whole: also what a model would leave out when it writes itself down.
 
     A secret is not shown, but told apart from every other one.
@@ -75,20 +75,20 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any argument in, plain data out
         secret = value.get_secret_value()
         return f"<secret {hashlib.sha256(secret.encode() if isinstance(secret, str) else secret).hexdigest()[:32]}>"
     fields = _fields(value)
-    return _collected(value) if fields is None else {name: plain(each) for name, each in fields.items()}
+    return _collected(value) if fields is None else {name: to_plain(each) for name, each in fields.items()}
 
 
 def _collected(value: Any) -> Any:  # noqa: ANN401 - any argument in, plain data out
     if isinstance(value, Mapping):
         given = cast("Mapping[Any, Any]", value)
-        written = {str(plain(key)): plain(each) for key, each in given.items()}
+        written = {str(to_plain(key)): to_plain(each) for key, each in given.items()}
         if len(written) < len(given):
             raise ValueError("two keys of a mapping are written down alike")
         return written
     if isinstance(value, list | tuple):
-        return [plain(each) for each in cast("list[Any]", value)]
+        return [to_plain(each) for each in cast("list[Any]", value)]
     if isinstance(value, set | frozenset):
-        return sorted((plain(each) for each in cast("set[Any]", value)), key=repr)  # the same in every process
+        return sorted((to_plain(each) for each in cast("set[Any]", value)), key=repr)  # the same in every process
     return pydantic_core.to_jsonable_python(value)
 
 

@@ -14,8 +14,15 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunCont
 from pydantic_ai.toolsets import AbstractToolset
 
 from sayso.adapters.pydantic_ai.calls import run_of
-from sayso.adapters.pydantic_ai.outputs import handed_on
-from sayso.adapters.pydantic_ai.toolset import Gate, Guarded, OnDenied, asked_by, known, waiting
+from sayso.adapters.pydantic_ai.outputs import call_output_function
+from sayso.adapters.pydantic_ai.toolset import (
+    AgentGuard,
+    GuardedToolset,
+    OnDenied,
+    all_request_ids,
+    read_deferral,
+    waiting_mark_name,
+)
 from sayso.core.decide import refusal
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Denied, ToolCall, Verdict
 from sayso.engine.controller import ApprovalController
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
     from sayso.engine.settings import StoreLike
 
 
-class Settings(TypedDict, total=False):
+class CapabilitySettings(TypedDict, total=False):
     """What a controller is made of where only a policy is given; see `ApprovalController`."""
 
     mode: str
@@ -53,7 +60,7 @@ class Approvals(AbstractCapability[Any]):
         controller: ApprovalController | Policy | None = None,
         *,
         on_denied: OnDenied = "model",
-        **settings: Unpack[Settings],
+        **settings: Unpack[CapabilitySettings],
     ) -> None:
         """Take a controller, or a policy and what a controller is made of.
 
@@ -72,12 +79,12 @@ class Approvals(AbstractCapability[Any]):
             controller = ApprovalController(policy=policy, **cast("Any", made | cast("dict[str, Any]", settings)))
         if not isinstance(controller, ApprovalController | None):
             raise ConfigurationError(f"{controller!r} is neither an ApprovalController nor a Policy")
-        self._gate = Gate(controller, policy, on_denied)
+        self._guard = AgentGuard(controller, policy, on_denied)
 
     @property
     def controller(self) -> ApprovalController:
         """The controller that is asked."""
-        return self._gate.controller
+        return self._guard.controller
 
     def get_ordering(self) -> CapabilityOrdering:
         """Come last before the tools, so that nothing changes a call after it was decided."""
@@ -91,12 +98,12 @@ class Approvals(AbstractCapability[Any]):
     async def for_run(self, ctx: RunContext[Any]) -> Self:
         """Return this for one run, which knows what it has asked."""
         mine = copy.copy(self)
-        vars(mine).update(_gate=self._gate.for_run())
+        vars(mine).update(_guard=self._guard.for_run())
         return mine
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """Put all tools of the run behind the gate."""
-        return Guarded(toolset, gate=self._gate)
+        return GuardedToolset(toolset, guard=self._guard)
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
         """Withdraw what is still asked if the run breaks off: nobody waits for those answers any more."""
@@ -104,43 +111,43 @@ class Approvals(AbstractCapability[Any]):
         try:
             result = await handler()
             if isinstance(result.output, DeferredToolRequests):
-                waits.update(asked_by(result.output))
+                waits.update(all_request_ids(result.output))
             return result
         finally:
-            for request_id in self._gate.opened:
+            for request_id in self._guard.opened_requests:
                 if request_id not in waits:
-                    await self._gate.controller.abandon(request_id)
+                    await self._guard.controller.withdraw_if_open(request_id)
 
     async def wrap_output_process(self, ctx: RunContext[Any], *, output_context: Any, output: Any, handler: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
         """Decide about a function that takes the output, before it does."""
         if not output_context.has_function:
             return await handler(output)
-        return await handed_on(self._gate, ctx, output_context, output, handler)
+        return await call_output_function(self._guard, ctx, output_context, output, handler)
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
         """Refuse results that are given for calls that a person was asked about: only running them gives results."""
         results = getattr(node, "deferred_tool_results", None)
         if isinstance(results, DeferredToolResults):
             for call_id in results.calls:
-                await self._refuse_made_up(ctx, call_id)
+                await self._reject_forged_result(ctx, call_id)
             for call_id, answer in results.approvals.items():
                 if answer is False or isinstance(answer, ToolDenied):
-                    await self._refuse(ctx, call_id, answer)
+                    await self._record_refusal(ctx, call_id, answer)
         return node
 
-    async def _refuse(self, ctx: RunContext[Any], call_id: str, answer: object) -> None:
+    async def _record_refusal(self, ctx: RunContext[Any], call_id: str, answer: object) -> None:
         """Take a no that the caller gives for an answer: a later yes must not find the question open."""
-        found = await self._gate.controller.asked_about(run_of(ctx, call_id), call_id)
+        found = await self._guard.controller.find_request(run_of(ctx, call_id), call_id)
         if found is not None and found.status == "open":
             note = answer.message if isinstance(answer, ToolDenied) else None
-            await self._gate.controller.answer(found.id, ApprovalDecision(approved=False, note=note, who="the host"))
+            await self._guard.controller.answer(found.id, ApprovalDecision(approved=False, note=note, who="the host"))
 
-    async def _refuse_made_up(self, ctx: RunContext[Any], call_id: str) -> None:
+    async def _reject_forged_result(self, ctx: RunContext[Any], call_id: str) -> None:
         run = run_of(ctx, call_id)
-        found = await self._gate.controller.asked_about(run, call_id)
+        found = await self._guard.controller.find_request(run, call_id)
         asked = found is not None and found.status != "used"  # a tool that ran may leave the rest to somebody else
         key = ToolCall(tool="", call_id=call_id, run=run).key
-        if asked or await self._gate.controller.store.parked(waiting(key)) is not None:
+        if asked or await self._guard.controller.store.parked(waiting_mark_name(key)) is not None:
             raise ApprovalDenied(
                 "the tool" if found is None else found.tool_name,
                 f"a result is given for the call {call_id!r}, about which a person was asked; approve it instead",
@@ -151,31 +158,31 @@ class Approvals(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
         """Wait for the answers to all calls of one model response, unless the controller defers."""
-        found = {part.tool_call_id: known(requests, part.tool_call_id) for part in requests.approvals}
-        self._gate.handled.update(found)
-        results = DeferredToolResults(calls=await self._refused_calls(ctx, requests))
+        found = {part.tool_call_id: read_deferral(requests, part.tool_call_id) for part in requests.approvals}
+        self._guard.handled_calls.update(found)
+        results = DeferredToolResults(calls=await self._deny_external_calls(ctx, requests))
         for call_id, facts in found.items():
             if "denied" in facts:
                 results.approvals[call_id] = ToolDenied(facts["denied"])
-        if self._gate.controller.mode != "defer":
+        if self._guard.controller.mode != "defer":
             asked = {
                 call_id: facts["request"]
                 for call_id, facts in found.items()
-                if "request" in facts and await self._gate.controller.store.get(facts["request"]) is not None
+                if "request" in facts and await self._guard.controller.store.get(facts["request"]) is not None
             }
-            for call_id, request in (await self._answers(asked)).items():
+            for call_id, request in (await self._wait_for_answers(asked)).items():
                 results.approvals[call_id] = self._result(request)
         return results if results.approvals or results.calls else None
 
-    async def _refused_calls(self, ctx: RunContext[Any], requests: DeferredToolRequests) -> dict[str, Any]:
+    async def _deny_external_calls(self, ctx: RunContext[Any], requests: DeferredToolRequests) -> dict[str, Any]:
         """Refuse calls that are made elsewhere and the policy does not let run: nobody can be asked about them."""
         found: dict[str, Any] = {}
         for part in requests.calls:
-            if part.tool_call_id in self._gate.begun:
+            if part.tool_call_id in self._guard.started_calls:
                 continue  # it passed the edge, and its tool leaves the rest to somebody else
             try:
                 call = ToolCall(tool=part.tool_name, args=part.args_as_dict(), call_id=part.tool_call_id)
-                verdict = await self._gate.controller.policy.deliberate(call, self._gate.rules(ToolRules()))
+                verdict = await self._guard.controller.policy.judge_async(call, self._guard.tighten(ToolRules()))
             except ValueError as error:
                 verdict = Verdict(approval="blocked", reason=str(error))
             if verdict.approval != "none":
@@ -183,20 +190,20 @@ class Approvals(AbstractCapability[Any]):
                 found[part.tool_call_id] = Denied(cause="blocked", reason=reason).message
         return found
 
-    async def _answers(self, asked: Mapping[str, str]) -> dict[str, ApprovalRequest]:
+    async def _wait_for_answers(self, asked: Mapping[str, str]) -> dict[str, ApprovalRequest]:
         async with asyncio.TaskGroup() as group:
             waiting = {
-                call_id: group.create_task(self._gate.controller.attend(request_id))
+                call_id: group.create_task(self._guard.controller.wait_or_withdraw(request_id))
                 for call_id, request_id in asked.items()
             }
-        self._gate.opened[:] = [each for each in self._gate.opened if each not in asked.values()]
+        self._guard.opened_requests[:] = [each for each in self._guard.opened_requests if each not in asked.values()]
         return {call_id: task.result() for call_id, task in waiting.items()}
 
     def _result(self, request: ApprovalRequest) -> ToolApproved | ToolDenied:
         if request.status == "approved":
             return ToolApproved()  # with which arguments, the edge knows
         refused = refusal(request)
-        if self._gate.on_denied == "raise":
+        if self._guard.on_denied == "raise":
             raise refused.error(request.tool_name)
         return ToolDenied(refused.message)
 

@@ -9,8 +9,8 @@ from pydantic_ai import Agent
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
 
 from sayso.adapters.pydantic_ai.capability import Approvals, with_approvals
-from sayso.adapters.pydantic_ai.tool_rules import asking
-from sayso.adapters.pydantic_ai.toolset import KEY, questions
+from sayso.adapters.pydantic_ai.tool_rules import rules_of_asking_tool
+from sayso.adapters.pydantic_ai.toolset import METADATA_KEY, request_ids
 from sayso.channels.callback import Callback, CallbackChannel
 from sayso.core.canonical import thaw
 from sayso.core.decide import Mode, parse_mode
@@ -49,7 +49,7 @@ def build_approval_requests(requests: DeferredToolRequests) -> list[ApprovalRequ
 def _metadata(requests: DeferredToolRequests, call_id: str) -> dict[str, Any] | None:
     """Return what the tool itself said, if it said something."""
     given = requests.metadata.get(call_id)
-    return None if given is None else {key: value for key, value in given.items() if key != KEY} or None
+    return None if given is None else {key: value for key, value in given.items() if key != METADATA_KEY} or None
 
 
 async def collect_approvals_async(
@@ -73,18 +73,18 @@ async def collect_approvals_async(
     """
     if controller is None:
         asker = ApprovalController(mode=mode, approval_callback=ui, memory=memory)
-        answers = [await _answer(asker, request) for request in build_approval_requests(requests)]
+        answers = [await _ask_about(asker, request) for request in build_approval_requests(requests)]
         return DeferredToolResults(approvals={request.tool_call_id: answer for request, answer in answers})
     if memory is not None:
         raise ConfigurationError("the controller has its own memory; pass only one of them")
-    return await _of_rows(requests, controller, ui, mode)
+    return await _answer_open_requests(requests, controller, ui, mode)
 
 
-async def _answer(asker: ApprovalController, request: ApprovalRequest) -> tuple[ApprovalRequest, Any]:
+async def _ask_about(asker: ApprovalController, request: ApprovalRequest) -> tuple[ApprovalRequest, Any]:
     if _UNREADABLE in request.args:
         return request, ToolDenied("Not executed: its arguments are no JSON, so nobody could be asked about them.")
     call = ToolCall(tool=request.tool_name, args=request.args, call_id=request.tool_call_id)
-    outcome = await asker.settle(call, asking(call, request.metadata))
+    outcome = await asker.settle(call, rules_of_asking_tool(call, request.metadata))
     if isinstance(outcome, Approved):
         override = None if outcome.decision is None else outcome.decision.override_args
         return request, True if override is None else ToolApproved(override_args=dict(thaw(override)))
@@ -97,14 +97,14 @@ def _denied(outcome: Denied) -> ToolDenied | bool:
     return ToolDenied(outcome.message)
 
 
-async def _of_rows(
+async def _answer_open_requests(
     requests: DeferredToolRequests, controller: ApprovalController, ui: ApprovalUI | Callback | None, mode: str
 ) -> DeferredToolResults:
     """Answer the open questions of a controller; the resumed run finds the answers at its edge."""
     ask = _asker(ui, parse_mode(mode))
     results = DeferredToolResults()
     for part in requests.approvals:
-        rows = [await controller.store.get(each) for each in questions(requests, part.tool_call_id)]
+        rows = [await controller.store.get(each) for each in request_ids(requests, part.tool_call_id)]
         for row in rows:
             if row is not None and row.status == "open":
                 await controller.answer(row.id, await ask(row))
@@ -156,7 +156,9 @@ async def run_with_approval_async(
     """
     asker = _controller(ui, mode, memory, controller)
     given = with_approvals(agent, Approvals(asker), settings)
-    with context.outermost(asker):  # also for an agent that has a controller of its own, which only tightens
+    with context.activate_unless_nested(
+        asker
+    ):  # also for an agent that has a controller of its own, which only tightens
         return (await agent.run(cast("Any", prompt), **given)).output
 
 
@@ -173,7 +175,7 @@ def run_with_approval(
     """Do what `run_with_approval_async` does, for synchronous callers."""
     asker = _controller(ui, mode, memory, controller)
     given = with_approvals(agent, Approvals(asker), settings)
-    with context.outermost(asker):
+    with context.activate_unless_nested(asker):
         return agent.run_sync(cast("Any", prompt), **given).output
 
 

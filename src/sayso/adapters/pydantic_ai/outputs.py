@@ -10,8 +10,8 @@ from pydantic_ai import ModelRetry
 from pydantic_ai.output import OutputContext
 from pydantic_ai.tools import RunContext
 
-from sayso.adapters.pydantic_ai.calls import call_of
-from sayso.adapters.pydantic_ai.toolset import Gate, unchanged
+from sayso.adapters.pydantic_ai.calls import to_tool_call
+from sayso.adapters.pydantic_ai.toolset import AgentGuard, deny_if_changed
 from sayso.core.model import Approved, Denied, Pending, ToolCall
 from sayso.engine import context
 from sayso.policy.policy import ToolRules
@@ -19,46 +19,50 @@ from sayso.policy.policy import ToolRules
 _ARGUMENT = "output"  # what the value is shown as, where the model was asked for one value
 
 
-async def handed_on(
-    gate: Gate,
+async def call_output_function(
+    guard: AgentGuard,
     ctx: RunContext[Any],
     about: OutputContext,
     output: Any,  # noqa: ANN401 - what the model gave
     function: Callable[[Any], Awaitable[Any]],
 ) -> Any:  # noqa: ANN401 - what the function makes of it
     """Call the function if it may be called; a refusal is for the model, which can answer otherwise."""
-    controller, args = gate.controller, _args(output)
+    controller, args = guard.controller, _args(output)
     name = about.function_name or (about.tool_call.tool_name if about.tool_call else _ARGUMENT)
-    rules = gate.rules(ToolRules(misfit=lambda _: "what an agent hands on cannot be edited, only refused with a note"))
+    rules = guard.tighten(
+        ToolRules(misfit=lambda _: "what an agent hands on cannot be edited, only refused with a note")
+    )
     try:
-        call = call_of(name, args, ctx, "", context.session() or controller.session)
+        call = to_tool_call(name, args, ctx, "", context.current_session() or controller.session)
     except ValueError as error:
         raise ModelRetry(f"{name} was not called: its arguments cannot be shown: {error}") from None
-    if await gate.is_settled(call, rules):
+    if await guard.is_approved_outside(call, rules):
         return await function(output)
-    outcome = controller.glance(call, rules)
+    outcome = controller.decide_fast(call, rules)
     if outcome is None:
         if ctx.partial_output:
             raise ModelRetry(f"{name} is asked about when the output is whole")
-        outcome = unchanged(await _decided(gate, call, rules), call, _args(output))
+        outcome = deny_if_changed(await _settle_output(guard, call, rules), call, _args(output))
     if isinstance(outcome, Denied):
-        if gate.on_denied == "raise":
+        if guard.on_denied == "raise":
             raise outcome.error(name)
         raise ModelRetry(outcome.message)
-    within = context.within(controller, call, by=outcome.by, tightening=gate.tightening)
-    with controller.running(call, outcome) as running, within:
+    within = context.nested_call(controller, call, by=outcome.by, tightening=guard.tightening)
+    with controller.execution(call, outcome) as running, within:
         running.result = await function(output)
     return running.result
 
 
-async def _decided(gate: Gate, call: ToolCall, rules: ToolRules) -> Approved | Denied:
-    controller = gate.controller
+async def _settle_output(guard: AgentGuard, call: ToolCall, rules: ToolRules) -> Approved | Denied:
+    controller = guard.controller
     if controller.mode != "defer":
         return await controller.settle(call, rules)
     outcome = await controller.review(call, rules)
     if not isinstance(outcome, Pending):
         return outcome
-    await controller.abandon(outcome.request.id)  # PydanticAI cannot stop here, so nobody would wait for the answer
+    await controller.withdraw_if_open(
+        outcome.request.id
+    )  # PydanticAI cannot stop here, so nobody would wait for the answer
     reason = "a run that stops for its answers cannot stop at its output; nobody could be asked"
     return Denied(cause="blocked", reason=reason, request_id=outcome.request.id)
 

@@ -14,7 +14,7 @@ from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
 from sayso.adapters.pydantic_ai.capability import Approvals, with_approvals
-from sayso.adapters.pydantic_ai.toolset import KEY, asked_by, nested, waiting
+from sayso.adapters.pydantic_ai.toolset import METADATA_KEY, all_request_ids, nested_run_name, waiting_mark_name
 from sayso.core.model import new_id
 from sayso.engine import context
 from sayso.engine.controller import ApprovalController
@@ -45,26 +45,26 @@ async def delegate(
     Where the controller defers and the other agent has to ask, both stop; when the run goes on, so does this agent. The
     tool's code before this is then run once more.
     """
-    running = context.running()
+    running = context.current_call()
     if running is None or running.call is None:
         raise ConfigurationError("`delegate` is for tools of an agent that has `Approvals`")
     if running.delegated:
         raise ConfigurationError("a tool calls `delegate` once: nobody could say which agent a run goes on with")
     running.delegated.append(agent.name)
-    controller, name = running.controller, nested(running.call)
+    controller, name = running.controller, nested_run_name(running.call)
     given = with_approvals(agent, Approvals(), settings)
     if not running.state:
         result = await agent.run(cast("Any", prompt), **given)
     else:
-        result = await _go_on(agent, _opened(name, running.state.pop()), given)
+        result = await _resume_run(agent, _unpack_state(name, running.state.pop()), given)
     if not isinstance(result.output, DeferredToolRequests):
         return cast("OutputT", result.output)
-    asked = asked_by(result.output)
+    asked = all_request_ids(result.output)
     if not asked:
         return cast("OutputT", result.output)  # somebody else has to make a call
-    await controller.store.park(name, await _packed(name, result, controller))
-    await controller.store.park(waiting(running.call.key), _VERSION)
-    raise ApprovalRequired(metadata={KEY: {"requests": asked}})
+    await controller.store.park(name, await _pack_state(name, result, controller))
+    await controller.store.park(waiting_mark_name(running.call.key), _VERSION)
+    raise ApprovalRequired(metadata={METADATA_KEY: {"requests": asked}})
 
 
 async def park(result: AgentRunResult[Any], controller: ApprovalController) -> str:
@@ -75,12 +75,12 @@ async def park(result: AgentRunResult[Any], controller: ApprovalController) -> s
     if not isinstance(result.output, DeferredToolRequests):
         raise ConfigurationError("this run is over: it ended with an output, and nobody has to be asked")
     name = new_id()
-    await controller.store.park(name, await _packed(name, result, controller))
+    await controller.store.park(name, await _pack_state(name, result, controller))
     return name
 
 
-async def _packed(name: str, result: AgentRunResult[Any], controller: ApprovalController) -> bytes:
-    asked = asked_by(result.output)
+async def _pack_state(name: str, result: AgentRunResult[Any], controller: ApprovalController) -> bytes:
+    asked = all_request_ids(result.output)
     rows = [row for row in [await controller.store.get(each) for each in asked] if row is not None]
     state = _State(
         session=rows[0].session if rows else controller.session,  # it may have been resumed before, from elsewhere
@@ -116,20 +116,20 @@ async def resume(
     packed = await controller.store.parked(parked_id)
     if packed is None:
         raise UnknownRequest(f"no run is parked as {parked_id!r}; perhaps it has gone on already")
-    state = _opened(parked_id, packed)
+    state = _unpack_state(parked_id, packed)
     requests = _REQUESTS.validate_json(bytes(state.requests))
-    for each in asked_by(requests):
+    for each in all_request_ids(requests):
         row = await controller.store.get(each)
         if row is not None and row.status == "open":
-            raise ApprovalPending.of(row)
+            raise ApprovalPending.for_request(row)
     given = with_approvals(agent, Approvals(controller), settings)  # the edge, though the agent may not bring it
-    with context.outermost(controller):
-        result = await _go_on(agent, state, given, calls)
+    with context.activate_unless_nested(controller):
+        result = await _resume_run(agent, state, given, calls)
     await controller.store.unpark(parked_id)
     return result
 
 
-async def _go_on(
+async def _resume_run(
     agent: Agent[Any, Any], state: _State, settings: Mapping[str, Any], calls: Mapping[str, Any] | None = None
 ) -> AgentRunResult[Any]:
     requests = _REQUESTS.validate_json(bytes(state.requests))
@@ -138,7 +138,7 @@ async def _go_on(
         calls=dict(calls or {}),
     )
     history = ModelMessagesTypeAdapter.validate_json(bytes(state.history))
-    with context.going_on_with(state.session):
+    with context.resumed_session(state.session):
         return await agent.run(message_history=history, deferred_tool_results=results, **settings)
 
 
@@ -146,7 +146,7 @@ def _seal(name: str, body: bytes) -> bytes:
     return hashlib.sha256(b"sayso/parked/1\0" + name.encode() + b"\0" + body).digest()
 
 
-def _opened(name: str, packed: bytes) -> _State:
+def _unpack_state(name: str, packed: bytes) -> _State:
     if packed[:1] != _VERSION:
         raise StoreError(f"the run {name!r} was parked by another version of sayso ({packed[:1]!r}); resume it there")
     seal, body = packed[1 : 1 + _SEAL], packed[1 + _SEAL :]

@@ -25,7 +25,7 @@ _HASHES: dict[int, tuple[object, str]] = {}
 
 
 @dataclass(kw_only=True)
-class GuardedTool(ToolsetTool[Any]):
+class GuardedToolsetTool(ToolsetTool[Any]):
     """A tool as the model sees it, with what sayso has to know about it."""
 
     source: ToolsetTool[Any]
@@ -34,20 +34,28 @@ class GuardedTool(ToolsetTool[Any]):
     marked_as: str | None  # the name by which its function asks, if that is marked
 
 
-def guarded(name: str, tool: ToolsetTool[Any], within: AbstractToolset[Any], memory: object, ctx: Any) -> GuardedTool:  # noqa: ANN401 - PydanticAI's context
+def guard_tool(
+    name: str,
+    tool: ToolsetTool[Any],
+    outer_toolset: AbstractToolset[Any],
+    memory: object,
+    ctx: Any,  # noqa: ANN401 - PydanticAI's context
+) -> GuardedToolsetTool:
     """Take a tool under guard: what its framework would ask about by itself, sayso asks about."""
     tool_def = tool.tool_def
     function = _function(tool)
     own = getattr(function, "__sayso__", None)
     unapproved = tool_def.kind == "unapproved"
     rules = ToolRules(
-        judge=_both(_judge(name, tool, within, memory), own.rules.judge if isinstance(own, Tool) else None),
+        judge=_stricter_of(
+            _toolset_judge(name, tool, outer_toolset, memory), own.rules.judge if isinstance(own, Tool) else None
+        ),
         marked=unapproved or bool(getattr(function, "_requires_approval", False)),
-        details=getattr(own, "details", None) or _described(tool_def.description),
-        misfit=lambda args: _misfit(tool, args, ctx.validation_context),
-        parameters=lambda: parameters.of_schema(tool_def.parameters_json_schema),
+        details=getattr(own, "details", None) or _description_details(tool_def.description),
+        misfit=lambda args: _validation_problem(tool, args, ctx.validation_context),
+        parameters=lambda: parameters.schema_json(tool_def.parameters_json_schema),
     )
-    return GuardedTool(
+    return GuardedToolsetTool(
         toolset=tool.toolset,
         tool_def=replace(tool_def, kind="function") if unapproved else tool_def,
         max_retries=tool.max_retries,
@@ -60,7 +68,7 @@ def guarded(name: str, tool: ToolsetTool[Any], within: AbstractToolset[Any], mem
     )
 
 
-def _described(description: str | None) -> judges.Judge | None:
+def _description_details(description: str | None) -> judges.Judge | None:
     """Return details for a tool that has none of its own: what its author says that it does."""
     words = (description or "").strip().partition("\n")[0]
     verdict = Verdict(approval="required", reason="", description=words)
@@ -78,27 +86,29 @@ def _function(tool: ToolsetTool[Any]) -> Callable[..., Any] | None:
     return None
 
 
-def _judge(name: str, tool: ToolsetTool[Any], within: AbstractToolset[Any], memory: object) -> judges.Judge | None:
+def _toolset_judge(
+    name: str, tool: ToolsetTool[Any], outer_toolset: AbstractToolset[Any], memory: object
+) -> judges.Judge | None:
     """Return what a toolset itself says about the tool, the outermost that says something."""
-    for toolset, inner_name in _toolsets(name, tool, within):
+    for toolset, inner_name in _toolsets(name, tool, outer_toolset):
         rule = Rule(source="toolset", key=type(toolset).__name__)
         judge = None
         if _has(toolset, "needs_approval"):
-            judge = judges.needs_approval(cast("Any", toolset).needs_approval, rule)
+            judge = judges.wrap_needs_approval(cast("Any", toolset).needs_approval, rule)
         elif _has(toolset, "check_approval"):
-            judge = judges.check_approval(cast("Any", toolset).check_approval, memory, rule)
+            judge = judges.wrap_check_approval(cast("Any", toolset).check_approval, memory, rule)
         if judge is not None:
             return judge if inner_name == name else _by_name(judge, inner_name)
     return None
 
 
-def _both(left: judges.Judge | None, right: judges.Judge | None) -> judges.Judge | None:
+def _stricter_of(left: judges.Judge | None, right: judges.Judge | None) -> judges.Judge | None:
     """Return the judge that says the stricter of what two say."""
     if left is None or right is None:
         return left or right
 
     async def judge(call: ToolCall) -> Verdict | None:
-        said = [await judges.consult(each, call, Rule(source="toolset", key=call.tool)) for each in (left, right)]
+        said = [await judges.call_rule(each, call, Rule(source="toolset", key=call.tool)) for each in (left, right)]
         found = [verdict for verdict in said if verdict is not None]
         return max(found, key=lambda verdict: STRICTNESS[verdict.approval], default=None)
 
@@ -115,7 +125,7 @@ def _toolsets(
     """Yield the toolsets that a tool comes through, the outermost first, and what each calls it."""
     inside: Any = tool
     while True:
-        if isinstance(inside, GuardedTool) and not isinstance(toolset, CombinedToolset):
+        if isinstance(inside, GuardedToolsetTool) and not isinstance(toolset, CombinedToolset):
             inside = cast("Any", inside.source)
         yield toolset, name
         source = cast("AbstractToolset[Any] | None", getattr(inside, "source_toolset", None))
@@ -136,15 +146,15 @@ def _has(toolset: AbstractToolset[Any], name: str) -> bool:
     return callable(getattr(type(toolset), name, None)) or callable(vars(toolset).get(name))
 
 
-def _misfit(tool: ToolsetTool[Any], args: Mapping[str, Any], context: object) -> str | None:
+def _validation_problem(tool: ToolsetTool[Any], args: Mapping[str, Any], context: object) -> str | None:
     try:
         tool.args_validator.validate_python(dict(args), context=context)
     except ValueError as error:
-        return f"the edited arguments do not fit the tool: {_brief(error)}"
+        return f"the edited arguments do not fit the tool: {_error_text(error)}"
     return None
 
 
-def _brief(error: ValueError) -> str:
+def _error_text(error: ValueError) -> str:
     if not isinstance(error, pydantic_core.ValidationError):
         return str(error)
     found = error.errors(include_url=False, include_context=False, include_input=False)
@@ -162,7 +172,7 @@ def _schema_hash(schema: object) -> str:
     return _HASHES[id(schema)][1]
 
 
-def asking(call: ToolCall, metadata: Mapping[str, Any] | None) -> ToolRules:
+def rules_of_asking_tool(call: ToolCall, metadata: Mapping[str, Any] | None) -> ToolRules:
     """Return the rules of a tool that asks by itself, with what it says to the person."""
     given = metadata or {}
     description = given.get("description")

@@ -17,8 +17,8 @@ from pydantic_ai.tools import DeferredToolRequests, RunContext, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
-from sayso.adapters.pydantic_ai.calls import call_of, plain
-from sayso.adapters.pydantic_ai.tool_rules import GuardedTool, asking, guarded
+from sayso.adapters.pydantic_ai.calls import to_plain, to_tool_call
+from sayso.adapters.pydantic_ai.tool_rules import GuardedToolsetTool, guard_tool, rules_of_asking_tool
 from sayso.core.canonical import freeze, thaw
 from sayso.core.model import ApprovalRequest, Approved, Denied, Pending, ToolCall
 from sayso.engine import context
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from sayso.engine.remembered import ApprovalMemory
 
 OnDenied = Literal["model", "raise"]
-KEY = "sayso"  # under which a deferred call carries what sayso knows about it
-_UNTOLD = contextlib.nullcontext()
+METADATA_KEY = "sayso"  # under which a deferred call carries what sayso knows about it
+_NO_PRE_APPROVAL = contextlib.nullcontext()
 _TAKES_DENIALS = not _version.startswith(("0.", "1."))  # older ones would show a returned denial as a success
 
 
-class Gate:
+class AgentGuard:
     """Whom to ask about the calls of one agent, and what to do with a refusal."""
 
     def __init__(self, controller: ApprovalController | None, policy: Policy | None, on_denied: str) -> None:
@@ -47,14 +47,14 @@ class Gate:
         self._controller = controller
         self._policy = policy
         self.on_denied = on_denied
-        self.opened: list[str] = []
-        self.handled: set[str] = set()
-        self.begun: set[str] = set()
+        self.opened_requests: list[str] = []
+        self.handled_calls: set[str] = set()
+        self.started_calls: set[str] = set()
 
-    def for_run(self) -> Gate:
+    def for_run(self) -> AgentGuard:
         """Return the same for one run, which keeps what it asks, what was answered and which calls have begun."""
         mine = copy.copy(self)
-        mine.opened, mine.handled, mine.begun = [], set(), set()
+        mine.opened_requests, mine.handled_calls, mine.started_calls = [], set(), set()
         return mine
 
     @property
@@ -70,7 +70,7 @@ class Gate:
     @property
     def tightening(self) -> tuple[Policy, ...]:
         """The policies of nested agents down to this one, which can only add to that of the outermost."""
-        running = context.running()
+        running = context.current_call()
         if running is None:
             return ()
         own = self._policy if self._controller is None else self._controller.policy
@@ -81,43 +81,43 @@ class Gate:
         """Whether the tool is blocked whatever its arguments, so that the model need not know of it."""
         return any(each.blocks(tool) for each in (self.controller.policy, *self.tightening))
 
-    def rules(self, own: ToolRules) -> ToolRules:
+    def tighten(self, tool_rules: ToolRules) -> ToolRules:
         """Return a tool's own rules with what this gate adds."""
         tightening = self.tightening
-        return msgspec.structs.replace(own, tightening=tightening) if tightening else own
+        return msgspec.structs.replace(tool_rules, tightening=tightening) if tightening else tool_rules
 
-    async def is_settled(self, call: ToolCall, rules: ToolRules) -> bool:
+    async def is_approved_outside(self, call: ToolCall, rules: ToolRules) -> bool:
         """Whether another guard round this one has let this very call run, and nothing more is asked here."""
-        running, controller = context.running(), self.controller
+        running, controller = context.current_call(), self.controller
         if running is None or running.call is None or running.controller is not controller:
             return False
         outer = running.call
         if (outer.key, outer.tool, outer.args) != (call.key, call.tool, call.args):
             return False
-        verdict = await controller.policy.deliberate(call, rules)
+        verdict = await controller.policy.judge_async(call, rules)
         return verdict.approval != "blocked" and (not verdict.asks or running.by != "policy")
 
 
 @dataclass
-class Guarded(WrapperToolset[Any]):
+class GuardedToolset(WrapperToolset[Any]):
     """Any toolset, behind a gate."""
 
-    gate: Gate
+    guard: AgentGuard
     waits: bool = False  # for the answer, in place; else the call is deferred and answered with the others
 
     async def for_run(self, ctx: RunContext[Any]) -> Self:
         """Return this for one run."""
-        return self._around(await self.wrapped.for_run(ctx))
+        return self._rewrap(await self.wrapped.for_run(ctx))
 
     async def for_run_step(self, ctx: RunContext[Any]) -> Self:
         """Return this for one step of a run."""
-        return self._around(await self.wrapped.for_run_step(ctx))
+        return self._rewrap(await self.wrapped.for_run_step(ctx))
 
     def visit_and_replace(self, visitor: Callable[[AbstractToolset[Any]], AbstractToolset[Any]]) -> Self:
         """Return this round what the visitor makes of the toolset inside."""
-        return self._around(self.wrapped.visit_and_replace(visitor))
+        return self._rewrap(self.wrapped.visit_and_replace(visitor))
 
-    def _around(self, wrapped: AbstractToolset[Any]) -> Self:
+    def _rewrap(self, wrapped: AbstractToolset[Any]) -> Self:
         if wrapped is self.wrapped:
             return self
         other = copy.copy(self)
@@ -126,37 +126,39 @@ class Guarded(WrapperToolset[Any]):
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """Return the tools that are not blocked outright, each under guard."""
-        gate = self.gate
+        gate = self.guard
         memory = gate.controller.memory
         tools = await self.wrapped.get_tools(ctx)
         return {
-            name: guarded(name, tool, self.wrapped, memory, ctx) for name, tool in tools.items() if not gate.hides(name)
+            name: guard_tool(name, tool, self.wrapped, memory, ctx)
+            for name, tool in tools.items()
+            if not gate.hides(name)
         }
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:  # noqa: ANN401 - what the tool returns
         """Decide about a call, and run it if it may run."""
-        tool_args = _lasting(tool_args)
-        controller = self.gate.controller
-        if not isinstance(tool, GuardedTool):
-            tool = guarded(name, tool, self.wrapped, controller.memory, ctx)
+        tool_args = _materialize_iterators(tool_args)
+        controller = self.guard.controller
+        if not isinstance(tool, GuardedToolsetTool):
+            tool = guard_tool(name, tool, self.wrapped, controller.memory, ctx)
         try:
-            call = call_of(name, tool_args, ctx, tool.schema_hash, context.session() or controller.session)
-            inside = nested(call) if ctx.tool_call_approved else ""  # an agent that stopped inside this call
+            call = to_tool_call(name, tool_args, ctx, tool.schema_hash, context.current_session() or controller.session)
+            inside = nested_run_name(call) if ctx.tool_call_approved else ""  # an agent that stopped inside this call
         except ValueError as error:
             refused = Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
-            return self._refused(name, refused, ctx.tool_call_id)
-        rules = self.gate.rules(tool.rules)
-        if context.running() is not None and await self.gate.is_settled(call, rules):
+            return self._denied_result(name, refused, ctx.tool_call_id)
+        rules = self.guard.tighten(tool.rules)
+        if context.current_call() is not None and await self.guard.is_approved_outside(call, rules):
             return await self.wrapped.call_tool(name, tool_args, ctx, tool.source)
         asked = ctx.tool_call_approved
         state = await controller.store.parked(inside) if asked else None
-        outcome = None if asked else controller.glance(call, rules)  # nearly always enough
+        outcome = None if asked else controller.decide_fast(call, rules)  # nearly always enough
         if outcome is None:
-            outcome = unchanged(await self._decide(call, rules, asked=asked, state=state), call, tool_args)
+            outcome = deny_if_changed(await self._decide(call, rules, asked=asked, state=state), call, tool_args)
         if isinstance(outcome, Denied):
-            return self._refused(name, outcome, call.call_id)
+            return self._denied_result(name, outcome, call.call_id)
         try:
             # Only sayso knows what was approved: a flag that came with the run may be made up.
             approved = outcome.by != "policy"
@@ -164,32 +166,32 @@ class Guarded(WrapperToolset[Any]):
         except ApprovalRequired as raised:
             if outcome.by != "policy" or is_nested(raised):
                 raise  # it has its approval and wants another one, or an agent inside it asks: not about this call
-            rules = self.gate.rules(asking(call, raised.metadata))
-        outcome = unchanged(await self._decide(call, rules, asked=False), call, tool_args)
+            rules = self.guard.tighten(rules_of_asking_tool(call, raised.metadata))
+        outcome = deny_if_changed(await self._decide(call, rules, asked=False), call, tool_args)
         if isinstance(outcome, Denied):
-            return self._refused(name, outcome, call.call_id)
+            return self._denied_result(name, outcome, call.call_id)
         return await self._execute(call, outcome, tool_args, ctx, tool, approved=True)
 
     async def _decide(
         self, call: ToolCall, rules: ToolRules, *, asked: bool, state: bytes | None = None
     ) -> Approved | Denied:
         """Say what is to happen; raises `ApprovalRequired` where a person has to answer first."""
-        controller = self.gate.controller
+        controller = self.guard.controller
         if state is not None:
-            outcome = await controller.go_on(call, rules)
-            if isinstance(outcome, Approved) and await controller.store.unpark(nested(call)) is None:
+            outcome = await controller.resume_suspended(call, rules)
+            if isinstance(outcome, Approved) and await controller.store.unpark(nested_run_name(call)) is None:
                 return Denied(cause="replayed", reason="somebody else goes on with it at the same moment")
-            await controller.store.unpark(waiting(call.key))
+            await controller.store.unpark(waiting_mark_name(call.key))
             return outcome
         if self.waits:
             try:
                 return await controller.settle(call, rules, asked=asked)
             except ApprovalPending as pending:
-                raise ApprovalRequired(metadata=deferral(pending.request)) from None
+                raise ApprovalRequired(metadata=deferral_metadata(pending.request)) from None
         outcome = await controller.review(call, rules, asked=asked)
         if isinstance(outcome, Pending):
-            self.gate.opened.append(outcome.request.id)
-            raise ApprovalRequired(metadata=deferral(outcome.request))
+            self.guard.opened_requests.append(outcome.request.id)
+            raise ApprovalRequired(metadata=deferral_metadata(outcome.request))
         return outcome
 
     async def _execute(
@@ -198,71 +200,71 @@ class Guarded(WrapperToolset[Any]):
         outcome: Approved,
         args: dict[str, Any],
         ctx: RunContext[Any],
-        tool: GuardedTool,
+        tool: GuardedToolsetTool,
         *,
         approved: bool,
         state: bytes | None = None,
     ) -> Any:  # noqa: ANN401 - what the tool returns
-        controller = self.gate.controller
+        controller = self.guard.controller
         if outcome.decision is not None and outcome.decision.override_args is not None:
             args = tool.args_validator.validate_python(thaw(outcome.args), context=ctx.validation_context)
-            call = msgspec.structs.replace(call, args={name: plain(value) for name, value in args.items()})
+            call = msgspec.structs.replace(call, args={name: to_plain(value) for name, value in args.items()})
             problem = await self._problem(call, args, ctx, tool)
             if problem is not None:
-                return self._refused(call.tool, Denied(cause="blocked", reason=problem), call.call_id)
+                return self._denied_result(call.tool, Denied(cause="blocked", reason=problem), call.call_id)
         if approved is not ctx.tool_call_approved:
             ctx = replace(ctx, tool_call_approved=approved)
         # A function that asks by itself does so under its own name, unless it is told that this was settled here.
         told = approved or tool.rules.marked or tool.marked_as is not None
-        answered = context.approved(controller, tool.marked_as or call.tool, args) if told else _UNTOLD
-        below = self.gate.tightening
-        within = context.within(controller, call, by=outcome.by, state=state, tightening=below)
-        self.gate.begun.add(call.call_id)
+        answered = context.pre_approve(controller, tool.marked_as or call.tool, args) if told else _NO_PRE_APPROVAL
+        below = self.guard.tightening
+        within = context.nested_call(controller, call, by=outcome.by, state=state, tightening=below)
+        self.guard.started_calls.add(call.call_id)
         try:
-            with controller.running(call, outcome) as running, within, answered:
+            with controller.execution(call, outcome) as running, within, answered:
                 try:
                     running.result = await self.wrapped.call_tool(call.tool, args, ctx, tool.source)
                 except ApprovalRequired as raised:
                     running.suspended = is_nested(raised)
-                    self.gate.opened += nested_requests(raised)
+                    self.guard.opened_requests += nested_request_ids(raised)
                     raise
         except ToolError as error:  # it could not do what it was called for: no reason to end the run
             return f"{call.tool} failed: {error}"
         return running.result
 
     async def _problem(
-        self, call: ToolCall, args: dict[str, Any], ctx: RunContext[Any], tool: GuardedTool
+        self, call: ToolCall, args: dict[str, Any], ctx: RunContext[Any], tool: GuardedToolsetTool
     ) -> str | None:
         """Return why edited arguments, as the tool would get them, must not run."""
-        verdict = await self.gate.controller.policy.deliberate(call, self.gate.rules(tool.rules))
+        verdict = await self.guard.controller.policy.judge_async(call, self.guard.tighten(tool.rules))
         if verdict.approval == "blocked":
             return f"the edited arguments cannot run: {verdict.reason}"
-        return await _misfit(args, ctx, tool)
+        return await _validator_problem(args, ctx, tool)
 
-    def _refused(self, name: str, outcome: Denied, call_id: str | None) -> Any:  # noqa: ANN401 - in the result's place
-        if self.gate.on_denied == "raise" and outcome.cause != "failed":
+    def _denied_result(self, name: str, outcome: Denied, call_id: str | None) -> Any:  # noqa: ANN401 - in the result's place
+        if self.guard.on_denied == "raise" and outcome.cause != "failed":
             raise outcome.error(name)
         if _TAKES_DENIALS:
             return ToolDenied(outcome.message)
-        if self.waits or call_id in self.gate.handled:
+        if self.waits or call_id in self.guard.handled_calls:
             return outcome.message  # the best that can be had: PydanticAI 1 asks its capabilities only once
-        raise ApprovalRequired(metadata={KEY: {"denied": outcome.message}})
+        raise ApprovalRequired(metadata={METADATA_KEY: {"denied": outcome.message}})
 
 
-def _lasting(args: dict[str, Any]) -> dict[str, Any]:
+def _materialize_iterators(args: dict[str, Any]) -> dict[str, Any]:
     """Return arguments that can be looked at more than once: what is shown must still be there for the tool."""
     passing = {name: list(cast("Iterator[Any]", each)) for name, each in args.items() if isinstance(each, Iterator)}
     return {**args, **passing} if passing else args
 
 
-def unchanged(outcome: Approved | Denied, call: ToolCall, args: Mapping[str, Any]) -> Approved | Denied:
+def deny_if_changed(outcome: Approved | Denied, call: ToolCall, args: Mapping[str, Any]) -> Approved | Denied:
     """Refuse a call whose arguments somebody changed while it was decided about: they are passed on as objects."""
-    same = isinstance(outcome, Denied) or freeze({name: plain(value) for name, value in args.items()}) == call.args
+    same = isinstance(outcome, Denied) or freeze({name: to_plain(value) for name, value in args.items()}) == call.args
     reason = "its arguments were changed while it was decided about"
     return outcome if same else Denied(cause="changed", reason=reason, request_id=outcome.request_id)
 
 
-async def _misfit(args: dict[str, Any], ctx: RunContext[Any], tool: GuardedTool) -> str | None:
+async def _validator_problem(args: dict[str, Any], ctx: RunContext[Any], tool: GuardedToolsetTool) -> str | None:
     """Return what the tool's own validator has against arguments that a person put in place."""
     if tool.args_validator_func is None:
         return None
@@ -275,51 +277,51 @@ async def _misfit(args: dict[str, Any], ctx: RunContext[Any], tool: GuardedTool)
     return None
 
 
-def nested(call: ToolCall) -> str:
+def nested_run_name(call: ToolCall) -> str:
     """Return the name under which an agent that runs inside this call, and no other, is parked."""
     return "\0".join(("nested", call.key, call.digest(), *call.agent_path))
 
 
-def waiting(key: str) -> str:
+def waiting_mark_name(key: str) -> str:
     """Return the name under which it is noted that a call waits for an agent inside it."""
     return f"waiting\0{key}"
 
 
-def nested_requests(raised: ApprovalRequired) -> list[str]:
+def nested_request_ids(raised: ApprovalRequired) -> list[str]:
     """Return the ids of what the agent inside a tool asks."""
-    facts: Any = (raised.metadata or {}).get(KEY)
+    facts: Any = (raised.metadata or {}).get(METADATA_KEY)
     found: Any = cast("Mapping[str, Any]", facts).get("requests") if isinstance(facts, Mapping) else None
     return cast("list[str]", found) if isinstance(found, list) else []
 
 
 def is_nested(raised: ApprovalRequired) -> bool:
     """Whether it is not the tool that asks, but an agent inside it."""
-    return bool(nested_requests(raised))
+    return bool(nested_request_ids(raised))
 
 
-def deferral(request: ApprovalRequest) -> dict[str, Any]:
+def deferral_metadata(request: ApprovalRequest) -> dict[str, Any]:
     """Return the metadata of a deferred call: what the tool said, and by which id its question is known."""
-    return {**thaw(request.metadata or {}), KEY: {"request": request.id}}
+    return {**thaw(request.metadata or {}), METADATA_KEY: {"request": request.id}}
 
 
-def known(requests: DeferredToolRequests, call_id: str) -> Mapping[str, str]:
+def read_deferral(requests: DeferredToolRequests, call_id: str) -> Mapping[str, str]:
     """Return what sayso knows about a deferred call; nothing if sayso did not defer it."""
-    facts: Any = (requests.metadata.get(call_id) or {}).get(KEY)
+    facts: Any = (requests.metadata.get(call_id) or {}).get(METADATA_KEY)
     return cast("Mapping[str, str]", facts) if isinstance(facts, Mapping) else {}
 
 
-def questions(requests: DeferredToolRequests, call_id: str) -> list[str]:
+def request_ids(requests: DeferredToolRequests, call_id: str) -> list[str]:
     """Return the ids of the questions that a call waits for: its own, or those of an agent inside it."""
-    facts: Mapping[str, Any] = known(requests, call_id)
+    facts: Mapping[str, Any] = read_deferral(requests, call_id)
     return [facts["request"]] if "request" in facts else list(facts.get("requests", ()))
 
 
-def asked_by(requests: DeferredToolRequests) -> list[str]:
+def all_request_ids(requests: DeferredToolRequests) -> list[str]:
     """Return the ids of all questions that a run waits for."""
-    return [each for part in requests.approvals for each in questions(requests, part.tool_call_id)]
+    return [each for part in requests.approvals for each in request_ids(requests, part.tool_call_id)]
 
 
-class ApprovalToolset(Guarded):
+class ApprovalToolset(GuardedToolset):
     """One toolset behind a controller of its own; a call waits in place for its answer.
 
     The seeds' wrapper. What is asked about, in this order: `tool_configs`, the toolset's own `needs_approval` or
@@ -361,7 +363,7 @@ class ApprovalToolset(Guarded):
             controller = ApprovalController(approval_callback=asked, policy=policy, memory=memory)
         elif any(each is not None for each in (asked, memory, pre_approved, tool_configs)):
             raise ConfigurationError("the controller has its own callback, memory and policy; pass it alone")
-        super().__init__(wrapped=inner, gate=Gate(controller, None, on_denied), waits=True)
+        super().__init__(wrapped=inner, guard=AgentGuard(controller, None, on_denied), waits=True)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the toolset inside has
         """Return what the toolset inside has; asked only for what this one has not."""

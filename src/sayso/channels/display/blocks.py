@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from sayso.channels.display import request_lines
-from sayso.channels.display.phrases import span
-from sayso.channels.display.request_lines import written
+from sayso.channels.display.phrases import format_clock
+from sayso.channels.display.request_lines import format_value
 from sayso.channels.display.sanitize import visible
 from sayso.core.canonical import thaw
 from sayso.core.model import ApprovalPresentation, ApprovalRequest
@@ -27,7 +27,7 @@ _KINDS: Mapping[type, str] = {
     list: "list",
     dict: "object",
 }
-_SAID = {"ask": "asks", "no ": "blocked", "   ": "may run"}  # what the rules say of a part of a shell line
+_VERDICT_WORDS = {"ask": "asks", "no ": "blocked", "   ": "may run"}  # what the rules say of a part of a shell line
 _BACKWARDS = "has right-to-left letters: on the screen, parts may stand in another order than they have"
 
 
@@ -55,45 +55,45 @@ def facts(request: ApprovalRequest) -> Iterator[tuple[str, str]]:
         yield "A yes", "holds for the rest of the agent's session: it is asked once"
 
 
-def times(request: ApprovalRequest, now: float) -> str:
+def timing_text(request: ApprovalRequest, now: float) -> str:
     """Say how long it waits and when that is over or, once it is closed, how it stands."""
     if request.status != "open":
         return request.state
-    waits = f"waiting {span(now - request.asked_at)}"
+    waits = f"waiting {format_clock(now - request.asked_at)}"
     if request.expires_at is None:
         return waits
     left = request.expires_at - now
-    return f"{waits} · expires in {span(left)}" if left > 0 else f"{waits} · its time is up"
+    return f"{waits} · expires in {format_clock(left)}" if left > 0 else f"{waits} · its time is up"
 
 
-def people(request: ApprovalRequest, me: str, *, is_hub: bool) -> Iterator[str]:
+def people_lines(request: ApprovalRequest, me: str, *, is_hub: bool) -> Iterator[str]:
     """Yield who has to say yes, who has, and who else has it before them; a hub does not say who one is."""
     wanted = request.approvers
-    if wanted is not None and wanted.must_be_known:
+    if wanted is not None and wanted.needs_identity:
         yield visible(f"A yes needs {wanted}") + ("" if is_hub else "; only a hub knows who they are")
-    if text := votes(request):
+    if text := votes_text(request):
         yield text
     others = dict.fromkeys(each.who for each in request.seen if each.who != me)
     if others and not is_hub:
         yield f"Also seen by {', '.join(map(visible, others))}"
 
 
-def votes(request: ApprovalRequest) -> str:
+def votes_text(request: ApprovalRequest) -> str:
     """Say how many people have to say yes, and how many have; nothing, if one is enough."""
     wanted = 1 if request.approvers is None else request.approvers.count
     yes = [visible(vote.who or "somebody") for vote in request.votes if vote.approved]
     return "" if wanted == 1 else f"{len(yes)} of {wanted} people have said yes{': ' if yes else ''}{', '.join(yes)}"
 
 
-def arguments(args: Mapping[str, Any], *, whole: bool) -> Iterator[Block]:
+def argument_blocks(args: Mapping[str, Any], *, whole: bool) -> Iterator[Block]:
     """Yield each argument, exactly; long ones are folded, unless everything is wanted."""
     for name, value in thaw(args).items():
-        lines = written(value)
-        text, hidden = _folded(lines, visible, whole=whole)
-        yield Block(f"{visible(name)} · {_described(value, lines)}", text, hidden=hidden)
+        lines = format_value(value)
+        text, hidden = _fold_lines(lines, visible, whole=whole)
+        yield Block(f"{visible(name)} · {_value_summary(value, lines)}", text, hidden=hidden)
 
 
-def _described(value: object, lines: list[str]) -> str:
+def _value_summary(value: object, lines: list[str]) -> str:
     kind = "nothing (null)" if value is None else _KINDS.get(type(value), visible(type(value).__name__))
     length = sum(map(len, lines))
     backwards = any(unicodedata.bidirectional(each) in {"R", "AL"} for line in lines for each in line)
@@ -101,39 +101,39 @@ def _described(value: object, lines: list[str]) -> str:
     return " · ".join([kind, *filter(None, notes)])
 
 
-def presented(presentation: ApprovalPresentation | None, *, whole: bool) -> Block | None:
+def presentation_block(presentation: ApprovalPresentation | None, *, whole: bool) -> Block | None:
     """Return what the tool itself shows: a diff, a text, or what the rules say of each part of a shell line."""
     given = None if presentation is None else presentation.diff or presentation.content
     if presentation is None or given is None:
         return None
     lines = given.removesuffix("\n").split("\n")
     by_parts = presentation.language == "bash" and not presentation.diff
-    text, hidden = _folded(lines, _part if by_parts else visible, whole=whole)
+    text, hidden = _fold_lines(lines, _shell_part_text if by_parts else visible, whole=whole)
     kind = "What would change" if presentation.diff else "What the tool shows"
     heading = f"{kind}: {visible(presentation.title)}" if presentation.title else kind
     return Block(heading, text, "diff" if presentation.diff else None, hidden)
 
 
-def _part(line: str) -> str:
-    said = _SAID.get(line[:3]) if line.strip() else None
+def _shell_part_text(line: str) -> str:
+    said = _VERDICT_WORDS.get(line[:3]) if line.strip() else None
     return visible(line) if said is None else f"{said:8}{visible(line[4:])}"
 
 
-def _folded(lines: Sequence[str], write: Callable[[str], str], *, whole: bool) -> tuple[str, int]:
+def _fold_lines(lines: Sequence[str], write: Callable[[str], str], *, whole: bool) -> tuple[str, int]:
     size = sum(1 + len(line) // _LONGEST for line in lines)
     if whole or size <= _MOST_LINES:
-        return "\n".join(row for line in lines for row in _rows(write(line))), 0
-    rows = [row for line in lines[:_HEAD] for row in _rows(write(line[: _LONGEST * _HEAD]))]
+        return "\n".join(row for line in lines for row in _split_long_line(write(line))), 0
+    rows = [row for line in lines[:_HEAD] for row in _split_long_line(write(line[: _LONGEST * _HEAD]))]
     return "\n".join(rows[:_HEAD]), size - _HEAD
 
 
-def _rows(line: str) -> Iterator[str]:
+def _split_long_line(line: str) -> Iterator[str]:
     yield line[:_LONGEST]
     for at in range(_LONGEST, len(line), _LONGEST):
         yield f"↪ {line[at : at + _LONGEST]}"
 
 
-def as_json(args: Mapping[str, Any]) -> str:
+def editable_json(args: Mapping[str, Any]) -> str:
     """Write arguments as JSON to be edited, with whatever nobody would see in it as its code.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from sayso.channels.display.request_lines import Line, hanging
+from sayso.channels.display.request_lines import Line, hanging_indent
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Remembered, Scope
 
 _SPANS = ((3600.0, "an hour"), (86_400.0, "a day"), (7 * 86_400.0, "a week"), (30 * 86_400.0, "30 days"))
@@ -49,7 +49,7 @@ def lifetimes(longest: float | None) -> list[Lifetime]:
             *everywhere,
             Lifetime("for ever, in every session", "always", None),
         ]
-    most = _span(longest)
+    most = _duration_in_words(longest)
     return [
         Lifetime(f"in this session, for {most} at most", "session", None),
         *everywhere,
@@ -57,21 +57,21 @@ def lifetimes(longest: float | None) -> list[Lifetime]:
     ]
 
 
-def _span(seconds: float) -> str:
+def _duration_in_words(seconds: float) -> str:
     known = next((words for each, words in _SPANS if each == seconds), None)
     size, unit = next((each for each in _UNITS if seconds >= each[0] and seconds % each[0] == 0), (1, "second"))
     count = f"{seconds / size:g}"
     return known or f"{count} {unit}{'' if count == '1' else 's'}"
 
 
-def also(request: ApprovalRequest, scope: Scope) -> str:
+def also_allowed(request: ApprovalRequest, scope: Scope) -> str:
     """Say what else an answer for this scope would allow."""
     by_payload = scope.kind == "call" and request.payload is not None
     return _ALSO_BY_PAYLOAD if by_payload else _ALSO[scope.kind]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class RememberedApproval:
     """A yes that stands: for which calls, how long and how often."""
 
     request: ApprovalRequest
@@ -99,7 +99,7 @@ class Standing:
             channel=channel,
         )
 
-    def answers_too(self, others: Iterable[ApprovalRequest]) -> list[ApprovalRequest]:
+    def also_covers(self, others: Iterable[ApprovalRequest]) -> list[ApprovalRequest]:
         """Return which of the others would get the same answer; one that is counted answers no others."""
         known = set(self.scope.keys)
         if self.uses is not None or "" in known:  # a hub keeps to itself what the keys are
@@ -122,7 +122,7 @@ class Standing:
         ]
 
 
-class Terms:
+class RememberChoices:
     """The terms of an answer that stands: they are turned round until they fit, and then one scope is chosen."""
 
     def __init__(self, request: ApprovalRequest, others: Callable[[], Sequence[ApprovalRequest]]) -> None:
@@ -145,10 +145,10 @@ class Terms:
         yield []
         yield [("class:heading", "allow, and let it stand for")]
         for number, scope in enumerate(self._request.scopes, 1):
-            yield from hanging(("class:keys", f"  [{number}] "), scope.label, width)
-            yield from hanging(("", "      "), also(self._request, scope), width)
+            yield from hanging_indent(("class:keys", f"  [{number}] "), scope.label, width)
+            yield from hanging_indent(("", "      "), also_allowed(self._request, scope), width)
 
-    def words(self) -> str:
+    def legend(self) -> str:
         """Say which keys there are, and what each would really do now."""
         scopes = self._request.scopes
         numbers = "1" if len(scopes) == 1 else f"1-{len(scopes)}"
@@ -156,10 +156,12 @@ class Terms:
         too = [
             f"[{at}] also answers {count} more that wait{'s' if count == 1 else ''}"
             for at, scope in enumerate(scopes, 1)
-            if (count := len(self.standing(scope).answers_too(self._others())))
+            if (count := len(self.approval_for(scope).also_covers(self._others())))
         ]
         return "\n".join([f"[{numbers}] allow {terms}", *too, "[t] for how long  [u] how often  [b] back"])
 
-    def standing(self, scope: Scope) -> Standing:
+    def approval_for(self, scope: Scope) -> RememberedApproval:
         """Return what an answer for this scope would be on these terms."""
-        return Standing(request=self._request, scope=scope, lifetime=self._lifetimes[0], uses=self._uses[0][0])
+        return RememberedApproval(
+            request=self._request, scope=scope, lifetime=self._lifetimes[0], uses=self._uses[0][0]
+        )

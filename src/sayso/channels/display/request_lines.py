@@ -32,21 +32,21 @@ _WORDS = frozenset(("", "true", "false", "null", "none"))
 _NAME = re.compile(r"[\w.*-]+")
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _COLOURS = {"+": "class:added", "-": "class:removed"}
-_SAID = {"ask": "class:asks", "no ": "class:blocked"}  # how a shell line's parts begin
+_VERDICT_STYLES = {"ask": "class:asks", "no ": "class:blocked"}  # how a shell line's parts begin
 
 
-class Shown(NamedTuple):
+class RequestLines(NamedTuple):
     """The lines, and whether they are all that there is."""
 
     lines: list[Line]
     whole: bool
 
 
-def shown(request: ApprovalRequest, width: int, *, whole: bool = False) -> Shown:
+def request_lines(request: ApprovalRequest, width: int, *, whole: bool = False) -> RequestLines:
     """Return a request for a screen of this width; long values are folded, unless everything is wanted."""
     fold = _Fold(max(width, NARROWEST), whole=whole)
-    lines = [piece for line in _parts(request, fold) for piece in wrapped(line, fold.width)]
-    return Shown(lines, whole=not fold.happened)
+    lines = [piece for line in _parts(request, fold) for piece in wrap_line(line, fold.width)]
+    return RequestLines(lines, whole=not fold.happened)
 
 
 class _Fold:
@@ -58,7 +58,7 @@ class _Fold:
         self.happened = False
 
     def __call__(self, given: Iterable[Line]) -> Iterator[Line]:
-        lines = [piece for line in given for piece in wrapped(line, self.width)]
+        lines = [piece for line in given for piece in wrap_line(line, self.width)]
         if self._whole or len(lines) <= _MOST_LINES:
             yield from lines
             return
@@ -81,26 +81,26 @@ def _parts(request: ApprovalRequest, fold: _Fold) -> Iterator[Line]:
         ("", " wants to run "),
         ("class:tool", visible(request.tool_name)),
     ]
-    yield from fact("tool says", request.description, fold.width)
-    yield from fact("because", request.reason, fold.width)
-    if request.approvers is not None and request.approvers.must_be_known:
-        yield from fact("needs", f"{request.approvers}; only a hub knows who they are", fold.width)
+    yield from labelled_lines("tool says", request.description, fold.width)
+    yield from labelled_lines("because", request.reason, fold.width)
+    if request.approvers is not None and request.approvers.needs_identity:
+        yield from labelled_lines("needs", f"{request.approvers}; only a hub knows who they are", fold.width)
     if request.rule is not None:
-        yield from fact("rule", str(request.rule), fold.width)
+        yield from labelled_lines("rule", str(request.rule), fold.width)
     yield []
     yield [("class:heading", "arguments, as the agent wrote them" if request.args else "no arguments")]
     for name, value in thaw(request.args).items():
         yield from fold(_argument(name, value))
     if request.presentation is not None:
-        yield from _presented(request.presentation, fold)
+        yield from _presentation_lines(request.presentation, fold)
 
 
-def fact(name: str, text: str, width: int) -> Iterator[Line]:
+def labelled_lines(name: str, text: str, width: int) -> Iterator[Line]:
     """Yield a name and what somebody says about it."""
-    return hanging(("class:name", f"  {name}".ljust(_FACT)), text, width)
+    return hanging_indent(("class:name", f"  {name}".ljust(_FACT)), text, width)
 
 
-def hanging(head: Fragment, text: str, width: int) -> Iterator[Line]:
+def hanging_indent(head: Fragment, text: str, width: int) -> Iterator[Line]:
     """Yield a text behind its head, broken between words; nothing of it ever stands at the start of a row."""
     indent = len(head[1])
     rows = textwrap.wrap(visible(text), max(width - indent, NARROWEST // 2), break_on_hyphens=False) or [""]
@@ -109,20 +109,20 @@ def hanging(head: Fragment, text: str, width: int) -> Iterator[Line]:
 
 
 def _argument(name: str, value: object) -> list[Line]:
-    first, *rest = written(value)
-    head = [GUTTER, ("class:name", f"{visible(written_name(name))}: "), ("class:value", visible(first))]
+    first, *rest = format_value(value)
+    head = [GUTTER, ("class:name", f"{visible(format_name(name))}: "), ("class:value", visible(first))]
     return [head, *([GUTTER, ("class:value", visible(line))] for line in rest)]
 
 
-def written_name(name: str) -> str:
+def format_name(name: str) -> str:
     """Return how an argument's name is written: quoted if it could be taken for more than a name."""
     return name if _NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
-def written(value: object) -> list[str]:
+def format_value(value: object) -> list[str]:
     """Return how a value is written, in lines: a text as it is, and quoted where it would read as something else."""
     if not isinstance(value, str):
-        plain = _writable(value)
+        plain = _json_safe(value)
         short = json.dumps(plain, ensure_ascii=False, default=repr)
         if len(short) <= _SHORT:
             return [short]
@@ -130,10 +130,10 @@ def written(value: object) -> list[str]:
     lines = value.split("\n")
     if len(lines) > 1:
         return [f"{_BLOCK}{len(lines):,} lines:", *(f"  {line}" for line in lines)]
-    return [json.dumps(value, ensure_ascii=False) if _seems_another(value) else value]
+    return [json.dumps(value, ensure_ascii=False) if _needs_quotes(value) else value]
 
 
-def _seems_another(text: str) -> bool:
+def _needs_quotes(text: str) -> bool:
     return (
         text.lower() in _WORDS
         or text != text.strip()
@@ -150,29 +150,29 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _writable(value: object) -> object:
+def _json_safe(value: object) -> object:
     """Return the same with every number that Python refuses to write in another notation."""
     if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER:
         return f"the number {value:#x}"
     if isinstance(value, Mapping):
-        return {name: _writable(each) for name, each in cast("Mapping[str, object]", value).items()}
+        return {name: _json_safe(each) for name, each in cast("Mapping[str, object]", value).items()}
     if isinstance(value, list | tuple):
-        return [_writable(each) for each in cast("Iterable[object]", value)]
+        return [_json_safe(each) for each in cast("Iterable[object]", value)]
     return value
 
 
-def _presented(presentation: ApprovalPresentation, fold: _Fold) -> Iterator[Line]:
+def _presentation_lines(presentation: ApprovalPresentation, fold: _Fold) -> Iterator[Line]:
     given = presentation.diff or presentation.content
     if given is None:
         return
     yield []
     yield [("class:heading", f"what the tool shows: {visible(presentation.title or '')}".rstrip(": "))]
     lines = given.removesuffix("\n").split("\n")
-    yield from fold(_numbered(lines) if presentation.diff else map(_said, lines))
+    yield from fold(_numbered(lines) if presentation.diff else map(_content_line, lines))
 
 
-def _said(line: str) -> Line:
-    return [GUTTER, (_SAID.get(line[:3], ""), visible(line))]
+def _content_line(line: str) -> Line:
+    return [GUTTER, (_VERDICT_STYLES.get(line[:3], ""), visible(line))]
 
 
 def _numbered(diff: Iterable[str]) -> Iterator[Line]:
@@ -192,64 +192,64 @@ def _numbered(diff: Iterable[str]) -> Iterator[Line]:
             yield [GUTTER, ("class:number", f"{left:>4}{right:>5} "), (_COLOURS.get(mark, ""), visible(line))]
 
 
-def wrapped(line: Line, width: int) -> Iterator[Line]:
+def wrap_line(line: Line, width: int) -> Iterator[Line]:
     """Yield a line in as many pieces as the width takes, those after the first with a mark."""
-    if sum(cells(text) for _, text in line) <= width:
+    if sum(display_width(text) for _, text in line) <= width:
         yield line
         return
     start = [*line[:1], ("class:folded", "↪ ")] if line[:1] == [GUTTER] else [("class:folded", "↪ ")]
-    later = width - sum(cells(each) for _, each in start)
+    later = width - sum(display_width(each) for _, each in start)
     room, piece = width, Line()
     for style, text in line:
         at = 0
-        while (end := _end(text, at, room)) < len(text):
+        while (end := _row_end(text, at, room)) < len(text):
             if room >= later:
                 end = max(end, at + 1)  # or nothing would ever be shown
             yield [*piece, (style, text[at:end])]
             at, room, piece = end, later, start
-        piece, room = [*piece, (style, text[at:])], room - cells(text[at:])
+        piece, room = [*piece, (style, text[at:])], room - display_width(text[at:])
     yield piece
 
 
-def _end(text: str, at: int, room: int) -> int:
+def _row_end(text: str, at: int, room: int) -> int:
     """Return where a row ends that begins here."""
     if text.isascii():
         return min(len(text), at + max(room, 0))
     left = room
     for end in range(at, min(len(text), at + max(room, 0) + 1)):
-        left -= cells(text[end])
+        left -= display_width(text[end])
         if left < 0:
             return end
     return len(text)
 
 
-def cells(text: str) -> int:
+def display_width(text: str) -> int:
     """Return how many columns a text takes, at the most: what takes more would leave its row."""
-    return len(text) if text.isascii() else sum(map(_width, text))
+    return len(text) if text.isascii() else sum(map(_char_width, text))
 
 
 @lru_cache(10_000)
-def _width(char: str) -> int:
+def _char_width(char: str) -> int:
     # Terminals have newer tables than Python, in which more of the symbols are wide.
     symbol = char >= "\u2600" and unicodedata.category(char) in {"So", "No"}
     return 2 if symbol or unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def rows_of(text: str, width: int) -> list[str]:
+def hard_wrap(text: str, width: int) -> list[str]:
     """Return a text in rows of so many columns, broken wherever they end."""
     rows, at = list[str](), 0
-    while (end := max(_end(text, at, width), at + 1)) < len(text):
+    while (end := max(_row_end(text, at, width), at + 1)) < len(text):
         rows.append(text[at:end])
         at = end
     return [*rows, text[at:]]
 
 
-def cut(text: str, room: int) -> str:
+def truncate(text: str, room: int) -> str:
     """Return a text on one line of that many columns."""
-    return text if cells(text) <= room else text[: max(_end(text, 0, room - 1), 1)] + "…"
+    return text if display_width(text) <= room else text[: max(_row_end(text, 0, room - 1), 1)] + "…"
 
 
-def filled(text: str, width: int) -> list[str]:
+def wrap_items(text: str, width: int) -> list[str]:
     """Return words of our own in lines, broken between items that two blanks part, or else between words."""
     room = max(width, NARROWEST)
     return [piece for line in text.split("\n") for piece in _packed(line, room)] or [""]
@@ -260,7 +260,7 @@ def _packed(line: str, room: int) -> list[str]:
     rows = [""]
     for item in line.strip().split("  "):
         longer = f"{rows[-1]}  {item}" if rows[-1] else indent + item
-        if cells(longer) > room and rows[-1]:
+        if display_width(longer) > room and rows[-1]:
             rows.append(indent + item)
         else:
             rows[-1] = longer

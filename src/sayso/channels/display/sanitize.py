@@ -17,11 +17,11 @@ _WORD = re.compile(r"\w+")
 _NOT_PLAIN = re.compile(r"[^ -~]+")
 _ASCII_LAST = "\x7f"
 # Letters of other scripts that look like Latin ones; a word of nothing else is meant to be taken for a Latin word.
-_TWINS = frozenset("асеорхуіјѕԁһӏԛԝѵАВЕЅІЈКМНОРСТХУҮԚԜαγοενικρτυχωϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧօսհոցզքՕՍԼՏ")
+_HOMOGLYPHS = frozenset("асеорхуіјѕԁһӏԛԝѵАВЕЅІЈКМНОРСТХУҮԚԜαγοενικρτυχωϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧօսհոցզքՕՍԼՏ")
 # Letters that hardly anybody writes for what they are, and that look like Latin ones.
-_MASKS = ("CHEROKEE ", "LISU ", "COPTIC ", "DESERET ", "OLD ITALIC ", "LATIN LETTER SMALL CAPITAL ")
+_LOOKALIKE_SCRIPTS = ("CHEROKEE ", "LISU ", "COPTIC ", "DESERET ", "OLD ITALIC ", "LATIN LETTER SMALL CAPITAL ")
 # Other characters that are taken for those which part a path, an address or a number.
-_SIGNS = frozenset("⁄∕⧸╱⟋∖⧵╲‐‑−∶꞉ː։׃∣ǀǃɡɑɩ")  # noqa: RUF001 - which is why they are here
+_LOOKALIKE_SIGNS = frozenset("⁄∕⧸╱⟋∖⧵╲‐‑−∶꞉ː։׃∣ǀǃɡɑɩ")  # noqa: RUF001 - which is why they are here
 _JAMO = re.compile("[\u1160-\u11ff\ud7b0-\ud7fb]")  # parts of a Korean letter that are written over its first part
 _OVERLAY = 1  # the combining class of what strikes a letter through
 
@@ -31,17 +31,17 @@ def visible(text: str) -> str:
     if not (text.isascii() and text.isprintable()):
         words = () if text.isascii() else _WORD.finditer(text)
         deceiving = {at for word in words for at in _look_alikes(word)}
-        text = _NOT_PLAIN.sub(lambda run: "".join(_coded(run, deceiving)), text)
+        text = _NOT_PLAIN.sub(lambda run: "".join(_escape_run(run, deceiving)), text)
     return _BLANKS.sub(lambda run: f"⟨{len(run[0]):,} blanks⟩", text) if len(text) > _MOST_BLANKS else text
 
 
-def _coded(run: re.Match[str], deceiving: AbstractSet[int]) -> Iterator[str]:
+def _escape_run(run: re.Match[str], deceiving: AbstractSet[int]) -> Iterator[str]:
     marks = 0 if run.start() else _MOST_MARKS  # at the start, one would stand on what is before the text
     for at, each in enumerate(run[0], run.start()):
         marks = marks + 1 if _is_mark(each) else 0
         if each in "\n\t" or _is_hidden(each):
             yield each.encode("unicode_escape").decode() if each <= "\uffff" else f"\\U{ord(each):08x}"
-        elif at in deceiving or marks > _MOST_MARKS or _hides(each) or _poses(run.string, at):
+        elif at in deceiving or marks > _MOST_MARKS or _is_overlay(each) or _is_lookalike_sign(run.string, at):
             yield f"⟨U+{ord(each):04X}⟩"
         else:
             yield each
@@ -58,16 +58,16 @@ def _is_mark(char: str) -> bool:
 
 
 @lru_cache(10_000)
-def _hides(char: str) -> bool:
+def _is_overlay(char: str) -> bool:
     """Whether it covers the letter before it."""
     return unicodedata.combining(char) == _OVERLAY or unicodedata.category(char) == "Me"
 
 
-def _poses(text: str, at: int) -> bool:
+def _is_lookalike_sign(text: str, at: int) -> bool:
     """Whether a sign is taken for another: always, or as one in fancy dress that is not among its like."""
     plain = unicodedata.normalize("NFKC", text[at])
     dressed = len(plain) == 1 and plain.isascii() and plain != text[at]
-    return text[at] in _SIGNS or (dressed and text[at - 1 : at].isascii() and text[at + 1 : at + 2].isascii())
+    return text[at] in _LOOKALIKE_SIGNS or (dressed and text[at - 1 : at].isascii() and text[at + 1 : at + 2].isascii())
 
 
 def _look_alikes(word: re.Match[str]) -> Iterator[int]:
@@ -76,7 +76,7 @@ def _look_alikes(word: re.Match[str]) -> Iterator[int]:
     if text.isascii():
         return
     latin = any(each <= _ASCII_LAST and each.isalpha() for each in text)
-    disguised = all(each in _TWINS or not each.isalpha() for each in text)
+    disguised = all(each in _HOMOGLYPHS or not each.isalpha() for each in text)
     for at, each in enumerate(text, word.start()):
         plain = unicodedata.normalize("NFKC", each)
         name = unicodedata.name(each, "")
@@ -84,5 +84,5 @@ def _look_alikes(word: re.Match[str]) -> Iterator[int]:
         # What is as wide as two letters is taken for none.
         narrow = unicodedata.east_asian_width(each) != "W"
         foreign = each.isalpha() and each > _ASCII_LAST and narrow and not name.startswith("LATIN")
-        if dressed or name.startswith(_MASKS) or (foreign and (latin or disguised)):
+        if dressed or name.startswith(_LOOKALIKE_SCRIPTS) or (foreign and (latin or disguised)):
             yield at

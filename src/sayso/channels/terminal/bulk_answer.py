@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sayso.channels.display.phrases import named
-from sayso.channels.display.request_lines import Line, asker, cut, shown
+from sayso.channels.display.phrases import request_title
+from sayso.channels.display.request_lines import Line, asker, request_lines, truncate
 from sayso.channels.display.sanitize import visible
-from sayso.channels.terminal.dialog import Answer, paged
+from sayso.channels.terminal.dialog import Answer, show_in_pager
 from sayso.channels.terminal.keys import Choice
 from sayso.channels.terminal.prompt import Prompt
 from sayso.channels.terminal.question import Question
@@ -16,70 +16,74 @@ from sayso.core.model import ApprovalDecision
 _DONE = {"y": "Allowed once:", "n": "Denied:", "l": "Left to others:"}
 
 
-async def answer_together(question: Question, waiting: Sequence[Question], stage: Prompt) -> Answer | None:
+async def answer_in_bulk(question: Question, waiting: Sequence[Question], view: Prompt) -> Answer | None:
     """Offer one answer for several, each of which gets it as its own; None to go back to the one question."""
-    listed = list(_listed(question, waiting, stage.width))
-    stage.tell(listed)
-    alike = [each for each in waiting if _kind(each) == _kind(question)]
-    whole = {each: lines for each in alike if (lines := _whole(each, stage))}
-    key = await _key(whole, waiting, stage)
+    listed = list(_list_lines(question, waiting, view.width))
+    view.show_lines(listed)
+    alike = [each for each in waiting if _group_key(each) == _group_key(question)]
+    whole = {each: lines for each in alike if (lines := _full_lines(each, view))}
+    key = await _read_bulk_key(whole, waiting, view)
     if key == "b":
         return None
     chosen = whole if key == "y" else waiting
-    given = [each for each in chosen if each is question or each.settle(_answer(key, each))]
-    stage.say(f"{_DONE[key]} {', '.join(str(each.number) for each in given)}.")
+    given = [each for each in chosen if each is question or each.settle(_decision_for_key(key, each))]
+    view.show_message(f"{_DONE[key]} {', '.join(str(each.number) for each in given)}.")
     if key == "l":
         return "left"
-    return _answer(key, question) if question in given else None
+    return _decision_for_key(key, question) if question in given else None
 
 
-async def _key(whole: dict[Question, list[Line]], waiting: Sequence[Question], stage: Prompt) -> str:
+async def _read_bulk_key(whole: dict[Question, list[Line]], waiting: Sequence[Question], view: Prompt) -> str:
     """Show those to which a yes would go, and return the answer; a yes only if all of them were on the screen."""
-    lines, before = [line for each in whole.values() for line in each], stage.printed
-    stage.tell(lines)
+    lines, before = [line for each in whole.values() for line in each], view.rows_printed_by_others
+    view.show_lines(lines)
     offer = f"[y] allow these {len(whole)} alike once  [v] view them  " if whole else ""
     words = f"{offer}[n] deny all {len(waiting)}  [l] leave all  [b] back"
-    choice = Choice(keys="yvnlb" if whole else "nlb", words=lambda: words)
+    choice = Choice(keys="yvnlb" if whole else "nlb", legend=lambda: words)
     seen = False
-    while (key := await stage.key(choice)) == "v" or (
-        key == "y" and not seen and not stage.has_room(len(lines), before)
+    while (key := await view.read_key(choice)) == "v" or (
+        key == "y" and not seen and not view.fits_on_screen(len(lines), before)
     ):
         if key == "y":
-            stage.say(f"Not all of them were on the screen yet: {stage.how_to_see_all}.")
+            view.show_message(f"Not all of them were on the screen yet: {view.how_to_see_all}.")
             continue
-        seen, problem = True, await paged(stage, lines)
+        seen, problem = True, await show_in_pager(view, lines)
         if problem is not None:
-            stage.tell(lines)
-            stage.say(problem)
+            view.show_lines(lines)
+            view.show_message(problem)
     return key
 
 
-def _kind(question: Question) -> tuple[object, ...]:
+def _group_key(question: Question) -> tuple[object, ...]:
     request = question.request
     return (request.tool_name, request.agent_path, request.rule)
 
 
-def _answer(key: str, question: Question) -> ApprovalDecision | None:
+def _decision_for_key(key: str, question: Question) -> ApprovalDecision | None:
     return {"y": question.yes(), "n": question.no()}.get(key)
 
 
-def _listed(question: Question, waiting: Sequence[Question], width: int) -> Iterator[Line]:
+def _list_lines(question: Question, waiting: Sequence[Question], width: int) -> Iterator[Line]:
     yield []
     yield [("class:heading", f"{len(waiting)} wait here; = is alike: the same agent, tool and rule")]
     for each in waiting:
-        mark = "=" if _kind(each) == _kind(question) else " "
+        mark = "=" if _group_key(each) == _group_key(question) else " "
         who = asker(each.request)
         text = visible(f"{who}: {each.request}" if who else str(each.request))
-        yield [("class:who" if each is question else "", cut(f"{each.number:>4} {mark} {text}", width))]
+        yield [("class:who" if each is question else "", truncate(f"{each.number:>4} {mark} {text}", width))]
 
 
-def _whole(question: Question, stage: Prompt) -> list[Line]:
+def _full_lines(question: Question, view: Prompt) -> list[Line]:
     """Return all lines of one that is alike; none, and say why, if no yes can include it."""
-    found = shown(question.request, stage.width)
+    found = request_lines(question.request, view.width)
     if not question.can_be_allowed:
-        stage.say(f"Number {question.number}, {named(question.request)}, needs people whom only a hub knows.")
+        view.show_message(
+            f"Number {question.number}, {request_title(question.request)}, needs people whom only a hub knows."
+        )
     elif not found.whole:
-        stage.say(f"Number {question.number}, {named(question.request)}, is too long for this; it stays out of a yes.")
+        view.show_message(
+            f"Number {question.number}, {request_title(question.request)}, is too long for this; it stays out of a yes."
+        )
     else:
         return [[], [("class:status", f"{question.number}:")], *found.lines]
     return []

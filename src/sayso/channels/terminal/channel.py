@@ -20,15 +20,15 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Seen
-from sayso.core.ports import Hearing
+from sayso.core.ports import RequestHandle
 
 try:
     from prompt_toolkit.utils import is_dumb_terminal
 
-    from sayso.channels.terminal.bulk_answer import answer_together
-    from sayso.channels.terminal.dialog import Action, Answer, Sheet, told
+    from sayso.channels.terminal.bulk_answer import answer_in_bulk
+    from sayso.channels.terminal.dialog import Action, Answer, QuestionDialog, answer_text
     from sayso.channels.terminal.keys import ENTER, Closed, Interrupted
-    from sayso.channels.terminal.prompt import Ends, Prompt, shared_terminal
+    from sayso.channels.terminal.prompt import Prompt, TerminalIO, shared_terminal
     from sayso.channels.terminal.question import Question
 except ImportError as error:
     raise ImportError("the terminal prompt is not installed; run `pip install sayso[cli]`") from error
@@ -48,21 +48,21 @@ class TerminalChannel:
 
     async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
         """Show the request and return the answer, or None if it is left to others."""
-        return await self._ask(request, None)
+        return await self._submit(request, None)
 
-    async def hear(self, request: ApprovalRequest, hearing: Hearing) -> ApprovalDecision | None:
+    async def ask_interactively(self, request: ApprovalRequest, handle: RequestHandle) -> ApprovalDecision | None:
         """Do the same with a hearing: an edit is judged before it is answered, and people see who else looks."""
-        return await self._ask(request, _DistantHearing(hearing, asyncio.get_running_loop()))
+        return await self._submit(request, _CrossLoopHandle(handle, asyncio.get_running_loop()))
 
-    async def _ask(self, request: ApprovalRequest, hearing: Hearing | None) -> ApprovalDecision | None:
-        problem = nobody()
+    async def _submit(self, request: ApprovalRequest, handle: RequestHandle | None) -> ApprovalDecision | None:
+        problem = unavailable_reason()
         if problem is not None:
             return ApprovalDecision(approved=False, note=problem, channel=_CHANNEL)
-        question = Question(request, who=self._who, channel=_CHANNEL, hearing=hearing)
-        return await asyncio.wrap_future(_Desk.here().put(question))
+        question = Question(request, who=self._who, channel=_CHANNEL, handle=handle)
+        return await asyncio.wrap_future(_TerminalThread.instance().submit(question))
 
 
-def nobody() -> str | None:
+def unavailable_reason() -> str | None:
     """Return why nobody can be asked here, or None if somebody can."""
     if os.environ.get("CI"):
         return "nobody can be asked: this is a CI run"
@@ -70,11 +70,11 @@ def nobody() -> str | None:
         ends = sys.stdin.isatty() and (sys.stderr.isatty() or sys.stdout.isatty())
     except (AttributeError, ValueError):  # closed, or none at all
         ends = False
-    problem = unfit() if ends else "there is no terminal"
+    problem = unsupported_reason() if ends else "there is no terminal"
     return None if problem is None else f"nobody can be asked: {problem}"
 
 
-def unfit() -> str | None:
+def unsupported_reason() -> str | None:
     """Return why this terminal cannot show a question as it is, or None if it can."""
     if is_dumb_terminal():
         return "this terminal cannot move its cursor (TERM=dumb; use one that can)"
@@ -91,72 +91,72 @@ def _login() -> str:
         return "somebody at the terminal"
 
 
-class _DistantHearing:
+class _CrossLoopHandle:
     """A hearing that is at home in another loop, and has to be held there."""
 
-    def __init__(self, hearing: Hearing, home: asyncio.AbstractEventLoop) -> None:
-        self._hearing = hearing
-        self._home = home
+    def __init__(self, handle: RequestHandle, owner_loop: asyncio.AbstractEventLoop) -> None:
+        self._handle = handle
+        self._owner_loop = owner_loop
 
-    async def edited(self, args: Mapping[str, Any]) -> ApprovalRequest:
+    async def preview_edit(self, args: Mapping[str, Any]) -> ApprovalRequest:
         """Return the request as it would be asked with these arguments; see `Hearing`."""
-        return await self._at_home(self._hearing.edited(args))
+        return await self._in_owner_loop(self._handle.preview_edit(args))
 
-    async def seen(self, who: str, channel: str) -> tuple[Seen, ...]:
+    async def mark_seen(self, who: str, channel: str) -> tuple[Seen, ...]:
         """Note who has it before them, and return all who have; see `Hearing`."""
-        return await self._at_home(self._hearing.seen(who, channel))
+        return await self._in_owner_loop(self._handle.mark_seen(who, channel))
 
-    async def _at_home(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _in_owner_loop(self, work: Coroutine[Any, Any, T]) -> T:
         try:
-            held = asyncio.run_coroutine_threadsafe(work, self._home)
+            held = asyncio.run_coroutine_threadsafe(work, self._owner_loop)
         except RuntimeError:  # that loop has ended, and the run that asked with it
             work.close()
             raise Closed from None
         return await asyncio.wrap_future(held)
 
 
-class _Desk:
+class _TerminalThread:
     """The one thread that owns the terminal, and the questions that lie on it."""
 
-    _here: ClassVar[_Desk | None] = None
+    _instance: ClassVar[_TerminalThread | None] = None
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
     @classmethod
-    def here(cls) -> _Desk:
+    def instance(cls) -> _TerminalThread:
         """Return the desk of this process: there is one terminal, however many ask there."""
         with cls._lock:
-            if cls._here is None or cls._here.process != os.getpid():
-                cls._here = cls()
-            return cls._here
+            if cls._instance is None or cls._instance.process != os.getpid():
+                cls._instance = cls()
+            return cls._instance
 
     def __init__(self) -> None:
         self.process = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._questions: list[Question] = []
         self._count = 0
-        self._startled = False  # the last question went away by itself
-        self._working: asyncio.Task[None] | None = None
+        self._previous_vanished = False  # the last question went away by itself
+        self._queue_task: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._loop.run_forever, name="sayso-terminal", daemon=True)
         self._thread.start()
-        atexit.register(self._leave)
+        atexit.register(self._shutdown)
 
-    def put(self, question: Question) -> concurrent.futures.Future[ApprovalDecision | None]:
+    def submit(self, question: Question) -> concurrent.futures.Future[ApprovalDecision | None]:
         """Lay a question on the desk; whoever cancels what is returned takes it away again."""
         question.answer.add_done_callback(lambda _: self._loop.call_soon_threadsafe(question.closed.set))
-        self._loop.call_soon_threadsafe(self._take, question)
+        self._loop.call_soon_threadsafe(self._enqueue, question)
         return question.answer
 
-    def _take(self, question: Question) -> None:
+    def _enqueue(self, question: Question) -> None:
         if not self._questions:
             self._count = 0
         self._count += 1
         question.number = self._count
         self._questions.append(question)
-        if self._working is None or self._working.done():
-            self._working = self._loop.create_task(self._work())
-            self._working.add_done_callback(self._worked)
+        if self._queue_task is None or self._queue_task.done():
+            self._queue_task = self._loop.create_task(self._run_queue())
+            self._queue_task.add_done_callback(self._on_queue_done)
 
-    def _worked(self, work: asyncio.Task[None]) -> None:
+    def _on_queue_done(self, work: asyncio.Task[None]) -> None:
         """Hand back what is left if the terminal failed: nobody must wait for an answer that cannot come."""
         error = None if work.cancelled() else work.exception()
         for question in self._questions if error is not None else ():
@@ -165,7 +165,7 @@ class _Desk:
         if error is not None:
             self._questions.clear()
 
-    def _leave(self) -> None:
+    def _shutdown(self) -> None:
         """Give the terminal back as it was when the process ends in the middle of a question."""
         if self._thread.is_alive():
             with contextlib.suppress(RuntimeError, concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
@@ -174,12 +174,12 @@ class _Desk:
     async def _stop(self) -> None:
         for question in self._questions:
             question.answer.cancel()
-        if self._working is not None:
-            await asyncio.wait({self._working}, timeout=_FAREWELL_SECONDS / 2)
-            self._working.cancel()  # in the middle of a note, or of an edit
-            await asyncio.wait({self._working})
+        if self._queue_task is not None:
+            await asyncio.wait({self._queue_task}, timeout=_FAREWELL_SECONDS / 2)
+            self._queue_task.cancel()  # in the middle of a note, or of an edit
+            await asyncio.wait({self._queue_task})
 
-    async def _work(self) -> None:
+    async def _run_queue(self) -> None:
         with shared_terminal() as ends:
             while self._questions:
                 question = self._questions[0]
@@ -187,35 +187,35 @@ class _Desk:
                     await self._handle(question, ends)
                 self._questions.remove(question)
 
-    async def _handle(self, question: Question, ends: Ends) -> None:
+    async def _handle(self, question: Question, terminal: TerminalIO) -> None:
         def status() -> str:
             return question.status(f"{question.number} of {self._count}")
 
-        stage = Prompt(question, status, ends=ends, startled=self._startled)
-        looking = asyncio.ensure_future(question.look_round())
+        stage = Prompt(question, status, terminal=terminal, previous_vanished=self._previous_vanished)
+        looking = asyncio.ensure_future(question.report_presence())
         try:
-            answer = await self._asked(question, stage)
+            answer = await self._ask(question, stage)
         finally:
             looking.cancel()
-        self._startled = answer is None or not question.settle(None if answer == "left" else answer)
-        sentence = _GONE if answer is None or self._startled else told(answer)
-        stage.tell([[("class:status", sentence)]])
+        self._previous_vanished = answer is None or not question.settle(None if answer == "left" else answer)
+        sentence = _GONE if answer is None or self._previous_vanished else answer_text(answer)
+        stage.show_lines([[("class:status", sentence)]])
 
-    async def _asked(self, question: Question, stage: Prompt) -> Answer | None:
+    async def _ask(self, question: Question, view: Prompt) -> Answer | None:
         """Return the answer, or None if none is wanted any more."""
-        sheet = Sheet(
+        sheet = QuestionDialog(
             question,
-            stage,
+            view,
             waiting=lambda: [each.request for each in self._waiting()],
-            more={**_here(question), "o": lambda: answer_together(question, self._waiting(), stage)},
-            without="" if question.can_be_allowed else "yae",
+            extra_actions={**_local_actions(question), "o": lambda: answer_in_bulk(question, self._waiting(), view)},
+            disabled_keys="" if question.can_be_allowed else "yae",
         )
         try:
             return await sheet.ask()
         except Closed:
             return None
         except Interrupted:
-            return _ended(question)
+            return _interrupt_run(question)
         except EOFError:
             return question.no("the terminal was closed")
 
@@ -223,7 +223,7 @@ class _Desk:
         return [each for each in self._questions if not each.answer.done()]
 
 
-def _here(question: Question) -> Mapping[str, Action]:
+def _local_actions(question: Question) -> Mapping[str, Action]:
     """Return what keys do that have a meaning only where the run itself is."""
 
     async def deny() -> Answer:
@@ -233,12 +233,12 @@ def _here(question: Question) -> Mapping[str, Action]:
         return "left"
 
     async def end() -> Answer:
-        return _ended(question)
+        return _interrupt_run(question)
 
     return {ENTER: deny, "l": leave, "q": end}
 
 
-def _ended(question: Question) -> ApprovalDecision:
+def _interrupt_run(question: Question) -> ApprovalDecision:
     """End the run as Ctrl-C does; the host's own code decides what that means."""
     os.kill(os.getpid(), signal.SIGINT)
     return question.no("the person at the terminal ended the run")

@@ -24,22 +24,22 @@ STYLE = Style.from_dict(
 _KEY = re.compile(r"(\[\S{1,3}\])")
 
 
-def keyed(row: str) -> Line:
+def highlight_keys(row: str) -> Line:
     """Return words about keys, with the keys marked."""
     return [("class:key" if _KEY.fullmatch(part) else "class:keys", part) for part in _KEY.split(row) if part]
 
 
-def plain(lines: Iterable[Line]) -> str:
+def plain_text(lines: Iterable[Line]) -> str:
     """Return lines as text."""
     return "".join(f"{''.join(text for _, text in line)}\n" for line in lines)
 
 
-def coloured(lines: Iterable[Line]) -> str:
+def ansi_text(lines: Iterable[Line]) -> str:
     """Return lines as text with the codes of our colours, for a program that shows them."""
-    return "".join(f"{''.join(_coded(style, text) for style, text in line)}\n" for line in lines)
+    return "".join(f"{''.join(_ansi_fragment(style, text) for style, text in line)}\n" for line in lines)
 
 
-def _coded(style: str, text: str) -> str:
+def _ansi_fragment(style: str, text: str) -> str:
     attrs = STYLE.get_attrs_for_style_str(style)
     codes = [
         code for code, wanted in (("1", attrs.bold), ("3", attrs.italic), ("4", attrs.underline)) if wanted and text

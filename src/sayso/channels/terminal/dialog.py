@@ -8,15 +8,15 @@ from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
-from sayso.channels.display.blocks import as_json
+from sayso.channels.display.blocks import editable_json
 from sayso.channels.display.phrases import JUDGED_LATER
-from sayso.channels.display.remember_choices import Terms
-from sayso.channels.display.request_lines import Line, cut, shown
+from sayso.channels.display.remember_choices import RememberChoices
+from sayso.channels.display.request_lines import Line, request_lines, truncate
 from sayso.channels.display.sanitize import visible
 from sayso.channels.terminal import editor_pager
 from sayso.channels.terminal.keys import ENTER, Choice
 from sayso.channels.terminal.question import Question
-from sayso.channels.terminal.rule_excerpt import ruling
+from sayso.channels.terminal.rule_excerpt import rule_lines
 from sayso.core.canonical import freeze, parse_args, thaw
 from sayso.core.model import ApprovalDecision, ApprovalRequest
 from sayso.errors import ApprovalBlocked
@@ -24,7 +24,7 @@ from sayso.errors import ApprovalBlocked
 T = TypeVar("T")
 Answer = ApprovalDecision | Literal["left"]  # left to others, who may answer elsewhere
 Action = Callable[[], Awaitable[Answer | None]]
-WORDS = {
+KEY_LABELS = {
     "y": "allow once",
     "a": "allow for…",
     "e": "edit",
@@ -39,7 +39,7 @@ WORDS = {
 _LONGEST_PROBLEM = 300  # it may quote a whole argument
 
 
-class Stage(Protocol):
+class QuestionView(Protocol):
     """Where a question is put to a person: the lines at the end of a terminal, or a part of the whole screen."""
 
     @property
@@ -54,15 +54,15 @@ class Stage(Protocol):
         """Whether everything about the request that was shown last was before the person's eyes."""
         ...
 
-    def show(self, request: ApprovalRequest, *, whole: bool) -> None:
+    def show_request(self, request: ApprovalRequest, *, whole: bool) -> None:
         """Show a request; unless it has to be whole, long values may be folded."""
         ...
 
-    def tell(self, lines: Iterable[Line]) -> None:
+    def show_lines(self, lines: Iterable[Line]) -> None:
         """Show something below."""
         ...
 
-    def say(self, sentence: str) -> None:
+    def show_message(self, sentence: str) -> None:
         """Say something that needs no place of its own; every character of it is made visible."""
         ...
 
@@ -70,34 +70,34 @@ class Stage(Protocol):
         """Take note that the person has seen all of it in another way."""
         ...
 
-    async def key(self, choice: Choice) -> str:
+    async def read_key(self, choice: Choice) -> str:
         """Wait for a key; raises `Closed` or `Interrupted`."""
         ...
 
-    async def typed(self, words: str) -> str:
+    async def read_line(self, words: str) -> str:
         """Wait for a line that the person types; raises `Closed` or `Interrupted`."""
         ...
 
-    async def outside(self, work: Callable[[int], T]) -> T:
+    async def run_in_terminal(self, work: Callable[[int], T]) -> T:
         """Do something in a thread that has the terminal meanwhile; it gets the number of the open screen."""
         ...
 
 
-class Sheet:
+class QuestionDialog:
     """A question and its keys."""
 
     def __init__(
         self,
         question: Question,
-        stage: Stage,
+        view: QuestionView,
         *,
         waiting: Callable[[], Sequence[ApprovalRequest]],
-        more: Mapping[str, Action] | None = None,
-        without: str = "",
+        extra_actions: Mapping[str, Action] | None = None,
+        disabled_keys: str = "",
     ) -> None:
         """Take the question, its stage, all that wait with it, what further keys do, and which keys there are not."""
         self._question = question
-        self._stage = stage
+        self._view = view
         self._waiting = waiting
         self._draft: str | None = None  # what the person wrote in their editor
         self._actions: dict[str, Action] = {
@@ -106,11 +106,11 @@ class Sheet:
             "e": self._edit,
             "n": self._deny,
             "m": self._deny_with_note,
-            "v": self._view,
-            "r": self._rule,
-            **(more or {}),
+            "v": self._view_all,
+            "r": self._show_rule,
+            **(extra_actions or {}),
         }
-        for key in without:
+        for key in disabled_keys:
             del self._actions[key]
 
     async def ask(self) -> Answer:
@@ -120,68 +120,68 @@ class Sheet:
             Closed: it was answered elsewhere, has expired or was withdrawn.
             Interrupted: the person pressed Ctrl-C.
         """
-        self._stage.show(self._question.request, whole=False)
-        choice = Choice(keys="".join(self._actions), words=self._words, at_rest=True)
+        self._view.show_request(self._question.request, whole=False)
+        choice = Choice(keys="".join(self._actions), legend=self._legend, is_idle=True)
         while True:
-            answer = await self._actions[await self._stage.key(choice)]()
+            answer = await self._actions[await self._view.read_key(choice)]()
             if answer is not None:
                 return answer
 
-    def _words(self) -> str:
+    def _legend(self) -> str:
         unneeded = {"o"} if len(self._waiting()) == 1 else set[str]()
         keys = [key for key in self._actions if key not in {*unneeded, ENTER}]
-        return "  ".join(f"[{key}] {words}" for key, words in WORDS.items() if key in keys)
+        return "  ".join(f"[{key}] {words}" for key, words in KEY_LABELS.items() if key in keys)
 
     async def _allow(self) -> Answer | None:
         return self._question.yes() if self._has_seen_all() else None
 
     def _has_seen_all(self) -> bool:
         """Whether a yes would be one to all of it; else say how to see it."""
-        if not self._stage.seen_all:
-            self._stage.say(f"Not all of it was on the screen yet: {self._stage.how_to_see_all}.")
-        return self._stage.seen_all
+        if not self._view.seen_all:
+            self._view.show_message(f"Not all of it was on the screen yet: {self._view.how_to_see_all}.")
+        return self._view.seen_all
 
     async def _deny(self) -> Answer:
         return self._question.no()
 
     async def _deny_with_note(self) -> Answer:
-        return self._question.no((await self._stage.typed("Why not? ")).strip() or None)
+        return self._question.no((await self._view.read_line("Why not? ")).strip() or None)
 
-    async def _rule(self) -> None:
-        at_home = self._question.hearing is not None
-        self._stage.tell(ruling(self._question.request, self._stage.width, at_home=at_home))
+    async def _show_rule(self) -> None:
+        at_home = self._question.handle is not None
+        self._view.show_lines(rule_lines(self._question.request, self._view.width, is_local=at_home))
 
-    async def _view(self) -> None:
-        await self._page(self._question.request)
+    async def _view_all(self) -> None:
+        await self._page_request(self._question.request)
 
-    async def _page(self, request: ApprovalRequest) -> None:
+    async def _page_request(self, request: ApprovalRequest) -> None:
         """Open everything in the person's pager or, if that is not to be, show it here."""
-        problem = await paged(self._stage, shown(request, self._stage.width, whole=True).lines)
+        problem = await show_in_pager(self._view, request_lines(request, self._view.width, whole=True).lines)
         if problem is None:
-            self._stage.count_as_seen()
+            self._view.count_as_seen()
             return
-        self._stage.show(request, whole=True)
-        self._stage.say(problem)
+        self._view.show_request(request, whole=True)
+        self._view.show_message(problem)
 
     async def _allow_for(self) -> Answer | None:
         """Offer what the request offers to let stand, for how long and how often."""
         scopes = self._question.request.scopes
         if not scopes:
-            self._stage.say("The rule lets no answer stand for later calls.")
+            self._view.show_message("The rule lets no answer stand for later calls.")
         if not scopes or not self._has_seen_all():
             return None
-        terms = Terms(self._question.request, self._waiting)
-        self._stage.tell(terms.lines(self._stage.width))
+        terms = RememberChoices(self._question.request, self._waiting)
+        self._view.show_lines(terms.lines(self._view.width))
         choice = Choice(
             keys="".join(map(str, range(1, len(scopes) + 1))) + "b",
-            words=terms.words,
-            turns={"t": terms.next_lifetime, "u": terms.next_uses},
+            legend=terms.legend,
+            toggles={"t": terms.next_lifetime, "u": terms.next_uses},
         )
-        while (key := await self._stage.key(choice)) != "b":
-            standing = terms.standing(scopes[int(key) - 1])
+        while (key := await self._view.read_key(choice)) != "b":
+            standing = terms.approval_for(scopes[int(key) - 1])
             if standing.problem is None:
                 return standing.decision(who=self._question.who, channel=self._question.channel)
-            self._stage.say(f"{standing.problem}; press u until it says any number.")
+            self._view.show_message(f"{standing.problem}; press u until it says any number.")
         return None
 
     # --- Other arguments -----------------------------------------------------------------------------
@@ -189,74 +189,74 @@ class Sheet:
     async def _edit(self) -> Answer | None:
         """Let the arguments be changed in the person's editor, show what would run then, and ask once more."""
         other = False  # something else than the request is before the person
-        while await self._edited():
-            found = await self._tried(self._draft or "")
+        while await self._edit_draft():
+            found = await self._preview_edit(self._draft or "")
             if isinstance(found, str):
-                self._stage.say(found)
-                key = await self._stage.key(Choice(keys="eb", words=lambda: "[e] edit again  [b] back"))
-            elif (key := await self._offered(found)) == "y":
+                self._view.show_message(found)
+                key = await self._view.read_key(Choice(keys="eb", legend=lambda: "[e] edit again  [b] back"))
+            elif (key := await self._confirm_edit(found)) == "y":
                 return self._question.yes(args=found.args)
             other = other or not isinstance(found, str)
             if key == "b":
                 break
         if other:
-            self._stage.show(self._question.request, whole=False)
+            self._view.show_request(self._question.request, whole=False)
         return None
 
-    async def _edited(self) -> bool:
+    async def _edit_draft(self) -> bool:
         """Let the draft, or else the arguments, be edited; what the person wrote is kept, whatever it is."""
         try:
-            given = as_json(self._question.request.args)
+            given = editable_json(self._question.request.args)
             draft = given if self._draft is None else self._draft
-            self._draft = await self._stage.outside(lambda screen: editor_pager.edit(draft, screen))
+            self._draft = await self._view.run_in_terminal(lambda screen: editor_pager.run_editor(draft, screen))
         except (OSError, ValueError) as problem:
-            self._stage.say(f"Nothing was changed: {problem}.")
+            self._view.show_message(f"Nothing was changed: {problem}.")
             return False
         if self._draft == given:
-            self._stage.say("Nothing was changed.")
+            self._view.show_message("Nothing was changed.")
         return self._draft != given
 
-    async def _tried(self, text: str) -> ApprovalRequest | str:
+    async def _preview_edit(self, text: str) -> ApprovalRequest | str:
         """Return the request as it would be with these arguments, or why they cannot be."""
-        from sayso.channels.edit_schema import misfit  # noqa: PLC0415 - slow to load, and rarely needed
+        from sayso.channels.edit_schema import schema_violation  # noqa: PLC0415 - slow to load, and rarely needed
 
         request = self._question.request
         try:
             args = thaw(freeze(parse_args(text)))
         except ValueError as error:
             return f"This cannot be read: {error}."
-        problem = await asyncio.to_thread(misfit, args, request.parameters)
+        problem = await asyncio.to_thread(schema_violation, args, request.parameters)
         if problem is not None:
-            return f"This does not fit the tool: {cut(problem, _LONGEST_PROBLEM)}."
-        if self._question.hearing is None:
+            return f"This does not fit the tool: {truncate(problem, _LONGEST_PROBLEM)}."
+        if self._question.handle is None:
             return msgspec.structs.replace(request, args=args, presentation=None)
         try:
-            return await self._question.while_open(self._question.hearing.edited(args))
+            return await self._question.while_open(self._question.handle.preview_edit(args))
         except ApprovalBlocked as blocked:
             return f"This must not run: {blocked.reason}."
         except ValueError as error:
             return f"This cannot run: {error}."
 
-    async def _offered(self, changed: ApprovalRequest) -> str:
-        self._stage.show(changed, whole=False)
-        if self._question.hearing is None:
-            self._stage.say(JUDGED_LATER)
+    async def _confirm_edit(self, changed: ApprovalRequest) -> str:
+        self._view.show_request(changed, whole=False)
+        if self._question.handle is None:
+            self._view.show_message(JUDGED_LATER)
         words = "[y] allow once, with these arguments  [e] edit again  [v] view all  [b] back"
-        while (key := await self._stage.key(Choice(keys="yevb", words=lambda: words))) in {"y", "v"}:
+        while (key := await self._view.read_key(Choice(keys="yevb", legend=lambda: words))) in {"y", "v"}:
             if key == "v":
-                await self._page(changed)
+                await self._page_request(changed)
             elif self._has_seen_all():
                 break
         return key
 
 
-async def paged(stage: Stage, lines: Sequence[Line]) -> str | None:
+async def show_in_pager(view: QuestionView, lines: Sequence[Line]) -> str | None:
     """Open lines in the person's pager; say why they have to be shown here, if they have to."""
-    problem = await stage.outside(lambda screen: editor_pager.page(lines, screen))
+    problem = await view.run_in_terminal(lambda screen: editor_pager.run_pager(lines, screen))
     return None if problem is None else f"Shown here, because {problem}."
 
 
-def told(answer: Answer) -> str:
+def answer_text(answer: Answer) -> str:
     """Say what was answered, for whoever reads the screen later."""
     if answer == "left":
         return "Left to others."

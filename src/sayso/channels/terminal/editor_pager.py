@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sayso.channels.display.request_lines import Line
-from sayso.channels.terminal.colours import coloured, plain
+from sayso.channels.terminal.colours import ansi_text, plain_text
 
 
-def edit(text: str, screen: int) -> str:
+def run_editor(text: str, screen: int) -> str:
     """Return what the person makes of a text in their editor.
 
     Raises:
@@ -31,7 +31,7 @@ def edit(text: str, screen: int) -> str:
         return file.read_text(encoding="utf-8")
 
 
-def page(lines: Sequence[Line], screen: int) -> str | None:
+def run_pager(lines: Sequence[Line], screen: int) -> str | None:
     """Show lines in the person's pager; say why not, if there is none that runs."""
     try:
         command = _pager()
@@ -43,7 +43,7 @@ def page(lines: Sequence[Line], screen: int) -> str | None:
     try:
         done = subprocess.run(  # noqa: S603 - the person's own
             [*command, "-R"] if colours else command,
-            input=(coloured(lines) if colours else plain(lines)).encode(),
+            input=(ansi_text(lines) if colours else plain_text(lines)).encode(),
             stdout=screen,
             env={**os.environ, "LESSSECURE": "1"},  # what an agent wrote is before it: it must start nothing
             check=False,

@@ -19,11 +19,11 @@ from prompt_toolkit.layout import HSplit, Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.output import Output
 
-from sayso.channels.display.request_lines import Line, filled
-from sayso.channels.terminal.colours import STYLE, keyed
+from sayso.channels.display.request_lines import Line, wrap_items
+from sayso.channels.terminal.colours import STYLE, highlight_keys
 
 _ARMING_SECONDS = 0.3  # a key that was meant for something else comes sooner
-_STARTLED_SECONDS = 1.0  # where another question was until just now
+_LONG_ARMING_SECONDS = 1.0  # where another question was until just now
 _ALONE_SECONDS = 0.05  # before and after a key; what comes faster was pasted, not typed
 ENTER = "\r"
 NOT_YET = "…"  # in place of the keys, until they count
@@ -42,24 +42,24 @@ class Choice:
     """What can be pressed: keys that are an answer, and keys that only turn something in the words."""
 
     keys: str
-    words: Callable[[], str]
-    turns: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
-    at_rest: bool = False  # nothing is under way, so that one may as well go elsewhere
+    legend: Callable[[], str]
+    toggles: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
+    is_idle: bool = False  # nothing is under way, so that one may as well go elsewhere
 
 
-class Touch:
+class TypeAheadGuard:
     """Tells a key that was typed from others: before it is armed none counts, and then only one that comes alone."""
 
-    def __init__(self, *, startled: bool = False) -> None:
+    def __init__(self, *, previous_vanished: bool = False) -> None:
         """Begin unarmed; longer so if the person had something else before them and may be about to answer that."""
         self.armed = False
-        self._delay = _STARTLED_SECONDS if startled else _ARMING_SECONDS
+        self._delay = _LONG_ARMING_SECONDS if previous_vanished else _ARMING_SECONDS
         self._then: Callable[[], None] | None = None
         self._last = -math.inf  # when a key came
         self._timers: list[asyncio.TimerHandle] = []
 
     @property
-    def begun(self) -> bool:
+    def arming_started(self) -> bool:
         """Whether it is armed, or about to be."""
         return self.armed or bool(self._timers)
 
@@ -80,17 +80,17 @@ class Touch:
             timer.cancel()
         self._timers.clear()
 
-    def pass_by(self) -> None:
+    def note_other_key(self) -> None:
         """Note a key that means nothing here, but shows that others beside it were not typed at the question."""
         self._last = asyncio.get_running_loop().time()
         if self._timers and self._then is not None and not self.armed:  # it may be held down
             self.disarm()
             self.arm(self._then)
 
-    def take(self, act: Callable[[], None]) -> None:
+    def accept_key(self, act: Callable[[], None]) -> None:
         """Act on a key, if it counts, and no other came just before it or comes just after it."""
         before = self._last
-        self.pass_by()
+        self.note_other_key()
         mine = self._last
         if not self.armed or mine - before < _ALONE_SECONDS:
             return
@@ -102,7 +102,9 @@ class Touch:
         self._timers.append(asyncio.get_running_loop().call_later(_ALONE_SECONDS, settle))
 
 
-async def pressed(choice: Choice, status: Callable[[], str], touch: Touch, *, keyboard: Input, screen: Output) -> str:
+async def wait_for_key(
+    choice: Choice, status: Callable[[], str], key_guard: TypeAheadGuard, *, keyboard: Input, screen: Output
+) -> str:
     """Wait for one of the keys and return it.
 
     Raises:
@@ -112,12 +114,12 @@ async def pressed(choice: Choice, status: Callable[[], str], touch: Touch, *, ke
         layout=Layout(
             HSplit(
                 [
-                    _rows(status, lambda row: [("class:status", row)]),
-                    _rows(lambda: choice.words() if touch.armed else NOT_YET, keyed),
+                    _text_window(status, lambda row: [("class:status", row)]),
+                    _text_window(lambda: choice.legend() if key_guard.armed else NOT_YET, highlight_keys),
                 ]
             )
         ),
-        key_bindings=_bindings(choice, touch),
+        key_bindings=_bindings(choice, key_guard),
         style=STYLE,
         input=keyboard,
         output=screen,
@@ -125,55 +127,55 @@ async def pressed(choice: Choice, status: Callable[[], str], touch: Touch, *, ke
         refresh_interval=1.0,
         terminal_size_polling_interval=0.5,
     )
-    _forget_what_was_typed()
+    _flush_type_ahead()
     try:
-        return await app.run_async(pre_run=lambda: touch.arm(app.invalidate), handle_sigint=False)
+        return await app.run_async(pre_run=lambda: key_guard.arm(app.invalidate), handle_sigint=False)
     finally:
-        touch.disarm()
+        key_guard.disarm()
 
 
-def _rows(text: Callable[[], str], styled: Callable[[str], Line]) -> Window:
+def _text_window(text: Callable[[], str], styled: Callable[[str], Line]) -> Window:
     """Return a text that is as high as it has to be, broken between words."""
 
     def broken() -> FormattedText:
-        rows = map(styled, filled(text(), get_app().output.get_size().columns - 1))
+        rows = map(styled, wrap_items(text(), get_app().output.get_size().columns - 1))
         return FormattedText([part for row in rows for part in [*row, ("", "\n")]][:-1])
 
     return Window(FormattedTextControl(broken), dont_extend_height=True, wrap_lines=True)
 
 
-def _bindings(choice: Choice, touch: Touch) -> KeyBindings:
+def _bindings(choice: Choice, key_guard: TypeAheadGuard) -> KeyBindings:
     found = KeyBindings()
     for key in choice.keys:
-        found.add(Keys.Enter if key == ENTER else key)(_ending(key, touch))
-    for key, turn in choice.turns.items():
-        found.add(key)(_turning(turn, touch))
+        found.add(Keys.Enter if key == ENTER else key)(_answer_handler(key, key_guard))
+    for key, turn in choice.toggles.items():
+        found.add(key)(_toggle_handler(turn, key_guard))
 
     @found.add(Keys.Any)
     @found.add(Keys.BracketedPaste)
     def _(_: KeyPressEvent) -> None:
-        touch.pass_by()
+        key_guard.note_other_key()
 
     @found.add(Keys.ControlC)
     def _(event: KeyPressEvent) -> None:
-        touch.take(lambda: _end(event, exception=Interrupted()))
+        key_guard.accept_key(lambda: _exit_app(event, exception=Interrupted()))
 
     return found
 
 
-def _ending(key: str, touch: Touch) -> Callable[[KeyPressEvent], None]:
-    return lambda event: touch.take(lambda: _end(event, result=key))
+def _answer_handler(key: str, key_guard: TypeAheadGuard) -> Callable[[KeyPressEvent], None]:
+    return lambda event: key_guard.accept_key(lambda: _exit_app(event, result=key))
 
 
-def _turning(turn: Callable[[], None], touch: Touch) -> Callable[[KeyPressEvent], None]:
+def _toggle_handler(toggle: Callable[[], None], key_guard: TypeAheadGuard) -> Callable[[KeyPressEvent], None]:
     def act(event: KeyPressEvent) -> None:
-        turn()
+        toggle()
         event.app.invalidate()
 
-    return lambda event: touch.take(lambda: act(event))
+    return lambda event: key_guard.accept_key(lambda: act(event))
 
 
-def _end(event: KeyPressEvent, *, result: str = "", exception: Exception | None = None) -> None:
+def _exit_app(event: KeyPressEvent, *, result: str = "", exception: Exception | None = None) -> None:
     if event.app.is_running and not event.app.is_done:
         if exception is None:
             event.app.exit(result=result)
@@ -181,6 +183,6 @@ def _end(event: KeyPressEvent, *, result: str = "", exception: Exception | None 
             event.app.exit(exception=exception)
 
 
-def _forget_what_was_typed() -> None:
+def _flush_type_ahead() -> None:
     with contextlib.suppress(termios.error, OSError, ValueError):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

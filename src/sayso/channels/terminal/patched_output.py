@@ -14,7 +14,7 @@ from typing import TextIO, cast
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.output import Output
 
-from sayso.channels.display.request_lines import Fragment, Line, wrapped
+from sayso.channels.display.request_lines import Fragment, Line, wrap_line
 
 _MARK = ("", "┊ ")  # before each row that is not ours, or a question could be made up just above the keys
 _COLOUR = re.compile(r"(\x1b\[[0-9;:]*m)")
@@ -30,17 +30,17 @@ _CODES = re.compile(
 )
 
 
-def tame(text: str) -> str:
+def strip_control_codes(text: str) -> str:
     """Return a text that can be coloured, but can neither move the cursor nor make the terminal do anything else."""
     return _CODES.sub(lambda code: code[1] or "", text)
 
 
-def rows(line: str, width: int) -> list[str]:
+def marked_rows(line: str, width: int) -> list[str]:
     """Return a line that somebody prints in rows with our mark, as a terminal would leave it."""
     last = line.rstrip("\r").rpartition("\r")[2].expandtabs()  # a bar that is drawn over and over
-    first, *others = _COLOUR.split(tame(last))
+    first, *others = _COLOUR.split(strip_control_codes(last))
     parts: Line = [_MARK, ("", first), *zip(others[::2], others[1::2], strict=True)]
-    return ["".join([*map(_coloured, row), _NO_COLOUR]) for row in wrapped(parts, width)]
+    return ["".join([*map(_coloured, row), _NO_COLOUR]) for row in wrap_line(parts, width)]
 
 
 def _coloured(part: Fragment) -> str:
@@ -48,7 +48,7 @@ def _coloured(part: Fragment) -> str:
     return code + text if _COLOUR.fullmatch(code) else text
 
 
-class Above:
+class PatchedOutput:
     """Stands in for `sys.stdout` and `sys.stderr`; anybody may write to it, from any thread.
 
     What is written may be an agent's words, and must not draw over the question. Prompt-toolkit has such a thing, but
@@ -64,8 +64,8 @@ class Above:
         self._lock = threading.Lock()
         self._text = ""
         self._is_due = False
-        self._is_held = False
-        self.rows = 0  # that were printed so far
+        self._is_paused = False
+        self.rows_printed = 0  # that were printed so far
 
     def write(self, text: str) -> int:
         """Keep it until its line is complete."""
@@ -82,33 +82,33 @@ class Above:
         """Do nothing: a line that is not complete would be drawn over."""
 
     @contextlib.contextmanager
-    def held(self) -> Generator[None]:
+    def paused(self) -> Generator[None]:
         """Print nothing meanwhile: another program has the screen."""
-        self._is_held = True
+        self._is_paused = True
         try:
             yield
         finally:
-            self._is_held = False
+            self._is_paused = False
             self._print_lines()
 
     def _print_lines(self) -> None:
-        if self._is_held:
+        if self._is_paused:
             return
         with self._lock:
             lines, newline, self._text = self._text.rpartition("\n")
             self._is_due = False
         if newline:
             width = self._output.get_size().columns
-            printed = [row for line in lines.split("\n") for row in rows(line, width)]
-            self.rows += len(printed)
+            printed = [row for line in lines.split("\n") for row in marked_rows(line, width)]
+            self.rows_printed += len(printed)
             run_in_terminal(lambda: self._print("".join(f"{row}\n" for row in printed)))
 
-    def close_down(self) -> None:
+    def flush_rest(self) -> None:
         """Print what is left."""
         with self._lock:
             rest, self._text = self._text, ""
         if rest:
-            self._print(tame(rest))
+            self._print(strip_control_codes(rest))
 
     def _print(self, text: str) -> None:
         self._output.enable_autowrap()
@@ -121,13 +121,13 @@ class Above:
 
 
 @contextlib.contextmanager
-def printed_above(output: Output) -> Generator[Above]:
+def patch_output(output: Output) -> Generator[PatchedOutput]:
     """Let everything that is printed to this terminal go above what is on it."""
     before = sys.stdout, sys.stderr
-    above = Above(sys.stdout, output)
+    above = PatchedOutput(sys.stdout, output)
     sys.stdout = sys.stderr = cast("TextIO", above)
     try:
         yield above
     finally:
         sys.stdout, sys.stderr = before
-        above.close_down()
+        above.flush_rest()

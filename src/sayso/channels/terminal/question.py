@@ -9,15 +9,15 @@ import time
 from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
-from sayso.channels.display.phrases import named, span
-from sayso.channels.display.request_lines import cut
+from sayso.channels.display.phrases import format_clock, request_title
+from sayso.channels.display.request_lines import truncate
 from sayso.channels.display.sanitize import visible
 from sayso.channels.terminal.keys import Closed
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Seen
-from sayso.core.ports import Hearing
+from sayso.core.ports import RequestHandle
 
 T = TypeVar("T")
-_LOOK_SECONDS = 2.0  # between two looks at who else looks
+_PRESENCE_SECONDS = 2.0  # between two looks at who else looks
 _MOST_NAMES = 3
 _LONGEST_NAME = 30
 
@@ -31,14 +31,14 @@ class Question:
         *,
         who: str,
         channel: str,
-        hearing: Hearing | None = None,
+        handle: RequestHandle | None = None,
         since: float | None = None,
     ) -> None:
         """Take the request, the person and, where there is one, the hearing; it waits since now, if nothing is said."""
         self.request = request
         self.who = who
         self.channel = channel
-        self.hearing = hearing
+        self.handle = handle
         self.number = 0  # among those that lie there together
         self.seen: tuple[Seen, ...] = request.seen
         self.since = time.time() if since is None else since
@@ -48,7 +48,7 @@ class Question:
     @property
     def can_be_allowed(self) -> bool:
         """Whether a yes would count from somebody whom nobody but this machine knows."""
-        return self.request.approvers is None or not self.request.approvers.must_be_known
+        return self.request.approvers is None or not self.request.approvers.needs_identity
 
     def yes(self, *, args: Mapping[str, Any] | None = None) -> ApprovalDecision:
         """Return a yes to this one call."""
@@ -69,34 +69,34 @@ class Question:
     def status(self, place: str) -> str:
         """Say what it is about, once more: what is above may be long, and written by the agent."""
         facts = [
-            f"Run {named(self.request)}?",
+            f"Run {request_title(self.request)}?",
             place,
-            f"waiting {span(time.time() - self.since)}",
+            f"waiting {format_clock(time.time() - self.since)}",
         ]
         if self.request.expires_at is not None:
-            facts.append(f"expires in {span(self.request.expires_at - time.time())}")
-        others = self._others()
+            facts.append(f"expires in {format_clock(self.request.expires_at - time.time())}")
+        others = self._other_viewers()
         if others:
             facts.append(f"also before: {others}")
         return " · ".join(facts)
 
-    def _others(self) -> str:
+    def _other_viewers(self) -> str:
         mine = (self.who, self.channel)
-        names = [_name(each) for each in reversed(self.seen) if (each.who, each.channel) != mine]
+        names = [_viewer_name(each) for each in reversed(self.seen) if (each.who, each.channel) != mine]
         more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
         return ", ".join([*names[:_MOST_NAMES], *more])
 
-    async def look_round(self) -> None:
+    async def report_presence(self) -> None:
         """Keep saying that this person has it before them, and learn who else has; whatever fails is left at that."""
-        while self.hearing is not None:
-            look = asyncio.ensure_future(self.hearing.seen(self.who, self.channel))
+        while self.handle is not None:
+            look = asyncio.ensure_future(self.handle.mark_seen(self.who, self.channel))
             try:
                 await asyncio.wait({look})
             finally:
                 look.cancel()
             if not look.cancelled() and look.exception() is None:
                 self.seen = look.result()
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_PRESENCE_SECONDS)
 
     async def while_open(self, work: Awaitable[T]) -> T:
         """Return what comes of it.
@@ -118,5 +118,5 @@ class Question:
                 await asyncio.wait({doing})
 
 
-def _name(seen: Seen) -> str:
-    return f"{cut(visible(seen.who), _LONGEST_NAME)} ({cut(visible(seen.channel), _LONGEST_NAME)})"
+def _viewer_name(seen: Seen) -> str:
+    return f"{truncate(visible(seen.who), _LONGEST_NAME)} ({truncate(visible(seen.channel), _LONGEST_NAME)})"

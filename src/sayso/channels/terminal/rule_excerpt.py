@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from sayso.channels.display.request_lines import GUTTER, Line, fact
+from sayso.channels.display.request_lines import GUTTER, Line, labelled_lines
 from sayso.channels.display.sanitize import visible
 from sayso.core.model import ApprovalRequest, Rule
 
@@ -13,23 +13,23 @@ _AROUND = 3  # lines above and below
 _LARGEST = 1_000_000  # bytes of a policy file that are looked at
 
 
-def ruling(request: ApprovalRequest, width: int, *, at_home: bool) -> Iterator[Line]:
+def rule_lines(request: ApprovalRequest, width: int, *, is_local: bool) -> Iterator[Line]:
     """Yield why a request was asked, by which rule, and where that stands; at home is where the run is."""
     yield []
     yield [("class:heading", "why this is asked")]
-    yield from fact("because", request.reason, width)
+    yield from labelled_lines("because", request.reason, width)
     rule = request.rule
     if rule is None:
         return
-    yield from fact("rule", rule.key, width)
-    yield from fact("from", rule.source if rule.line is None else f"{rule.source}, line {rule.line}", width)
-    yield from _excerpt(rule, at_home=at_home)
+    yield from labelled_lines("rule", rule.key, width)
+    yield from labelled_lines("from", rule.source if rule.line is None else f"{rule.source}, line {rule.line}", width)
+    yield from _excerpt(rule, is_local=is_local)
 
 
-def _excerpt(rule: Rule, *, at_home: bool) -> Iterator[Line]:
+def _excerpt(rule: Rule, *, is_local: bool) -> Iterator[Line]:
     path = Path(rule.source)
     # Elsewhere, a path from where the run is could lead to another file of that name.
-    lines = _read(path) if rule.line is not None and (at_home or path.is_absolute()) else []
+    lines = _read_policy_lines(path) if rule.line is not None and (is_local or path.is_absolute()) else []
     if rule.line is None or not 0 < rule.line <= len(lines):
         return
     first = max(rule.line - _AROUND, 1)
@@ -39,7 +39,7 @@ def _excerpt(rule: Rule, *, at_home: bool) -> Iterator[Line]:
         yield [GUTTER, ("class:number", f"{number:>4} "), (style, f"{'▸' if here else ' '} {visible(text)}")]
 
 
-def _read(path: Path) -> list[str]:
+def _read_policy_lines(path: Path) -> list[str]:
     try:
         if not path.is_file():
             return []

@@ -19,14 +19,14 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, VSplit, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 
-from sayso.channels.display.phrases import closed_words
+from sayso.channels.display.phrases import closed_text
 from sayso.channels.display.sanitize import visible
 from sayso.channels.terminal.colours import STYLE
-from sayso.channels.terminal.dialog import Sheet
+from sayso.channels.terminal.dialog import QuestionDialog
 from sayso.channels.terminal.keys import Closed, Interrupted
-from sayso.channels.terminal.prompt import terminal_ends
+from sayso.channels.terminal.prompt import open_terminal
 from sayso.channels.terminal.question import Question
-from sayso.channels.terminal.watch_layout import Frame
+from sayso.channels.terminal.watch_layout import WatchLayout
 from sayso.channels.terminal.watch_pane import Pane
 from sayso.core.decide import is_overdue
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Seen
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 _CHANNEL = "watch"
 _MOVES = {"j": 1, Keys.Down: 1, "k": -1, Keys.Up: -1}
-_ENDS = (SIGTERM, SIGHUP)  # the terminal has to be given back first
+_EXIT_SIGNALS = (SIGTERM, SIGHUP)  # the terminal has to be given back first
 _SCROLLS = {" ": 1, Keys.PageDown: 1, "b": -1, Keys.PageUp: -1}
 
 
-class Told(NamedTuple):
+class AnswerReport(NamedTuple):
     """What came of an answer, in a sentence, and which requests it has closed."""
 
     sentence: str
@@ -49,30 +49,30 @@ class Told(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Means:
+class WatchContext:
     """What the screen needs from whoever opens it."""
 
     who: str
     inbox: Inbox
-    answer: Callable[[ApprovalRequest, ApprovalDecision], Awaitable[Told]]  # or `StillOpen`
-    names: Callable[[Iterable[str]], Mapping[str, str]]  # short names for ids
+    answer: Callable[[ApprovalRequest, ApprovalDecision], Awaitable[AnswerReport]]  # or `StillOpen`
+    short_ids: Callable[[Iterable[str]], Mapping[str, str]]  # short names for ids
 
 
 class Watch:
     """A live inbox; `await Watch(means).run()` until the person leaves it."""
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, context: WatchContext) -> None:
         """Take what it works with."""
-        self._means = means
+        self._context = context
         self._requests: dict[str, ApprovalRequest] = {}
         self._names: Mapping[str, str] = {}
         self._pane: Pane | None = None
         self._asking: asyncio.Task[None] | None = None
         self._answering: str | None = None  # what is just being closed from here
-        self._news = ""
+        self._message = ""
         self._help = False
-        self._note = Buffer(multiline=False, accept_handler=self._noted)
-        ends = terminal_ends()
+        self._note = Buffer(multiline=False, accept_handler=self._on_line_entered)
+        ends = open_terminal()
         self._app: Application[None] = Application(
             layout=self._layout(),
             key_bindings=self._bindings(),
@@ -83,7 +83,7 @@ class Watch:
             refresh_interval=1.0,
             terminal_size_polling_interval=0.5,
         )
-        self._app.after_render += self._drawn
+        self._app.after_render += self._after_render
 
     async def run(self) -> None:
         """Show the inbox until the person leaves.
@@ -91,10 +91,10 @@ class Watch:
         Raises:
             Interrupted: they left it with Ctrl-C, or the process was told to end.
         """
-        for signal in _ENDS:
-            asyncio.get_running_loop().add_signal_handler(signal, self._leave, Interrupted())
+        for signal in _EXIT_SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(signal, self._exit, Interrupted())
         following = asyncio.ensure_future(self._follow())
-        following.add_done_callback(self._failed)
+        following.add_done_callback(self._exit_on_error)
         try:
             await self._app.run_async(handle_sigint=False)
         finally:
@@ -103,46 +103,46 @@ class Watch:
                     task.cancel()
             await asyncio.wait({task for task in (following, self._asking) if task is not None})
 
-    def _say(self, sentence: str) -> None:
-        self._news = visible(sentence)
+    def _show_message(self, sentence: str) -> None:
+        self._message = visible(sentence)
         self._app.invalidate()
 
-    def _failed(self, task: asyncio.Task[None]) -> None:
+    def _exit_on_error(self, task: asyncio.Task[None]) -> None:
         """End with the error of a task, such as that the store cannot be read any more."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._leave(error)
+            self._exit(error)
 
     # --- The requests --------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
         """Take over what is open, and then every change as it comes."""
-        point, _ = await self._means.inbox.changes()
-        self._take(await self._means.inbox.pending())
-        clock = asyncio.ensure_future(self._end_what_is_overdue())
+        point, _ = await self._context.inbox.changes()
+        self._apply_changes(await self._context.inbox.pending())
+        clock = asyncio.ensure_future(self._expire_overdue())
         try:
             while True:
-                await self._means.inbox.changed(point)
-                point, changed = await self._means.inbox.changes(point)
-                self._take(changed)
+                await self._context.inbox.changed(point)
+                point, changed = await self._context.inbox.changes(point)
+                self._apply_changes(changed)
         finally:
             clock.cancel()
 
-    async def _end_what_is_overdue(self) -> None:
+    async def _expire_overdue(self) -> None:
         while True:
             await asyncio.sleep(1.0)
             if any(is_overdue(each, time.time()) for each in self._requests.values()):
                 with contextlib.suppress(StoreError):  # whoever follows the changes finds out what is wrong
-                    await self._means.inbox.pending()  # which closes them
+                    await self._context.inbox.pending()  # which closes them
 
-    def _take(self, changed: Iterable[ApprovalRequest]) -> None:
+    def _apply_changes(self, changed: Iterable[ApprovalRequest]) -> None:
         for each in changed:
             if each.status == "open":
                 self._requests[each.id] = each
             elif self._requests.pop(each.id, None) is not None and each.id != self._answering:
-                self._say(closed_words(each))
+                self._show_message(closed_text(each))
         self._requests = dict(sorted(self._requests.items()))  # ids begin with the time
-        self._names = self._means.names(self._requests)
+        self._names = self._context.short_ids(self._requests)
         self._refresh_pane()
         self._app.invalidate()
 
@@ -166,34 +166,36 @@ class Watch:
         self._pane = self._asking = None
         if request_id is not None:
             request = self._requests[request_id]
-            question = Question(request, who=self._means.who, channel=_CHANNEL, since=request.asked_at)
-            self._pane = Pane(question, self._app, self._say)
+            question = Question(request, who=self._context.who, channel=_CHANNEL, since=request.asked_at)
+            self._pane = Pane(question, self._app, self._show_message)
             self._asking = asyncio.ensure_future(self._ask(self._pane))
-            self._asking.add_done_callback(self._failed)
+            self._asking.add_done_callback(self._exit_on_error)
         self._app.invalidate()
 
     async def _ask(self, pane: Pane) -> None:
         request = pane.question.request
-        looking = asyncio.ensure_future(self._look_at(request.id))
+        looking = asyncio.ensure_future(self._mark_seen(request.id))
         try:
-            answer = await Sheet(pane.question, pane, waiting=lambda: list(self._requests.values())).ask()
+            answer = await QuestionDialog(pane.question, pane, waiting=lambda: list(self._requests.values())).ask()
         except Closed:
             return
         finally:
             looking.cancel()
         if isinstance(answer, ApprovalDecision):
-            await self._give(request, answer)
+            await self._submit_answer(request, answer)
 
-    async def _look_at(self, request_id: str) -> None:
+    async def _mark_seen(self, request_id: str) -> None:
         """Let others know that this person has it before them."""
         with contextlib.suppress(StoreError, UnknownRequest):
-            await self._means.inbox.see(request_id, Seen(who=self._means.who, channel=_CHANNEL, at=time.time()))
+            await self._context.inbox.mark_seen(
+                request_id, Seen(who=self._context.who, channel=_CHANNEL, at=time.time())
+            )
 
-    async def _give(self, request: ApprovalRequest, answer: ApprovalDecision) -> None:
+    async def _submit_answer(self, request: ApprovalRequest, answer: ApprovalDecision) -> None:
         """Hand over the answer, and go on to what comes next in the list."""
         self._answering, after = request.id, [each for each in self._requests if each > request.id]
         try:
-            sentence, closed = await self._means.answer(request, answer)
+            sentence, closed = await self._context.answer(request, answer)
         except StillOpen as problem:
             sentence, closed, after = str(problem), (), [request.id]
         finally:
@@ -202,60 +204,60 @@ class Watch:
             self._requests.pop(each, None)  # before the store tells of it
         self._asking = None  # this very task, which is about to end
         self._select(next((each for each in after if each in self._requests), next(iter(self._requests), None)))
-        self._say(sentence)
+        self._show_message(sentence)
 
     # --- Keys ----------------------------------------------------------------------------------------
 
     def _bindings(self) -> KeyBindings:
         found = KeyBindings()
         free = ~Condition(self._is_typing)
-        found.add(Keys.Any, filter=free)(self._pressed)
+        found.add(Keys.Any, filter=free)(self._on_key)
 
         @found.add(Keys.BracketedPaste, filter=free)
         def _(_: KeyPressEvent) -> None:
             if self._pane is not None:
-                self._pane.touch.pass_by()
+                self._pane.key_guard.note_other_key()
 
         @found.add(Keys.ControlC)
         def _(_: KeyPressEvent) -> None:
-            self._leave(Interrupted())
+            self._exit(Interrupted())
 
         return found
 
     def _is_typing(self) -> bool:
-        return self._pane is not None and self._pane.asks_for is not None
+        return self._pane is not None and self._pane.line_prompt is not None
 
-    def _leave(self, error: BaseException | None = None) -> None:
+    def _exit(self, error: BaseException | None = None) -> None:
         if self._app.is_running and not self._app.is_done:
             if error is None:
                 self._app.exit()
             else:
                 self._app.exit(exception=error)
 
-    def _pressed(self, event: KeyPressEvent) -> None:
+    def _on_key(self, event: KeyPressEvent) -> None:
         key = event.data if len(event.data) == 1 else event.key_sequence[0].key
         if self._help:
             self._help = False
             if self._pane is not None:
-                self._pane.touch.disarm()  # the request was not on the screen meanwhile
-        elif self._pane is None or not self._pane.press(key):
-            self._move(key)
+                self._pane.key_guard.disarm()  # the request was not on the screen meanwhile
+        elif self._pane is None or not self._pane.handle_key(key):
+            self._handle_navigation_key(key)
         self._app.invalidate()
 
-    def _move(self, key: str) -> None:
+    def _handle_navigation_key(self, key: str) -> None:
         pane = self._pane
-        at_rest = pane is None or pane.question.closed.is_set() or (pane.choice is not None and pane.choice.at_rest)
+        at_rest = pane is None or pane.question.closed.is_set() or (pane.choice is not None and pane.choice.is_idle)
         if key in _SCROLLS and pane is not None:
             pane.scroll(_SCROLLS[key])
         elif key in _MOVES and at_rest:
-            self._news = ""
-            self._go(_MOVES[key])
+            self._message = ""
+            self._select_neighbour(_MOVES[key])
         elif key == "?":
             self._help = True
         elif key == "q" and at_rest:
-            self._leave()
+            self._exit()
 
-    def _go(self, by: int) -> None:
+    def _select_neighbour(self, by: int) -> None:
         """Select the next one in that direction; from one that has gone, what was next to it."""
         here = "" if self._pane is None else self._pane.question.request.id
         beside = [each for each in self._requests if (each > here if by > 0 else each < here)]
@@ -263,33 +265,33 @@ class Watch:
         if there != here and (beside or here not in self._requests):
             self._select(there)
 
-    def _noted(self, note: Buffer) -> bool:
+    def _on_line_entered(self, note: Buffer) -> bool:
         if self._pane is not None:
-            self._pane.write(note.text)
+            self._pane.submit_line(note.text)
         return False
 
     # --- The screen ----------------------------------------------------------------------------------
 
     def _layout(self) -> Layout:
-        frame = Window(FormattedTextControl(self._frame, focusable=True), always_hide_cursor=True)
-        words = Window(FormattedTextControl(self._asked_for), dont_extend_width=True, height=1)
+        frame = Window(FormattedTextControl(self._screen_text, focusable=True), always_hide_cursor=True)
+        words = Window(FormattedTextControl(self._line_prompt), dont_extend_width=True, height=1)
         note = VSplit([words, Window(BufferControl(self._note), height=1)])
         return Layout(HSplit([frame, ConditionalContainer(note, filter=Condition(self._is_typing))]), frame)
 
-    def _asked_for(self) -> str:
+    def _line_prompt(self) -> str:
         if self._pane is None:
             return ""
-        return "It is closed; press Enter. " if self._pane.question.closed.is_set() else self._pane.asks_for or ""
+        return "It is closed; press Enter. " if self._pane.question.closed.is_set() else self._pane.line_prompt or ""
 
-    def _frame(self) -> FormattedText:
+    def _screen_text(self) -> FormattedText:
         size = self._app.output.get_size()
-        frame = Frame(size.columns, size.rows - self._is_typing())
-        lines = frame.help() if self._help else frame.draw(self._requests, self._names, self._pane, self._news)
+        frame = WatchLayout(size.columns, size.rows - self._is_typing())
+        lines = frame.help() if self._help else frame.draw(self._requests, self._names, self._pane, self._message)
         return FormattedText([part for line in lines for part in [*line, ("", "\n")]][:-1])
 
-    def _drawn(self, _: object) -> None:
+    def _after_render(self, _: object) -> None:
         if self._pane is not None and not self._help:
-            self._pane.was_drawn()
+            self._pane.after_render()
         if self._is_typing() != self._app.layout.has_focus(self._note):
             self._app.layout.focus_next()
             self._app.invalidate()

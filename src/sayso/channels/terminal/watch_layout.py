@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from sayso.channels.display.phrases import about
-from sayso.channels.display.request_lines import Line, asker, cells, cut, filled
+from sayso.channels.display.phrases import format_rough_duration
+from sayso.channels.display.request_lines import Line, asker, display_width, truncate, wrap_items
 from sayso.channels.display.sanitize import visible
-from sayso.channels.terminal.colours import keyed
-from sayso.channels.terminal.dialog import WORDS
+from sayso.channels.terminal.colours import highlight_keys
+from sayso.channels.terminal.dialog import KEY_LABELS
 from sayso.channels.terminal.watch_pane import Pane
 from sayso.core.model import ApprovalRequest
 
@@ -23,7 +23,7 @@ _HELP = (
 )
 
 
-class Frame:
+class WatchLayout:
     """A screen of this size."""
 
     def __init__(self, width: int, height: int) -> None:
@@ -33,12 +33,12 @@ class Frame:
 
     def help(self) -> list[Line]:
         """Return what the keys do."""
-        rows = {**_MOVES, **{key: WORDS[key] for key in "yaenmvr"}, **_LEAVE}
+        rows = {**_MOVES, **{key: KEY_LABELS[key] for key in "yaenmvr"}, **_LEAVE}
         keys = (f"{key:<11}{words}" for key, words in rows.items())
         return [
             [("class:heading", "Keys")],
             [],
-            *([("", cut(line, self._width))] for line in keys),
+            *([("", truncate(line, self._width))] for line in keys),
             [],
             *self._lines("", _HELP),
         ]
@@ -55,14 +55,14 @@ class Frame:
         bottom = [*self._foot(requests, pane), *self._lines("class:said", news)]
         # In a low window the keys may be out of sight, but never a row that counts as shown.
         room = max(min(max(self._height - len(top) - len(bottom) - 2, 1), self._height - len(top) - 1), 0)
-        rows, below = ([], 0) if pane is None else pane.view(self._width, room)
+        rows, below = ([], 0) if pane is None else pane.visible_rows(self._width, room)
         rows = [*rows, *([[]] * (room - len(rows)))]
         more = f" {below} more row{'' if below == 1 else 's'}: space " if below else ""
-        return [*top, self._rule(""), *rows, self._rule(more), *bottom]
+        return [*top, self._separator(""), *rows, self._separator(more), *bottom]
 
     def _title(self, count: int) -> list[Line]:
         waiting = "nothing waits" if not count else f"{count} wait{'s' if count == 1 else ''} for an answer"
-        return [[("class:status", cut(f"sayso watch · {waiting}", self._width))]]
+        return [[("class:status", truncate(f"sayso watch · {waiting}", self._width))]]
 
     def _list(
         self,
@@ -79,13 +79,13 @@ class Frame:
 
     def _entry(self, request: ApprovalRequest, name: str, *, chosen: bool) -> Line:
         now = time.time()
-        age = about(now - request.asked_at)
-        left = "" if request.expires_at is None else f"{about(request.expires_at - now)} left"
+        age = format_rough_duration(now - request.asked_at)
+        left = "" if request.expires_at is None else f"{format_rough_duration(request.expires_at - now)} left"
         facts = f"{age:>4}  {left:>9}" if self._width >= _WIDE else f"{age:>4}"
         who = asker(request)
         call = visible(f"{who}: {request}" if who else str(request))
-        text = cut(f"{'▸' if chosen else ' '} {name}{facts}  {call}", self._width)
-        return [("class:selected", text + " " * (self._width - cells(text)))] if chosen else [("", text)]
+        text = truncate(f"{'▸' if chosen else ' '} {name}{facts}  {call}", self._width)
+        return [("class:selected", text + " " * (self._width - display_width(text)))] if chosen else [("", text)]
 
     def _foot(self, requests: Mapping[str, ApprovalRequest], pane: Pane | None) -> list[Line]:
         keys = "[j/k] move  [?] help  [q] leave"
@@ -94,17 +94,17 @@ class Frame:
         if pane.question.closed.is_set():
             return self._keys(keys if requests else "[?] help  [q] leave")
         place = [*requests, pane.question.request.id].index(pane.question.request.id) + 1
-        own = f"  {keys}" if pane.choice is not None and pane.choice.at_rest and pane.touch.armed else ""
+        own = f"  {keys}" if pane.choice is not None and pane.choice.is_idle and pane.key_guard.armed else ""
         return [
             *self._lines("class:status", pane.question.status(f"{place} of {len(requests)}")),
-            *self._keys(pane.words() + own),
+            *self._keys(pane.legend() + own),
         ]
 
     def _keys(self, words: str) -> list[Line]:
-        return [keyed(row) for row in filled(words, self._width)] if words else []
+        return [highlight_keys(row) for row in wrap_items(words, self._width)] if words else []
 
     def _lines(self, style: str, text: str) -> list[Line]:
-        return [[(style, line)] for line in filled(text, self._width)] if text else []
+        return [[(style, line)] for line in wrap_items(text, self._width)] if text else []
 
-    def _rule(self, words: str) -> Line:
+    def _separator(self, words: str) -> Line:
         return [("class:gutter", words.rjust(self._width, "─"))]

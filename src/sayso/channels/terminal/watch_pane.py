@@ -11,8 +11,8 @@ from typing import TypeVar
 from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.application.current import set_app
 
-from sayso.channels.display.request_lines import NARROWEST, Line, shown, wrapped
-from sayso.channels.terminal.keys import NOT_YET, Choice, Closed, Touch
+from sayso.channels.display.request_lines import NARROWEST, Line, request_lines, wrap_line
+from sayso.channels.terminal.keys import NOT_YET, Choice, Closed, TypeAheadGuard
 from sayso.channels.terminal.question import Question
 from sayso.core.model import ApprovalRequest
 
@@ -25,13 +25,13 @@ class Pane:
 
     how_to_see_all = "scroll to its end with space, or press v"
 
-    def __init__(self, question: Question, app: Application[None], say: Callable[[str], None]) -> None:
+    def __init__(self, question: Question, app: Application[None], show_message: Callable[[str], None]) -> None:
         """Take the question, the application that shows it, and where sentences go."""
         self.question = question
-        self._say = say
+        self._show_message = show_message
         self.choice: Choice | None = None
-        self.touch = Touch()
-        self.asks_for: str | None = None  # the words before a line that is to be typed
+        self.key_guard = TypeAheadGuard()
+        self.line_prompt: str | None = None  # the words before a line that is to be typed
         self._app = app
         self._pressed: asyncio.Future[str] | None = None
         self._typed: asyncio.Future[str] | None = None
@@ -47,90 +47,90 @@ class Pane:
         """How many columns there are."""
         return self._app.output.get_size().columns
 
-    def show(self, request: ApprovalRequest, *, whole: bool) -> None:  # noqa: ARG002 - it can be scrolled, so nothing is folded
+    def show_request(self, request: ApprovalRequest, *, whole: bool) -> None:  # noqa: ARG002 - it can be scrolled, so nothing is folded
         """Show a request, in place of what was there."""
 
         @lru_cache(maxsize=1)
         def rows(width: int) -> list[Line]:
-            return shown(request, width, whole=True).lines
+            return request_lines(request, width, whole=True).lines
 
         self._parts = [rows]
         self.seen_all = False
-        self._start()
+        self._reset_scroll()
 
-    def tell(self, lines: Iterable[Line]) -> None:
+    def show_lines(self, lines: Iterable[Line]) -> None:
         """Show lines below, and bring them before the person's eyes."""
         kept = list(lines)
         self._jump_to = len(self._parts)
-        self._parts.append(lambda width: [piece for line in kept for piece in wrapped(line, width)])
+        self._parts.append(lambda width: [piece for line in kept for piece in wrap_line(line, width)])
         self._app.invalidate()
 
-    def say(self, sentence: str) -> None:
+    def show_message(self, sentence: str) -> None:
         """Say something in the row for that."""
-        self._say(sentence)
+        self._show_message(sentence)
 
     def count_as_seen(self) -> None:
         """Take note that the person has seen all of it in another way."""
         self.seen_all = True
 
-    async def key(self, choice: Choice) -> str:
+    async def read_key(self, choice: Choice) -> str:
         """Wait for a key."""
         self.choice, self._pressed = choice, asyncio.get_running_loop().create_future()
-        self.touch = Touch()
+        self.key_guard = TypeAheadGuard()
         self._app.invalidate()
         try:
             key = await self.question.while_open(self._pressed)
-            if choice.at_rest or key == "b":
+            if choice.is_idle or key == "b":
                 del self._parts[1:]  # what was told before is done with
             return key
         finally:
             self.choice = None
-            self.touch.disarm()
+            self.key_guard.disarm()
 
-    async def typed(self, words: str) -> str:
+    async def read_line(self, words: str) -> str:
         """Wait for a line."""
-        self.asks_for, self._typed = words, asyncio.get_running_loop().create_future()
+        self.line_prompt, self._typed = words, asyncio.get_running_loop().create_future()
         self._app.invalidate()
         try:
             line = await self._typed  # to its end, whatever happens: the rest of it must not become keys
         finally:
-            self.asks_for = None
+            self.line_prompt = None
             self._app.invalidate()
         if self.question.closed.is_set():
             raise Closed
         return line
 
-    async def outside(self, work: Callable[[int], T]) -> T:
+    async def run_in_terminal(self, work: Callable[[int], T]) -> T:
         """Do something that has the terminal meanwhile."""
-        async with self._left():
+        async with self._suspended_app():
             return await asyncio.to_thread(work, self._app.output.fileno())
 
     @contextlib.asynccontextmanager
-    async def _left(self) -> AsyncGenerator[None]:
+    async def _suspended_app(self) -> AsyncGenerator[None]:
         with set_app(self._app):
             async with in_terminal():
                 yield
 
     # --- What the person does ------------------------------------------------------------------------
 
-    def press(self, key: str) -> bool:
+    def handle_key(self, key: str) -> bool:
         """Take a key, if it means something here; else it is only noted."""
         choice, waiting = self.choice, self._pressed
-        if choice is None or waiting is None or (key not in choice.keys and key not in choice.turns):
-            self.touch.pass_by()
+        if choice is None or waiting is None or (key not in choice.keys and key not in choice.toggles):
+            self.key_guard.note_other_key()
             return False
 
         def act() -> None:
-            if key in choice.turns:
-                choice.turns[key]()
+            if key in choice.toggles:
+                choice.toggles[key]()
                 self._app.invalidate()
             elif not waiting.done():
                 waiting.set_result(key)
 
-        self.touch.take(act)
+        self.key_guard.accept_key(act)
         return True
 
-    def write(self, text: str) -> None:
+    def submit_line(self, text: str) -> None:
         """Take a typed line."""
         if self._typed is not None and not self._typed.done():
             self._typed.set_result(text)
@@ -141,18 +141,18 @@ class Pane:
         last = max(len(self._rows(width)) - height, 0)
         self._top = min(max(self._top + screens * max(height - 1, 1), 0), last)
 
-    def words(self) -> str:
+    def legend(self) -> str:
         """Say which keys there are, as soon as they count."""
         if self.choice is None:
             return ""
-        return self.choice.words() if self.touch.armed else NOT_YET
+        return self.choice.legend() if self.key_guard.armed else NOT_YET
 
     # --- What is drawn -------------------------------------------------------------------------------
 
-    def view(self, width: int, height: int) -> tuple[list[Line], int]:
+    def visible_rows(self, width: int, height: int) -> tuple[list[Line], int]:
         """Return the rows that fit, and how many are below them."""
         if width != self._drawn[0] and not self.seen_all:
-            self._start()  # all rows are others now
+            self._reset_scroll()  # all rows are others now
         rows = self._rows(width)
         if self._jump_to is not None:
             before = sum(len(part(width)) for part in self._parts[: self._jump_to])
@@ -161,17 +161,17 @@ class Pane:
         self._drawn = (width, height)
         return rows[self._top : self._top + height], max(len(rows) - self._top - height, 0)
 
-    def was_drawn(self) -> None:
+    def after_render(self) -> None:
         """Take note of what the person has before their eyes, and begin to count keys."""
         width, height = self._drawn
         if width >= NARROWEST and self._top <= self._seen_rows:
             self._seen_rows = max(self._seen_rows, self._top + height)
         needed = len(self._parts[0](width)) if self._parts else 0
         self.seen_all = self.seen_all or (bool(needed) and self._seen_rows >= needed)
-        if self.choice is not None and not self.touch.begun:
-            self.touch.arm(self._app.invalidate)
+        if self.choice is not None and not self.key_guard.arming_started:
+            self.key_guard.arm(self._app.invalidate)
 
-    def _start(self) -> None:
+    def _reset_scroll(self) -> None:
         self._top = self._seen_rows = 0
         self._jump_to = None
         self._app.invalidate()

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from sayso.policy.shell.expansions import readings
-from sayso.policy.shell.inner_commands import any_suffix, reads_input, runs_file, scripts_in, unwrapped
-from sayso.policy.shell.nesting import ASSIGNMENT, GRAMMAR, Nest, TooTangled, nested
+from sayso.policy.shell.expansions import possible_expansions
+from sayso.policy.shell.inner_commands import any_suffix, reads_input, runs_file, scripts_in, with_inner_commands
+from sayso.policy.shell.nesting import ASSIGNMENT, GRAMMAR, ParsedScript, TooComplex, parse_script
 from sayso.policy.shell.quoting import MARK, dequoted, unmasked
 from sayso.policy.shell.wrappers import Argv
 
@@ -44,18 +44,18 @@ _EXPANDED = frozenset({"PS0", "PS1", "PS2", "PS3", "PS4", "BASH_ENV", "ENV", "PR
 _EXPANDS = re.compile(r"@P|\(\(|\[\[|\$\[|\blet\b|\$\{[A-Za-z_0-9@*]*(?:\[|:[^-=+?])")
 
 
-def commands(text: str) -> Iterator[Argv]:
+def scan_commands(text: str) -> Iterator[Argv]:
     """Yield every command that the line might run, with the commands that those run in turn.
 
     Raises:
         TooTangled: nobody can say what else it might run.
     """
-    look = _Look(budget=_LEAST_BUDGET + _BUDGET * len(text))
-    for reading in dict.fromkeys(readings(text)):
+    look = _Scan(budget=_LEAST_BUDGET + _BUDGET * len(text))
+    for reading in dict.fromkeys(possible_expansions(text)):
         yield from look.commands(reading, 0)
 
 
-class _Look:
+class _Scan:
     """One look through a line and the scripts in it, each once, with a limit on how much is read."""
 
     def __init__(self, budget: int) -> None:
@@ -69,11 +69,11 @@ class _Look:
         self._seen.add((script, how))
         self._budget -= len(script)
         if self._budget < 0:
-            raise TooTangled("it holds too many scripts inside scripts to look through")
-        nest = nested(script, document=how == "expanded")
+            raise TooComplex("it holds too many scripts inside scripts to look through")
+        nest = parse_script(script, document=how == "expanded")
         spoken = [*nest.commands, *_simple_commands(nest.rest)]
         argvs = list(dict.fromkeys(argv for words in spoken for argv in _stripped(words)))
-        inner = list(dict.fromkeys(each for argv in argvs for each in unwrapped(argv)))
+        inner = list(dict.fromkeys(each for argv in argvs for each in with_inner_commands(argv)))
         for each in inner:
             yield each
             yield from self._inside(scripts_in(each), depth)
@@ -94,11 +94,11 @@ class _Look:
     def _inside(self, scripts: Iterable[str], depth: int, how: _How = "run") -> Iterator[Argv]:
         for script in scripts:
             if depth >= _DEEPEST:
-                raise TooTangled("it holds scripts inside scripts, too deep to look through")
+                raise TooComplex("it holds scripts inside scripts, too deep to look through")
             yield from self.commands(unmasked(script), depth + 1, how)
 
 
-def _expanded(words: Iterable[str], nest: Nest) -> Iterator[str]:
+def _expanded(words: Iterable[str], nest: ParsedScript) -> Iterator[str]:
     """Yield what is expanded although it does not look so: here-documents, and values that bash expands at last."""
     yield from (body for body, inert in nest.documents if not inert and MARK.search(body))
     anything = _EXPANDS.search(nest.rest)

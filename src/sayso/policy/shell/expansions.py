@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sayso.policy.shell.nesting import nested
+from sayso.policy.shell.nesting import parse_script
 
 _MOST_ALTERNATIVES = 4
 _VARIABLE = re.compile(r"\$\{[^}'\"\s]{0,200}\}|\$(?:[A-Za-z_][A-Za-z0-9_]*|[@*#?!0-9$-])")
@@ -20,7 +20,7 @@ _SET_OR_USED = re.compile(
 )
 
 
-def readings(text: str) -> Iterator[str]:
+def possible_expansions(text: str) -> Iterator[str]:
     """Yield the line as it stands, and as bash may make it."""
     yield text
     if "&>" in text:
@@ -36,7 +36,7 @@ def readings(text: str) -> Iterator[str]:
         yield _BRACES.sub(lambda match: match[1].replace(",", " "), joined)
         for number in range(_MOST_ALTERNATIVES):
             yield _BRACES.sub(lambda match, at=number: _alternative(match[1], at), joined)
-    if nested(text).broken:
+    if parse_script(text).broken:
         yield from _unquoted(joined)
 
 

@@ -16,9 +16,9 @@ from sayso.policy.shell.wrappers import (
     SHELLS,
     Argv,
     UnknownOption,
-    inner,
     name_of,
     runs_others,
+    wrapped_commands,
 )
 
 _DEEPEST = 8
@@ -86,7 +86,7 @@ def _by_program() -> dict[str, list[tuple[list[str], int]]]:
 _BEHIND = _by_program()
 
 
-def unwrapped(argv: Argv) -> list[Argv]:
+def with_inner_commands(argv: Argv) -> list[Argv]:
     """Return this command and every command that it may run."""
     found: list[Argv] = []
     waiting = [argv]
@@ -115,7 +115,7 @@ def _inside(argv: Argv) -> list[Argv] | None:
         flags = _FLAGS.get(name, frozenset())
         return [each for path, operands in _BEHIND[name] for each in _behind(argv, path, operands, flags)]
     try:
-        return [command.argv for command in inner(argv)]
+        return [command.argv for command in wrapped_commands(argv)]
     except UnknownOption:
         return None
 

@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from sayso.core.model import Approval, Rule, Verdict
-from sayso.policy.shell.block_scan import commands
+from sayso.policy.shell.block_scan import scan_commands
 from sayso.policy.shell.dangers.general import danger, has_dangers
-from sayso.policy.shell.inner_commands import unwrapped
+from sayso.policy.shell.inner_commands import with_inner_commands
 from sayso.policy.shell.lexer import NotProvable, Part, Redirect, lex
-from sayso.policy.shell.nesting import TooTangled
-from sayso.policy.shell.option_matching import suspects
-from sayso.policy.shell.rules import STEERING, Confinement, ShellRule
+from sayso.policy.shell.nesting import TooComplex
+from sayso.policy.shell.option_matching import may_match
+from sayso.policy.shell.rules import CODE_LOADING_VARIABLES, Confinement, ShellRule
 from sayso.policy.shell.wrappers import (
     Argv,
-    Inner,
+    InnerCommand,
     UnknownOption,
     hides_script,
-    inner,
     name_of,
     rememberable,
     runs_others,
     script_of,
+    wrapped_commands,
 )
 from sayso.policy.vocabulary import STRICTNESS
 
@@ -64,7 +64,7 @@ class _Node(msgspec.Struct):
     next: dict[str, _Node] = {}
 
 
-class Shell:
+class ShellRules:
     """The rules for shell lines; immutable once built."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Shell:
         trusted: Iterable[str] = (),
         inert: Iterable[str] = (),
         confinement: Confinement | None = None,
-        settled: bool = False,
+        has_own_folder: bool = False,
     ) -> None:
         """Compile the rules.
 
@@ -97,7 +97,7 @@ class Shell:
         self.rule = rule
         self._zones = zones
         self.folder = folder
-        self.settled = settled
+        self.has_own_folder = has_own_folder
         self.confinement = confinement
         self._trusted = frozenset(folder.rstrip("/") for folder in trusted)
         self._inert = tuple(inert)
@@ -117,22 +117,22 @@ class Shell:
         if each.approval == "blocked":
             self._blocked.setdefault(name_of(each.words).lower(), []).append(each)
 
-    def running_in(self, folder: str) -> Shell:
+    def running_in(self, folder: str) -> ShellRules:
         """Return the same rules for lines that run in this folder, unless they are for one already."""
-        if self.settled or folder == self.folder:
+        if self.has_own_folder or folder == self.folder:
             return self
         other = copy.copy(self)
         vars(other).update(folder=folder)
         return other
 
-    def within(self, zones: Zones) -> Shell:
+    def with_zones(self, zones: Zones) -> ShellRules:
         """Return the same rules with other zones for what redirections write."""
         other = copy.copy(self)
         vars(other).update(_zones=zones)
         return other
 
     @property
-    def written(self) -> list[Rule]:
+    def declared_rules(self) -> list[Rule]:
         """Every rule that the owner wrote down, the default among them if it was."""
         default = [self.rule] if self.rule.key.endswith("default") else []
         return [*(each.rule for each in self.rules), *default]
@@ -149,12 +149,12 @@ class Shell:
             reason=_sentence(found, worst),
             rule=worst.rule,
             expires=min(spans, default=None),
-            metadata={"parts": [_shown(each) for each in found]},
+            metadata={"parts": [_finding_as_dict(each) for each in found]},
         )
 
     def findings(self, line: str) -> list[Finding]:
         """Return everything that is to be said about a line, at least one thing."""
-        found = [*self._proven(line, 0), *self._suspected(line)]
+        found = [*self._proven(line, 0), *self._scan_for_blocked(line)]
         return found or [Finding(_short(line), "required", "there is no command in it", self.rule)]
 
     def matches(self, words: Argv, line: str) -> bool:
@@ -184,7 +184,7 @@ class Shell:
 
     def _rememberable(self, part: Part) -> Argv | None:
         plain = not part.expands and all(each.approval == "none" for each in self._beside(part, ""))
-        ordinary = plain and part.argv and not danger(part.argv) and unwrapped(part.argv) == [part.argv]
+        ordinary = plain and part.argv and not danger(part.argv) and with_inner_commands(part.argv) == [part.argv]
         words = rememberable(part.argv) if ordinary else None
         # A rule about more words than these wants to be asked about for itself.
         narrower = words and any(len(each.words) > len(words) for each in self._matching(part.argv))
@@ -215,8 +215,8 @@ class Shell:
         if len(line) > _LONGEST_LOOK:
             return False
         try:
-            return all(any(rule.approval != "blocked" for rule in self._matching(argv)) for argv in commands(line))
-        except TooTangled:
+            return all(any(rule.approval != "blocked" for rule in self._matching(argv)) for argv in scan_commands(line))
+        except TooComplex:
             return False
 
     def _part(self, part: Part, depth: int) -> list[Finding]:
@@ -253,13 +253,13 @@ class Shell:
         risk = danger(argv) or self._by_expansion(argv, expands)
         if risk:
             found.append(Finding(shown, "required", risk, strictest.rule))
-        return [*found, *self._inside(argv, shown, expands, depth, rules)]
+        return [*found, *self._judge_inner_commands(argv, shown, expands, depth, rules)]
 
     def _by_expansion(self, argv: Argv, expands: frozenset[str]) -> str | None:
         risky = expands and (has_dangers(argv) or runs_others(argv))
         return "its operands may become options, or what it runs" if risky else None
 
-    def _inside(
+    def _judge_inner_commands(
         self, argv: Argv, shown: str, expands: frozenset[str], depth: int, rules: Sequence[Reaching]
     ) -> list[Finding]:
         """Judge what this command runs in turn."""
@@ -271,13 +271,13 @@ class Shell:
         if hides_script(argv):
             return [Finding(shown, "required", "a shell is given a script that cannot be read here", self.rule)]
         try:
-            inside = inner(argv)
+            inside = wrapped_commands(argv)
         except UnknownOption as problem:
             return [Finding(shown, "required", str(problem), self.rule)]
-        return [finding for each in inside for finding in self._inner(each, shown, expands, depth, rules)]
+        return [finding for each in inside for finding in self._judge_inner_command(each, shown, expands, depth, rules)]
 
-    def _inner(
-        self, each: Inner, shown: str, expands: frozenset[str], depth: int, rules: Sequence[Reaching]
+    def _judge_inner_command(
+        self, each: InnerCommand, shown: str, expands: frozenset[str], depth: int, rules: Sequence[Reaching]
     ) -> list[Finding]:
         found = [self._assignment(word, shown) for word in each.assignments]
         if each.adds and (has_dangers(each.argv) or runs_others(each.argv)):
@@ -306,7 +306,7 @@ class Shell:
 
     def _assignment(self, assignment: str, shown: str) -> Finding:
         name = assignment.partition("=")[0].rstrip("+")
-        steers = any(fnmatch.fnmatchcase(name, each) for each in STEERING)
+        steers = any(fnmatch.fnmatchcase(name, each) for each in CODE_LOADING_VARIABLES)
         if not steers and any(fnmatch.fnmatchcase(name, each) for each in self._inert):
             return Finding(shown, "none", f"{name} may be set", self.rule)
         return Finding(shown, "required", f"it sets {_short(name)}, which can change what runs", self.rule)
@@ -327,20 +327,20 @@ class Shell:
 
     # Suspicion: what must not run.
 
-    def _suspected(self, line: str) -> list[Finding]:
+    def _scan_for_blocked(self, line: str) -> list[Finding]:
         if not self._blocked:
             return []
         if len(line) > _LONGEST_LOOK:
             reason = f"it is longer than {_LONGEST_LOOK} characters, too long to look through for what is blocked"
             return [Finding(_short(line), "blocked", reason, self.rule)]
         try:
-            for argv in commands(line):
+            for argv in scan_commands(line):
                 rule = self._blocking(argv)
                 if rule is not None:
                     note = f": {rule.note}" if rule.note else ""
                     reason = f"it may run `{_short(' '.join(argv))}`, and `{' '.join(rule.words)}` is blocked{note}"
                     return [Finding(_short(line), "blocked", reason, rule.rule)]
-        except TooTangled as problem:
+        except TooComplex as problem:
             return [Finding(_short(line), "blocked", str(problem), self.rule)]
         return []
 
@@ -351,12 +351,12 @@ class Shell:
             pattern = "*" if len(name) > _SHOWN or "[:" in name else name.replace("[^", "[!")
             known = [some for each, some in self._blocked.items() if fnmatch.fnmatchcase(each, pattern)]
             rules = [each for some in known for each in some]
-        return next((each for each in rules if suspects(each.words, argv)), None)
+        return next((each for each in rules if may_match(each.words, argv)), None)
 
 
 def _changes_folder(parts: Sequence[Part]) -> Part | None:
     """Return the part that makes those after it run elsewhere."""
-    return next((part for part in parts[:-1] if "cd" in map(name_of, unwrapped(part.argv))), None)
+    return next((part for part in parts[:-1] if "cd" in map(name_of, with_inner_commands(part.argv))), None)
 
 
 def _sentence(found: Sequence[Finding], worst: Finding) -> str:
@@ -366,7 +366,7 @@ def _sentence(found: Sequence[Finding], worst: Finding) -> str:
     return worst.reason if whole else f"{worst.part!r}: {worst.reason}"
 
 
-def _shown(finding: Finding) -> dict[str, str]:
+def _finding_as_dict(finding: Finding) -> dict[str, str]:
     return {
         "part": finding.part,
         "approval": finding.approval,

@@ -62,7 +62,7 @@ GRAMMAR = frozenset({
 })  # fmt: skip
 
 
-class TooTangled(ValueError):
+class TooComplex(ValueError):
     """A line holds so many scripts inside scripts that looking through them all would take too long."""
 
 
@@ -94,7 +94,7 @@ class _Command:
         self.tests = False  # between [[ and ]]
 
 
-class Nest(msgspec.Struct, kw_only=True):
+class ParsedScript(msgspec.Struct, kw_only=True):
     """What a script holds at every depth."""
 
     commands: list[list[str]] = []  # the words of each, with assignments and grammar
@@ -105,20 +105,20 @@ class Nest(msgspec.Struct, kw_only=True):
     broken: bool = False  # not all that was opened was closed
 
 
-def nested(text: str, *, document: bool = False) -> Nest:
+def parse_script(text: str, *, document: bool = False) -> ParsedScript:
     """Read a script, or the text of a here-document, in which only substitutions run.
 
     Raises:
         TooTangled: it goes too deep.
     """
-    return _Reader(text, document=document).nest()
+    return _ScriptParser(text, document=document).parse()
 
 
-class _Reader:
+class _ScriptParser:
     def __init__(self, text: str, *, document: bool) -> None:
         self.text = text
         self.at = 0
-        self.found = Nest()
+        self.found = ParsedScript()
         self.document = document
         self.frames = [_Frame("(", 0), *([_Frame("document", 0)] if document else [])]
         self.commands = [_Command()]  # those being read
@@ -126,7 +126,7 @@ class _Reader:
         self.endless = False  # a here-document does not end
         self.left_out: list[tuple[int, int]] = []
 
-    def nest(self) -> Nest:
+    def parse(self) -> ParsedScript:
         while match := (_CODE if self.frames[-1].kind == "(" else _TEXT).match(self.text, self.at):
             self.at = match.end()
             _READERS[str(match.lastgroup)](self, match)
@@ -152,7 +152,7 @@ class _Reader:
 
     def _push(self, kind: str, match: re.Match[str], *, glued: bool = True) -> None:
         if len(self.frames) >= _DEEPEST:
-            raise TooTangled("it holds too many things inside others to look through")
+            raise TooComplex("it holds too many things inside others to look through")
         quoted = kind != "(" and self.frames[-1].quoted
         self.frames.append(_Frame(kind, match.start(), glued=glued, quoted=quoted))
         if kind == "(":
@@ -350,21 +350,21 @@ class _Reader:
         return None
 
 
-_READERS: dict[str, Callable[[_Reader, re.Match[str]], None]] = {
-    "plain": _Reader.plain,
-    "single": _Reader.single,
-    "ansi": _Reader.single,
-    "quote": _Reader.quote,
-    "arithmetic": _Reader.arithmetic,
-    "open": _Reader.open,
-    "brace": _Reader.brace,
-    "index": _Reader.index,
-    "backtick": _Reader.backtick,
-    "bracket": _Reader.bracket,
-    "escape": _Reader.escape,
-    "blank": _Reader.blank,
-    "comment": _Reader.comment,
-    "redirect": _Reader.redirect,
-    "end": _Reader.end,
-    "odd": _Reader.plain,
+_READERS: dict[str, Callable[[_ScriptParser, re.Match[str]], None]] = {
+    "plain": _ScriptParser.plain,
+    "single": _ScriptParser.single,
+    "ansi": _ScriptParser.single,
+    "quote": _ScriptParser.quote,
+    "arithmetic": _ScriptParser.arithmetic,
+    "open": _ScriptParser.open,
+    "brace": _ScriptParser.brace,
+    "index": _ScriptParser.index,
+    "backtick": _ScriptParser.backtick,
+    "bracket": _ScriptParser.bracket,
+    "escape": _ScriptParser.escape,
+    "blank": _ScriptParser.blank,
+    "comment": _ScriptParser.comment,
+    "redirect": _ScriptParser.redirect,
+    "end": _ScriptParser.end,
+    "odd": _ScriptParser.plain,
 }

@@ -30,7 +30,7 @@ _LETTERS = {
 _EITHER_CASE = frozenset("rR")
 
 
-def suspects(words: Argv, argv: Argv) -> bool:
+def may_match(words: Argv, argv: Argv) -> bool:
     """Whether a command may be what these words block: options anywhere, together or apart, in full or cut short."""
     flags = [word for word in words[1:] if word.startswith("-") and word != "-"]
     names = [word for word in words[1:] if not word.startswith("-") or word == "-"]

@@ -8,7 +8,7 @@ from sayso.core.model import Approval, Rule
 from sayso.policy.shell.wrappers import Argv
 
 # Variables that change what runs; no list of harmless ones may name them.
-STEERING = (
+CODE_LOADING_VARIABLES = (
     "PATH", "LD_*", "DYLD_*", "GIT_*", "*PAGER", "*EDITOR", "BASH_*", "ENV", "IFS", "PS4", "PYTHON*", "NODE_*", "*OPTS",
     "PERL5*", "RUBY*", "*_OPTIONS", "PROMPT_COMMAND", "LESS*", "*_PRELOAD", "*_PATH", "*PROXY", "*proxy", "HOME",
     "*MAKEFLAGS", "MFLAGS", "*_WRAPPER", "PYTEST_*", "npm_config_*", "NPM_CONFIG_*", "CARGO_*", "VISUAL", "SHELL",

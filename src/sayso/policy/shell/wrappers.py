@@ -111,7 +111,7 @@ _REMEMBERED = {
 _EXECUTES = _words("-exec -execdir -ok -okdir")
 
 
-class Inner(msgspec.Struct, frozen=True, kw_only=True):
+class InnerCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A command inside another: its arguments, where they begin, and what was set for it."""
 
     argv: Argv
@@ -125,7 +125,7 @@ def name_of(argv: Argv) -> str:
     return argv[0].rpartition("/")[2] if argv else ""
 
 
-def inner(argv: Argv) -> list[Inner]:
+def wrapped_commands(argv: Argv) -> list[InnerCommand]:
     """Return the commands that this one runs; none if it is no wrapper, or runs nothing.
 
     Raises:
@@ -149,7 +149,7 @@ def _check_marks(options: Argv) -> None:
             raise UnknownOption(f"xargs puts what it reads in the place of {mark!r}, which may be part of the command")
 
 
-def _wrapped(argv: Argv, wrapper: Wrapper) -> list[Inner]:
+def _wrapped(argv: Argv, wrapper: Wrapper) -> list[InnerCommand]:
     at = 1
     while at < len(argv) and argv[at].startswith("-") and (argv[at] != "-" or "-" in wrapper.flags):
         word = argv[at]
@@ -169,7 +169,7 @@ def _wrapped(argv: Argv, wrapper: Wrapper) -> list[Inner]:
     at += wrapper.first
     if at >= len(argv):
         return []
-    return [Inner(argv=argv[at:], start=at, assignments=assignments, adds=wrapper.adds)]
+    return [InnerCommand(argv=argv[at:], start=at, assignments=assignments, adds=wrapper.adds)]
 
 
 def _has_value(word: str, wrapper: Wrapper) -> bool:
@@ -180,9 +180,9 @@ def _has_value(word: str, wrapper: Wrapper) -> bool:
     return word[:2] in wrapper.values
 
 
-def _found(argv: Argv) -> list[Inner]:
+def _found(argv: Argv) -> list[InnerCommand]:
     """Return what `find` runs on what it finds."""
-    commands: list[Inner] = []
+    commands: list[InnerCommand] = []
     at = 1
     while at < len(argv):
         if argv[at] in _EXECUTES:
@@ -190,7 +190,7 @@ def _found(argv: Argv) -> list[Inner]:
             command = argv[at + 1 : end]
             if _EXECUTES & set(command):
                 raise UnknownOption(f"{argv[0]} names one command inside another")
-            commands.append(Inner(argv=command, start=at + 1, adds=any("{}" in word for word in command)))
+            commands.append(InnerCommand(argv=command, start=at + 1, adds=any("{}" in word for word in command)))
             at = end
         at += 1
     return commands

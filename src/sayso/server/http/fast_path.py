@@ -49,6 +49,6 @@ class Swift:
         request = Request(scope, receive)
         try:
             response = await way.endpoint(request, name)
-        except problems.KNOWN as error:
-            response = await problems.answer(request, error)
+        except problems.HANDLED_ERRORS as error:
+            response = await problems.handle_error(request, error)
         await response(scope, receive, send)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-SAFE: Mapping[str, str] = {
+SECURITY_HEADERS: Mapping[str, str] = {
     # An answer is no page; those that are one have a policy of their own.
     "Content-Security-Policy": "default-src 'none'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",

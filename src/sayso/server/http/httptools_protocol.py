@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sayso.server.http.idle_timeout import Patience
+from sayso.server.http.idle_timeout import IdleTimeout
 
 try:
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -13,7 +13,7 @@ _LARGEST_HEAD = 65_536
 _MOST_AT_ONCE = 100  # requests that one client sends before it has the answer to the first
 
 
-class FastProtocol(Patience, HttpToolsProtocol):
+class FastProtocol(IdleTimeout, HttpToolsProtocol):
     """Has the limits that httptools does not have: on what is no body, and on what comes at once."""
 
     _heads = 0  # bytes since the last piece of a body, or the end of the last request
@@ -57,5 +57,5 @@ class FastProtocol(Patience, HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         """Let the socket have the connection."""
-        self.stop_listening()
+        self.cancel_idle_timer()
         super().handle_websocket_upgrade()

@@ -10,7 +10,7 @@ from typing import Any
 
 from sayso.core import json_codec
 from sayso.errors import CanonicalError, StoreError, UnknownRequest
-from sayso.server.http.headers import SAFE
+from sayso.server.http.headers import SECURITY_HEADERS
 
 try:
     from fastapi import FastAPI
@@ -23,7 +23,7 @@ except ImportError as error:
     raise ImportError("the hub is not installed; run `pip install sayso[server]`") from error
 
 _LOG = logging.getLogger("sayso.server")
-KIND = "application/problem+json"
+MEDIA_TYPE = "application/problem+json"
 _MOST_MISTAKES = 10
 _WORDS = {
     HTTPStatus.NOT_FOUND: "there is nothing at this address",
@@ -31,7 +31,7 @@ _WORDS = {
 }
 
 
-class Problem(Exception):
+class HttpProblem(Exception):
     """A request to the hub that cannot be done; `facts` go into the answer beside the sentence."""
 
     def __init__(self, status: HTTPStatus, detail: str, **facts: Any) -> None:  # noqa: ANN401 - whatever helps
@@ -41,65 +41,65 @@ class Problem(Exception):
         self.detail = detail
         self.facts = facts
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the problem as plain data."""
         return {"title": self.status.phrase, "status": self.status.value, "detail": self.detail, **self.facts}
 
 
-KNOWN = (Problem, RequestValidationError, CanonicalError, UnknownRequest, HTTPException, StoreError)
+HANDLED_ERRORS = (HttpProblem, RequestValidationError, CanonicalError, UnknownRequest, HTTPException, StoreError)
 
 
-def response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
+def problem_response(problem: HttpProblem, headers: Mapping[str, str] | None = None) -> Response:
     """Return the answer for a problem."""
     told = dict(headers or {})
     if problem.status == HTTPStatus.UNAUTHORIZED:
         told["WWW-Authenticate"] = "Bearer"
     if "retry_after" in problem.facts:
         told["Retry-After"] = str(problem.facts["retry_after"])
-    return Response(json_codec.to_json(problem.told()), problem.status, told, KIND)
+    return Response(json_codec.to_json(problem.as_dict()), problem.status, told, MEDIA_TYPE)
 
 
 def install(app: FastAPI) -> None:
     """Let every error of an application be told so."""
-    for kind in KNOWN:
-        app.add_exception_handler(kind, answer)
+    for kind in HANDLED_ERRORS:
+        app.add_exception_handler(kind, handle_error)
     app.add_exception_handler(Exception, _unexpected)
 
 
-async def answer(_: Request, error: Exception) -> Response:
+async def handle_error(_: Request, error: Exception) -> Response:
     """Return the answer for an error that is somebody's mistake, or the store's."""
     headers = error.headers if isinstance(error, HTTPException) else None
-    return response(of(error), headers)
+    return problem_response(problem_for(error), headers)
 
 
-def of(error: Exception) -> Problem:
+def problem_for(error: Exception) -> HttpProblem:
     """Return the problem that an error is."""
     match error:
-        case Problem():
+        case HttpProblem():
             return error
         case RequestValidationError() | ValidationError():
-            return _misshapen(error.errors())
+            return _validation_problem(error.errors())
         case UnknownRequest():
-            return unknown()
+            return unknown_request()
         case HTTPException():
             status = HTTPStatus(error.status_code)
-            return Problem(status, _WORDS.get(status, str(error.detail)))
+            return HttpProblem(status, _WORDS.get(status, str(error.detail)))
         case CanonicalError():
-            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
+            return HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
         case StoreError():
             _LOG.warning("the store failed: %s", error)  # nobody else has to know where it is
             sentence = "the hub cannot read or write its store now; try again, and see its log"
-            return Problem(HTTPStatus.SERVICE_UNAVAILABLE, sentence, retry_after=1)
+            return HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, sentence, retry_after=1)
         case _:
             raise error
 
 
-def unknown() -> Problem:
+def unknown_request() -> HttpProblem:
     """Return the problem for an id that no request has, or none that this person may know of."""
-    return Problem(HTTPStatus.NOT_FOUND, "no request has this id")
+    return HttpProblem(HTTPStatus.NOT_FOUND, "no request has this id")
 
 
-def _misshapen(mistakes: Iterable[Any]) -> Problem:
+def _validation_problem(mistakes: Iterable[Any]) -> HttpProblem:
     """Name what does not fit, but not what was sent: it may be long, or a secret."""
     told = [
         {"place": ".".join(str(part) for part in each["loc"]), "message": str(each["msg"])}
@@ -108,10 +108,10 @@ def _misshapen(mistakes: Iterable[Any]) -> Problem:
     sentence = "; ".join(f"{each['place']}: {each['message']}" for each in told)
     if [each["place"] for each in told] == ["body"]:  # most often, the whole of it was not taken for JSON
         sentence += "; send a JSON object, with the header Content-Type: application/json"
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, errors=told)
+    return HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, errors=told)
 
 
 async def _unexpected(_: Request, __: Exception) -> Response:
     # This one is answered outside of all guards, so it brings their headers itself.
     sentence = "the hub failed at this; see its log"
-    return response(Problem(HTTPStatus.INTERNAL_SERVER_ERROR, sentence), SAFE)
+    return problem_response(HttpProblem(HTTPStatus.INTERNAL_SERVER_ERROR, sentence), SECURITY_HEADERS)

@@ -15,13 +15,13 @@ Args = dict[str, Any]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class Taken(BaseModel):
+class BodyModel(BaseModel):
     """Something that the hub takes: no key that it does not know, and no value of another kind."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Answer(Taken):
+class AnswerModel(BodyModel):
     """An answer to a request."""
 
     outcome: Literal["proceed_once", "proceed_always", "cancel", "modify"] | None = None
@@ -35,17 +35,17 @@ class Answer(Taken):
     seconds: Number | None = Field(default=None, gt=0, le=1e10, description="For how long, in place of `until`.")
 
 
-class SignIn(Taken):
+class SignInModel(BodyModel):
     """The code of a link that signs a browser in, once."""
 
     code: str = Field(max_length=500)
 
 
-class Told(BaseModel):
+class ResponseModel(BaseModel):
     """Something that the hub tells."""
 
 
-class Problem(Told):
+class ProblemModel(ResponseModel):
     """What is wrong, in one sentence; some have more facts."""
 
     title: str
@@ -53,7 +53,7 @@ class Problem(Told):
     detail: str
 
 
-class Rule(Told):
+class RuleModel(ResponseModel):
     """Where the question comes from."""
 
     source: str
@@ -61,7 +61,7 @@ class Rule(Told):
     line: int | None
 
 
-class Presentation(Told):
+class PresentationModel(ResponseModel):
     """Hints for showing a request well; never what is authorised."""
 
     title: str | None
@@ -71,30 +71,30 @@ class Presentation(Told):
     diff: str | None
 
 
-class Scope(Told):
+class ScopeModel(ResponseModel):
     """A set of calls that an answer can be remembered for."""
 
     kind: ScopeKind
     label: str
 
 
-class Escalation(Told):
+class EscalationModel(ResponseModel):
     """Who else may answer, after so many seconds."""
 
     role: str
     after: float
 
 
-class Approvers(Told):
+class ApproversModel(ResponseModel):
     """Who has to say yes."""
 
     count: int
     roles: list[str]
     remind: float | None
-    escalate: Escalation | None
+    escalate: EscalationModel | None
 
 
-class Decision(Told):
+class DecisionModel(ResponseModel):
     """An answer that was given."""
 
     approved: bool
@@ -109,7 +109,7 @@ class Decision(Told):
     until: float | None
 
 
-class Seen(Told):
+class SeenModel(ResponseModel):
     """Somebody who has the request before them."""
 
     who: str
@@ -117,7 +117,7 @@ class Seen(Told):
     at: float
 
 
-class Request(Told):
+class RequestModel(ResponseModel):
     """A question to a person, as it stands."""
 
     id: str
@@ -138,49 +138,49 @@ class Request(Told):
     description: str
     summary: str | None
     reason: str
-    rule: Rule | None
+    rule: RuleModel | None
     approval: str
-    presentation: Presentation | None
-    scopes: list[Scope]
+    presentation: PresentationModel | None
+    scopes: list[ScopeModel]
     remember_max: float | None
-    approvers: Approvers | None
-    votes: list[Decision]
-    seen: list[Seen]
-    decision: Decision | None
+    approvers: ApproversModel | None
+    votes: list[DecisionModel]
+    seen: list[SeenModel]
+    decision: DecisionModel | None
     used_at: float | None
     result: str | None
 
 
-class Remembered(Told):
+class RememberedModel(ResponseModel):
     """A decision that stands for later calls."""
 
     id: str
     tool: str
-    scope: Scope
+    scope: ScopeModel
     project: str
     session: str | None
     remembered_at: float
     expires_at: float | None
     uses_left: int | None
     request_id: str | None
-    decision: Decision
+    decision: DecisionModel
 
 
-class Answered(Request):
+class AnsweredModel(RequestModel):
     """The request as it stands after an answer, and what is remembered of it."""
 
-    remembered: list[Remembered]
+    remembered: list[RememberedModel]
 
 
-class Page(Told):
+class PageModel(ResponseModel):
     """A part of a list."""
 
-    items: list[Request]
+    items: list[RequestModel]
     next: str | None = Field(description="Pass it as `before` (or `after`, where status is pending) for more.")
     point: int = Field(description="Where to begin with `GET /events` to miss nothing.")
 
 
-class Waiting(Told):
+class WaitingModel(ResponseModel):
     """A request as the seeds list it."""
 
     tool: str
@@ -188,20 +188,20 @@ class Waiting(Told):
     message: str
 
 
-class AllRemembered(Told):
+class AllRemembered(ResponseModel):
     """Everything that is remembered."""
 
-    items: list[Remembered]
+    items: list[RememberedModel]
 
 
-class AuditPage(Told):
+class AuditPage(ResponseModel):
     """A part of the audit, oldest first."""
 
     items: list[dict[str, Any]]
     next: int | None = Field(description="Pass it as `after` for more.")
 
 
-class AuditLine(Told):
+class AuditLine(ResponseModel):
     """An entry as it was written, and the hash that seals it."""
 
     number: int
@@ -209,14 +209,14 @@ class AuditLine(Told):
     hash: str
 
 
-class AuditEnd(Told):
+class AuditEnd(ResponseModel):
     """A place in the chain."""
 
     number: int
     hash: str
 
 
-class AuditLines(Told):
+class AuditLines(ResponseModel):
     """A part of the chain, oldest first, for who wants to check it."""
 
     items: list[AuditLine]
@@ -226,7 +226,7 @@ class AuditLines(Told):
     whole: bool = Field(description="False if entries of other projects are left out.")
 
 
-class AuditState(Told):
+class AuditState(ResponseModel):
     """How far the audit goes, and whether it is whole."""
 
     entries: int
@@ -235,7 +235,7 @@ class AuditState(Told):
     problem: str | None
 
 
-class Hour(Told):
+class Hour(ResponseModel):
     """What happened in an hour, which begins at `at`."""
 
     at: float
@@ -246,14 +246,14 @@ class Hour(Told):
     withdrawn: int
 
 
-class Within(Told):
+class Within(ResponseModel):
     """How many answers took up to so many seconds, and more than those before."""
 
     up_to: float | None
     answers: int
 
 
-class Spans(Told):
+class Spans(ResponseModel):
     """How long people took to answer, in seconds."""
 
     p50: float | None
@@ -262,7 +262,7 @@ class Spans(Told):
     within: list[Within]
 
 
-class ToolCount(Told):
+class ToolCount(ResponseModel):
     """How the requests of a tool ended."""
 
     tool: str
@@ -272,7 +272,7 @@ class ToolCount(Told):
     withdrawn: int
 
 
-class Stats(Told):
+class StatsModel(ResponseModel):
     """Numbers about the requests that were asked in that time."""
 
     by_hour: list[Hour]
@@ -281,13 +281,13 @@ class Stats(Told):
     complete: bool = Field(description="False if there were too many requests to count them all.")
 
 
-class About(Told):
+class About(ResponseModel):
     """The hub itself."""
 
     version: str
 
 
-class Me(Told):
+class Me(ResponseModel):
     """Who the token stands for."""
 
     name: str
@@ -297,13 +297,13 @@ class Me(Told):
     hub: About
 
 
-class SignedIn(Told):
+class SignedIn(ResponseModel):
     """What the link leads to: the id of a request, or nothing."""
 
     opens: str
 
 
-class Health(Told):
+class HealthModel(ResponseModel):
     """Whether the hub works."""
 
     status: str

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _SECONDS = 20.0  # a turn; a hub that is gone is missed for so long
 
 
-class Turn:
+class Lease:
     """The turns of one hub at one thing. Who has one takes the next before it ends; when it is gone, another does."""
 
     def __init__(self, store: Store, clock: Clock, name: str) -> None:
@@ -24,29 +24,29 @@ class Turn:
         )
         self._me = new_id().encode()
         self._won = self._lost = -1  # the last turn of each kind, as numbers since the epoch
-        self.look_at = 0.0  # when to look again
+        self.check_again_at = 0.0  # when to look again
 
-    async def is_mine(self) -> bool:
+    async def acquire_or_renew(self) -> bool:
         """Whether it is this hub's turn now."""
         now = self._clock.now()
         current = int(now // _SECONDS)
-        if self._won < current and (self._lost == current or not await self._take(current)):
-            self.look_at = (current + 1) * _SECONDS
+        if self._won < current and (self._lost == current or not await self._try_acquire(current)):
+            self.check_again_at = (current + 1) * _SECONDS
             return False
         half, following = (current + 0.5) * _SECONDS, current + 1
         if self._won == current and now >= half and self._lost != following:
-            await self._take(following)
+            await self._try_acquire(following)
         if self._won == following:
             half += _SECONDS
-        self.look_at = half if now < half else following * _SECONDS
+        self.check_again_at = half if now < half else following * _SECONDS
         return True
 
-    async def leave(self) -> None:
+    async def release(self) -> None:
         """Let another one have the turn at once; this hub takes none any more."""
         if self._won * _SECONDS > self._clock.now() - _SECONDS:
             await self._store.park(self._left, self._me)
 
-    async def _take(self, number: int) -> bool:
+    async def _try_acquire(self, number: int) -> bool:
         """Try to be the first to take a turn: all who try it as the same attempt hear who was."""
         left = await self._store.parked(self._left) or b""
         row = f"{self._left}\0{number}\0{left.decode()}"

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sayso.channels.notify import Destination, Event, Message, message_of, tell
+from sayso.channels.notify import Destination, Event, Message, build_message, send_to_all
 from sayso.core import tokens
 from sayso.core.model import ApprovalRequest
 from sayso.core.tokens import EVERY_PROJECT
 from sayso.errors import StoreError
 from sayso.server.hub import Hub
-from sayso.server.notices.lease import Turn
+from sayso.server.notices.lease import Lease
 
 _LOG = logging.getLogger("sayso")
 _POINT = "hub\0notices"  # under this the store keeps up to where people were told
@@ -57,7 +57,7 @@ class _Due(NamedTuple):
     event: Event
 
 
-def moments(request: ApprovalRequest) -> Iterator[tuple[float, Event]]:
+def notice_times(request: ApprovalRequest) -> Iterator[tuple[float, Event]]:
     """Yield when people have to be told of a question that stays open."""
     yield request.asked_at, "asked"
     wanted = request.approvers
@@ -80,14 +80,14 @@ class Notices:
         self._hub = hub
         self._recipients = recipients
         self._url = url.rstrip("/")
-        self._turn = Turn(hub.store, hub.clock, "notices")
+        self._lease = Lease(hub.store, hub.clock, "notices")
         self._due: list[_Due] = []
         self._open: set[str] = set()  # what people were told of, or will be
-        self._telling: set[asyncio.Task[None]] = set()
-        self._keeping: set[asyncio.Task[None]] = set()
-        self._kept = -1  # the point that the store knows of
+        self._sending: set[asyncio.Task[None]] = set()
+        self._saving: set[asyncio.Task[None]] = set()
+        self._saved_point = -1  # the point that the store knows of
 
-    async def begin(self) -> tuple[int, float]:
+    async def load_progress(self) -> tuple[int, float]:
         """Return up to where and when people were told; if nobody ever was, what is asked from now on counts."""
         store, now = self._hub.store, self._hub.clock.now()
         kept = await store.parked(_POINT)
@@ -95,7 +95,7 @@ class Notices:
             point, _, at = kept.partition(b" ")
             return int(point), float(at or now)
         point, _ = await store.changes()
-        await self._keep(point, now)
+        await self._save_progress(point, now)
         return point, now
 
     async def run(self) -> None:
@@ -103,48 +103,48 @@ class Notices:
         try:
             while True:
                 try:
-                    await self._take_turns()
+                    await self._run_with_lease()
                 except StoreError as error:
                     _LOG.warning("people are not told of questions for the moment: %s", error)
                     await asyncio.sleep(_PAUSE_SECONDS)
         finally:
-            await self._leave()
+            await self._shut_down()
 
-    async def _take_turns(self) -> None:
+    async def _run_with_lease(self) -> None:
         while True:
-            if await self._turn.is_mine():
-                await self._follow()
+            if await self._lease.acquire_or_renew():
+                await self._send_while_leased()
             await self._wait(None)
 
-    async def _leave(self) -> None:
+    async def _shut_down(self) -> None:
         """Let what is under way go out, for some seconds, and another hub go on."""
-        if under_way := {*self._telling, *self._keeping}:
+        if under_way := {*self._sending, *self._saving}:
             await asyncio.wait(under_way, timeout=_FAREWELL_SECONDS)
         with contextlib.suppress(StoreError):
-            await self._turn.leave()
+            await self._lease.release()
 
-    async def _follow(self) -> None:
+    async def _send_while_leased(self) -> None:
         """Tell for as long as it is this hub's turn."""
         self._due, self._open = [], set()
-        point, told_at = await self.begin()
+        point, told_at = await self.load_progress()
         # First: of what is found open after that, something was told before. What was closed meanwhile, perhaps not.
         point = await self._catch_up(point, first=True)
         for request in await self._hub.store.pending():
             self._plan(request, after=told_at)
-        while await self._turn.is_mine():
-            self._tell_what_is_due()
-            if self._telling or point != self._kept:
-                self._begin_to_keep(point)
+        while await self._lease.acquire_or_renew():
+            self._send_due()
+            if self._sending or point != self._saved_point:
+                self._start_saving(point)
             await self._wait(point)
             point = await self._catch_up(point)
 
     async def _catch_up(self, point: int, *, first: bool = False) -> int:
         reached, changed = await self._hub.store.changes(point)
         for request in changed:
-            self._note(request, first=first)
+            self._on_change(request, first=first)
         return reached
 
-    def _note(self, request: ApprovalRequest, *, first: bool) -> None:
+    def _on_change(self, request: ApprovalRequest, *, first: bool) -> None:
         if request.status == "open":
             self._plan(request, after=None)
         elif first or request.id in self._open:
@@ -155,36 +155,36 @@ class Notices:
         if request.id in self._open:
             return
         self._open.add(request.id)
-        for at, event in moments(request):
+        for at, event in notice_times(request):
             if after is None or at > after:
                 heapq.heappush(self._due, _Due(at, request.id, event))
 
-    def _tell_what_is_due(self) -> None:
+    def _send_due(self) -> None:
         now = self._hub.clock.now()
         while self._due and self._due[0].at <= now:
-            self._start(self._tell(heapq.heappop(self._due)))
+            self._start(self._send_if_open(heapq.heappop(self._due)))
 
-    def _begin_to_keep(self, point: int) -> None:
+    def _start_saving(self, point: int) -> None:
         """Keep how far this got, when everything that it told until now has gone out."""
-        keeping = asyncio.ensure_future(self._keep(point, self._hub.clock.now(), *self._telling))
-        self._keeping.add(keeping)
+        keeping = asyncio.ensure_future(self._save_progress(point, self._hub.clock.now(), *self._sending))
+        self._saving.add(keeping)
         keeping.add_done_callback(self._done)
 
-    async def _keep(self, point: int, at: float, *telling: asyncio.Task[None]) -> None:
+    async def _save_progress(self, point: int, at: float, *telling: asyncio.Task[None]) -> None:
         if telling:
             await asyncio.wait(telling)
         await self._hub.store.park(_POINT, f"{point} {at}".encode())
-        self._kept = point
+        self._saved_point = point
 
     async def _wait(self, point: int | None) -> None:
         """Wait for the next turn, the next that is due, or, with a point, for a change after it."""
         store, clock = self._hub.store, self._hub.clock
-        ends = [self._turn.look_at, *([self._due[0].at] if self._due and point is not None else [])]
+        ends = [self._lease.check_again_at, *([self._due[0].at] if self._due and point is not None else [])]
         with contextlib.suppress(TimeoutError):
             async with clock.until(min(ends)):
                 await (asyncio.get_running_loop().create_future() if point is None else store.changed(point))
 
-    async def _tell(self, due: _Due) -> None:
+    async def _send_if_open(self, due: _Due) -> None:
         request = await self._hub.store.get(due.request_id)
         if request is not None and request.status == "open":
             await self._send_all(request, due.event, due.at)
@@ -192,11 +192,11 @@ class Notices:
     async def _send_all(self, request: ApprovalRequest, event: Event, at: float | None) -> None:
         now = self._hub.clock.now()
         wanting = [each for each in self._recipients if each.wants(request, event, now)]
-        await asyncio.gather(*(self._send(each, message_of(request, event, at=at)) for each in wanting))
+        await asyncio.gather(*(self._send(each, build_message(request, event, at=at)) for each in wanting))
 
     async def _send(self, recipient: Recipient, message: Message) -> None:
         link = await self._link(recipient, message.request_id) if recipient.name else None
-        await tell(message if link is None else message.leading_to(link), recipient.destinations)
+        await send_to_all(message if link is None else message.with_link(link), recipient.destinations)
 
     async def _link(self, recipient: Recipient, request_id: str) -> str:
         """Return an address that signs this person in, once, and opens the request; looking at it decides nothing."""
@@ -214,11 +214,11 @@ class Notices:
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
-        self._telling.add(task)
+        self._sending.add(task)
         task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._telling.discard(task)
-        self._keeping.discard(task)
+        self._sending.discard(task)
+        self._saving.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _LOG.warning("somebody was not told of a question: %s", task.exception())

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sayso.channels.notify import Service, SignedWebhook
-from sayso.config.read_file import Form, read_bytes
+from sayso.channels.notify import AppriseService, SignedWebhook
+from sayso.config.read_file import FileSpec, read_bytes
 from sayso.config.yaml_toml import Document, read_yaml
 from sayso.core.tokens import EVERY_PROJECT
 from sayso.errors import ConfigurationError, Mistake, PolicyError
-from sayso.policy.data_schema import check, listing, record, text
+from sayso.policy.data_schema import list_of, record, text, validate
 from sayso.server.notices.scheduler import Recipient
 
-_FORM = Form(
+_FILE_SPEC = FileSpec(
     what="who is told of questions",
     missing="name a file that says who is told of questions",
     empty="write who is told, such as `people: [{name: ann, to: [ntfy://topic]}]`",
@@ -25,20 +25,20 @@ _FORM = Form(
 _SHAPE = record(
     "who is told of questions",
     {
-        "people": listing(
+        "people": list_of(
             "people",
             record(
                 "a person",
                 {
                     "name": text("who it is; the link in a message signs them in under this name"),
-                    "roles": listing("roles", text("a role")),
+                    "roles": list_of("roles", text("a role")),
                     "project": text("only questions of this project; left out, of all"),
-                    "to": listing("where", text("an Apprise URL, or env:NAME for one in the environment")),
+                    "to": list_of("where", text("an Apprise URL, or env:NAME for one in the environment")),
                 },
                 required=("name", "to"),
             ),
         ),
-        "webhooks": listing(
+        "webhooks": list_of(
             "programs",
             record(
                 "a program",
@@ -60,8 +60,8 @@ def read_notices(path: Path) -> list[Recipient]:
     Raises:
         PolicyError: the mistakes in the file, each with its place.
     """
-    document = read_yaml(read_bytes(path, _FORM), str(path), _FORM)
-    problems = list(check(_SHAPE, document.data))
+    document = read_yaml(read_bytes(path, _FILE_SPEC), str(path), _FILE_SPEC)
+    problems = list(validate(_SHAPE, document.data))
     if problems:
         raise PolicyError([Mistake(document.source, *document.mark(each.key), each.message) for each in problems])
     return [*_recipients(document, "people", _person), *_recipients(document, "webhooks", _program)]
@@ -77,7 +77,7 @@ def _recipients(document: Document, name: str, build: Any) -> Iterator[Recipient
 
 def _person(given: Mapping[str, Any]) -> Recipient:
     return Recipient(
-        destinations=tuple(Service(_value(each)) for each in given["to"]),
+        destinations=tuple(AppriseService(_value(each)) for each in given["to"]),
         name=given["name"],
         roles=tuple(given.get("roles", ())),
         project=given.get("project", EVERY_PROJECT),

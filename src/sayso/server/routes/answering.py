@@ -7,40 +7,42 @@ from http import HTTPStatus
 
 import msgspec
 
-from sayso.channels.edit_schema import misfit
+from sayso.channels.edit_schema import schema_violation
 from sayso.core import json_codec
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Remember, Remembered, ScopeKind
 from sayso.errors import ApprovalBlocked, NotEntitled
-from sayso.server.http.problems import Problem
-from sayso.server.http.schemas import Answer
+from sayso.server.http.problems import HttpProblem
+from sayso.server.http.schemas import AnswerModel
 from sayso.server.hub import Hub
 from sayso.server.identity import Principal
 
 _APPROVES = {"proceed_once": True, "proceed_always": True, "modify": True, "cancel": False}
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class AnswerOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What an answer has led to."""
 
     request: ApprovalRequest
     remembered: list[Remembered]
 
 
-async def give(hub: Hub, person: Principal, request_id: str, answer: Answer, *, channel: str) -> Outcome:
+async def submit_answer(
+    hub: Hub, person: Principal, request_id: str, answer: AnswerModel, *, channel: str
+) -> AnswerOutcome:
     """Answer a request; the same answer again, by the same person, changes nothing and is no mistake.
 
     Raises:
         Problem: it is closed otherwise, this person may not answer it, or the answer does not fit it.
     """
-    hub.throttle.answer(person.name)
+    hub.throttle.count_answer(person.name)
     request = await person.request(hub, request_id)
     decision = decision_of(answer, request, hub.clock.now())
     if request.status == "open":
         await _check_edited(request, answer)
         request = await _close(hub, person, request, decision, f"{channel} from {person.address}")
-    if not _was_said(request, person.name, decision):
-        raise _closed(request)
-    return Outcome(request=request, remembered=_remembered(hub, request))
+    if not _has_answered(request, person.name, decision):
+        raise _conflict(request)
+    return AnswerOutcome(request=request, remembered=_remembered(hub, request))
 
 
 def _remembered(hub: Hub, request: ApprovalRequest) -> list[Remembered]:
@@ -49,50 +51,54 @@ def _remembered(hub: Hub, request: ApprovalRequest) -> list[Remembered]:
     return [each for each in hub.controller.memory.list() if each.request_id == request.id]
 
 
-def decision_of(answer: Answer, request: ApprovalRequest, now: float) -> ApprovalDecision:
+def decision_of(answer: AnswerModel, request: ApprovalRequest, now: float) -> ApprovalDecision:
     """Return the decision that an answer means for a request.
 
     Raises:
         Problem: it could be read in two ways, or in none.
     """
-    _check(answer)
+    _check_answer(answer)
     approved = answer.approved if answer.outcome is None else _APPROVES[answer.outcome]
-    remember, scope = _terms(answer, request)
+    remember, scope = _remember_options(answer, request)
     if remember == "none" and (scope, answer.uses, answer.until, answer.seconds) != (None, None, None, None):
-        _refuse("`scope`, `uses`, `until` and `seconds` say how to remember; set `remember` to session or always too")
+        _reject_answer(
+            "`scope`, `uses`, `until` and `seconds` say how to remember; set `remember` to session or always too"
+        )
     try:
         return ApprovalDecision(
             approved=approved is True,
             note=answer.note,
-            override_args=None if answer.args is None else json_codec.as_before(answer.args, request.args),
+            override_args=None if answer.args is None else json_codec.restore_types(answer.args, request.args),
             remember=remember,
             scope=scope,
             uses=answer.uses,
             until=answer.until if answer.seconds is None else now + answer.seconds,
         )
     except (TypeError, ValueError) as error:
-        raise _misfit(str(error)) from None
+        raise _unprocessable(str(error)) from None
 
 
-def _check(answer: Answer) -> None:
+def _check_answer(answer: AnswerModel) -> None:
     if (answer.outcome is None) == (answer.approved is None):
-        _refuse("say either `outcome` or `approved`")
+        _reject_answer("say either `outcome` or `approved`")
     if answer.until is not None and answer.seconds is not None:
-        _refuse("say either `until` or `seconds`")
+        _reject_answer("say either `until` or `seconds`")
     if answer.outcome == "modify" and answer.args is None:
-        _refuse("the outcome modify needs `args`: all arguments, as the call is to run")
+        _reject_answer("the outcome modify needs `args`: all arguments, as the call is to run")
     if answer.args is not None and (answer.outcome not in {None, "modify", "proceed_once"} or answer.approved is False):
-        _refuse("`args` go only with a yes to this one call: modify, proceed_once or approved")
+        _reject_answer("`args` go only with a yes to this one call: modify, proceed_once or approved")
     if answer.outcome == "proceed_always" and answer.remember == "none":
-        _refuse("the outcome proceed_always remembers, and `remember` says none")
+        _reject_answer("the outcome proceed_always remembers, and `remember` says none")
 
 
-def _terms(answer: Answer, request: ApprovalRequest) -> tuple[Remember, ScopeKind | None]:
+def _remember_options(answer: AnswerModel, request: ApprovalRequest) -> tuple[Remember, ScopeKind | None]:
     """Say how an answer is to be remembered; the seeds' `always` is the session, as widely as the rule offers."""
     if answer.outcome != "proceed_always":
         remember = answer.remember or "none"
         if remember != "none" and not request.scopes:
-            _refuse("this answer cannot be remembered: the rule that asks does not allow it; answer without that")
+            _reject_answer(
+                "this answer cannot be remembered: the rule that asks does not allow it; answer without that"
+            )
         return remember, answer.scope
     if not request.scopes:
         return "none", None  # it runs this once, and the answer says that nothing is remembered
@@ -100,12 +106,12 @@ def _terms(answer: Answer, request: ApprovalRequest) -> tuple[Remember, ScopeKin
     return answer.remember or "session", answer.scope or widest.kind
 
 
-async def _check_edited(request: ApprovalRequest, answer: Answer) -> None:
+async def _check_edited(request: ApprovalRequest, answer: AnswerModel) -> None:
     if answer.args is None:
         return
-    problem = await asyncio.to_thread(misfit, answer.args, request.parameters)  # which speaks of JSON
+    problem = await asyncio.to_thread(schema_violation, answer.args, request.parameters)  # which speaks of JSON
     if problem is not None:
-        _refuse(f"these arguments do not fit the tool: {problem}")
+        _reject_answer(f"these arguments do not fit the tool: {problem}")
 
 
 async def _close(
@@ -116,14 +122,14 @@ async def _close(
             request, decision, who=person.name, channel=channel, roles=person.token.roles
         )
     except NotEntitled as error:
-        raise Problem(HTTPStatus.FORBIDDEN, str(error)) from None
+        raise HttpProblem(HTTPStatus.FORBIDDEN, str(error)) from None
     except ApprovalBlocked as error:
-        raise _misfit(error.reason) from None
+        raise _unprocessable(error.reason) from None
     except ValueError as error:
-        raise _misfit(str(error)) from None
+        raise _unprocessable(str(error)) from None
 
 
-def _was_said(request: ApprovalRequest, who: str, decision: ApprovalDecision) -> bool:
+def _has_answered(request: ApprovalRequest, who: str, decision: ApprovalDecision) -> bool:
     """Whether this is what that person has said to the request, now or before."""
     said = [*request.votes, *([request.decision] if request.decision else [])]
     return any(each.who == who and _is_same(each, decision, request) for each in said)
@@ -137,23 +143,23 @@ def _is_same(said: ApprovalDecision, meant: ApprovalDecision, request: ApprovalR
     return forced or (said.remember, said.scope, said.uses) == (meant.remember, meant.scope, meant.uses)
 
 
-def _closed(request: ApprovalRequest) -> Problem:
+def _conflict(request: ApprovalRequest) -> HttpProblem:
     decision = request.decision
     by = f" by {decision.who}" if decision is not None and decision.who else ""
-    sentence = f"this answer was not taken: the request is {json_codec.state(request)}; it was closed{by}"
+    sentence = f"this answer was not taken: the request is {json_codec.state_text(request)}; it was closed{by}"
     if request.status == "open":
         sentence = "this answer was not taken: you have given another one before, and the request is still open"
-    return Problem(HTTPStatus.CONFLICT, sentence, request=json_codec.of_request(request))
+    return HttpProblem(HTTPStatus.CONFLICT, sentence, request=json_codec.request_to_dict(request))
 
 
-def _misfit(sentence: str) -> Problem:
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{sentence}; nothing was decided")
+def _unprocessable(sentence: str) -> HttpProblem:
+    return HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{sentence}; nothing was decided")
 
 
-def _refuse(sentence: str) -> None:
-    raise _misfit(sentence)
+def _reject_answer(sentence: str) -> None:
+    raise _unprocessable(sentence)
 
 
-def message_of(request: ApprovalRequest) -> str:
+def question_text(request: ApprovalRequest) -> str:
     """Return the question in a sentence, as the seeds' front ends show it."""
     return request.description or f"Allow {request.tool} to execute?"

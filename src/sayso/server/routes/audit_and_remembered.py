@@ -11,15 +11,15 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from sayso.core import json_codec
-from sayso.core.audit import told as told_of
+from sayso.core.audit import as_dict as entry_as_dict
 from sayso.core.tokens import EVERY_PROJECT
 from sayso.server.http import schemas
-from sayso.server.http.problems import Problem
+from sayso.server.http.problems import HttpProblem
 from sayso.server.hub import Hub
 from sayso.server.identity import Person, Principal, TheHub
-from sayso.server.openapi import json_answer, refusals, told
+from sayso.server.openapi import json_answer, ok_response, problem_responses
 
-routes = APIRouter(responses=refusals(401, 403, 429, 503))
+routes = APIRouter(responses=problem_responses(401, 403, 429, 503))
 
 _PIECE = 250
 _MOST_PIECES = 40
@@ -29,26 +29,28 @@ After = Annotated[int, Query(ge=0, le=2**62, description="Those that came after 
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
-@routes.get("/remembered", responses=told(schemas.AllRemembered))
+@routes.get("/remembered", responses=ok_response(schemas.AllRemembered))
 async def remembered(hub: TheHub, person: Person) -> Response:
     """List the decisions that stand for later calls, oldest first."""
     known = [
-        json_codec.of_remembered(each) for each in hub.controller.memory.list() if person.token.is_for(each.project)
+        json_codec.remembered_to_dict(each)
+        for each in hub.controller.memory.list()
+        if person.token.is_for(each.project)
     ]
     return json_answer(json_codec.to_json({"items": known}))
 
 
-@routes.delete("/remembered/{remembered_id}", status_code=HTTPStatus.NO_CONTENT, responses=refusals(404))
+@routes.delete("/remembered/{remembered_id}", status_code=HTTPStatus.NO_CONTENT, responses=problem_responses(404))
 async def revoke(hub: TheHub, person: Person, remembered_id: Annotated[str, Path(max_length=100)]) -> Response:
     """Take a decision back: who runs such a call is asked again."""
     memory = hub.controller.memory
     known = [each for each in memory.list() if each.id == remembered_id and person.token.is_for(each.project)]
     if not known or not await asyncio.to_thread(memory.revoke, remembered_id, who=person.name):
-        raise Problem(HTTPStatus.NOT_FOUND, "nothing is remembered under this id")
+        raise HttpProblem(HTTPStatus.NOT_FOUND, "nothing is remembered under this id")
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-@routes.get("/audit", responses=told(schemas.AuditPage))
+@routes.get("/audit", responses=ok_response(schemas.AuditPage))
 async def audit(
     hub: TheHub,
     person: Person,
@@ -57,25 +59,27 @@ async def audit(
 ) -> Response:
     """List entries of the audit; who belongs to one project sees those about its requests."""
     rows, following = await _rows(hub, person, after, limit)
-    return json_answer(json_codec.to_json({"items": [told_of(*row) for row in rows], "next": following}))
+    return json_answer(json_codec.to_json({"items": [entry_as_dict(*row) for row in rows], "next": following}))
 
 
-@routes.get("/audit/lines", responses=told(schemas.AuditLines))
+@routes.get("/audit/lines", responses=ok_response(schemas.AuditLines))
 async def audit_lines(hub: TheHub, person: Person, after: After = 0, limit: Limit = 1000) -> Response:
     """List the same entries as they were written, with what seals them, so that others can check the chain."""
     rows, following = await _rows(hub, person, after, limit)
     start, end = await hub.store.audit_ends()
     facts = {
-        "items": [_facts(number, sealed) | {"line": line.decode(errors="replace")} for number, line, sealed in rows],
+        "items": [
+            _chain_position(number, sealed) | {"line": line.decode(errors="replace")} for number, line, sealed in rows
+        ],
         "next": following,
-        "start": _facts(*start),
-        "end": _facts(*end),
+        "start": _chain_position(*start),
+        "end": _chain_position(*end),
         "whole": person.token.project == EVERY_PROJECT,
     }
     return json_answer(json_codec.to_json(facts))
 
 
-def _facts(number: int, sealed: str) -> dict[str, Any]:
+def _chain_position(number: int, sealed: str) -> dict[str, Any]:
     return {"number": number, "hash": sealed}
 
 
@@ -106,12 +110,12 @@ async def _all_rows(hub: Hub, after: int) -> AsyncIterator[Row]:
 async def _concerns(hub: Hub, person: Principal, row: Row) -> bool:
     if person.token.project == EVERY_PROJECT:
         return True
-    request_id = told_of(*row).get("request_id")
+    request_id = entry_as_dict(*row).get("request_id")
     request = await hub.store.get(request_id) if isinstance(request_id, str) else None
     return request is not None and person.token.is_for(request.project)
 
 
-@routes.get("/audit/state", responses=told(schemas.AuditState))
+@routes.get("/audit/state", responses=ok_response(schemas.AuditState))
 async def audit_state(hub: TheHub, person: Person) -> Response:  # noqa: ARG001 - only people may know
     """Say how far the audit goes, and whether nobody has changed it."""
-    return json_answer(json_codec.to_json(await hub.chain.state()))
+    return json_answer(json_codec.to_json(await hub.audit_check.state()))

@@ -10,42 +10,43 @@ from starlette.responses import Response
 
 from sayso.core import json_codec
 from sayso.server.http import schemas
-from sayso.server.http.problems import Problem
+from sayso.server.http.problems import HttpProblem
 from sayso.server.identity import TheHub, address_of, person
 from sayso.server.middleware import LOOPBACK, host_name
-from sayso.server.openapi import json_answer, refusals, told
+from sayso.server.openapi import json_answer, ok_response, problem_responses
 
 routes = APIRouter()
 
 
 @routes.head("/healthz", include_in_schema=False)
-@routes.get("/healthz", responses=told(schemas.Health))
+@routes.get("/healthz", responses=ok_response(schemas.HealthModel))
 async def healthz() -> Response:
     """Say that the hub runs."""
     return json_answer(json_codec.to_json({"status": "ok"}))
 
 
 @routes.head("/readyz", include_in_schema=False)
-@routes.get("/readyz", responses=told(schemas.Health) | refusals(503))
+@routes.get("/readyz", responses=ok_response(schemas.HealthModel) | problem_responses(503))
 async def readyz(hub: TheHub) -> Response:
     """Say whether the hub can read and write its store, and follows it."""
     await hub.store.flush()
     await hub.store.pending(1)
-    if hub.connections.resting or not hub.following.is_set():
-        raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "the hub is about to stop, or has just begun", retry_after=1)
+    if hub.connections.draining or not hub.ready.is_set():
+        raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, "the hub is about to stop, or has just begun", retry_after=1)
     return json_answer(json_codec.to_json({"status": "ok"}))
 
 
 @routes.get(
     "/metrics",
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}} | refusals(401, 403, 429, 503),
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+    | problem_responses(401, 403, 429, 503),
     response_class=Response,
 )
 async def metrics(request: Request, hub: TheHub) -> Response:
     """Return numbers for Prometheus: to people with a token, and to this machine itself."""
     if not _is_from_here(request):
         await person(request)
-    return Response(hub.meters.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(hub.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _is_from_here(request: Request) -> bool:

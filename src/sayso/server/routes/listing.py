@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sayso.core.ports import Store
     from sayso.core.tokens import Token
 
-Wanted = Literal["pending", "all", "open", "approved", "denied", "expired", "withdrawn", "used"]
+StatusFilter = Literal["pending", "all", "open", "approved", "denied", "expired", "withdrawn", "used"]
 
 _PIECE = 100
 _MOST_PIECES = 100  # of one page: whoever looks for something rare gets a cursor and asks again
@@ -28,7 +28,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     token: Token
     now: float
-    status: Wanted = "all"
+    status: StatusFilter = "all"
     tool: str = ""
     q: str = ""
 
@@ -40,10 +40,10 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if self.status in {"pending", "open"} and is_overdue(request, self.now):
             return False
-        return not self.q or self.q.casefold() in _words(request)
+        return not self.q or self.q.casefold() in _searchable_text(request)
 
 
-def _words(request: ApprovalRequest) -> str:
+def _searchable_text(request: ApprovalRequest) -> str:
     told = (request.tool, *request.agent_path, request.description, request.reason, *_texts(request.args))
     return "\n".join(told).casefold()
 
@@ -64,7 +64,7 @@ def _texts(value: object) -> Iterator[str]:
 Write = Callable[["ApprovalRequest"], str]
 
 
-class _Page:
+class _PageBuilder:
     """What was taken so far: so many requests, or so much text, and no more."""
 
     def __init__(self, wanted: Filter, limit: int, write: Write) -> None:
@@ -75,7 +75,7 @@ class _Page:
         self._room = _LARGEST
         self._write = write
 
-    def take(self, piece: list[ApprovalRequest]) -> bool:
+    def add(self, piece: list[ApprovalRequest]) -> bool:
         """Write those that fit, each as it comes; false if there are more than the page takes."""
         for each in piece:
             if self._wanted.fits(each):
@@ -90,11 +90,11 @@ class _Page:
 
 async def page(store: Store, wanted: Filter, limit: int, cursor: str, write: Write) -> tuple[list[str], str | None]:
     """Return one page, each request written out, and the cursor for the next one if there may be more."""
-    found = _Page(wanted, limit, write)
+    found = _PageBuilder(wanted, limit, write)
     pieces = 0
     async for piece in _pieces(store, wanted, cursor):
         pieces += 1
-        if not await asyncio.to_thread(found.take, piece):
+        if not await asyncio.to_thread(found.add, piece):
             return found.rows, found.last
         if len(piece) < _PIECE:
             break
@@ -116,7 +116,7 @@ async def _pieces(store: Store, wanted: Filter, cursor: str) -> AsyncIterator[li
         cursor = piece[-1].id
 
 
-def written(rows: list[str], **facts: object) -> str:
+def page_json(rows: list[str], **facts: object) -> str:
     """Write a page as JSON."""
     rest = "".join(f", {json_codec.to_json(name)}: {json_codec.to_json(value)}" for name, value in facts.items())
     return f'{{"items": [{", ".join(rows)}]{rest}}}'

@@ -17,10 +17,10 @@ from starlette.responses import RedirectResponse, Response
 
 from sayso.core.tokens import EVERY_PROJECT
 from sayso.errors import ConfigurationError
-from sayso.server.http.problems import Problem
+from sayso.server.http.problems import HttpProblem
 from sayso.server.hub import Hub
-from sayso.server.identity import address_of, cookie_of
-from sayso.server.routes.sign_in import keep, mount_of
+from sayso.server.identity import address_of, cookie_name
+from sayso.server.routes.sign_in import mount_of, start_session
 
 try:
     import httpx2
@@ -60,14 +60,14 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigurationError(f"the issuer {self.issuer!r} must be an https address")
 
 
-class Person(msgspec.Struct, frozen=True, kw_only=True):
+class VerifiedPerson(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody whom the provider vouches for."""
 
     name: str
     roles: tuple[str, ...]
 
 
-class _Begun(msgspec.Struct):
+class _PendingSignIn(msgspec.Struct):
     """What has to be known when the browser comes back."""
 
     nonce: str
@@ -75,7 +75,7 @@ class _Begun(msgspec.Struct):
     at: float
 
 
-class SignIn:
+class OidcSignIn:
     """Sends browsers to the provider, and finds out who came back."""
 
     def __init__(self, hub: Hub, provider: Provider, *, url: str) -> None:
@@ -84,37 +84,37 @@ class SignIn:
         self._provider = provider
         self._back = f"{url.rstrip('/')}/oidc/callback"
         self._waiting: deque[tuple[float, str]] = deque()  # when each was begun, oldest first
-        self.at = urlsplit(provider.issuer).hostname or provider.issuer
+        self.provider_host = urlsplit(provider.issuer).hostname or provider.issuer
 
     async def begin(self) -> tuple[str, str]:
         """Return where to send a browser, and the state that it must bring back; it is kept for one use."""
         facts = await self._facts()  # first: where nobody can be sent, nothing is kept
-        await self._forget_late_ones()
-        begun = _Begun(secrets.token_urlsafe(32), secrets.token_urlsafe(48), self._hub.clock.now())
+        await self._forget_expired()
+        begun = _PendingSignIn(secrets.token_urlsafe(32), secrets.token_urlsafe(48), self._hub.clock.now())
         state = secrets.token_urlsafe(32)
         self._waiting.append((begun.at, state))
-        await self._hub.store.park(_kept_as(state), msgspec.json.encode(begun))
+        await self._hub.store.park(_state_key(state), msgspec.json.encode(begun))
         with_code = self._client()
         address, _ = with_code.create_authorization_url(
             facts["authorization_endpoint"], state=state, code_verifier=begun.verifier, nonce=begun.nonce
         )
         return cast("str", address), state
 
-    async def _forget_late_ones(self) -> None:
+    async def _forget_expired(self) -> None:
         """Forget who never came back, or they would stay in the store."""
         while self._waiting and self._hub.clock.now() > self._waiting[0][0] + _STATE_SECONDS:
-            await self._hub.store.unpark(_kept_as(self._waiting.popleft()[1]))
+            await self._hub.store.unpark(_state_key(self._waiting.popleft()[1]))
 
-    async def finish(self, state: str, code: str) -> Person:
+    async def finish(self, state: str, code: str) -> VerifiedPerson:
         """Return who came back with this state and code; both are good for one use."""
-        kept = await self._hub.store.unpark(_kept_as(state))
-        begun = None if kept is None else msgspec.json.decode(kept, type=_Begun)
+        kept = await self._hub.store.unpark(_state_key(state))
+        begun = None if kept is None else msgspec.json.decode(kept, type=_PendingSignIn)
         if begun is None or self._hub.clock.now() > begun.at + _STATE_SECONDS:
-            raise Problem(HTTPStatus.BAD_REQUEST, "this sign-in was used already or took too long; begin again")
+            raise HttpProblem(HTTPStatus.BAD_REQUEST, "this sign-in was used already or took too long; begin again")
         try:
             claims = await self._claims(code, begun)
         except (OAuthError, JoseError, KeyError, ValueError, TypeError) as error:
-            raise _refused(f"its answer was not valid ({type(error).__name__})") from error
+            raise _provider_problem(f"its answer was not valid ({type(error).__name__})") from error
         return self._person(claims)
 
     def _client(self) -> Any:  # noqa: ANN401 - Authlib's clients are not typed
@@ -131,18 +131,18 @@ class SignIn:
     async def _facts(self) -> dict[str, Any]:
         facts = await _get(f"{self._provider.issuer.rstrip('/')}/.well-known/openid-configuration")
         if facts.get("issuer") != self._provider.issuer:
-            raise _refused("it calls itself something else")
+            raise _provider_problem("it calls itself something else")
         if not all(isinstance(facts.get(each), str) and _is_safe(facts[each]) for each in _ENDPOINTS):
-            raise _refused("it names no https addresses to go to")
+            raise _provider_problem("it names no https addresses to go to")
         return facts
 
-    async def _claims(self, code: str, begun: _Begun) -> dict[str, Any]:
+    async def _claims(self, code: str, begun: _PendingSignIn) -> dict[str, Any]:
         facts = await self._facts()
         try:
             async with self._client() as client:
                 token = await client.fetch_token(facts["token_endpoint"], code=code, code_verifier=begun.verifier)
         except httpx2.HTTPError as error:
-            raise _refused(f"it cannot be reached ({type(error).__name__})") from error
+            raise _provider_problem(f"it cannot be reached ({type(error).__name__})") from error
         keys = KeySet.import_key_set(cast("Any", await _get(facts["jwks_uri"])))
         claims = jwt.decode(token["id_token"], keys, algorithms=_ALGORITHMS).claims
         registry = jwt.JWTClaimsRegistry(
@@ -159,16 +159,16 @@ class SignIn:
             raise ValueError("the answer was made for somebody else")
         return claims
 
-    def _person(self, claims: dict[str, Any]) -> Person:
+    def _person(self, claims: dict[str, Any]) -> VerifiedPerson:
         """Return who that is: by their address, which must be proven, for that is what people know each other by."""
         address = str(claims.get("email")).lower()  # else one person could be two, by a capital letter
         if not _ADDRESS.fullmatch(address) or claims.get("email_verified") is not True:
-            raise Problem(HTTPStatus.FORBIDDEN, "your account has no proven mail address to know you by")
+            raise HttpProblem(HTTPStatus.FORBIDDEN, "your account has no proven mail address to know you by")
         if self._provider.domains and address.rpartition("@")[2] not in self._provider.domains:
-            raise Problem(HTTPStatus.FORBIDDEN, f"{address} may not sign in here")
+            raise HttpProblem(HTTPStatus.FORBIDDEN, f"{address} may not sign in here")
         roles: object = claims.get(self._provider.roles_claim, [])
         given = [each for each in cast("list[object]", roles) if isinstance(each, str)] if type(roles) is list else []
-        return Person(name=address, roles=tuple(each for each in given if _ROLE.fullmatch(each)))
+        return VerifiedPerson(name=address, roles=tuple(each for each in given if _ROLE.fullmatch(each)))
 
 
 async def _get(address: str) -> dict[str, Any]:
@@ -178,30 +178,30 @@ async def _get(address: str) -> dict[str, Any]:
         answer.raise_for_status()
         facts = answer.json()
     except (httpx2.HTTPError, ValueError) as error:
-        raise _refused(f"{urlsplit(address).hostname} cannot be reached ({type(error).__name__})") from error
+        raise _provider_problem(f"{urlsplit(address).hostname} cannot be reached ({type(error).__name__})") from error
     if not isinstance(facts, dict):
-        raise _refused("its answer was not valid")
+        raise _provider_problem("its answer was not valid")
     return cast("dict[str, Any]", facts)
 
 
-def offer(app: FastAPI, provider: Provider, *, url: str) -> None:
+def install(app: FastAPI, provider: Provider, *, url: str) -> None:
     """Let people sign in to the hub of an application with their accounts; `url` is where they reach it."""
     hub: Hub = app.state.hub
-    sign_in = SignIn(hub, provider, url=url)
-    app.state.accounts = sign_in.at
+    sign_in = OidcSignIn(hub, provider, url=url)
+    app.state.accounts = sign_in.provider_host
     router = APIRouter(include_in_schema=False)
 
     @router.get("/oidc/start")
     async def start(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction] - it is a route
         try:
-            hub.throttle.begin(address_of(request))
+            hub.throttle.count_sign_in(address_of(request))
             address, state = await sign_in.begin()
-        except Problem as problem:
-            return _told(request, problem)
+        except HttpProblem as problem:
+            return _refusal_redirect(request, problem)
         answer = RedirectResponse(address, HTTPStatus.SEE_OTHER)
         # Who comes back must be who went: or somebody could be signed in, unawares, as somebody else.
         answer.set_cookie(
-            cookie_of(request, _COOKIE),
+            cookie_name(request, _COOKIE),
             state,
             max_age=int(_STATE_SECONDS),
             path=mount_of(request),
@@ -214,34 +214,34 @@ def offer(app: FastAPI, provider: Provider, *, url: str) -> None:
     @router.get("/oidc/callback")
     async def callback(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction] - as above
         try:
-            person = await sign_in.finish(*_brought(request))
-        except Problem as problem:
-            return _told(request, problem)
+            person = await sign_in.finish(*_returned_state(request))
+        except HttpProblem as problem:
+            return _refusal_redirect(request, problem)
         answer = RedirectResponse(_home(request), HTTPStatus.SEE_OTHER)
         answer.delete_cookie(
-            cookie_of(request, _COOKIE),
+            cookie_name(request, _COOKIE),
             path=mount_of(request),
             secure=request.url.scheme == "https",
             httponly=True,
             samesite="lax",
         )
-        await keep(request, answer, hub, name=person.name, project=provider.project, roles=person.roles)
+        await start_session(request, answer, hub, name=person.name, project=provider.project, roles=person.roles)
         return answer
 
     app.include_router(router)
 
 
-def _brought(request: Request) -> tuple[str, str]:
+def _returned_state(request: Request) -> tuple[str, str]:
     """Return the state and the code with which a browser comes back, if it is the one that was sent."""
     state, code = (request.query_params.get(each, "") for each in ("state", "code"))
-    if not state or request.cookies.get(cookie_of(request, _COOKIE)) != state:
-        raise Problem(HTTPStatus.BAD_REQUEST, "this browser did not begin to sign in here; begin again")
+    if not state or request.cookies.get(cookie_name(request, _COOKIE)) != state:
+        raise HttpProblem(HTTPStatus.BAD_REQUEST, "this browser did not begin to sign in here; begin again")
     if not code:
-        raise Problem(HTTPStatus.UNAUTHORIZED, "the provider did not sign them in")
+        raise HttpProblem(HTTPStatus.UNAUTHORIZED, "the provider did not sign them in")
     return state, code
 
 
-def _told(request: Request, problem: Problem) -> Response:
+def _refusal_redirect(request: Request, problem: HttpProblem) -> Response:
     """Send a browser to the page for signing in, which has a sentence for the status; the log has the reason."""
     _LOG.warning("somebody did not sign in by their account: %s", problem.detail)
     return RedirectResponse(f"{_home(request)}sign-in?refused={problem.status.value}", HTTPStatus.SEE_OTHER)
@@ -251,7 +251,7 @@ def _home(request: Request) -> str:
     return f"{mount_of(request).rstrip('/')}/"
 
 
-def _kept_as(state: str) -> str:
+def _state_key(state: str) -> str:
     return f"oidc\0{state}"
 
 
@@ -261,5 +261,5 @@ def _is_safe(address: str) -> bool:
     return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
 
 
-def _refused(why: str) -> Problem:
-    return Problem(HTTPStatus.BAD_GATEWAY, f"the sign-in provider did not confirm who you are: {why}; try again")
+def _provider_problem(why: str) -> HttpProblem:
+    return HttpProblem(HTTPStatus.BAD_GATEWAY, f"the sign-in provider did not confirm who you are: {why}; try again")

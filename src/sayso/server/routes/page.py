@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sayso.core import json_codec
-from sayso.server.http.problems import Problem
+from sayso.server.http.problems import HttpProblem
 from sayso.server.openapi import json_answer
 
 routes = APIRouter(include_in_schema=False)
@@ -37,21 +37,21 @@ _HEADERS = {
 }
 
 
-class _File(msgspec.Struct, frozen=True, kw_only=True):
+class _StaticFile(msgspec.Struct, frozen=True, kw_only=True):
     content: bytes
     kind: str
     tag: str
 
 
 @cache
-def _files() -> dict[str, _File]:
+def _files() -> dict[str, _StaticFile]:
     """Read all files once: what is no file of the page has no name here, whatever a path says."""
-    found: dict[str, _File] = {}
+    found: dict[str, _StaticFile] = {}
     for each in sorted(FOLDER.iterdir()):
         if each.suffix in _TYPES:
             content = each.read_bytes()
             tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-            found[each.name] = _File(content=content, kind=_TYPES[each.suffix], tag=tag)
+            found[each.name] = _StaticFile(content=content, kind=_TYPES[each.suffix], tag=tag)
     return found
 
 
@@ -59,14 +59,14 @@ def _files() -> dict[str, _File]:
 @routes.get("/")
 def index(request: Request) -> Response:
     """Return the page."""
-    return _answer(request, "index.html")
+    return _static_response(request, "index.html")
 
 
 @routes.head("/sign-in")
 @routes.get("/sign-in")
 def sign_in(request: Request) -> Response:
     """Return the page with a button; a link that somebody only looks at signs nobody in."""
-    return _answer(request, "sign-in.html")
+    return _static_response(request, "sign-in.html")
 
 
 @routes.get("/sign-in/accounts")
@@ -79,13 +79,13 @@ def accounts(request: Request) -> Response:
 @routes.get("/page/{name}")
 def file(request: Request, name: str) -> Response:
     """Return a file of the page."""
-    return _answer(request, name)
+    return _static_response(request, name)
 
 
-def _answer(request: Request, name: str) -> Response:
+def _static_response(request: Request, name: str) -> Response:
     found = _files().get(name)
     if found is None:
-        raise Problem(HTTPStatus.NOT_FOUND, "the page has no such file")
+        raise HttpProblem(HTTPStatus.NOT_FOUND, "the page has no such file")
     headers = {**_HEADERS, "ETag": found.tag}
     if request.headers.get("if-none-match") == found.tag:
         return Response(None, HTTPStatus.NOT_MODIFIED, headers)

@@ -11,31 +11,31 @@ from starlette.responses import Response
 
 from sayso.core import json_codec, tokens
 from sayso.server.http import schemas
-from sayso.server.http.problems import Problem
-from sayso.server.http.schemas import SignIn
+from sayso.server.http.problems import HttpProblem
+from sayso.server.http.schemas import SignInModel
 from sayso.server.http.strict_json import StrictRoute
-from sayso.server.identity import Person, TheHub, address_of, cookie_of, only
-from sayso.server.openapi import json_answer, refusals, told
+from sayso.server.identity import Person, TheHub, address_of, cookie_name, require_kind
+from sayso.server.openapi import json_answer, ok_response, problem_responses
 
 if TYPE_CHECKING:
     from sayso.core.tokens import Token
     from sayso.server.hub import Hub
 
-routes = APIRouter(route_class=StrictRoute, responses=refusals(403, 429, 503))
+routes = APIRouter(route_class=StrictRoute, responses=problem_responses(403, 429, 503))
 
 SESSION_SECONDS = 12 * 3600.0
 
 
-@routes.post("/sign-in", responses=told(schemas.SignedIn) | refusals(410, 413))
-async def sign_in(request: Request, hub: TheHub, body: SignIn) -> Response:
+@routes.post("/sign-in", responses=ok_response(schemas.SignedIn) | problem_responses(410, 413))
+async def sign_in(request: Request, hub: TheHub, body: SignInModel) -> Response:
     """Take a link, exactly once, and keep who it was made for in a cookie."""
-    link = await _take(hub, body.code, address_of(request))
+    link = await _redeem_link(hub, body.code, address_of(request))
     answer = json_answer(json_codec.to_json({"opens": link.opens}))
-    await keep(request, answer, hub, name=link.name, project=link.project, roles=link.roles)
+    await start_session(request, answer, hub, name=link.name, project=link.project, roles=link.roles)
     return answer
 
 
-async def keep(
+async def start_session(
     request: Request, answer: Response, hub: Hub, *, name: str, project: str, roles: tuple[str, ...]
 ) -> None:
     """Let a browser be known from now on, by a cookie that goes with this answer."""
@@ -44,7 +44,7 @@ async def keep(
     )
     await hub.store.add_token(session)
     answer.set_cookie(
-        cookie_of(request),
+        cookie_name(request),
         text,
         max_age=int(SESSION_SECONDS),
         path=mount_of(request),
@@ -54,26 +54,26 @@ async def keep(
     )
 
 
-async def _take(hub: Hub, code: str, address: str) -> Token:
+async def _redeem_link(hub: Hub, code: str, address: str) -> Token:
     """Take the link with this code; whoever comes second finds nothing."""
-    token_id, now = tokens.id_of(code), hub.clock.now()
+    token_id, now = tokens.parse_token_id(code), hub.clock.now()
     known = None if token_id is None else await hub.store.token(token_id)
     if known is not None and known.kind == "link" and tokens.is_valid(known, code, now):
         taken = await hub.store.take_token(known.id)
         if taken is not None:
             return taken
-    hub.throttle.fail(address)
+    hub.throttle.count_failure(address)
     sentence = "this link was used already, or its time is up; make another one with `sayso token link`"
-    raise Problem(HTTPStatus.GONE, sentence)
+    raise HttpProblem(HTTPStatus.GONE, sentence)
 
 
-@routes.post("/sign-out", status_code=HTTPStatus.NO_CONTENT, responses=refusals(401))
+@routes.post("/sign-out", status_code=HTTPStatus.NO_CONTENT, responses=problem_responses(401))
 async def sign_out(request: Request, hub: TheHub, person: Person) -> Response:
     """Sign this browser out, wherever else its cookie may have got to."""
-    await hub.store.take_token(only(person, "session").token.id)
+    await hub.store.take_token(require_kind(person, "session").token.id)
     answer = Response(status_code=HTTPStatus.NO_CONTENT)
     answer.delete_cookie(
-        cookie_of(request),
+        cookie_name(request),
         path=mount_of(request),
         secure=request.url.scheme == "https",
         httponly=True,

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from sayso.server.hub import Hub
     from sayso.server.identity import Principal
-    from sayso.server.services.connections import Connection
-    from sayso.server.services.events import Batch
+    from sayso.server.services.connections import ClientConnection
+    from sayso.server.services.events import EventBatch
 
 _PING = b": ping\n\n"
 _PING_SECONDS = 15.0
@@ -41,18 +41,18 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
         """Send events until one of both has had enough."""
-        with self._hub.connections.admitted(self._person.token) as connection, self._hub.events.listening():
+        with self._hub.connections.admit(self._person.token) as connection, self._hub.events.subscribed():
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_end_when_gone, receive, tasks.cancel_scope)
-                tasks.start_soon(end_when_over, connection, tasks.cancel_scope)
+                tasks.start_soon(_cancel_on_disconnect, receive, tasks.cancel_scope)
+                tasks.start_soon(cancel_when_closing, connection, tasks.cancel_scope)
                 # In a task of its own, as each event would otherwise wake all that stands between here and the server.
-                tasks.start_soon(self._tell, send, tasks.cancel_scope)
-            if connection.over.is_set():
+                tasks.start_soon(self._send_events, send, tasks.cancel_scope)
+            if connection.must_close.is_set():
                 with contextlib.suppress(TimeoutError), self._hub.deadlines.within(PATIENCE_SECONDS):
                     await send(_piece(b"", more=False))
 
-    async def _tell(self, send: Send, scope: anyio.CancelScope) -> None:
+    async def _send_events(self, send: Send, scope: anyio.CancelScope) -> None:
         """Send events for as long as they are taken; a listener that is too slow would not hear a farewell either."""
         patience = self._hub.deadlines.within(PATIENCE_SECONDS)
         with contextlib.suppress(TimeoutError, StoreError):
@@ -65,30 +65,30 @@ class EventStream(Response):
     async def _pieces(self) -> AsyncGenerator[bytes]:
         """Write everything that happens, and a sign of life now and then."""
         events, silence = self._hub.events, self._hub.deadlines.within(_PING_SECONDS)
-        point = await events.reached(self._after)
+        point = await events.start_point(self._after)
         yield _event("hello", json_codec.to_json({"point": point}), point)
         while True:
             try:
                 with silence:
-                    await events.moved(point)
+                    await events.wait_past(point)
             except TimeoutError:
                 yield _PING
                 continue
-            batch = await events.beyond(point)
-            if piece := self._written(batch):
+            batch = await events.next_batch(point)
+            if piece := self._render_batch(batch):
                 yield piece
             point = batch.point
 
-    def _written(self, batch: Batch) -> bytes:
+    def _render_batch(self, batch: EventBatch) -> bytes:
         """Write what concerns this person; only with the last event the whole batch is behind them."""
         token = self._person.token
 
-        def write(batch: Batch) -> bytes:
+        def write(batch: EventBatch) -> bytes:
             mine = [event for event in batch.events if token.is_for(event.request.project)]
             points = [batch.after] * (len(mine) - 1) + [batch.point]
             return b"".join(_event("request", each.text, point) for each, point in zip(mine, points, strict=False))
 
-        return batch.once(f"events of {token.project}", write)
+        return batch.cached(f"events of {token.project}", write)
 
 
 def _event(name: str, text: str, point: int) -> bytes:
@@ -100,13 +100,13 @@ def _piece(body: bytes, *, more: bool = True) -> Message:
     return {"type": "http.response.body", "body": body, "more_body": more}
 
 
-async def _end_when_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+async def _cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
 
 
-async def end_when_over(connection: Connection, scope: anyio.CancelScope) -> None:
+async def cancel_when_closing(connection: ClientConnection, scope: anyio.CancelScope) -> None:
     """Cancel a scope when its connection has to end."""
-    await connection.over.wait()
+    await connection.must_close.wait()
     scope.cancel()

@@ -15,19 +15,19 @@ from starlette.websockets import WebSocketDisconnect
 from sayso.core import json_codec
 from sayso.errors import CanonicalError, StoreError, UnknownRequest
 from sayso.server.http import problems
-from sayso.server.http.problems import Problem
-from sayso.server.http.schemas import Answer
+from sayso.server.http.problems import HttpProblem
+from sayso.server.http.schemas import AnswerModel
 from sayso.server.http.strict_json import read_object
 from sayso.server.identity import Principal, hub_of, person
 from sayso.server.middleware import LARGEST_BODY, is_deep
-from sayso.server.routes.answering import Outcome, give, message_of
-from sayso.server.routes.sse import PATIENCE_SECONDS, end_when_over
+from sayso.server.routes.answering import AnswerOutcome, question_text, submit_answer
+from sayso.server.routes.sse import PATIENCE_SECONDS, cancel_when_closing
 
 if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest
     from sayso.server.hub import Hub
-    from sayso.server.services.connections import Connection
-    from sayso.server.services.events import Batch
+    from sayso.server.services.connections import ClientConnection
+    from sayso.server.services.events import EventBatch
 
 routes = APIRouter()
 
@@ -38,70 +38,70 @@ _TRY_AGAIN = 1013
 
 
 @routes.websocket("/ws/{client_id}")
-async def talk(socket: WebSocket, client_id: Annotated[str, Path(max_length=100)]) -> None:  # noqa: ARG001 - the seeds' name for a connection; the token says who it is
+async def serve_websocket(socket: WebSocket, client_id: Annotated[str, Path(max_length=100)]) -> None:  # noqa: ARG001 - the seeds' name for a connection; the token says who it is
     """Tell a front end of every open request, and take its answers."""
     hub = hub_of(socket)
     try:
         principal = await person(socket)
-        with hub.connections.admitted(principal.token) as connection, hub.events.listening():
+        with hub.connections.admit(principal.token) as connection, hub.events.subscribed():
             await socket.accept()
-            await _Talk(hub, principal, socket).run(connection)
-    except Problem as problem:
-        await socket.send_denial_response(problems.response(problem))
+            await _WebSocketSession(hub, principal, socket).run(connection)
+    except HttpProblem as problem:
+        await socket.send_denial_response(problems.problem_response(problem))
 
 
-class _Talk:
+class _WebSocketSession:
     """The talk with one front end."""
 
     def __init__(self, hub: Hub, principal: Principal, socket: WebSocket) -> None:
         self._hub = hub
         self._person = principal
         self._socket = socket
-        self._told: set[str] = set()  # the open requests that it knows of
+        self._sent_open: set[str] = set()  # the open requests that it knows of
 
-    async def run(self, connection: Connection) -> None:
+    async def run(self, connection: ClientConnection) -> None:
         """Talk until one of both has had enough."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._tell, tasks.cancel_scope)
-            tasks.start_soon(end_when_over, connection, tasks.cancel_scope)
-            await self._listen()
+            tasks.start_soon(self._send_events, tasks.cancel_scope)
+            tasks.start_soon(cancel_when_closing, connection, tasks.cancel_scope)
+            await self._receive_answers()
             tasks.cancel_scope.cancel()
         # It may be closed already, or take nothing, not even a farewell.
         with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
             async with asyncio.timeout(_FAREWELL_SECONDS):
-                await self._socket.close(_OVER if connection.over.is_set() else _TRY_AGAIN)
+                await self._socket.close(_OVER if connection.must_close.is_set() else _TRY_AGAIN)
 
-    async def _tell(self, scope: anyio.CancelScope) -> None:
+    async def _send_events(self, scope: anyio.CancelScope) -> None:
         """Send what is open, and then what happens; a front end that is too slow has to connect again."""
         with contextlib.suppress(TimeoutError, StoreError, WebSocketDisconnect):
-            point = await self._hub.events.reached()
-            await self._tell_open()
+            point = await self._hub.events.start_point()
+            await self._send_open_requests()
             while True:
-                batch = await self._hub.events.beyond(point)
-                for request, message in batch.once("messages", _messages):
-                    await self._tell_of(request, message)
+                batch = await self._hub.events.next_batch(point)
+                for request, message in batch.cached("messages", _messages):
+                    await self._send_request(request, message)
                 point = batch.point
         scope.cancel()
 
-    async def _tell_open(self) -> None:
+    async def _send_open_requests(self) -> None:
         after = ""
         while page := await self._hub.store.pending(_PAGE, after):
             for each in page:
-                await self._tell_of(each, _message(each, json_codec.request_json(each)))
+                await self._send_request(each, _message(each, json_codec.request_to_json(each)))
             after = page[-1].id
 
-    async def _tell_of(self, request: ApprovalRequest, message: str) -> None:
+    async def _send_request(self, request: ApprovalRequest, message: str) -> None:
         """Tell of a request once while it is open, and once when it is closed."""
-        is_open, is_told = request.status == "open", request.id in self._told
+        is_open, is_told = request.status == "open", request.id in self._sent_open
         if is_open is is_told or not self._person.token.is_for(request.project):
             return
         if is_open:
-            self._told.add(request.id)
+            self._sent_open.add(request.id)
         else:
-            self._told.discard(request.id)
+            self._sent_open.discard(request.id)
         await self._send(message)
 
-    async def _listen(self) -> None:
+    async def _receive_answers(self) -> None:
         while True:
             message = await self._socket.receive()
             if message["type"] == "websocket.disconnect":
@@ -119,38 +119,38 @@ class _Talk:
         """Take one message, and say what came of it."""
         said: dict[str, Any] = {}
         try:
-            said = _read(text)
-            outcome = await self._give(said)
-        except (Problem, UnknownRequest, StoreError, CanonicalError, ValidationError) as error:
-            problem = problems.of(error).told()
+            said = _read_message(text)
+            outcome = await self._submit_answer(said)
+        except (HttpProblem, UnknownRequest, StoreError, CanonicalError, ValidationError) as error:
+            problem = problems.problem_for(error).as_dict()
             return {"type": "approval_result", "id": said.get("id"), "ok": False, "problem": problem}
         return {"type": "approval_result", "id": outcome.request.id, "ok": True, "status": outcome.request.status}
 
-    async def _give(self, said: dict[str, Any]) -> Outcome:
+    async def _submit_answer(self, said: dict[str, Any]) -> AnswerOutcome:
         facts = dict(said)
         kind, request_id = facts.pop("type", None), facts.pop("id", None)
         if kind != "approval_response" or not isinstance(request_id, str):
             sentence = "a message is an approval_response, with the id of a request"
-            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
-        answer = Answer.model_validate(facts)
+            raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
+        answer = AnswerModel.model_validate(facts)
         who = await person(self._socket)  # again: a token may have ended since the last look at it
-        return await give(self._hub, who, request_id, answer, channel="websocket")
+        return await submit_answer(self._hub, who, request_id, answer, channel="websocket")
 
 
-def _messages(batch: Batch) -> list[tuple[ApprovalRequest, str]]:
+def _messages(batch: EventBatch) -> list[tuple[ApprovalRequest, str]]:
     return [(event.request, _message(event.request, event.text)) for event in batch.events]
 
 
 def _message(request: ApprovalRequest, text: str) -> str:
     """Return what is told of a request, which is written out already."""
     if request.status == "open":
-        words = json_codec.to_json({"type": "approval_request", "message": message_of(request)})
+        words = json_codec.to_json({"type": "approval_request", "message": question_text(request)})
         return f"{words[:-1]}, {text[1:]}"
     words = json_codec.to_json({"type": "approval_closed", "id": request.id, "status": request.status})
     return f'{words[:-1]}, "request": {text}}}'
 
 
-def _read(text: str) -> dict[str, Any]:
+def _read_message(text: str) -> dict[str, Any]:
     if len(text) > LARGEST_BODY or is_deep(text.encode(errors="replace")):
-        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the message is too large, or nested too deep")
+        raise HttpProblem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the message is too large, or nested too deep")
     return read_object(text)

@@ -8,74 +8,76 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
-from sayso.core.agent_protocol import Changes, Told
+from sayso.core.agent_protocol import ChangesReply, GetChanges
 from sayso.core.msgpack_codec import pack_remembered, pack_request
 from sayso.stores.waiters import Feed, deliver
 
 if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest, Remembered
     from sayso.core.ports import Store
-    from sayso.server.routes.agents.namespace import Space
+    from sayso.server.routes.agents.namespace import AgentNamespace
 
 _KEPT_PAGES = 64
 
-Page = tuple[int, list["ApprovalRequest"]]
+ChangePage = tuple[int, list["ApprovalRequest"]]
 
 
-class Desk:
+class AgentFeed:
     """What all agents of a hub are served from: each change is read once for all of them."""
 
     def __init__(self, store: Store) -> None:
         """Begin to follow what is remembered."""
         self._store = store
-        self._pages: OrderedDict[tuple[object, int, int], asyncio.Future[Page]] = OrderedDict()
+        self._pages: OrderedDict[tuple[object, int, int], asyncio.Future[ChangePage]] = OrderedDict()
         self._known: Sequence[Remembered] = ()
         self._version = 0
-        self._taught = Feed()
-        self._told: dict[Space, tuple[int, str, list[bytes]]] = {}
-        self._store.attach(self._learn)
+        self._remembered_feed = Feed()
+        self._packed_remembered: dict[AgentNamespace, tuple[int, str, list[bytes]]] = {}
+        self._store.attach(self._on_remembered)
 
-    async def follow(self, space: Space, asked: Changes, gone: Awaitable[None] | None = None) -> Told:
+    async def wait_for_changes(
+        self, space: AgentNamespace, asked: GetChanges, disconnected: Awaitable[None] | None = None
+    ) -> ChangesReply:
         """Answer when there is something to tell, when the time is up, or when nobody listens any more."""
         ends = asyncio.get_running_loop().time() + asked.wait
         reached, _ = await self._store.changes()
         point = reached if asked.after is None else min(asked.after, reached)
-        leaving = asyncio.ensure_future(_never() if gone is None else gone)
+        leaving = asyncio.ensure_future(_never() if disconnected is None else disconnected)
         try:
             while True:
-                version, known, remembered = self.recall(space)
-                point, mine = await self._own(space, point, asked)
+                version, known, remembered = self.remembered_for(space)
+                point, mine = await self._own_changes(space, point, asked)
                 left = ends - asyncio.get_running_loop().time()
                 news = mine or known != asked.known or (asked.after or 0) > reached
                 if news or left <= 0 or leaving.done():
-                    packed = [pack_request(space.outward(each)) for each in mine]
+                    packed = [pack_request(space.to_agent(each)) for each in mine]
                     told = None if known == asked.known else remembered
-                    return Told(point=point, rows=packed, known=known, remembered=told)
-                await self._something(point, version, leaving, left)
+                    return ChangesReply(point=point, rows=packed, known=known, remembered=told)
+                await self._wait_for_news(point, version, leaving, left)
         finally:
             leaving.cancel()
 
-    def recall(self, space: Space) -> tuple[int, str, list[bytes]]:
+    def remembered_for(self, space: AgentNamespace) -> tuple[int, str, list[bytes]]:
         """Return what is remembered for an agent, with its version here and a hash by which anybody can compare it."""
-        found = self._told.get(space)
+        found = self._packed_remembered.get(space)
         if found is None or found[0] != self._version:
             version = self._version  # first: a list that is newer than its number is told twice, an older one never
-            packed = [pack_remembered(space.recalled(each)) for each in self._known if space.sees(each)]
+            packed = [pack_remembered(space.remembered_to_agent(each)) for each in self._known if space.sees(each)]
             found = (version, hashlib.sha256(b"".join(packed)).hexdigest(), packed)
-            self._told[space] = found
+            self._packed_remembered[space] = found
         return found
 
-    def may_spend(self, space: Space, remembered_id: str) -> bool:
+    def may_spend(self, space: AgentNamespace, remembered_id: str) -> bool:
         """Whether a remembered decision is one that the agent can use."""
         return any(each.id == remembered_id and space.sees(each) for each in self._known)
 
-    def _learn(self, known: Sequence[Remembered]) -> None:
+    def _on_remembered(self, known: Sequence[Remembered]) -> None:
         self._known = known
         self._version += 1
-        self._told = {}
-        deliver(self._taught.reach(self._version))
+        self._packed_remembered = {}
+        deliver(self._remembered_feed.advance(self._version))
 
-    async def _own(self, space: Space, point: int, asked: Changes) -> Page:
+    async def _own_changes(self, space: AgentNamespace, point: int, asked: GetChanges) -> ChangePage:
         """Return the next changes that are the agent's own, and how far that reaches."""
         while True:
             point, found = await self._page(point, asked.limit, shared=asked.wait > 0)
@@ -83,7 +85,7 @@ class Desk:
             if mine or not found:
                 return point, mine
 
-    async def _page(self, after: int, limit: int, *, shared: bool) -> Page:
+    async def _page(self, after: int, limit: int, *, shared: bool) -> ChangePage:
         """Read a page of changes; whoever waits for them may get it from another who has just read it.
 
         It may then be a moment old: what has changed since has a later place, and comes after it.
@@ -92,14 +94,17 @@ class Desk:
             return await self._store.changes(after, limit)
         key = (asyncio.get_running_loop(), after, limit)
         reading = self._pages.get(key)
-        if reading is None or _is_nothing(reading):
+        if reading is None or _is_unusable(reading):
             reading = self._pages[key] = asyncio.ensure_future(self._store.changes(after, limit))
             if len(self._pages) > _KEPT_PAGES:
                 self._pages.popitem(last=False)
         return await asyncio.shield(reading)
 
-    async def _something(self, point: int, version: int, leaving: asyncio.Future[None], seconds: float) -> None:
-        waits = [asyncio.ensure_future(self._store.changed(point)), asyncio.ensure_future(self._taught.beyond(version))]
+    async def _wait_for_news(self, point: int, version: int, leaving: asyncio.Future[None], seconds: float) -> None:
+        waits = [
+            asyncio.ensure_future(self._store.changed(point)),
+            asyncio.ensure_future(self._remembered_feed.wait_past(version)),
+        ]
         try:
             await asyncio.wait([*waits, leaving], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -111,6 +116,6 @@ async def _never() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-def _is_nothing(reading: asyncio.Future[Page]) -> bool:
+def _is_unusable(reading: asyncio.Future[ChangePage]) -> bool:
     """Whether a page is of no use to the next who asks for it: it failed, or there was nothing yet."""
     return reading.done() and (reading.cancelled() or reading.exception() is not None or not reading.result()[1])

@@ -16,7 +16,7 @@ _PATIENCE_SECONDS = 2.0
 _FULL_EVERY_SECONDS = 600.0
 
 
-class Chain:
+class AuditCheck:
     """The state of the audit's chain. A check that takes long goes on while nobody waits for it."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -32,7 +32,7 @@ class Chain:
         """Return how far the chain goes, and whether it is whole."""
         if self._problem is None:
             if self._check is None or self._check.done():
-                self._check = asyncio.get_running_loop().create_task(self._go_on())
+                self._check = asyncio.get_running_loop().create_task(self._check_new_entries())
             await asyncio.wait({self._check}, timeout=_PATIENCE_SECONDS)
             if self._check.done():
                 self._check.result()  # a store that cannot be read is told
@@ -42,7 +42,7 @@ class Chain:
         problem = self._problem or unfinished
         return {"entries": number, "hash": sealed, "verified": problem is None, "problem": problem}
 
-    async def _go_on(self) -> None:
+    async def _check_new_entries(self) -> None:
         """Check what is new; and everything, from time to time, as what was checked can be changed later."""
         now = self._clock.now()
         start, end = await self._store.audit_ends()
@@ -51,19 +51,19 @@ class Chain:
         try:
             while self._checked[0] < end[0]:
                 page = await self._store.audit(self._checked[0], _PAGE)
-                self._checked = await asyncio.to_thread(_follow, self._checked, page)
+                self._checked = await asyncio.to_thread(_verify_page, self._checked, page)
         except AuditError as error:
             if (await self._store.audit_ends())[0] == start:
                 self._problem = str(error)
                 return
             self._checked = None  # what was just looked at has been pruned
-            await self._go_on()
+            await self._check_new_entries()
 
 
-def _follow(checked: audit.End, page: list[audit.Entry]) -> audit.End:
+def _verify_page(checked: audit.EntryRef, page: list[audit.SealedEntry]) -> audit.EntryRef:
     if not page:
         raise AuditError(f"audit entry {checked[0] + 1} is missing: the chain should not end before it")
-    return audit.follow(checked, page)
+    return audit.verify_page(checked, page)
 
 
 def _unfinished(checked: int, last: int) -> str:

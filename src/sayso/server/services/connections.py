@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from sayso.errors import StoreError
-from sayso.server.http.problems import Problem
+from sayso.server.http.problems import HttpProblem
 
 if TYPE_CHECKING:
     from sayso.core.ports import Clock, Keyring
@@ -22,13 +22,13 @@ _CHECK_SECONDS = 2.0
 _RETRY_SECONDS = 5
 
 
-class Connection:
+class ClientConnection:
     """One long poll, stream or socket, of somebody whom the hub knows."""
 
     def __init__(self, token: Token) -> None:
         """Take the token that it came with."""
         self.token = token
-        self.over = asyncio.Event()  # it has to end: its token is gone, or the hub rests
+        self.must_close = asyncio.Event()  # it has to end: its token is gone, or the hub rests
 
 
 class Connections:
@@ -40,29 +40,29 @@ class Connections:
         self._clock = clock
         self._most = most
         self._most_of_one = most_of_one
-        self._open: set[Connection] = set()
+        self._open: set[ClientConnection] = set()
         self._by_name: Counter[str] = Counter()
         self._opened = asyncio.Event()
-        self.resting = False
+        self.draining = False
 
     def __len__(self) -> int:
         """How many there are."""
         return len(self._open)
 
     @contextlib.contextmanager
-    def admitted(self, token: Token) -> Generator[Connection]:
+    def admit(self, token: Token) -> Generator[ClientConnection]:
         """Keep a connection for as long as the block lasts.
 
         Raises:
             Problem: there are too many already, or the hub is about to stop.
         """
-        if self.resting or len(self._open) >= self._most:
-            sentence = "the hub is about to stop" if self.resting else "the hub has too many open connections"
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"{sentence}; try again", retry_after=_RETRY_SECONDS)
+        if self.draining or len(self._open) >= self._most:
+            sentence = "the hub is about to stop" if self.draining else "the hub has too many open connections"
+            raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, f"{sentence}; try again", retry_after=_RETRY_SECONDS)
         if self._by_name[token.name] >= self._most_of_one:
             sentence = f"{token.name} has too many open connections; close some of them"
-            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, sentence, retry_after=_RETRY_SECONDS)
-        connection = Connection(token)
+            raise HttpProblem(HTTPStatus.TOO_MANY_REQUESTS, sentence, retry_after=_RETRY_SECONDS)
+        connection = ClientConnection(token)
         self._open.add(connection)
         self._by_name[token.name] += 1
         self._opened.set()
@@ -92,11 +92,11 @@ class Connections:
         now = self._clock.now()
         for each in self._open:
             token = known.get(each.token.id)
-            if token is None or token.is_over(now):
-                each.over.set()
+            if token is None or token.is_expired(now):
+                each.must_close.set()
 
-    def end(self) -> None:
+    def drain(self) -> None:
         """Let all of them end, and no new ones begin."""
-        self.resting = True
+        self.draining = True
         for each in self._open:
-            each.over.set()
+            each.must_close.set()

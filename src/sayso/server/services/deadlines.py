@@ -34,19 +34,19 @@ class Deadlines:
             self._open.clear()
         self._open.add(limit)
         if self._timer is None:
-            self._timer = loop.call_later(_LOOK_SECONDS, self._look)
+            self._timer = loop.call_later(_LOOK_SECONDS, self._expire_due)
 
     def discard(self, limit: _Limit) -> None:
         """Look after one less."""
         self._open.discard(limit)
 
-    def _look(self) -> None:
+    def _expire_due(self) -> None:
         now = monotonic()
         for limit in [each for each in self._open if each.due <= now]:
             self._open.discard(limit)
             limit.end()
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(_LOOK_SECONDS, self._look) if self._open else None
+        self._timer = loop.call_later(_LOOK_SECONDS, self._expire_due) if self._open else None
 
 
 class _Limit:

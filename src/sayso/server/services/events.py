@@ -39,7 +39,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
+class EventBatch(msgspec.Struct, frozen=True, kw_only=True):
     """What changed between two points of the feed."""
 
     after: int
@@ -47,7 +47,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]
     made: dict[str, Any] = msgspec.field(default_factory=dict[str, "Any"])
 
-    def once(self, name: str, make: Callable[[Batch], T]) -> T:
+    def cached(self, name: str, make: Callable[[EventBatch], T]) -> T:
         """Make something of it, once for all who listen."""
         if name not in self.made:
             self.made[name] = make(self)
@@ -66,7 +66,7 @@ class Events:
         """Take the store, and who has to hear of everything in this process."""
         self._store = store
         self._listeners = listeners
-        self._batches: deque[Batch] = deque()
+        self._batches: deque[EventBatch] = deque()
         self._size = 0
         self._readers = 0
         self._news = asyncio.Event()
@@ -76,7 +76,7 @@ class Events:
         """Follow the feed for as long as the hub runs."""
         while True:
             try:
-                await self._go_on()
+                await self._read_next()
             except StoreError as error:
                 _LOG.warning("the feed of the store could not be read, trying again: %s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -84,26 +84,26 @@ class Events:
     async def start(self) -> None:
         """Begin at the point that is reached now; who listens from an earlier one is told what came in between."""
         point, _ = await self._store.changes()
-        self._reach(point)
+        self._advance(point)
 
-    def _reach(self, point: int) -> None:
+    def _advance(self, point: int) -> None:
         self._point = point
         self._news.set()
         self._news = asyncio.Event()
 
-    async def _go_on(self) -> None:
+    async def _read_next(self) -> None:
         await self._store.changed(self._point)
         point, found = await self._after(self._point)
         for request in found:
             for listener in self._listeners:
                 listener(request)
         if self._readers:
-            self._keep(await _batch(self._point, point, found))
+            self._cache_batch(await _batch(self._point, point, found))
         else:
             self._forget()
-        self._reach(point)
+        self._advance(point)
 
-    def _keep(self, batch: Batch) -> None:
+    def _cache_batch(self, batch: EventBatch) -> None:
         self._batches.append(batch)
         self._size += batch.size
         while self._size > _LARGEST_MEMORY:
@@ -114,7 +114,7 @@ class Events:
         self._size = 0
 
     @contextlib.contextmanager
-    def listening(self) -> Generator[None]:
+    def subscribed(self) -> Generator[None]:
         """Let batches be kept for as long as the block lasts."""
         self._readers += 1
         try:
@@ -122,19 +122,19 @@ class Events:
         finally:
             self._readers -= 1
 
-    async def reached(self, wanted: int | None = None) -> int:
+    async def start_point(self, wanted: int | None = None) -> int:
         """Return the point to listen from: the one that is wanted, if it was ever reached, else that of now."""
         now, _ = await self._store.changes()
         return now if wanted is None else min(wanted, now)
 
-    async def moved(self, point: int) -> None:
+    async def wait_past(self, point: int) -> None:
         """Wait until something has come after a point."""
         while self._point <= point:
             await self._news.wait()
 
-    async def beyond(self, point: int) -> Batch:
+    async def next_batch(self, point: int) -> EventBatch:
         """Wait for what comes after a point, and return it: from memory, if that goes back so far."""
-        await self.moved(point)
+        await self.wait_past(point)
         for batch in reversed(self._batches):  # nearly everybody wants the last one
             if batch.after <= point < batch.point:
                 return batch
@@ -150,10 +150,10 @@ class Events:
         return reached, found
 
 
-async def _batch(after: int, point: int, found: Sequence[ApprovalRequest]) -> Batch:
+async def _batch(after: int, point: int, found: Sequence[ApprovalRequest]) -> EventBatch:
     """Write out requests, in another thread: some are long, and the loop has others to serve."""
-    return Batch(after=after, point=point, events=await asyncio.to_thread(_written, found))
+    return EventBatch(after=after, point=point, events=await asyncio.to_thread(_render_events, found))
 
 
-def _written(found: Sequence[ApprovalRequest]) -> tuple[Event, ...]:
-    return tuple(Event(request=each, text=json_codec.request_json(each)) for each in found)
+def _render_events(found: Sequence[ApprovalRequest]) -> tuple[Event, ...]:
+    return tuple(Event(request=each, text=json_codec.request_to_json(each)) for each in found)

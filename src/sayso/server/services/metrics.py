@@ -9,18 +9,18 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest
     from sayso.server.services.connections import Connections
-    from sayso.server.services.open_requests import Waiting
+    from sayso.server.services.open_requests import OpenRequests
 
 _CLOSED = ("approved", "denied", "expired", "withdrawn")
 _SECONDS = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400)
 
 
-class Meters:
+class Metrics:
     """The numbers of one hub, for everything on its store, whoever asked or answered it."""
 
-    def __init__(self, waiting: Waiting, connections: Connections) -> None:
+    def __init__(self, open_requests: OpenRequests, connections: Connections) -> None:
         """Take what is counted at the moment of a look."""
-        self._waiting = waiting
+        self._open_requests = open_requests
         self._registry = CollectorRegistry()
         self._opened = Counter("sayso_requests_opened", "Requests that were asked.", registry=self._registry)
         self._closed = Counter(
@@ -32,15 +32,19 @@ class Meters:
             "sayso_answer_seconds", "How long people took to answer.", buckets=_SECONDS, registry=self._registry
         )
         for name, text, look in (
-            ("sayso_requests_waiting", "Requests that wait for an answer now.", waiting.__len__),
-            ("sayso_oldest_waiting_seconds", "How long the oldest of them has waited.", lambda: waiting.oldest),
+            ("sayso_requests_waiting", "Requests that wait for an answer now.", open_requests.__len__),
+            (
+                "sayso_oldest_waiting_seconds",
+                "How long the oldest of them has waited.",
+                lambda: open_requests.oldest_age,
+            ),
             ("sayso_connections", "Streams, sockets and long polls that are open now.", connections.__len__),
         ):
             Gauge(name, text, registry=self._registry).set_function(look)
 
-    def note(self, request: ApprovalRequest) -> None:
+    def observe(self, request: ApprovalRequest) -> None:
         """Count a change of a request; told before `Waiting` is, which knows what was open until now."""
-        was_open = request.id in self._waiting
+        was_open = request.id in self._open_requests
         status = "approved" if request.status == "used" and was_open else request.status
         if not was_open and status != "used":  # what comes after an answer was counted with it
             self._opened.inc()

@@ -23,7 +23,7 @@ _SPARE = 1000  # so many dates of closed requests are kept without tidying up
 Owner = tuple[str, str]  # a project, and an agent of it
 
 
-class Waiting:
+class OpenRequests:
     """The open requests. The one that expires first sets the timer; nothing is polled."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -31,7 +31,7 @@ class Waiting:
         self._store = store
         self._clock = clock
         self._asked: dict[str, tuple[float, Owner]] = {}
-        self._whose: defaultdict[Owner, set[str]] = defaultdict(set)  # with those that are about to be opened here
+        self._by_owner: defaultdict[Owner, set[str]] = defaultdict(set)  # with those that are about to be opened here
         self._due: list[tuple[float, str]] = []
         self._sooner = asyncio.Event()
 
@@ -44,19 +44,19 @@ class Waiting:
         return request_id in self._asked
 
     @property
-    def oldest(self) -> float:
+    def oldest_age(self) -> float:
         """How many seconds the oldest one has waited."""
         return max(0.0, self._clock.now() - min(self._asked.values())[0]) if self._asked else 0.0
 
-    def of(self, owner: Owner) -> int:
+    def count_of(self, owner: Owner) -> int:
         """How many of one agent there are, with those that it is just asking here."""
-        return len(self._whose.get(owner, ()))
+        return len(self._by_owner.get(owner, ()))
 
-    def expect(self, request: ApprovalRequest) -> None:
+    def reserve(self, request: ApprovalRequest) -> None:
         """Count a request for its agent before it is opened here: the feed tells of it only afterwards."""
-        self._whose[_owner(request)].add(request.id)
+        self._by_owner[_owner(request)].add(request.id)
 
-    def give_up(self, request: ApprovalRequest) -> None:
+    def release(self, request: ApprovalRequest) -> None:
         """Count a request no longer that was not opened after all, unless the feed says that it is open."""
         if request.id not in self._asked:
             self._drop(request.id, _owner(request))
@@ -64,15 +64,15 @@ class Waiting:
     async def load(self) -> None:
         """Learn of those that were open before anybody followed the feed; nothing is known of what was before."""
         self._asked.clear()
-        self._whose.clear()
+        self._by_owner.clear()
         self._due.clear()
         after = ""
         while page := await self._store.pending(_PAGE, after):
             for each in page:
-                self.note(each)
+                self.update(each)
             after = page[-1].id
 
-    def note(self, request: ApprovalRequest) -> None:
+    def update(self, request: ApprovalRequest) -> None:
         """Take in how a request stands."""
         if request.status != "open":
             self._asked.pop(request.id, None)
@@ -80,7 +80,7 @@ class Waiting:
             return
         is_new = request.id not in self._asked
         self._asked[request.id] = (request.asked_at, _owner(request))
-        self._whose[_owner(request)].add(request.id)
+        self._by_owner[_owner(request)].add(request.id)
         if request.expires_at is not None and is_new:
             heapq.heappush(self._due, (request.expires_at, request.id))
             if self._due[0][1] == request.id:
@@ -90,9 +90,9 @@ class Waiting:
                 heapq.heapify(self._due)
 
     def _drop(self, request_id: str, owner: Owner) -> None:
-        self._whose[owner].discard(request_id)
-        if not self._whose[owner]:
-            del self._whose[owner]
+        self._by_owner[owner].discard(request_id)
+        if not self._by_owner[owner]:
+            del self._by_owner[owner]
 
     async def close_overdue(self) -> None:
         """Close each request when its time is up, for as long as the hub runs."""

@@ -31,7 +31,7 @@ class Stats:
         self._counted: dict[tuple[str, int], tuple[float, dict[str, Any]]] = {}
         self._counting = asyncio.Lock()
 
-    async def of(self, token: Token, hours: int) -> dict[str, Any]:
+    async def last_hours(self, token: Token, hours: int) -> dict[str, Any]:
         """Return the numbers of the last hours, the present one included, for the project of a token."""
         key = (token.project, hours)
         async with self._counting:
@@ -52,7 +52,7 @@ class Stats:
             if seen >= _MOST:
                 complete = False
                 break
-        return tally.told() | {"complete": complete}
+        return tally.as_dict() | {"complete": complete}
 
 
 class _Tally:
@@ -85,7 +85,7 @@ class _Tally:
         hour = int((at - self.start) // _HOUR)
         self._by_hour[min(max(hour, 0), len(self._by_hour) - 1)][what] += 1
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return it as plain data; the tools that were asked about most come first."""
         ranked = sorted(self._by_tool.items(), key=lambda each: (-each[1].total(), each[0]))
         return {

@@ -7,7 +7,7 @@ from collections import deque
 from http import HTTPStatus
 from time import monotonic
 
-from sayso.server.http.problems import Problem
+from sayso.server.http.problems import HttpProblem
 
 _FAILURES = 60
 _ANSWERS = 600
@@ -51,7 +51,7 @@ class Throttle:
         self._answers = _Window(answers)
         self._sign_ins = _Window(_SIGN_INS)
 
-    def fail(self, address: str) -> None:
+    def count_failure(self, address: str) -> None:
         """Count a wrong token; a right one always passes, so that nobody can lock out others at their address.
 
         Raises:
@@ -59,7 +59,7 @@ class Throttle:
         """
         _count(self._failures, address, "too many wrong tokens came from this address")
 
-    def answer(self, name: str) -> None:
+    def count_answer(self, name: str) -> None:
         """Count an answer.
 
         Raises:
@@ -67,7 +67,7 @@ class Throttle:
         """
         _count(self._answers, name, f"{name} has given too many answers in a minute")
 
-    def begin(self, address: str) -> None:
+    def count_sign_in(self, address: str) -> None:
         """Count a sign-in that is begun: each takes a place in the store until it ends.
 
         Raises:
@@ -79,4 +79,6 @@ class Throttle:
 def _count(window: _Window, whose: str, sentence: str) -> None:
     left = window.count(whose)
     if left > 0:
-        raise Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{sentence}; wait a little", retry_after=max(1, math.ceil(left)))
+        raise HttpProblem(
+            HTTPStatus.TOO_MANY_REQUESTS, f"{sentence}; wait a little", retry_after=max(1, math.ceil(left))
+        )

@@ -14,10 +14,10 @@ from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Reme
 from sayso.core.msgpack_codec import pack_request
 from sayso.errors import CanonicalError, UnknownRequest
 from sayso.stores.postgres.connection import Row
-from sayso.stores.postgres.transaction import Group, Need
+from sayso.stores.postgres.transaction import GroupTransaction, Need
 from sayso.stores.waiters import Settled
 
-Work = Callable[[Group], Any]
+Work = Callable[[GroupTransaction], Any]
 
 
 class Job(msgspec.Struct, gc=False):
@@ -32,11 +32,11 @@ class Job(msgspec.Struct, gc=False):
 Item = Job | AuditEntry | bytes  # a line that was written out beforehand is bytes
 
 
-class Outcome(msgspec.Struct):
+class BatchResult(msgspec.Struct):
     """What a group comes to: whom to tell what, the group if it changed anything, what is remembered if that did."""
 
     settled: Settled = []
-    group: Group | None = None
+    group: GroupTransaction | None = None
     known: Row | None = None
 
 
@@ -47,11 +47,11 @@ class Batch(msgspec.Struct):
     """
 
     items: list[Item]
-    outcome: Outcome
-    sent: dict[int, Outcome]  # by number: the attempts of which nobody knows what became of them
+    outcome: BatchResult
+    sent: dict[int, BatchResult]  # by number: the attempts of which nobody knows what became of them
 
 
-def run(items: list[Item], group: Group) -> tuple[Settled, tuple[Job, Exception] | None]:
+def run_jobs(items: list[Item], group: GroupTransaction) -> tuple[Settled, tuple[Job, Exception] | None]:
     """Do these jobs; return whom to tell what, and the first one that failed."""
     settled: Settled = []
     for item in items:
@@ -69,12 +69,12 @@ def run(items: list[Item], group: Group) -> tuple[Settled, tuple[Job, Exception]
     return settled, None
 
 
-def unwaited(items: list[Item]) -> list[Item]:
+def without_waiters(items: list[Item]) -> list[Item]:
     """Return what nobody waits for."""
     return [each for each in items if not isinstance(each, Job) or each.future is None]
 
 
-class Opening(msgspec.Struct, frozen=True, gc=False):
+class OpenWork(msgspec.Struct, frozen=True, gc=False):
     """Add a request; its bytes and the line of the audit are written out beforehand, not while others wait."""
 
     request: ApprovalRequest
@@ -82,7 +82,7 @@ class Opening(msgspec.Struct, frozen=True, gc=False):
     packed: bytes
     line: bytes
 
-    def __call__(self, group: Group) -> ApprovalRequest:
+    def __call__(self, group: GroupTransaction) -> ApprovalRequest:
         """Return the request, or the one that its call has."""
         return group.open(self.request, self.call, self.packed, self.line)
 
@@ -96,7 +96,7 @@ class _Change(msgspec.Struct, frozen=True, gc=False):
     line: bytes
 
 
-class Closing(msgspec.Struct, gc=False):
+class CloseWork(msgspec.Struct, gc=False):
     """Close a request."""
 
     request_id: str
@@ -124,12 +124,12 @@ class Closing(msgspec.Struct, gc=False):
         after = decide.close(before, self.status, self.decision, self.now)
         if after is before:
             return None
-        line = audit.body(audit.of_request(after, decide.step_of(after), self.now))
+        line = audit.encode(audit.request_entry(after, decide.audit_step(after), self.now))
         return _Change(before, after, pack_request(after), line)
 
-    def __call__(self, group: Group) -> ApprovalRequest:
+    def __call__(self, group: GroupTransaction) -> ApprovalRequest:
         """Return the request as it stands."""
-        before, change = group.known(self.request_id), self._change
+        before, change = group.require(self.request_id), self._change
         if change is None or change.before is not before:
             change = self._of(before)
         if change is None:

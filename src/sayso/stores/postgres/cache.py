@@ -20,50 +20,50 @@ if TYPE_CHECKING:
 _MOST, _LONGEST = 4096, 8192  # requests, and bytes of each
 
 
-class Copies:
+class RequestCache:
     """A few thousand requests, each with its change; the oldest go first."""
 
     def __init__(self) -> None:
         """Begin with none."""
         # The oldest of a plain dictionary is found behind the places of all that went before it.
-        self.kept: OrderedDict[str, tuple[ApprovalRequest, int]] = OrderedDict()
+        self.entries: OrderedDict[str, tuple[ApprovalRequest, int]] = OrderedDict()
 
-    def keep(self, request: ApprovalRequest, change: int, length: int) -> None:
+    def put(self, request: ApprovalRequest, change: int, length: int) -> None:
         """Keep a request as it is since that change, if anything can still happen to it."""
-        _, known = self.kept.pop(request.id, (None, -1))
+        _, known = self.entries.pop(request.id, (None, -1))
         if known > change:
             return  # it was read before what is known to have happened; better none than that
         if length > _LONGEST or _is_over(request):
             return
-        self.kept[request.id] = (request, change)
-        if len(self.kept) > _MOST:
-            self.kept.popitem(last=False)
+        self.entries[request.id] = (request, change)
+        if len(self.entries) > _MOST:
+            self.entries.popitem(last=False)
 
-    def take(self, row: Row) -> ApprovalRequest:
+    def unpack_row(self, row: Row) -> ApprovalRequest:
         """Return the request of a row (key, bytes, change), and keep it."""
         _, packed, change = row
         request = unpack_request(packed)
-        self.keep(request, change, len(packed))
+        self.put(request, change, len(packed))
         return request
 
     def get(self, request_id: str) -> ApprovalRequest | None:
         """Return a request if it is kept; from any thread."""
-        found = self.kept.get(request_id)
+        found = self.entries.get(request_id)
         return None if found is None else found[0]
 
-    def of(self, needs: Iterable[Need]) -> dict[str, tuple[ApprovalRequest, int]]:
+    def select(self, needs: Iterable[Need]) -> dict[str, tuple[ApprovalRequest, int]]:
         """Return those of the requests that are needed which are kept."""
-        kept = self.kept
+        kept = self.entries
         return {name: kept[name] for _, name in needs if isinstance(name, str) and name in kept}
 
     def forget(self, ids: Iterable[str]) -> None:
         """Keep these no longer."""
         for each in ids:
-            self.kept.pop(each, None)
+            self.entries.pop(each, None)
 
     def clear(self) -> None:
         """Keep nothing."""
-        self.kept.clear()
+        self.entries.clear()
 
 
 def _is_over(request: ApprovalRequest) -> bool:

@@ -49,12 +49,12 @@ _ISOLATION = {"default_transaction_isolation": "read committed"}
 Row = Sequence[Any]
 
 
-def settings(how: str, values: Mapping[str, str]) -> str:
+def set_statements(how: str, values: Mapping[str, str]) -> str:
     """Return the statements that set these, each with its end."""
     return "".join(f"{how} {name} = '{value}'; " for name, value in values.items())
 
 
-class Away(StoreError):
+class ServerUnavailable(StoreError):
     """The server cannot be reached, the connection is gone, or somebody holds all up; that may soon be over."""
 
 
@@ -120,7 +120,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     is_private: bool = False  # nobody can listen on the way to it, as far as the address says
 
     @classmethod
-    def at(cls, url: str) -> Server:
+    def from_url(cls, url: str) -> Server:
         """Read an address; `pooler=transaction` is for sayso, all else is for asyncpg."""
         try:
             parts = urlsplit(url)
@@ -128,7 +128,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             hosts = [_host(each) for each in named.split(",")]
         except ValueError:
             raise ConfigurationError(_BAD_ADDRESS) from None
-        if _is_muddled(parts):
+        if _is_ambiguous_url(parts):
             raise ConfigurationError(_BAD_ADDRESS)
         options = parse_qsl(parts.query, keep_blank_values=True)
         pooler = [value for name, value in options if name == "pooler"]
@@ -149,20 +149,20 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return await self._connect_first(cached=cached)
         except ConfigurationError as error:
-            raise Away(str(error)) from error
+            raise ServerUnavailable(str(error)) from error
 
     async def _connect_first(self, *, cached: bool) -> Connection:
         """Return a connection to the first host that is no standby."""
         for each in self.hosts[:-1]:
-            with contextlib.suppress(Away):
+            with contextlib.suppress(ServerUnavailable):
                 return await self._connect(each, cached=cached)
         return await self._connect(self.hosts[-1], cached=cached)
 
     async def _connect(self, host: Mapping[str, str | int], *, cached: bool) -> Connection:
-        with self.translated():
+        with self.translate_errors():
             connection = await self._dial(host, 100 if cached else 0)
             try:
-                await self._begin(connection, settings("SET", {**_ISOLATION, **PLANS}) if cached else "")
+                await self._begin(connection, set_statements("SET", {**_ISOLATION, **PLANS}) if cached else "")
             except BaseException:
                 connection.terminate()
                 raise
@@ -189,17 +189,19 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     async def _begin(self, connection: Connection, preparation: str) -> None:
         """Set what holds for the session, and refuse to look at the past."""
         if await connection.execute(f"{preparation}SELECT 1 WHERE pg_is_in_recovery()") == "SELECT 1":
-            raise Away(f"the store {self.shown} only lets itself be read: it is a standby; name the primary")
+            raise ServerUnavailable(
+                f"the store {self.shown} only lets itself be read: it is a standby; name the primary"
+            )
 
-    async def reach(self) -> tuple[Server, Connection]:
+    async def connect_and_detect_pooler(self) -> tuple[Server, Connection]:
         """Return the first connection, and the server as it turns out to be: perhaps behind a pooler."""
         connection = await self._connect_first(cached=False)
-        with self.translated():
+        with self.translate_errors():
             own = await connection.execute(f"SELECT 1 WHERE pg_backend_pid() = {connection.get_server_pid()}")
         return replace(self, pooler=self.pooler or own != "SELECT 1"), connection
 
     @contextlib.contextmanager
-    def translated(self) -> Generator[None]:
+    def translate_errors(self) -> Generator[None]:
         """Turn what asyncpg and the network raise into one sentence that says what to do."""
         try:
             yield
@@ -208,17 +210,19 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
                 f"the store {self.shown} cannot be used as it is written: {_first_line(error)}"
             ) from None
         except _LOST as error:
-            raise Away(f"the store {self.shown} {_about_loss(error)}") from error
+            raise ServerUnavailable(f"the store {self.shown} {_about_loss(error)}") from error
         except _BAD_VALUES as error:
             raise Rejected(f"the store {self.shown} cannot keep this: {_first_line(error)}") from error
         except _asyncpg.InterfaceError as error:
-            kind = Rejected if isinstance(error, ValueError) else Away  # values, or the state of the connection
+            kind = (
+                Rejected if isinstance(error, ValueError) else ServerUnavailable
+            )  # values, or the state of the connection
             raise kind(f"the store {self.shown} failed: {_first_line(error)}") from error
         except _asyncpg.PostgresError as error:
             raise StoreError(f"the store {self.shown} {_about_refusal(error)}") from error
 
 
-def _is_muddled(parts: SplitResult) -> bool:
+def _is_ambiguous_url(parts: SplitResult) -> bool:
     """Whether a part of a password would be taken for the name of a user, host or database: looked for, and shown."""
     names = f"{parts.path}{parts.fragment}".lower()
     many = parts.netloc.count("@") > 1  # asyncpg takes what follows the first one for the host, others the last one
@@ -246,7 +250,7 @@ def _sslmode(options: Mapping[str, str]) -> str:
     return sslmode
 
 
-class Readers:
+class ReadPool:
     """A few connections for what only reads; each is opened when it is needed and closed when it is not."""
 
     def __init__(self, server: Server) -> None:
@@ -266,16 +270,16 @@ class Readers:
 
     async def start(self) -> None:
         """Get ready; this connects to nothing."""
-        with self._server.translated():
+        with self._server.translate_errors():
             await self._pool
 
     async def fetch(self, query: str, *values: object) -> list[Row]:
         """Return the rows of one statement."""
         try:
-            with self._server.translated():
+            with self._server.translate_errors():
                 async with self._pool.acquire(timeout=CONNECT_SECONDS + COMMAND_SECONDS) as connection:
                     return await connection.fetch(query, *values)
-        except Away:
+        except ServerUnavailable:
             await self._pool.expire_connections()  # the others may be as dead as this one
             raise
 

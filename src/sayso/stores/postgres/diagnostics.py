@@ -11,8 +11,8 @@ import msgspec
 from sayso.stores.postgres.schema import statement
 
 if TYPE_CHECKING:
-    from sayso.stores.postgres.connection import Readers, Server
-    from sayso.stores.postgres.follower import Follower
+    from sayso.stores.postgres.connection import ReadPool, Server
+    from sayso.stores.postgres.follower import PostgresFollower
     from sayso.stores.postgres.server_clock import ServerClock
 
 _TRIPS = 5
@@ -34,7 +34,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     missing: list[str]  # the rights that this user needs for writing, and does not have
 
 
-async def examine(server: Server, readers: Readers, follower: Follower, clock: ServerClock) -> Health:
+async def measure_health(server: Server, readers: ReadPool, follower: PostgresFollower, clock: ServerClock) -> Health:
     """Measure, with a few small statements."""
     trips: list[float] = []
     for _ in range(_TRIPS):
@@ -46,7 +46,7 @@ async def examine(server: Server, readers: Readers, follower: Follower, clock: S
     return Health(
         version=version,
         round_trip=median(trips),
-        hint=await follower.echo(),
+        hint=await follower.measure_hint_delay(),
         connections=connections,
         most_connections=most,
         own_connections=own,

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from sayso.core.model import new_id
 from sayso.errors import StoreError
 from sayso.stores.postgres.schema import statement
-from sayso.stores.retry import pauses
+from sayso.stores.retry import backoff
 
 if TYPE_CHECKING:
-    from sayso.stores.postgres.connection import Connection, Readers, Row, Server
+    from sayso.stores.postgres.connection import Connection, ReadPool, Row, Server
     from sayso.stores.postgres.server_clock import ServerClock
-    from sayso.stores.postgres.subscribers import Audience
-    from sayso.stores.postgres.writer import Writer
+    from sayso.stores.postgres.subscribers import Subscribers
+    from sayso.stores.postgres.writer import PostgresWriter
 
 _LOG = logging.getLogger("sayso")
 _POLL_SECONDS = 5.0  # beside a connection that listens
@@ -27,45 +27,45 @@ _STALE_SECONDS = 60.0
 _PAGE = 1000
 
 
-class Follower:
+class PostgresFollower:
     """Follows the changes of requests, and of what is remembered."""
 
     def __init__(
-        self, server: Server, clock: ServerClock, readers: Readers, audience: Audience, writer: Writer
+        self, server: Server, clock: ServerClock, readers: ReadPool, subscribers: Subscribers, writer: PostgresWriter
     ) -> None:
         """Know nothing yet; what the writer did itself is known already."""
         self._server, self._clock, self._readers = server, clock, readers
-        self._audience, self._writer = audience, writer
+        self._subscribers, self._writer = subscribers, writer
         self._connection: Connection | None = None
-        self._look: Callable[[int, int], Awaitable[list[Row]]] = _unheard
+        self._fetch_changes: Callable[[int, int], Awaitable[list[Row]]] = _not_connected
         self._rung = asyncio.Event()
         self._echo, self._echoed = "", asyncio.Event()
         self._heard_at = time.monotonic()
         self._is_over = False
         self.point = 0
 
-    async def begin(self, connection: Connection) -> None:
+    async def use_connection(self, connection: Connection) -> None:
         """Look over this connection from now on; behind a pooler nothing can be heard, so it is only polled."""
         if self._server.pooler:
             _LOG.info("the store %s is behind a pooler: it is polled, so answers take longer", self._server.shown)
             await connection.close()
             return
-        with self._server.translated():
-            self._look = (await connection.prepare(statement("look"))).fetch
+        with self._server.translate_errors():
+            self._fetch_changes = (await connection.prepare(statement("look"))).fetch
         self._connection = connection
 
-    def ring(self, payload: str) -> None:
+    def on_hint(self, payload: str) -> None:
         """Take a hint."""
         if payload and payload == self._echo:
             self._echoed.set()
         else:
             self._rung.set()
 
-    async def echo(self) -> float | None:
+    async def measure_hint_delay(self) -> float | None:
         """Return how many seconds a hint takes to come back; None if none can be heard."""
         if self._server.pooler:
             return None
-        await self._writer.do(lambda _: None)  # so it is connected by now, and listens
+        await self._writer.submit(lambda _: None)  # so it is connected by now, and listens
         self._echo, began = new_id(), time.monotonic()
         await self._readers.fetch(statement("echo"), self._echo)
         try:
@@ -79,15 +79,15 @@ class Follower:
 
     async def run(self) -> None:
         """Follow until stopped, or cancelled."""
-        waiting, lost = pauses(), False
+        waiting, lost = backoff(), False
         while not self._is_over:
             try:
-                rest = await self._timed_look()
+                rest = await self._timed_poll()
                 if lost:
                     _LOG.warning("the store %s is heard again; nothing was missed", self._server.shown)
-                waiting, lost = pauses(), False
+                waiting, lost = backoff(), False
                 await asyncio.sleep(rest)
-                await self._hint()
+                await self._wait_for_hint()
             except StoreError as error:
                 if self._is_over:
                     return
@@ -95,10 +95,10 @@ class Follower:
                     _LOG.warning("nothing is heard from the store, trying again: %s", error)
                 lost = True
                 if time.monotonic() - self._heard_at > _STALE_SECONDS:
-                    self._audience.doubt()
+                    self._subscribers.distrust()
                 await asyncio.sleep(next(waiting))
 
-    async def _hint(self) -> None:
+    async def _wait_for_hint(self) -> None:
         """Wait until somebody says that there may be something to see, or for a while."""
         try:
             async with asyncio.timeout(_POLL_SECONDS if self._writer.is_listening else _ONLY_POLL_SECONDS):
@@ -106,13 +106,13 @@ class Follower:
         except TimeoutError:
             return
 
-    async def _timed_look(self) -> float:
+    async def _timed_poll(self) -> float:
         """Look, and return how long to rest after that."""
         began = time.monotonic()
-        await self.look()
+        await self.poll()
         return min(_REST * (time.monotonic() - began), _LONGEST_REST_SECONDS)
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Take what happened after the last look."""
         self._rung.clear()
         reached, changes = -1, 0
@@ -120,16 +120,16 @@ class Follower:
             began, point = time.monotonic(), self.point  # it goes on meanwhile, by what this store does itself
             changes, version, said, closed, last = (await self._fetch())[0]
             self._heard_at = time.monotonic()
-            self._clock.hear(said, began)
+            self._clock.synchronize(said, began)
             if changes < point:
                 _LOG.warning(
                     "the store %s has an older past than before: perhaps a copy was restored", self._server.shown
                 )
                 self.point = changes
-                await self._audience.look()
-            await self._audience.learn(version)
+                await self._subscribers.resync()
+            await self._subscribers.refresh(version)
             reached = last if len(closed) == _PAGE else changes
-            await self._audience.hear(closed, reached)
+            await self._subscribers.on_remote_change(closed, reached)
             self.point = max(self.point, reached)
 
     async def _fetch(self) -> list[Row]:
@@ -137,11 +137,11 @@ class Follower:
             return await self._readers.fetch(statement("look"), self.point, _PAGE)
         if self._connection is None or self._connection.is_closed():
             self._connection = None
-            await self.begin(await self._server.connect(cached=False))
-        with self._server.translated():
-            return await self._look(self.point, _PAGE)
+            await self.use_connection(await self._server.connect(cached=False))
+        with self._server.translate_errors():
+            return await self._fetch_changes(self.point, _PAGE)
 
-    def advance(self, began: int, reached: int) -> None:
+    def skip_own_commit(self, began: int, reached: int) -> None:
         """Skip what this store did itself, if nobody else did anything before."""
         if self.point == began:
             self.point = reached
@@ -154,5 +154,5 @@ class Follower:
             self._connection.terminate()
 
 
-async def _unheard(_: int, __: int) -> list[Row]:
+async def _not_connected(_: int, __: int) -> list[Row]:
     raise StoreError("nobody listens yet")

@@ -49,14 +49,14 @@ class Lookup(Generic[K, V]):
         self._serving = self._loop.create_task(self._serve())
 
     async def _serve(self) -> None:
-        while asked := self._take():
+        while asked := self._take_batch():
             try:
                 deliver(await self._answers(asked))
             except asyncio.CancelledError:
                 deliver([(future, StoreError(self._closed)) for _, future in [*asked, *self._end()]])
                 raise
 
-    def _take(self) -> list[tuple[K, asyncio.Future[V | None]]]:
+    def _take_batch(self) -> list[tuple[K, asyncio.Future[V | None]]]:
         with self._gate:
             asked, self._asked = self._asked, []
             self._is_awake = bool(asked)
@@ -75,7 +75,7 @@ class Lookup(Generic[K, V]):
                 return [(asked[0][1], error)]
             return [told for each in asked for told in await self._answers([each])]  # only one of them is at fault
         except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, and the next who ask must be served
-            return [(future, _told(error)) for _, future in asked]
+            return [(future, _as_store_error(error)) for _, future in asked]
         found = {row[0]: self._made(row) for row in rows}
         return [(future, found.get(key)) for key, future in asked]
 
@@ -86,5 +86,5 @@ class Lookup(Generic[K, V]):
             return error
 
 
-def _told(error: Exception) -> StoreError:
+def _as_store_error(error: Exception) -> StoreError:
     return error if isinstance(error, StoreError) else StoreError(f"a row could not be read: {error!r}")

@@ -24,21 +24,21 @@ def statement(name: str) -> str:
 
 
 @cache
-def _changes() -> tuple[str, ...]:
+def _migrations() -> tuple[str, ...]:
     folder = resources.files("sayso.stores.postgres") / "sql" / "migrations"
     files = sorted(folder.iterdir(), key=lambda file: file.name)
     return tuple(file.read_text(encoding="utf-8") for file in files)
 
 
-async def bring_up_to_date(connection: Connection, server: Server) -> None:
+async def migrate(connection: Connection, server: Server) -> None:
     """Make the tables or change them to the current form, if nobody has; refuse those of a newer sayso."""
-    if await _version(connection, server) == len(_changes()):
+    if await _version(connection, server) == len(_migrations()):
         return  # nearly always: then nothing is locked, and no right to change tables is needed
     await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})", timeout=_CHANGE_SECONDS)
     version = await _version(connection, server)  # again: somebody may have been faster
     if not await connection.fetch("SELECT 1 FROM pg_namespace WHERE nspname = 'sayso'"):
         await connection.execute("CREATE SCHEMA sayso")
-    for number, script in enumerate(_changes()[version:], version + 1):
+    for number, script in enumerate(_migrations()[version:], version + 1):
         await connection.execute(script, timeout=_CHANGE_SECONDS)
         await connection.fetch(statement("schema_write"), number)
 
@@ -53,12 +53,12 @@ async def _version(connection: Connection, server: Server) -> int:
     if encoding != _ENCODING:
         raise StoreError(f"the store {server.shown} has the encoding {encoding}; make a database with UTF8")
     version = (await connection.fetch(statement("schema_read")))[0][0] if is_there else 0
-    if version > len(_changes()):
+    if version > len(_migrations()):
         raise StoreError(
-            f"the store {server.shown} has the form {version} of a newer sayso, and this one knows {len(_changes())}; "
-            "upgrade sayso"
+            f"the store {server.shown} has the form {version} of a newer sayso, "
+            f"and this one knows {len(_migrations())}; upgrade sayso"
         )
-    if is_there and not is_owner and version < len(_changes()):
+    if is_there and not is_owner and version < len(_migrations()):
         raise StoreError(
             f"the store {server.shown} has the form {version} of an older sayso; open it once as the owner of its "
             "tables, for example with `sayso doctor`"

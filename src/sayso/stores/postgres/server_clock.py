@@ -17,20 +17,20 @@ class ServerClock:
 
     def __init__(self) -> None:
         """Begin with the time of this machine; the server is heard before anybody asks."""
-        self._ahead = time.time() - time.monotonic()
-        self._doubt, self._heard = float("inf"), 0.0
+        self._offset = time.time() - time.monotonic()
+        self._uncertainty, self._synced_at = float("inf"), 0.0
 
-    def hear(self, said: float, began: float) -> None:
+    def synchronize(self, server_time: float, began: float) -> None:
         """Take what the server said to a question that began then; a quick answer is worth more than a slow one."""
         now = time.monotonic()
         doubt = now - began
-        if doubt <= self._doubt or now - self._heard > _STALE_SECONDS:
-            self._ahead = said - (began + now) / 2
-            self._doubt, self._heard = doubt, now
+        if doubt <= self._uncertainty or now - self._synced_at > _STALE_SECONDS:
+            self._offset = server_time - (began + now) / 2
+            self._uncertainty, self._synced_at = doubt, now
 
     def now(self) -> float:
         """Return seconds since the epoch, as the database counts them."""
-        return time.monotonic() + self._ahead
+        return time.monotonic() + self._offset
 
     def until(self, when: float) -> AbstractAsyncContextManager[object]:
         """Return a context that raises TimeoutError inside its body at that time."""

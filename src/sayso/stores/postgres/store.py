@@ -10,27 +10,27 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sayso.core import audit, decide
-from sayso.core.msgpack_codec import pack_request, pack_token, readable, unpack_token
+from sayso.core.msgpack_codec import pack_request, pack_token, unpack_requests_leniently, unpack_token
 from sayso.errors import StoreError, UnknownRequest
-from sayso.stores.loop_thread import Home
-from sayso.stores.postgres.batch import Closing, Opening
-from sayso.stores.postgres.connection import Away, Connection, Readers, Row, Server
-from sayso.stores.postgres.diagnostics import Health, examine
-from sayso.stores.postgres.follower import Follower
+from sayso.stores.loop_thread import LoopThread
+from sayso.stores.postgres.batch import CloseWork, OpenWork
+from sayso.stores.postgres.connection import Connection, ReadPool, Row, Server, ServerUnavailable
+from sayso.stores.postgres.diagnostics import Health, measure_health
+from sayso.stores.postgres.follower import PostgresFollower
 from sayso.stores.postgres.lookup import K, Lookup, V
-from sayso.stores.postgres.schema import bring_up_to_date, statement
+from sayso.stores.postgres.schema import migrate, statement
 from sayso.stores.postgres.server_clock import ServerClock
-from sayso.stores.postgres.subscribers import Audience
-from sayso.stores.postgres.transaction import Group, call_of
-from sayso.stores.postgres.writer import Writer
-from sayso.stores.remembered_feed import Learn
-from sayso.stores.retry import patiently
+from sayso.stores.postgres.subscribers import Subscribers
+from sayso.stores.postgres.transaction import GroupTransaction, call_key
+from sayso.stores.postgres.writer import PostgresWriter
+from sayso.stores.remembered_feed import RememberedCallback
+from sayso.stores.retry import retry
 from sayso.stores.waiters import Settled, deliver
 
 if TYPE_CHECKING:
     from sayso.core.approvers import Seen
     from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered, Result, Status
-    from sayso.core.ports import News
+    from sayso.core.ports import QueuedWrite
     from sayso.core.tokens import Token
 
 _AFTER_ALL = "\U0010ffff"  # ids sort by the time of their making; this one comes after all of them
@@ -53,19 +53,19 @@ class PostgresStore:
             ConfigurationError: an address that cannot be used.
             StoreError: the server cannot be reached, or does not let this user do what sayso needs.
         """
-        self._server = Server.at(url)
+        self._server = Server.from_url(url)
         self._patience = patience
         self.clock = ServerClock()
         self._process = os.getpid()
         self._is_closed = False
-        self._home = Home("sayso-postgres")
+        self._loop_thread = LoopThread("sayso-postgres")
         try:
-            self._home.start(self._begin()).result()
+            self._loop_thread.submit(self._begin()).result()
         except BaseException:
-            self._home.leave(_nothing_more)
+            self._loop_thread.stop(_nothing_more)
             raise
-        self._serving = self._home.start(self._writer.serve())
-        self._following = self._home.start(self._follower.run())
+        self._serving = self._loop_thread.submit(self._writer.serve())
+        self._following = self._loop_thread.submit(self._follower.run())
         atexit.register(self._stop)
 
     def __str__(self) -> str:
@@ -77,29 +77,31 @@ class PostgresStore:
         return f"PostgresStore({self._server.shown!r})"
 
     async def _begin(self) -> None:
-        self._server, connection = await self._server.reach()
-        self._readers = Readers(self._server)
-        self._writer = Writer(self._server, self._home.loop, patience=self._patience, after=self._after)
-        self._audience = Audience(self._readers, self._writer.copies)
-        self._by_id: Lookup[str, ApprovalRequest] = self._lookup("requests_get", self._writer.copies.take)
-        self._by_call: Lookup[bytes, ApprovalRequest] = self._lookup("requests_find", self._writer.copies.take)
+        self._server, connection = await self._server.connect_and_detect_pooler()
+        self._readers = ReadPool(self._server)
+        self._writer = PostgresWriter(
+            self._server, self._loop_thread.loop, patience=self._patience, on_commit=self._on_commit
+        )
+        self._subscribers = Subscribers(self._readers, self._writer.cache)
+        self._by_id: Lookup[str, ApprovalRequest] = self._lookup("requests_get", self._writer.cache.unpack_row)
+        self._by_call: Lookup[bytes, ApprovalRequest] = self._lookup("requests_find", self._writer.cache.unpack_row)
         self._tokens: Lookup[str, Token] = self._lookup("tokens_get", lambda row: unpack_token(row[1]))
-        self._follower = Follower(self._server, self.clock, self._readers, self._audience, self._writer)
-        self._writer.listen(self._follower.ring)
+        self._follower = PostgresFollower(self._server, self.clock, self._readers, self._subscribers, self._writer)
+        self._writer.set_hint_callback(self._follower.on_hint)
         await self._readers.start()
         try:
             await self._prepare(connection)
-            await self._follower.begin(connection)
-            await self._follower.look()
+            await self._follower.use_connection(connection)
+            await self._follower.poll()
         except BaseException:
             connection.terminate()
             await self._readers.aclose()
             raise
 
     async def _prepare(self, connection: Connection) -> None:
-        with self._server.translated():
+        with self._server.translate_errors():
             await connection.execute("BEGIN")
-            await bring_up_to_date(connection, self._server)
+            await migrate(connection, self._server)
             self._follower.point = (await connection.fetch(statement("head_read")))[0][4]
             await connection.execute("COMMIT")
 
@@ -107,26 +109,28 @@ class PostgresStore:
 
     async def open(self, request: ApprovalRequest) -> ApprovalRequest:
         """Add the request, or return the one that its session and key already have."""
-        packed, call = pack_request(request), call_of(request.session, request.key)
-        line = audit.body(audit.of_request(request, "asked", request.asked_at))  # here, not while others wait
-        self._audience.open_here.add(request.id)  # before it is written: nobody can have closed it yet
-        opening = Opening(request, call, packed, line)
+        packed, call = pack_request(request), call_key(request.session, request.key)
+        line = audit.encode(audit.request_entry(request, "asked", request.asked_at))  # here, not while others wait
+        self._subscribers.open_here.add(request.id)  # before it is written: nobody can have closed it yet
+        opening = OpenWork(request, call, packed, line)
         try:
-            found = await self._writer.do(opening, ("new", request.id), ("call", call), size=len(packed) + len(line))
+            found = await self._writer.submit(
+                opening, ("new", request.id), ("call", call), size=len(packed) + len(line)
+            )
         except asyncio.CancelledError:
-            self._audience.open_here.discard(request.id)
-            self._writer.left_alone()
+            self._subscribers.open_here.discard(request.id)
+            self._writer.note_abandoned()
             raise
         except BaseException:
-            self._audience.open_here.discard(request.id)
+            self._subscribers.open_here.discard(request.id)
             raise
         if found is not request:
-            self._audience.open_here.discard(request.id)
+            self._subscribers.open_here.discard(request.id)
         return found
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
         """Return what was asked about this call."""
-        return await self._look_up(self._by_call, call_of(session, key))
+        return await self._look_up(self._by_call, call_key(session, key))
 
     async def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request."""
@@ -136,7 +140,7 @@ class PostgresStore:
 
     async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
         """Return the open requests, oldest first; with `after`, those that come after that id."""
-        return readable(row[0] for row in await self._fetch("requests_pending", after, limit))
+        return unpack_requests_leniently(row[0] for row in await self._fetch("requests_pending", after, limit))
 
     async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
         """Return the newest requests, open or not, newest first; see `Store`."""
@@ -146,30 +150,30 @@ class PostgresStore:
             if part
             else await self._fetch("requests_recent", before, limit)
         )
-        return readable(row[0] for row in found)
+        return unpack_requests_leniently(row[0] for row in found)
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
         """Return what changed after that point, and the point that this reaches."""
         if after is None:
             return (await self._fetch("head_read"))[0][4], []
         found = await self._fetch("requests_changes", after, limit)
-        return (found[-1][0] if found else after), readable(row[1] for row in found)
+        return (found[-1][0] if found else after), unpack_requests_leniently(row[1] for row in found)
 
     async def changed(self, after: int) -> None:
         """Wait until requests have changed after that point."""
-        await self._audience.feed.beyond(after)
+        await self._subscribers.feed.wait_past(after)
 
-    async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
+    async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Note that somebody has a request before them, if it is open."""
 
-        def work(group: Group) -> ApprovalRequest:
-            before = group.known(request_id)
-            after = decide.see(before, seen)
+        def work(group: GroupTransaction) -> ApprovalRequest:
+            before = group.require(request_id)
+            after = decide.mark_seen(before, seen)
             if after is not before:
                 group.update(after)
             return after
 
-        return await self._writer.do(work, ("request", request_id))
+        return await self._writer.submit(work, ("request", request_id))
 
     async def close(
         self,
@@ -181,41 +185,43 @@ class PostgresStore:
         remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
         """Close the request unless it is closed, and return it as it stands."""
-        closing = Closing(request_id, status, decision, now, remember)
-        closing.foresee(self._writer.copies.get(request_id))  # here, not while others wait
-        return await self._writer.do(closing, ("request", request_id), size=closing.size)
+        closing = CloseWork(request_id, status, decision, now, remember)
+        closing.foresee(self._writer.cache.get(request_id))  # here, not while others wait
+        return await self._writer.submit(closing, ("request", request_id), size=closing.size)
 
     async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
         """Use up an approval: true for exactly one caller, ever."""
 
-        def work(group: Group) -> bool:
-            claimed = decide.claim(group.known(request_id), now)
+        def work(group: GroupTransaction) -> bool:
+            claimed = decide.claim(group.require(request_id), now)
             if claimed is None:
                 return False
             group.update(claimed)
-            group.step(claimed, "claimed", now)
+            group.record_step(claimed, "claimed", now)
             return True
 
-        return await self._writer.do(
-            lambda group: group.once(attempt, lambda: work(group)), ("request", request_id), ("receipts", attempt)
+        return await self._writer.submit(
+            lambda group: group.idempotent(attempt, lambda: work(group)), ("request", request_id), ("receipts", attempt)
         )
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
-        future = self._audience.waiters.add(request_id)  # first, so that a close between the look and the wait is heard
+        future = self._subscribers.waiters.add(
+            request_id
+        )  # first, so that a close between the look and the wait is heard
         try:
-            if request_id in self._audience.open_here:
+            if request_id in self._subscribers.open_here:
                 return await future  # opened by this store, and nothing was heard of it since
             request = await self.get(request_id)
             if request is None:
                 raise UnknownRequest(request_id)
             return request if request.status != "open" else await future
         finally:
-            self._audience.waiters.discard(request_id, future)
+            self._subscribers.waiters.discard(request_id, future)
 
     async def oldest(self, limit: int, after: str = "") -> list[ApprovalRequest]:
         """Return the requests that come after that id, open or not, oldest first."""
-        return readable(row[0] for row in await self._fetch("requests_oldest", after, limit))
+        return unpack_requests_leniently(row[0] for row in await self._fetch("requests_oldest", after, limit))
 
     async def drop(self, ids: Sequence[str]) -> int:
         """Forget these requests, but none that is open or approved and not used, and return how many were there."""
@@ -225,28 +231,28 @@ class PostgresStore:
 
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Take one use of a counted decision: false when none is left."""
-        return await self._writer.do(
-            lambda group: group.once(attempt, lambda: group.spend(remembered_id)),
+        return await self._writer.submit(
+            lambda group: group.idempotent(attempt, lambda: group.spend(remembered_id)),
             ("remembered", remembered_id),
             ("receipts", attempt),
         )
 
-    def attach(self, learn: Learn) -> None:
+    def attach(self, learn: RememberedCallback) -> None:
         """Call `learn` with all remembered decisions, now and whenever they changed."""
-        self._audience.learners.add(learn)
+        self._subscribers.remembered.add(learn)
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
         """Change the remembered decisions, wait until that is durable, and return how many were dropped."""
 
-        def work(group: Group) -> int:
+        def work(group: GroupTransaction) -> int:
             group.remember(added)
             return group.forget(dropped)
 
-        return self._writer.do_now(work, *(("remembered", each) for each in dropped))
+        return self._writer.submit_blocking(work, *(("remembered", each) for each in dropped))
 
     async def park(self, name: str, state: bytes) -> None:
         """Keep the state of a run that can go on later, in the place of an earlier one."""
-        await self._writer.do(lambda group: group.shelves["parked"].put(name, state), size=len(state))
+        await self._writer.submit(lambda group: group.key_values["parked"].put(name, state), size=len(state))
 
     async def parked(self, name: str) -> bytes | None:
         """Return the state that was parked under this name."""
@@ -255,15 +261,15 @@ class PostgresStore:
 
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
         """Forget what was parked under this name, and return it to exactly one caller."""
-        return await self._writer.do(
-            lambda group: group.once(attempt, lambda: group.take("parked", name)),
+        return await self._writer.submit(
+            lambda group: group.idempotent(attempt, lambda: group.pop("parked", name)),
             ("parked", name),
             ("receipts", attempt),
         )
 
     async def add_token(self, token: Token) -> None:
         """Keep a token."""
-        await self._writer.do(lambda group: group.shelves["tokens"].put(token.id, pack_token(token)))
+        await self._writer.submit(lambda group: group.key_values["tokens"].put(token.id, pack_token(token)))
 
     async def token(self, token_id: str) -> Token | None:
         """Return one token."""
@@ -275,27 +281,27 @@ class PostgresStore:
 
     async def take_token(self, token_id: str) -> Token | None:
         """Forget a token, and return it to exactly one caller."""
-        packed = await self._writer.do(lambda group: group.take("tokens", token_id), ("tokens", token_id))
+        packed = await self._writer.submit(lambda group: group.pop("tokens", token_id), ("tokens", token_id))
         return None if packed is None else unpack_token(packed)
 
     # The audit.
 
     def finish(self, request_id: str, result: Result) -> None:
         """Queue what came of a used request."""
-        self._writer.later(
-            lambda group: group.update(decide.finish(group.known(request_id), result)), ("request", request_id)
+        self._writer.enqueue(
+            lambda group: group.update(decide.finish(group.require(request_id), result)), ("request", request_id)
         )
 
     def record(self, entry: AuditEntry) -> None:
         """Queue an entry of the audit."""
-        self._writer.later(audit.prepare(entry))
+        self._writer.enqueue(audit.encode_early_if_needed(entry))
 
-    async def append(self, news: Sequence[News], *, attempt: str = "") -> None:
+    async def append(self, news: Sequence[QueuedWrite], *, attempt: str = "") -> None:
         """Write what another process tells: results, and lines of the audit."""
         ids = (("request", each[0]) for each in news if not isinstance(each, bytes))
         size = sum(len(each) for each in news if isinstance(each, bytes))
-        await self._writer.do(
-            lambda group: group.once(attempt, lambda: group.append(news)), *ids, ("receipts", attempt), size=size
+        await self._writer.submit(
+            lambda group: group.idempotent(attempt, lambda: group.append(news)), *ids, ("receipts", attempt), size=size
         )
 
     @property
@@ -305,7 +311,7 @@ class PostgresStore:
 
     async def flush(self) -> None:
         """Wait until everything queued so far is durable; where nothing is, the server need not be there."""
-        await self._writer.caught_up()
+        await self._writer.drain()
 
     async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
         """Return audit entries as (number, body, hash), in order."""
@@ -325,7 +331,7 @@ class PostgresStore:
     async def health(self) -> Health:
         """Return how the way to the server and back is, measured now."""
         return await asyncio.wrap_future(
-            self._home.start(examine(self._server, self._readers, self._follower, self.clock))
+            self._loop_thread.submit(measure_health(self._server, self._readers, self._follower, self.clock))
         )
 
     async def aclose(self) -> None:
@@ -340,12 +346,12 @@ class PostgresStore:
         self._writer.stop()
         self._serving.result()
         deliver(
-            self._audience.waiters.fail(
-                self._audience.waiters.ids(), StoreError(f"the store {self._server.shown} is closed")
+            self._subscribers.waiters.fail(
+                self._subscribers.waiters.ids(), StoreError(f"the store {self._server.shown} is closed")
             )
         )
-        self._home.start(self._end()).result()
-        self._home.leave(_nothing_more)
+        self._loop_thread.submit(self._end()).result()
+        self._loop_thread.stop(_nothing_more)
 
     async def _end(self) -> None:
         """End the connections before the tasks: a statement that is cancelled would want a connection for that."""
@@ -355,19 +361,19 @@ class PostgresStore:
 
     def _lookup(self, name: str, make: Callable[[Row], V]) -> Lookup[Any, V]:
         closed = f"the store {self._server.shown} is closed"
-        return Lookup(self._home.loop, lambda keys: self._read(name, keys), make, closed=closed)
+        return Lookup(self._loop_thread.loop, lambda keys: self._read_with_retry(name, keys), make, closed=closed)
 
     async def _look_up(self, lookup: Lookup[K, V], key: K) -> V | None:
         """Read one row, after what was queued here."""
-        await self._writer.caught_up()
+        await self._writer.drain()
         self._writer.check_open()
         return await lookup.find(key)
 
     async def _fetch(self, name: str, *values: object) -> list[Row]:
         """Read, after what was queued here; tried again if the connection turns out to be gone."""
-        await self._writer.caught_up()
+        await self._writer.drain()
         self._writer.check_open()
-        reading = self._home.start(self._read(name, *values))
+        reading = self._loop_thread.submit(self._read_with_retry(name, *values))
         try:
             return await asyncio.wrap_future(reading)
         except asyncio.CancelledError:
@@ -375,14 +381,16 @@ class PostgresStore:
                 self._writer.check_open()  # it was cancelled because the store was closed
             raise
 
-    async def _read(self, name: str, *values: object) -> list[Row]:
+    async def _read_with_retry(self, name: str, *values: object) -> list[Row]:
         ends = time.monotonic() + self._patience
-        return await patiently(lambda: self._readers.fetch(statement(name), *values), away=Away, ends=lambda: ends)
+        return await retry(
+            lambda: self._readers.fetch(statement(name), *values), retry_on=ServerUnavailable, deadline=lambda: ends
+        )
 
-    def _after(self, group: Group, known: Row | None) -> Settled:
+    def _on_commit(self, group: GroupTransaction, known: Row | None) -> Settled:
         """Tell everybody who has to hear of a group that is now durable."""
-        self._follower.advance(group.began, group.change)
-        return self._audience.told(group, known)
+        self._follower.skip_own_commit(group.began, group.change)
+        return self._subscribers.on_commit(group, known)
 
 
 async def _nothing_more() -> None:

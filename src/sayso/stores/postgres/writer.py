@@ -19,13 +19,13 @@ from typing import TypeVar
 from sayso.core.model import AuditEntry, new_id
 from sayso.errors import StoreError
 from sayso.stores.postgres import transaction as groups
-from sayso.stores.postgres.batch import Batch, Item, Job, Outcome, Work, run, unwaited
-from sayso.stores.postgres.cache import Copies
-from sayso.stores.postgres.connection import PLANS, Away, Connection, Rejected, Row, Server, settings
+from sayso.stores.postgres.batch import Batch, BatchResult, Item, Job, Work, run_jobs, without_waiters
+from sayso.stores.postgres.cache import RequestCache
+from sayso.stores.postgres.connection import PLANS, Connection, Rejected, Row, Server, ServerUnavailable, set_statements
 from sayso.stores.postgres.delivery import Telling
 from sayso.stores.postgres.schema import statement
-from sayso.stores.postgres.transaction import Group, Need
-from sayso.stores.retry import patiently, pauses
+from sayso.stores.postgres.transaction import GroupTransaction, Need
+from sayso.stores.retry import backoff, retry
 from sayso.stores.waiters import Settled, deliver
 
 T = TypeVar("T")
@@ -41,14 +41,14 @@ _KIND = {"default_transaction_read_only": "off"}
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}SELECT 1 FROM sayso.head FOR UPDATE"
 
 
-class Writer:
+class PostgresWriter:
     """A queue, and the task that empties it. Jobs run in order; a group is durable before anybody hears of it."""
 
     def __init__(
-        self, server: Server, loop: asyncio.AbstractEventLoop, *, patience: float, after: Callable[..., Settled]
+        self, server: Server, loop: asyncio.AbstractEventLoop, *, patience: float, on_commit: Callable[..., Settled]
     ) -> None:
         """Take where to write, and whom to tell what was written."""
-        self._server, self._loop, self._patience, self._after = server, loop, patience, after
+        self._server, self._loop, self._patience, self._on_commit = server, loop, patience, on_commit
         self._id = new_id()
         self._number = 0
         self._queue: deque[Item] = deque()
@@ -57,18 +57,18 @@ class Writer:
         self._wake = asyncio.Event()
         self._is_awake = False
         self._ends = float("inf")
-        self._owed: list[Batch] = []
-        self._later = 0  # how much is queued that nobody waits for
+        self._unflushed: list[Batch] = []
+        self._unawaited = 0  # how much is queued that nobody waits for
         self._broken: StoreError | None = None
         self._connection: Connection | None = None
-        self._pid, self._pauses = 0, pauses()
-        self._ring: Callable[[str], object] = _deaf
+        self._pid, self._backoff = 0, backoff()
+        self._hint_callback: Callable[[str], object] = _ignore_hint
         self._process = os.getpid()
-        self.copies = Copies()
+        self.cache = RequestCache()
 
-    def listen(self, ring: Callable[[str], object]) -> None:
+    def set_hint_callback(self, ring: Callable[[str], object]) -> None:
         """Call back with every hint that others give, and after each time in which none could be heard."""
-        self._ring = ring
+        self._hint_callback = ring
 
     @property
     def is_listening(self) -> bool:
@@ -77,7 +77,7 @@ class Writer:
 
     # From any thread.
 
-    def do(self, work: Callable[[Group], T], *needs: Need, size: int = 0) -> asyncio.Future[T]:
+    def submit(self, work: Callable[[GroupTransaction], T], *needs: Need, size: int = 0) -> asyncio.Future[T]:
         """Run this, which writes about so many bytes, in the next group; the future has its result once it is durable.
 
         Whoever does not wait for it any more does not undo it.
@@ -86,13 +86,13 @@ class Writer:
         self._put(Job(work, needs, future, size))
         return future
 
-    def do_now(self, work: Callable[[Group], T], *needs: Need) -> T:
+    def submit_blocking(self, work: Callable[[GroupTransaction], T], *needs: Need) -> T:
         """Run this in the next group and wait, without a loop, until that is durable."""
         done: Future[T] = Future()
         self._put(Job(work, needs, done))
         return done.result()
 
-    def later(self, item: AuditEntry | bytes | Work, *needs: Need) -> None:
+    def enqueue(self, item: AuditEntry | bytes | Work, *needs: Need) -> None:
         """Queue this; if the store cannot be written, the next caller is told."""
         broken = self._broken
         if broken is not None:
@@ -100,20 +100,20 @@ class Writer:
             raise broken
         self._put(item if isinstance(item, AuditEntry | bytes) else Job(item, needs))
 
-    def left_alone(self) -> None:
+    def note_abandoned(self) -> None:
         """Note that nobody waits for something any more that may still be written: who reads now has to wait for it."""
         with contextlib.suppress(StoreError):
-            self.later(_nothing)
+            self.enqueue(_nothing)
 
-    async def caught_up(self) -> None:
+    async def drain(self) -> None:
         """Wait until what was queued without waiting is durable, so that whoever reads now finds it."""
-        if self._later:
-            await self.do(_nothing)
+        if self._unawaited:
+            await self.submit(_nothing)
 
     @property
     def backlog(self) -> int:
         """How much is not durable yet, and nobody waits for."""
-        return self._later
+        return self._unawaited
 
     def check_open(self) -> None:
         """Refuse to work when the store is closed, or in a process that has none of its threads."""
@@ -128,7 +128,7 @@ class Writer:
         with self._gate:
             self.check_open()
             self._queue.append(item)
-            self._later += not isinstance(item, Job) or item.future is None
+            self._unawaited += not isinstance(item, Job) or item.future is None
             if self._is_awake:
                 return
             self._is_awake = True
@@ -151,20 +151,20 @@ class Writer:
             elif self._ends < float("inf"):
                 break
             else:
-                await self._rest()
+                await self._wait_for_work()
         if self._broken is not None:
-            _LOG.critical("%d entries could not be written: %s", self._later, self._broken)
+            _LOG.critical("%d entries could not be written: %s", self._unawaited, self._broken)
         if self._connection is not None:
             self._connection.terminate()
 
-    async def _rest(self) -> None:
+    async def _wait_for_work(self) -> None:
         """Wait for something to do; hints come over the connection, so it is made again if it is gone."""
         pause = None
         if not self._server.pooler and not self.is_listening:
             try:
-                await self._connected()
+                await self._ensure_connected()
             except StoreError:
-                pause = next(self._pauses)
+                pause = next(self._backoff)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._wake.wait()
@@ -188,26 +188,30 @@ class Writer:
         """Return about how many bytes it writes and reads; what is known only by its name has to be read."""
         if not isinstance(item, Job):
             return len(item) if isinstance(item, bytes) else 0
-        unread = (kind for kind, name in item.needs if name not in self.copies.kept)
+        unread = (kind for kind, name in item.needs if name not in self.cache.entries)
         return item.size + sum(_UNREAD_BYTES.get(kind, 0) for kind in unread)
 
     async def _commit(self, items: list[Item]) -> None:
         """Write a group after what is still owed from earlier ones."""
-        batches, self._owed = [*self._owed, Batch(items, Outcome(), {})], []
+        batches, self._unflushed = [*self._unflushed, Batch(items, BatchResult(), {})], []
         patience = self._patience if self._broken is None else 0.0  # who was told already need not wait again
         self._broken = None
         for batch in batches:
-            if self._owed and self._broken is not None:
-                self._owed += self._fail(batch, self._broken)  # what was queued later must not be durable earlier
+            if self._unflushed and self._broken is not None:
+                self._unflushed += self._fail(batch, self._broken)  # what was queued later must not be durable earlier
             else:
-                self._owed += await self._persist(batch, patience)
+                self._unflushed += await self._persist(batch, patience)
 
     async def _persist(self, batch: Batch, patience: float) -> list[Batch]:
         """Write this, and return what of it is still owed."""
         began = time.monotonic()
         try:
-            await patiently(lambda: self._transact(batch), away=Away, ends=lambda: min(began + patience, self._ends))
-            await self._tell(batch, time.monotonic() - began)
+            await retry(
+                lambda: self._transact(batch),
+                retry_on=ServerUnavailable,
+                deadline=lambda: min(began + patience, self._ends),
+            )
+            await self._notify_waiters(batch, time.monotonic() - began)
         except Rejected as error:
             if len(batch.items) == 1:
                 return self._fail(batch, error)
@@ -220,7 +224,7 @@ class Writer:
         """Write what does not need the one that cannot be written."""
         owed: list[Batch] = []
         for item in items:
-            batch = Batch([item], Outcome(), {})
+            batch = Batch([item], BatchResult(), {})
             blocked = self._broken if owed else None
             owed += await self._persist(batch, patience) if blocked is None else self._fail(batch, blocked)
         return owed
@@ -228,115 +232,119 @@ class Writer:
     def _fail(self, batch: Batch, error: Exception) -> list[Batch]:
         """Tell those who wait; what nobody waits for is owed, and the store refuses work until it is written."""
         told = [(each.future, error) for each in batch.items if isinstance(each, Job) and each.future is not None]
-        batch.items = unwaited(batch.items)
+        batch.items = without_waiters(batch.items)
         if batch.items:
             self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._server.shown}: {error!r}")
         deliver(told)
         return [batch] if batch.items else []
 
-    async def _tell(self, batch: Batch, seconds: float) -> None:
+    async def _notify_waiters(self, batch: Batch, seconds: float) -> None:
         """Tell everybody who has to hear of a group that is now durable."""
         outcome = batch.outcome
-        told = self._after(outcome.group, outcome.known) if outcome.group is not None else []
+        told = self._on_commit(outcome.group, outcome.known) if outcome.group is not None else []
         with self._gate:
-            self._later -= len(unwaited(batch.items))
+            self._unawaited -= len(without_waiters(batch.items))
         await self._telling.tell(outcome.settled, told, seconds)
 
     async def _transact(self, batch: Batch) -> None:
-        connection = await self._connected()
-        with self._server.translated():
+        connection = await self._ensure_connected()
+        with self._server.translate_errors():
             try:
-                await self._exchange(connection, batch)
+                await self._write_batch(connection, batch)
             except BaseException:
                 connection.terminate()  # that is a rollback, unless the commit is what got lost
                 raise
 
-    async def _connected(self) -> Connection:
+    async def _ensure_connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
             connection = await self._server.connect(cached=not self._server.pooler)
             if not self._server.pooler:
-                with self._server.translated():
-                    await connection.execute(settings("SET", {**_LIMITS, **_KIND}))
-                    await connection.add_listener(_CHANNEL, self._hear)
+                with self._server.translate_errors():
+                    await connection.execute(set_statements("SET", {**_LIMITS, **_KIND}))
+                    await connection.add_listener(_CHANNEL, self._on_notify)
                     connection.add_termination_listener(lambda _: self._wake.set())
-            self._connection, self._pid, self._pauses = connection, connection.get_server_pid(), pauses()
-            self.copies.clear()  # a server that was away may have come back with an older past, and count on from there
-            self._ring("")
+            self._connection, self._pid, self._backoff = connection, connection.get_server_pid(), backoff()
+            self.cache.clear()  # a server that was away may have come back with an older past, and count on from there
+            self._hint_callback("")
         return self._connection
 
-    def _hear(self, _: object, pid: int, __: str, payload: str) -> None:
+    def _on_notify(self, _: object, pid: int, __: str, payload: str) -> None:
         if pid != self._pid:
-            self._ring(payload)
+            self._hint_callback(payload)
 
-    async def _exchange(self, connection: Connection, batch: Batch) -> None:
+    async def _write_batch(self, connection: Connection, batch: Batch) -> None:
         """Write a group by what is known here; where that is not enough or not so any more, hold the head and read."""
         needs = [need for each in batch.items if isinstance(each, Job) for need in each.needs]
         is_first = not batch.sent and not self._server.pooler  # whose transactions have settings of their own
-        if not (is_first and await self._at_once(connection, batch, needs)):
-            await self._in_turn(connection, batch, needs)
+        if not (is_first and await self._write_optimistic(connection, batch, needs)):
+            await self._write_locked(connection, batch, needs)
 
-    async def _at_once(self, connection: Connection, batch: Batch, needs: list[Need]) -> bool:
-        known = self.copies.of(needs)  # now: while the rest is read, some may go that are not read then
-        missing = groups.unknown(needs, known)
+    async def _write_optimistic(self, connection: Connection, batch: Batch, needs: list[Need]) -> bool:
+        known = self.cache.select(needs)  # now: while the rest is read, some may go that are not read then
+        missing = groups.rows_to_read(needs, known)
         if missing is None:
             return False
-        rows = await groups.read(connection, self._id, missing) if missing else []
-        group, settled = self._work(batch.items, rows, known)
+        rows = await groups.read_rows(connection, self._id, missing) if missing else []
+        group, settled = self._run_jobs(batch.items, rows, known)
         if not group.is_simple:
             return False
-        batch.outcome = Outcome(settled, group if group.is_changed else None)
+        batch.outcome = BatchResult(settled, group if group.is_changed else None)
         if not group.is_changed:
-            return not group.relies
-        number = self._send(batch)
+            return not group.used_cache
+        number = self._begin_attempt(batch)
         if await group.write(connection, self._id, number) == "written":
-            group.copy_to(self.copies)
+            group.store_in_cache(self.cache)
             return True
-        group.leave(self.copies)
+        group.evict_from_cache(self.cache)
         del batch.sent[number]
         return False
 
-    def _send(self, batch: Batch) -> int:
+    def _begin_attempt(self, batch: Batch) -> int:
         """Return the number of an attempt that may be durable from now on."""
         self._number += 1
         batch.sent[self._number] = batch.outcome
         return self._number
 
-    async def _in_turn(self, connection: Connection, batch: Batch, needs: list[Need]) -> None:
-        own = settings("SET LOCAL", {**_LIMITS, **PLANS}) if self._server.pooler else ""
+    async def _write_locked(self, connection: Connection, batch: Batch, needs: list[Need]) -> None:
+        own = set_statements("SET LOCAL", {**_LIMITS, **PLANS}) if self._server.pooler else ""
         await connection.execute(_BEGIN.format(own))
-        rows = await groups.read(connection, self._id, needs)
-        now = Group(rows)
+        rows = await groups.read_rows(connection, self._id, needs)
+        now = GroupTransaction(rows)
         if now.last_group in batch.sent:
             # It was written all along, and only the answer was lost; a commit behind it waits for what that waited for.
             await connection.fetch(statement("group_confirm"), self._id)
-            await self._end(connection)
+            await self._commit_transaction(connection)
             # Others may have changed something since, so how far the changes go by now says nothing about this group.
             batch.outcome = batch.sent[now.last_group]
             return
-        group, settled = self._work(batch.items, rows)
-        batch.outcome = Outcome(settled, group if group.is_changed else None)
+        group, settled = self._run_jobs(batch.items, rows)
+        batch.outcome = BatchResult(settled, group if group.is_changed else None)
         if not group.is_changed:
             await connection.execute("ROLLBACK")
             return
-        number = self._send(batch)
+        number = self._begin_attempt(batch)
         outcome = await group.write(connection, self._id, number)
         if outcome != "written":
-            raise Away(f"the store {self._server.shown} lost what this is about while it was written; try again")
-        if group.remembers:
+            raise ServerUnavailable(
+                f"the store {self._server.shown} lost what this is about while it was written; try again"
+            )
+        if group.changes_remembered:
             batch.outcome.known = (await connection.fetch(statement("remembered_read")))[0]
-        await self._end(connection)
-        group.copy_to(self.copies)
+        await self._commit_transaction(connection)
+        group.store_in_cache(self.cache)
 
-    async def _end(self, connection: Connection) -> None:
+    async def _commit_transaction(self, connection: Connection) -> None:
         if await connection.execute("COMMIT") != "COMMIT":
             raise StoreError(f"the store {self._server.shown} did not commit; nothing of it is written")
 
-    def _work(self, items: list[Item], rows: list[Row], known: groups.Known | None = None) -> tuple[Group, Settled]:
+    def _run_jobs(
+        self, items: list[Item], rows: list[Row], known: groups.CachedRequests | None = None
+    ) -> tuple[GroupTransaction, Settled]:
         """Do all jobs; whatever one does that fails in the middle is as if it had never been there."""
         failed: Settled = []
         while True:
-            group = Group(rows, known)
-            settled, bad = run(items, group)
+            group = GroupTransaction(rows, known)
+            settled, bad = run_jobs(items, group)
             if bad is None:
                 return group, settled + failed
             item, error = bad
@@ -346,9 +354,9 @@ class Writer:
             items = [each for each in items if each is not item]
 
 
-def _deaf(_: str) -> None:
+def _ignore_hint(_: str) -> None:
     pass
 
 
-def _nothing(_: Group) -> None:
+def _nothing(_: GroupTransaction) -> None:
     pass

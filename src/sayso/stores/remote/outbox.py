@@ -17,13 +17,13 @@ from sayso.core import audit
 from sayso.core.agent_protocol import MOST_NEWS, Append
 from sayso.core.model import AuditEntry, Result, new_id
 from sayso.errors import StoreError, UnknownRequest
-from sayso.stores.remote.transport import Away, Way
-from sayso.stores.retry import pauses
+from sayso.stores.remote.transport import HubTransport, HubUnavailable
+from sayso.stores.retry import backoff
 from sayso.stores.waiters import deliver
 
 if TYPE_CHECKING:
-    from sayso.core.ports import News
-    from sayso.stores.remote.transport import Hub
+    from sayso.core.ports import QueuedWrite
+    from sayso.stores.remote.transport import HubAddress
 
 _LOG = logging.getLogger("sayso")
 _LARGEST_BATCH = 1_000_000  # bytes
@@ -33,36 +33,36 @@ _FAREWELL_SECONDS = 10.0
 Item = AuditEntry | bytes | tuple[str, Result] | Future[None]  # whoever waits for all before has a future
 
 
-class _Batch(msgspec.Struct):
+class _OutboxBatch(msgspec.Struct):
     """What is told at once, under one name, however often it has to be tried."""
 
     attempt: str
-    news: list[News]
+    news: list[QueuedWrite]
     waiting: list[Future[None]]
     size: int = 0
 
 
-class Teller:
+class Outbox:
     """A queue and a thread; if the hub does not take what is told, the next caller is told so."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: HubAddress) -> None:
         """Start the thread."""
-        self._way = Way(hub)
+        self._transport = HubTransport(hub)
         self._url, self._patience = hub.url, hub.patience
         self._queue: SimpleQueue[Item | None] = SimpleQueue()
         self._gate = threading.Lock()
         self._stopping = threading.Event()
         self._ends = float("inf")
-        self._owed = 0
+        self._unsent = 0
         self._waiting: list[Future[None]] = []
         self._broken: StoreError | None = None
         self._process = os.getpid()
-        self.finishing: dict[str, Result] = {}  # what holds in this process, and may not be known to the hub yet
+        self.unsent_results: dict[str, Result] = {}  # what holds in this process, and may not be known to the hub yet
         self._thread = threading.Thread(target=self._serve, name="sayso-teller", daemon=True)
         self._thread.start()
         atexit.register(self.stop)
 
-    def tell(self, item: Item) -> None:
+    def enqueue(self, item: Item) -> None:
         """Queue this."""
         if self._broken is not None:
             raise self._broken
@@ -71,7 +71,7 @@ class Teller:
             if self._stopping.is_set():
                 raise StoreError(f"the store at {self._url} is closed")
             if isinstance(item, tuple):
-                self.finishing[item[0]] = item[1]
+                self.unsent_results[item[0]] = item[1]
             elif isinstance(item, Future):
                 self._waiting.append(item)
             self._queue.put(item)
@@ -84,7 +84,7 @@ class Teller:
     @property
     def backlog(self) -> int:
         """How much has not been told yet."""
-        return self._queue.qsize() + self._owed
+        return self._queue.qsize() + self._unsent
 
     def stop(self) -> None:
         """Tell what is queued, for a while, and end the thread."""
@@ -102,15 +102,15 @@ class Teller:
         last, told = False, True
         while told and not last:
             batch, last = self._gather()
-            told = self._deliver(batch)
+            told = self._send_batch(batch)
         if not told:
             _LOG.critical("%d entries could not be told to the hub %s: %s", self.backlog, self._url, self._broken)
         self._fail(self._broken or StoreError(f"the store at {self._url} is closed"))
-        self._way.close()
+        self._transport.close()
 
-    def _gather(self) -> tuple[_Batch, bool]:
+    def _gather(self) -> tuple[_OutboxBatch, bool]:
         """Wait for one item and take what else is there."""
-        batch = _Batch(new_id(), [], [])
+        batch = _OutboxBatch(new_id(), [], [])
         item = self._queue.get()
         while item is not None:
             self._add(batch, item)
@@ -122,20 +122,20 @@ class Teller:
                 return batch, False
         return batch, True
 
-    def _add(self, batch: _Batch, item: Item) -> None:
+    def _add(self, batch: _OutboxBatch, item: Item) -> None:
         if isinstance(item, Future):
             batch.waiting.append(item)
             return
-        told = audit.body(item) if isinstance(item, AuditEntry) else item
+        told = audit.encode(item) if isinstance(item, AuditEntry) else item
         if len(told) > _LONGEST_LINE and isinstance(told, bytes):
-            told = _shortened(told)
+            told = _truncate_line(told)
         batch.size += len(told)
         batch.news.append(told)
-        self._owed += 1
+        self._unsent += 1
 
-    def _deliver(self, batch: _Batch) -> bool:
+    def _send_batch(self, batch: _OutboxBatch) -> bool:
         """Tell a batch, however long that takes; false if the process ends before."""
-        began, waiting = time.monotonic(), pauses()
+        began, waiting = time.monotonic(), backoff()
         while batch.news and not self._try(batch, began):
             if time.monotonic() >= self._ends:
                 return False
@@ -144,19 +144,19 @@ class Teller:
                 time.sleep(min(pause, 1.0))
             else:
                 self._stopping.wait(pause)
-        self._broken, self._owed = None, 0
+        self._broken, self._unsent = None, 0
         for each in batch.news:
             if isinstance(each, tuple):
-                self.finishing.pop(each[0], None)
+                self.unsent_results.pop(each[0], None)
         deliver([(each, None) for each in batch.waiting])
         with self._gate:
             self._waiting = [each for each in self._waiting if not each.done()]
         return True
 
-    def _try(self, batch: _Batch, began: float) -> bool:
+    def _try(self, batch: _OutboxBatch, began: float) -> bool:
         try:
-            self._way.once("append", Append(news=batch.news, attempt=batch.attempt))
-        except Away as error:
+            self._transport.send_once("append", Append(news=batch.news, attempt=batch.attempt))
+        except HubUnavailable as error:
             if time.monotonic() - began > self._patience:
                 self._break(error)
             return False
@@ -178,9 +178,9 @@ class Teller:
         deliver([(each, error) for each in failed])
 
 
-def _shortened(line: bytes) -> bytes:
+def _truncate_line(line: bytes) -> bytes:
     """Return a line that a hub takes: the digest still stands for the arguments."""
-    whole = msgspec.json.decode(line, type=audit.Line)
+    whole = msgspec.json.decode(line, type=audit.EntryBody)
     whole.args = whole.final_args = whole.result = None
     whole.error = f"its values are too long to be told to the hub: {len(line)} bytes"
     return msgspec.json.encode(whole)

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Never, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from sayso.core import agent_protocol as words
+from sayso.core import agent_protocol as protocol
 from sayso.core import audit, decide
 from sayso.core.model import new_id
 from sayso.core.msgpack_codec import pack_request, unpack_request
 from sayso.errors import NotEntitled, StoreError, UnknownRequest
-from sayso.stores.loop_thread import Home
-from sayso.stores.remembered_feed import Learn, Learners
-from sayso.stores.remote.follower import Follower
-from sayso.stores.remote.outbox import Teller
-from sayso.stores.remote.transport import AsyncWay, Away, Hub
+from sayso.stores.loop_thread import LoopThread
+from sayso.stores.remembered_feed import RememberedCallback, RememberedSubscribers
+from sayso.stores.remote.follower import HubFollower
+from sayso.stores.remote.outbox import Outbox
+from sayso.stores.remote.transport import AsyncHubTransport, HubAddress, HubUnavailable
 from sayso.stores.waiters import Feed, Waiters, deliver
 
 if TYPE_CHECKING:
     from sayso.core.approvers import Seen
     from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered, Result, Status
-    from sayso.core.ports import News
+    from sayso.core.ports import QueuedWrite
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ _BOOL = msgspec.msgpack.Decoder(bool)
 _BYTES = msgspec.msgpack.Decoder(bytes)
 _MAYBE: msgspec.msgpack.Decoder[bytes | None] = msgspec.msgpack.Decoder(bytes | None)
 _LIST = msgspec.msgpack.Decoder(list[bytes])
-_TOLD = msgspec.msgpack.Decoder(words.Told)
+_CHANGES_REPLY = msgspec.msgpack.Decoder(protocol.ChangesReply)
 
 
 class RemoteStore:
@@ -67,26 +67,26 @@ class RemoteStore:
             ConfigurationError: an address or a token that must not be used.
             StoreError: the hub cannot be reached, or does not take the token.
         """
-        hub = Hub(url, token, insecure=insecure, tls=tls, patience=patience)
+        hub = HubAddress(url, token, insecure=insecure, tls=tls, patience=patience)
         self.url = hub.url
-        self._learners = Learners()
+        self._remembered_subscribers = RememberedSubscribers()
         self._waiters = Waiters()
         self._feed = Feed()
         self._asked: dict[str, ApprovalRequest] = {}  # opened here, and not known to be closed
-        self._unheard: set[str] = set()  # those of them that no change can have been missed of
+        self._open_here: set[str] = set()  # those of them that no change can have been missed of
         self._opening: dict[str, Future[ApprovalRequest]] = {}
-        self._ended: OrderedDict[str, ApprovalRequest] = OrderedDict()
-        self._is_leaving = False
-        self._home = Home("sayso-remote")
-        self._way = AsyncWay(hub)
-        self._follower = Follower(self._way, self, self._learners)
+        self._expired_here: OrderedDict[str, ApprovalRequest] = OrderedDict()
+        self._is_closed = False
+        self._loop_thread = LoopThread("sayso-remote")
+        self._transport = AsyncHubTransport(hub)
+        self._follower = HubFollower(self._transport, self, self._remembered_subscribers)
         try:
-            self._feed.reach(self._home.start(self._follower.begin()).result())
+            self._feed.advance(self._loop_thread.submit(self._follower.start()).result())
         except BaseException:
-            self._leave()
+            self._shut_down()
             raise
-        self._teller = Teller(hub)
-        self._following = self._home.start(self._follower.run())
+        self._outbox = Outbox(hub)
+        self._following = self._loop_thread.submit(self._follower.run())
 
     def __repr__(self) -> str:
         """Name the hub, and never the token."""
@@ -94,19 +94,19 @@ class RemoteStore:
 
     async def open(self, request: ApprovalRequest) -> ApprovalRequest:
         """Add the request, or return the one that its session and key already have."""
-        message = words.Open(request=pack_request(request))
-        self._teller.check_process()
+        message = protocol.Open(request=pack_request(request))
+        self._outbox.check_process()
         self._asked[request.id] = request  # before it is sent: nobody can have closed it yet
-        self._unheard.add(request.id)
+        self._open_here.add(request.id)
         # Not cancelled with its caller, who may want to withdraw it: that takes that it has arrived.
-        opening = self._opening[request.id] = self._home.start(self._open(request, message))
+        opening = self._opening[request.id] = self._loop_thread.submit(self._open(request, message))
         opening.add_done_callback(lambda _: self._opening.pop(request.id, None))
         return await asyncio.shield(asyncio.wrap_future(opening))
 
-    async def _open(self, request: ApprovalRequest, message: words.Open) -> ApprovalRequest:
+    async def _open(self, request: ApprovalRequest, message: protocol.Open) -> ApprovalRequest:
         found: ApprovalRequest | None = None
         try:
-            found = self._request(self._read(await self._way.ask("open", message), _BYTES))
+            found = self._request(self._decode(await self._transport.send_with_retry("open", message), _BYTES))
             return found
         finally:
             if found is None or found.id != request.id or found.status != "open":
@@ -114,17 +114,17 @@ class RemoteStore:
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
         """Return what was asked about this call."""
-        ended = (each for each in tuple(self._ended.values()) if (each.session, each.key) == (session, key))
-        return next(ended, None) or await self._row("find", words.Find(session=session, key=key))
+        ended = (each for each in tuple(self._expired_here.values()) if (each.session, each.key) == (session, key))
+        return next(ended, None) or await self._row("find", protocol.Find(session=session, key=key))
 
     async def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request; if the hub is away, as it was when it was opened here, which is never a yes."""
-        await self._arrived(request_id)
-        if request_id in self._ended:
-            return self._ended[request_id]
+        await self._wait_until_opened(request_id)
+        if request_id in self._expired_here:
+            return self._expired_here[request_id]
         try:
-            found = await self._rows("get", words.Get(ids=(request_id,)))
-        except Away:
+            found = await self._rows("get", protocol.Get(ids=(request_id,)))
+        except HubUnavailable:
             opened = self._asked.get(request_id)
             if opened is None:
                 raise
@@ -135,8 +135,8 @@ class RemoteStore:
         """Return the agent's open requests, oldest first; with `after`, those that come after that id."""
         found: list[ApprovalRequest] = []
         while limit is None or len(found) < limit:
-            most = words.MOST_ROWS if limit is None else min(limit - len(found), words.MOST_ROWS)
-            page = await self._rows("pending", words.Pending(limit=most, after=found[-1].id if found else after))
+            most = protocol.MOST_ROWS if limit is None else min(limit - len(found), protocol.MOST_ROWS)
+            page = await self._rows("pending", protocol.GetPending(limit=most, after=found[-1].id if found else after))
             found += page
             if len(page) < most:
                 break
@@ -144,23 +144,23 @@ class RemoteStore:
 
     async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
         """Return the agent's newest requests, open or not, newest first; see `Store`."""
-        message = words.Recent(limit=min(limit, words.MOST_ROWS), part=part, before=before)
+        message = protocol.GetRecent(limit=min(limit, protocol.MOST_ROWS), part=part, before=before)
         return await self._rows("recent", message)
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
         """Return which of the agent's requests changed after that point, and the point that this reaches."""
-        message = words.Changes(after=after, limit=min(limit, words.MOST_ROWS))
-        told = self._read(await self._ask("changes", message), _TOLD)
+        message = protocol.GetChanges(after=after, limit=min(limit, protocol.MOST_ROWS))
+        told = self._decode(await self._ask("changes", message), _CHANGES_REPLY)
         return told.point, [self._request(each) for each in told.rows]
 
     async def changed(self, after: int) -> None:
         """Wait until requests of the agent have changed after that point."""
-        await self._feed.beyond(after)
+        await self._feed.wait_past(after)
 
-    async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
+    async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Note that somebody has a request before them, as this agent says."""
-        message = words.See(id=request_id, who=seen.who, channel=seen.channel, at=seen.at)
-        return self._known(request_id, await self._row("see", message))
+        message = protocol.MarkSeen(id=request_id, who=seen.who, channel=seen.channel, at=seen.at)
+        return self._require(request_id, await self._row("see", message))
 
     async def close(
         self,
@@ -174,8 +174,8 @@ class RemoteStore:
         """Withdraw a request or let it expire, unless it is closed, and return it as it stands; answers are refused."""
         if status not in {"withdrawn", "expired"} or remember or (decision is not None and decision.approved):
             raise NotEntitled(f"only people at the hub {self.url} can answer what is asked there")
-        await self._arrived(request_id)
-        message = words.Close(
+        await self._wait_until_opened(request_id)
+        message = protocol.Close(
             id=request_id,
             status="withdrawn" if status == "withdrawn" else "expired",
             now=now,
@@ -183,87 +183,89 @@ class RemoteStore:
             decided_at=None if decision is None else decision.decided_at or now,
         )
         try:
-            return self._known(request_id, await self._row("close", message))
-        except Away:
+            return self._require(request_id, await self._row("close", message))
+        except HubUnavailable:
             opened = self._asked.get(request_id)
             if opened is None or not decide.is_overdue(opened, now):
                 raise
-            return self._end(opened)
+            return self._expire_here(opened)
 
-    def _end(self, opened: ApprovalRequest) -> ApprovalRequest:
+    def _expire_here(self, opened: ApprovalRequest) -> ApprovalRequest:
         """Let a request be over for this process whose time is up, whatever the hub will say when it is back."""
-        ended = self._ended[opened.id] = replace(opened, status="expired")
+        ended = self._expired_here[opened.id] = replace(opened, status="expired")
         self._forget(opened.id)
-        if len(self._ended) > _KEPT_ENDED:
-            self._ended.popitem(last=False)
+        if len(self._expired_here) > _KEPT_ENDED:
+            self._expired_here.popitem(last=False)
         return ended
 
     async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
         """Use up an approval: true for exactly one caller, ever, even if the hub's answer gets lost."""
-        if request_id in self._ended:
+        if request_id in self._expired_here:
             return False
-        message = words.Claim(id=request_id, now=now, attempt=attempt or new_id())
-        return self._read(await self._ask("claim", message), _BOOL)
+        message = protocol.Claim(id=request_id, now=now, attempt=attempt or new_id())
+        return self._decode(await self._ask("claim", message), _BOOL)
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
         future = self._waiters.add(request_id)  # first, so that a close between the look and the wait is heard
         try:
-            if request_id in self._unheard:
+            if request_id in self._open_here:
                 return await future  # opened by this store, and nothing was heard of it since
-            request = self._known(request_id, await self.get(request_id))
+            request = self._require(request_id, await self.get(request_id))
             return request if request.status != "open" else await future
         finally:
             self._waiters.discard(request_id, future)
 
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Take one use of a counted decision: false when none is left."""
-        message = words.Spend(id=remembered_id, attempt=attempt or new_id())
-        return self._read(await self._ask("spend", message), _BOOL)
+        message = protocol.Spend(id=remembered_id, attempt=attempt or new_id())
+        return self._decode(await self._ask("spend", message), _BOOL)
 
     async def park(self, name: str, state: bytes) -> None:
         """Keep the state of a run that can go on later, in the place of an earlier one."""
-        await self._ask("park", words.Park(name=name, state=state))
+        await self._ask("park", protocol.Park(name=name, state=state))
 
     async def parked(self, name: str) -> bytes | None:
         """Return the state that was parked under this name."""
-        return self._read(await self._ask("parked", words.Parked(name=name)), _MAYBE)
+        return self._decode(await self._ask("parked", protocol.GetParked(name=name)), _MAYBE)
 
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
         """Forget what was parked under this name, and return it to exactly one caller."""
-        message = words.Unpark(name=name, attempt=attempt or new_id())
-        return self._read(await self._ask("unpark", message), _MAYBE)
+        message = protocol.Unpark(name=name, attempt=attempt or new_id())
+        return self._decode(await self._ask("unpark", message), _MAYBE)
 
-    def attach(self, learn: Learn) -> None:
+    def attach(self, learn: RememberedCallback) -> None:
         """Call `learn` with what is remembered for this agent, now and whenever it changes."""
-        self._learners.add(learn)
+        self._remembered_subscribers.add(learn)
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> Never:  # noqa: ARG002 - never done
         """Refuse: what is remembered was said by people, and only they take it back."""
-        self._home.loop.call_soon_threadsafe(self._follower.teach)  # whoever has put it in place already is put right
+        self._loop_thread.loop.call_soon_threadsafe(
+            self._follower.publish
+        )  # whoever has put it in place already is put right
         raise NotEntitled(f"only people at the hub {self.url} can change what is remembered there")
 
     def finish(self, request_id: str, result: Result) -> None:
         """Queue what came of a used request."""
-        self._teller.tell((request_id, result))
+        self._outbox.enqueue((request_id, result))
 
     def record(self, entry: AuditEntry) -> None:
         """Queue an entry of the audit."""
-        self._teller.tell(audit.prepare(entry))
+        self._outbox.enqueue(audit.encode_early_if_needed(entry))
 
-    async def append(self, news: Sequence[News], *, attempt: str = "") -> Never:  # noqa: ARG002 - never done
+    async def append(self, news: Sequence[QueuedWrite], *, attempt: str = "") -> Never:  # noqa: ARG002 - never done
         """Refuse: an agent tells only what it has done itself."""
         raise StoreError("an agent cannot tell the hub the news of others; give each agent a token of its own")
 
     @property
     def backlog(self) -> int:
         """How many queued changes are not at the hub yet."""
-        return self._teller.backlog
+        return self._outbox.backlog
 
     async def flush(self) -> None:
         """Wait until everything queued so far is at the hub."""
         told: Future[None] = Future()
-        self._teller.tell(told)
+        self._outbox.enqueue(told)
         await asyncio.wrap_future(told)
 
     async def audit(self, after: int = 0, limit: int = 1000) -> Never:  # noqa: ARG002 - never done
@@ -276,90 +278,90 @@ class RemoteStore:
 
     async def aclose(self) -> None:
         """Send what is queued and close all connections."""
-        await asyncio.to_thread(self._teller.stop)
-        self.lose(StoreError(f"the store at {self.url} is closed"))
-        await asyncio.to_thread(self._leave)
+        await asyncio.to_thread(self._outbox.stop)
+        self.fail_waiters(StoreError(f"the store at {self.url} is closed"))
+        await asyncio.to_thread(self._shut_down)
 
     # What the follower hears.
 
-    async def hear(self, point: int, rows: Sequence[bytes]) -> None:
+    async def on_changes(self, point: int, rows: Sequence[bytes]) -> None:
         """Wake those who wait for requests that are closed, or for any change."""
         found = [self._request(each) for each in rows]
         self._wake([each for each in found if each.status != "open"])
         if found:
-            deliver(self._feed.reach(point))
+            deliver(self._feed.advance(point))
 
-    async def look(self) -> None:
+    async def resync(self) -> None:
         """Look at everything that is waited for: something may have been missed."""
-        self._unheard.clear()  # first: who begins to wait from now on looks for itself
+        self._open_here.clear()  # first: who begins to wait from now on looks for itself
         ids = self._waiters.ids()
-        for start in range(0, len(ids), words.MOST_ROWS):
-            asked = tuple(ids[start : start + words.MOST_ROWS])
-            content = await self._way.ask("get", words.Get(ids=asked))
-            found = [self._request(each) for each in self._read(content, _LIST)]
+        for start in range(0, len(ids), protocol.MOST_ROWS):
+            asked = tuple(ids[start : start + protocol.MOST_ROWS])
+            content = await self._transport.send_with_retry("get", protocol.Get(ids=asked))
+            found = [self._request(each) for each in self._decode(content, _LIST)]
             self._wake([each for each in found if each.status != "open"])
             unknown = set(asked).difference(each.id for each in found)
             deliver(self._waiters.fail(unknown, UnknownRequest("the hub knows no such request any more")))
 
-    def lose(self, error: StoreError) -> None:
+    def fail_waiters(self, error: StoreError) -> None:
         """Tell all who wait that no answer will come."""
-        self._unheard.clear()
+        self._open_here.clear()
         deliver(self._waiters.fail(self._waiters.ids(), error))
 
     def _wake(self, closed: Sequence[ApprovalRequest]) -> None:
         for each in closed:
             self._forget(each.id)
-        deliver(self._waiters.take(closed))
+        deliver(self._waiters.settle(closed))
 
     def _forget(self, request_id: str) -> None:
-        self._unheard.discard(request_id)
+        self._open_here.discard(request_id)
         self._asked.pop(request_id, None)
 
     # The way to the hub and back.
 
-    async def _ask(self, operation: str, message: words.Message) -> bytes:
-        self._teller.check_process()
-        if self._is_leaving:
+    async def _ask(self, operation: str, message: protocol.AgentMessage) -> bytes:
+        self._outbox.check_process()
+        if self._is_closed:
             raise StoreError(f"the store at {self.url} is closed")
-        asking = self._home.start(self._way.ask(operation, message))
+        asking = self._loop_thread.submit(self._transport.send_with_retry(operation, message))
         try:
             return await asyncio.wrap_future(asking)
         except asyncio.CancelledError:
-            if self._is_leaving and asking.cancelled():
+            if self._is_closed and asking.cancelled():
                 raise StoreError(f"the store at {self.url} is closed") from None
             raise
 
-    async def _row(self, operation: str, message: words.Message) -> ApprovalRequest | None:
-        packed = self._read(await self._ask(operation, message), _MAYBE)
+    async def _row(self, operation: str, message: protocol.AgentMessage) -> ApprovalRequest | None:
+        packed = self._decode(await self._ask(operation, message), _MAYBE)
         return None if packed is None else self._request(packed)
 
-    async def _rows(self, operation: str, message: words.Message) -> list[ApprovalRequest]:
-        return [self._request(each) for each in self._read(await self._ask(operation, message), _LIST)]
+    async def _rows(self, operation: str, message: protocol.AgentMessage) -> list[ApprovalRequest]:
+        return [self._request(each) for each in self._decode(await self._ask(operation, message), _LIST)]
 
     def _request(self, packed: bytes) -> ApprovalRequest:
         request = unpack_request(packed)
-        result = self._teller.finishing.get(request.id)
+        result = self._outbox.unsent_results.get(request.id)
         return request if result is None else decide.finish(request, result)
 
-    def _read(self, content: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
+    def _decode(self, content: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
         try:
             return decoder.decode(content)
         except (msgspec.MsgspecError, ValueError) as error:
             raise StoreError(f"the hub {self.url} answers in a way that cannot be read: {error}") from error
 
     @staticmethod
-    def _known(request_id: str, request: ApprovalRequest | None) -> ApprovalRequest:
+    def _require(request_id: str, request: ApprovalRequest | None) -> ApprovalRequest:
         if request is None:
             raise UnknownRequest(f"no request has the id {request_id!r}")
         return request
 
-    async def _arrived(self, request_id: str) -> None:
+    async def _wait_until_opened(self, request_id: str) -> None:
         """Wait until a request that is being opened here is at the hub, or is not."""
         opening = self._opening.get(request_id)
         if opening is not None:
             await asyncio.wait([asyncio.wrap_future(opening)])
 
-    def _leave(self) -> None:
+    def _shut_down(self) -> None:
         """End what is under way, the connections, and the thread."""
-        self._is_leaving = True
-        self._home.leave(self._way.aclose)
+        self._is_closed = True
+        self._loop_thread.stop(self._transport.aclose)

@@ -18,9 +18,9 @@ except ImportError as error:
     raise ImportError("asking through a hub needs another library; run `pip install sayso[remote]`") from error
 
 from sayso.core import tokens
-from sayso.core.agent_protocol import MEDIA, UNKNOWN_REQUEST, Message
+from sayso.core.agent_protocol import MEDIA, UNKNOWN_REQUEST, AgentMessage
 from sayso.errors import ConfigurationError, StoreError, UnknownRequest
-from sayso.stores.retry import patiently
+from sayso.stores.retry import retry
 
 _SECONDS = 15.0  # for one attempt
 _BRIEF = 2.0  # for all attempts, at a hub that has been away for long
@@ -28,11 +28,11 @@ _MOST_CONNECTIONS = 32
 _TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
-class Away(StoreError):
+class HubUnavailable(StoreError):
     """The hub cannot be reached, or is not ready; it may be soon."""
 
 
-class Hub:
+class HubAddress:
     """One hub, as an agent knows it. Each operation may be tried again: the hub does nothing twice."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Hub:
         """Name the hub, and never the token."""
         return f"Hub({self.url!r})"
 
-    def settings(self) -> dict[str, Any]:
+    def client_options(self) -> dict[str, Any]:
         """Return what every client of this hub is built with: no redirects, and no proxy that could read the token."""
         return {
             "headers": self._headers,
@@ -71,7 +71,7 @@ class Hub:
         """Return until when to try: longer if the hub was there a moment ago."""
         return max(self._reached + self.patience, time.monotonic() + min(_BRIEF, self.patience))
 
-    def content(self, response: httpx2.Response) -> bytes:
+    def check_response(self, response: httpx2.Response) -> bytes:
         """Return what the hub answered, or raise what that means."""
         if response.status_code == HTTPStatus.OK and response.headers.get("content-type") == MEDIA:
             with self._lock:
@@ -82,7 +82,7 @@ class Hub:
     def _problem(self, response: httpx2.Response) -> StoreError | UnknownRequest:
         status, (kind, detail) = response.status_code, _details(response)
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _TRY_AGAIN:
-            return Away(f"the hub {self.url} cannot serve now ({status}{detail}); look at its log")
+            return HubUnavailable(f"the hub {self.url} cannot serve now ({status}{detail}); look at its log")
         if response.is_redirect:
             where = response.headers.get("location", "elsewhere")
             return StoreError(f"the hub {self.url} sends to {where!r}; give that address if it is right")
@@ -106,49 +106,51 @@ class Hub:
                 "name the file with its authority's certificate in SSL_CERT_FILE, or pass tls="
             )
         if isinstance(error, httpx2.TransportError) and not isinstance(error, httpx2.UnsupportedProtocol):
-            return Away(f"the hub {self.url} cannot be reached ({said}); check that it runs, and the network")
+            return HubUnavailable(f"the hub {self.url} cannot be reached ({said}); check that it runs, and the network")
         return StoreError(f"the hub {self.url} answers in a way that cannot be read: {said}")
 
 
-class AsyncWay:
+class AsyncHubTransport:
     """Asks a hub from one event loop."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: HubAddress) -> None:
         """Open nothing yet."""
         self.hub = hub
-        self._client = httpx2.AsyncClient(**hub.settings())
+        self._client = httpx2.AsyncClient(**hub.client_options())
 
-    async def once(self, operation: str, message: Message, *, longer: float = 0.0) -> bytes:
+    async def send_once(self, operation: str, message: AgentMessage, *, extra_seconds: float = 0.0) -> bytes:
         """Make one attempt, which may take so much longer than others."""
-        timeout = httpx2.Timeout(_SECONDS + longer, connect=5.0, pool=None)
+        timeout = httpx2.Timeout(_SECONDS + extra_seconds, connect=5.0, pool=None)
         body = msgspec.msgpack.encode(message)
         try:
-            return self.hub.content(await self._client.post(self.hub.address(operation), content=body, timeout=timeout))
+            return self.hub.check_response(
+                await self._client.post(self.hub.address(operation), content=body, timeout=timeout)
+            )
         except httpx2.RequestError as error:
             raise self.hub.unreachable(error) from error
 
-    async def ask(self, operation: str, message: Message, *, patience: float = math.inf) -> bytes:
+    async def send_with_retry(self, operation: str, message: AgentMessage, *, patience: float = math.inf) -> bytes:
         """Try until there is an answer, or for as long as it is worth it."""
         ends = min(self.hub.deadline(), time.monotonic() + patience)
-        return await patiently(lambda: self.once(operation, message), away=Away, ends=lambda: ends)
+        return await retry(lambda: self.send_once(operation, message), retry_on=HubUnavailable, deadline=lambda: ends)
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self._client.aclose()
 
 
-class Way:
+class HubTransport:
     """Asks a hub from one thread, which needs no event loop: it also works while the process ends."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: HubAddress) -> None:
         """Open nothing yet."""
         self.hub = hub
-        self._client = httpx2.Client(**hub.settings())
+        self._client = httpx2.Client(**hub.client_options())
 
-    def once(self, operation: str, message: Message) -> bytes:
+    def send_once(self, operation: str, message: AgentMessage) -> bytes:
         """Make one attempt."""
         try:
-            return self.hub.content(
+            return self.hub.check_response(
                 self._client.post(self.hub.address(operation), content=msgspec.msgpack.encode(message))
             )
         except httpx2.RequestError as error:
@@ -191,7 +193,7 @@ def _is_here(host: str) -> bool:
 def _checked_token(token: str) -> str:
     if not token:
         raise ConfigurationError("a hub asks for a token; make one with `sayso token create` and put it in SAYSO_TOKEN")
-    if tokens.id_of(token) is None:
+    if tokens.parse_token_id(token) is None:
         raise ConfigurationError("the token for the hub is no token of sayso, or only a part of one; copy it whole")
     if not token.startswith("sayso_agent_"):
         raise ConfigurationError("the token for the hub is not an agent's; an agent must not carry one that can answer")

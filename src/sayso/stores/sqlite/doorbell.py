@@ -60,16 +60,16 @@ class Doorbell:
         try:
             self._socket.sendto(message, self._address(name))
         except ConnectionRefusedError:
-            self._take_down(name)  # its process was killed and left it hanging
+            self._unlink_socket(name)  # its process was killed and left it hanging
         except OSError:
             return  # its queue is full: it is awake anyway, or will poll
 
-    def _take_down(self, name: str) -> None:
+    def _unlink_socket(self, name: str) -> None:
         with contextlib.suppress(OSError):
             if stat.S_ISSOCK(os.lstat(name, dir_fd=self._folder_fd).st_mode):  # only ever a bell
                 os.unlink(name, dir_fd=self._folder_fd)
 
-    def hear(self, seconds: float) -> list[str] | None:
+    def wait_for_ring(self, seconds: float) -> list[str] | None:
         """Wait that long for a ring; return the ids it names, all of them for an empty list, None for silence."""
         if self._socket is None:
             self._awake.wait(seconds)
@@ -91,7 +91,7 @@ class Doorbell:
     def close(self) -> None:
         """Take the bell down."""
         if self._socket is not None:
-            self._take_down(self._name)
+            self._unlink_socket(self._name)
             self._socket.close()
         if self._folder_fd >= 0:
             os.close(self._folder_fd)

@@ -13,16 +13,16 @@ from sayso.core import decide
 from sayso.core.msgpack_codec import (
     pack_remembered,
     pack_request,
-    readable,
     unpack_remembered,
     unpack_request,
+    unpack_requests_leniently,
     unpack_token,
 )
 from sayso.errors import StoreError, UnknownRequest
 
 if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest, Remembered
-    from sayso.core.ports import News
+    from sayso.core.ports import QueuedWrite
     from sayso.core.tokens import Token
     from sayso.stores.sqlite.writer import Transaction
 
@@ -40,7 +40,7 @@ def get(tx: Transaction, request_id: str) -> ApprovalRequest | None:
     return None if row is None else unpack_request(row[0])
 
 
-def known(tx: Transaction, request_id: str) -> ApprovalRequest:
+def require(tx: Transaction, request_id: str) -> ApprovalRequest:
     """Return a request that has to be there."""
     request = get(tx, request_id)
     if request is None:
@@ -57,7 +57,7 @@ def find(tx: Transaction, session: str, key: str) -> ApprovalRequest | None:
 def pending(tx: Transaction, limit: int | None, after: str) -> list[ApprovalRequest]:
     """Return the open requests that come after that id, oldest first."""
     query = "SELECT packed FROM requests WHERE status = 'open' AND id > ? ORDER BY id LIMIT ?"
-    return readable(packed for (packed,) in tx.execute(query, after, _ALL if limit is None else limit))
+    return unpack_requests_leniently(packed for (packed,) in tx.execute(query, after, _ALL if limit is None else limit))
 
 
 def recent(tx: Transaction, limit: int, part: str, before: str) -> list[ApprovalRequest]:
@@ -66,13 +66,13 @@ def recent(tx: Transaction, limit: int, part: str, before: str) -> list[Approval
         "SELECT packed FROM requests WHERE id < ?3 AND (substr(id, 1, length(?1)) = ?1 OR substr(id, -length(?1)) = ?1)"
         " ORDER BY id DESC LIMIT ?2"
     )
-    return readable(packed for (packed,) in tx.execute(query, part, limit, before or _AFTER_ALL))
+    return unpack_requests_leniently(packed for (packed,) in tx.execute(query, part, limit, before or _AFTER_ALL))
 
 
 def oldest(tx: Transaction, limit: int, after: str) -> list[ApprovalRequest]:
     """Return the requests that come after that id, oldest first."""
     query = "SELECT packed FROM requests WHERE id > ? ORDER BY id LIMIT ?"
-    return readable(packed for (packed,) in tx.execute(query, after, limit))
+    return unpack_requests_leniently(packed for (packed,) in tx.execute(query, after, limit))
 
 
 def drop(tx: Transaction, ids: Sequence[str]) -> int:
@@ -88,7 +88,7 @@ def cut(tx: Transaction, start: tuple[int, str], end: tuple[int, str]) -> None:
         tx.execute("DELETE FROM audit WHERE number <= ?", end[0])
 
 
-def asked(tx: Transaction, request: ApprovalRequest) -> ApprovalRequest:
+def find_conflict(tx: Transaction, request: ApprovalRequest) -> ApprovalRequest:
     """Return what keeps a request from being added."""
     found = find(tx, request.session, request.key)
     if found is None:
@@ -116,13 +116,13 @@ def update(tx: Transaction, request: ApprovalRequest) -> None:
 def changes(tx: Transaction, after: int | None, limit: int) -> tuple[int, list[ApprovalRequest]]:
     """Return what changed after that point, and the point that this reaches."""
     if after is None:
-        return reached(tx.connection), []
+        return last_change(tx.connection), []
     query = "SELECT change, packed FROM requests WHERE change > ? ORDER BY change LIMIT ?"
     found = tx.execute(query, after, limit).fetchall()
-    return (found[-1][0] if found else after), readable(packed for _, packed in found)
+    return (found[-1][0] if found else after), unpack_requests_leniently(packed for _, packed in found)
 
 
-def reached(connection: sqlite3.Connection) -> int:
+def last_change(connection: sqlite3.Connection) -> int:
     """Return the number of the last change of a request."""
     return connection.execute("SELECT request_changes FROM facts").fetchone()[0]
 
@@ -133,7 +133,7 @@ def parked(tx: Transaction, name: str) -> bytes | None:
     return None if row is None else row[0]
 
 
-def once(tx: Transaction, attempt: str, work: Callable[[], T]) -> T:
+def idempotent(tx: Transaction, attempt: str, work: Callable[[], T]) -> T:
     """Do this, unless this attempt has its answer."""
     if not attempt:
         return work()
@@ -146,7 +146,7 @@ def once(tx: Transaction, attempt: str, work: Callable[[], T]) -> T:
     return answer
 
 
-def append(tx: Transaction, news: Sequence[News]) -> None:
+def append(tx: Transaction, news: Sequence[QueuedWrite]) -> None:
     """Write results, and lines of the audit; a request that is no longer kept needs no result."""
     for each in news:
         if isinstance(each, bytes):

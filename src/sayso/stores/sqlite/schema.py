@@ -21,13 +21,13 @@ _SMALLEST = 512  # bytes: one page of the smallest kind
 
 def connect(path: Path, *, synchronous: str) -> sqlite3.Connection:
     """Open the file, made private to its owner if it is new, and bring it to the current form."""
-    with translated(path):
+    with translate_errors(path):
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         _check_size(path)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
-            _prepare_patiently(connection, path, synchronous)
+            _prepare_with_retry(connection, path, synchronous)
         except BaseException:
             connection.close()
             raise
@@ -45,7 +45,7 @@ def _check_size(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def translated(path: Path) -> Generator[None]:
+def translate_errors(path: Path) -> Generator[None]:
     """Turn what SQLite and the file system raise into one sentence that says what to do."""
     try:
         yield
@@ -73,7 +73,7 @@ def _sentence(path: Path, error: sqlite3.Error) -> str:
     return f"the store {path} failed: {text}"
 
 
-def _prepare_patiently(connection: sqlite3.Connection, path: Path, synchronous: str) -> None:
+def _prepare_with_retry(connection: sqlite3.Connection, path: Path, synchronous: str) -> None:
     """Bring the file to its form, again if others are just making it: SQLite does not wait for all that they hold."""
     deadline = time.monotonic() + _BUSY_MS / 1000
     while True:
@@ -93,7 +93,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, synchronous: str) -> No
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
     latest = _migrations()
     connection.execute("BEGIN")  # one look: another process may be making the file right now
-    version, application = _form(connection)
+    version, application = _read_version(connection)
     foreign = application != _APPLICATION and (version > 0 or _has_tables(connection))
     connection.execute("COMMIT")
     if version > len(latest):
@@ -109,7 +109,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, synchronous: str) -> No
     _migrate(connection, latest)
 
 
-def _form(connection: sqlite3.Connection) -> tuple[int, int]:
+def _read_version(connection: sqlite3.Connection) -> tuple[int, int]:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     return version, application
@@ -130,7 +130,7 @@ def _migrate(connection: sqlite3.Connection, migrations: tuple[str, ...]) -> Non
     # Taking the write lock also proves, before anything is asked, that the file can be written.
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version, application = _form(connection)  # again: another process may have been faster
+        version, application = _read_version(connection)  # again: another process may have been faster
         for number, script in enumerate(migrations[version:], version + 1):
             for statement in _statements(script):
                 connection.execute(statement)

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Literal
 from sayso.core import audit, decide, realpath
 from sayso.core.msgpack_codec import pack_request, pack_token, unpack_remembered, unpack_request, unpack_token
 from sayso.errors import ConfigurationError, StoreError
-from sayso.stores.remembered_feed import Learn, Learners
+from sayso.stores.remembered_feed import RememberedCallback, RememberedSubscribers
 from sayso.stores.sqlite import rows
 from sayso.stores.sqlite.doorbell import Doorbell
-from sayso.stores.sqlite.schema import connect, translated
-from sayso.stores.sqlite.writer import Transaction, Writer
+from sayso.stores.sqlite.schema import connect, translate_errors
+from sayso.stores.sqlite.writer import SqliteWriter, Transaction
 from sayso.stores.waiters import Feed, Settled, Waiters, deliver
 
 if TYPE_CHECKING:
     from sayso.core.approvers import Seen
     from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered, Result, Status
-    from sayso.core.ports import News
+    from sayso.core.ports import QueuedWrite
     from sayso.core.tokens import Token
 
 _POLL_SECONDS = 1.0
@@ -48,15 +48,15 @@ class SqliteStore:
             raise ConfigurationError(f"synchronous is {synchronous!r}; use 'FULL' or 'NORMAL'")
         self.path = Path(path).absolute()
         self._waiters = Waiters()
-        self._learners = Learners()
+        self._remembered_subscribers = RememberedSubscribers()
         self._feed = Feed()
         self._open_here: set[str] = set()
         self._reader = connect(self.path, synchronous=synchronous)
         try:
-            with translated(self.path):
-                self._teach(self._reader)
-                self._feed.reach(rows.reached(self._reader))
-            self._writer = Writer(self.path, synchronous=synchronous, after=self._after)
+            with translate_errors(self.path):
+                self._publish_remembered(self._reader)
+                self._feed.advance(rows.last_change(self._reader))
+            self._writer = SqliteWriter(self.path, synchronous=synchronous, on_commit=self._on_commit)
         except StoreError:
             self._reader.close()
             raise
@@ -64,8 +64,8 @@ class SqliteStore:
         self.files = (realpath.resolve(str(self.path)),)
         self._bell = Doorbell(self.path)
         self._closing = threading.Event()
-        self._ear = threading.Thread(target=self._listen, name="sayso-doorbell", daemon=True)
-        self._ear.start()
+        self._listener_thread = threading.Thread(target=self._listen, name="sayso-doorbell", daemon=True)
+        self._listener_thread.start()
 
     async def open(self, request: ApprovalRequest) -> ApprovalRequest:
         """Add the request, or return the one that its session and key already have."""
@@ -75,48 +75,48 @@ class SqliteStore:
             self._open_here.add(request.id)  # before it is written: nobody can have closed it yet
             if not rows.insert(tx, request, packed):
                 self._open_here.discard(request.id)
-                return rows.asked(tx, request)
+                return rows.find_conflict(tx, request)
             tx.opened = True
-            tx.step(request, "asked", request.asked_at)
+            tx.record_step(request, "asked", request.asked_at)
             return request
 
-        return await self._writer.do(work)
+        return await self._writer.submit(work)
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
         """Return what was asked about this call."""
-        return await self._writer.do(lambda tx: rows.find(tx, session, key))
+        return await self._writer.submit(lambda tx: rows.find(tx, session, key))
 
     async def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request."""
-        return await self._writer.do(lambda tx: rows.get(tx, request_id))
+        return await self._writer.submit(lambda tx: rows.get(tx, request_id))
 
     async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
         """Return the open requests, oldest first; with `after`, those that come after that id."""
-        return await self._writer.do(lambda tx: rows.pending(tx, limit, after))
+        return await self._writer.submit(lambda tx: rows.pending(tx, limit, after))
 
     async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
         """Return the newest requests, open or not, newest first; see `Store`."""
-        return await self._writer.do(lambda tx: rows.recent(tx, limit, part, before))
+        return await self._writer.submit(lambda tx: rows.recent(tx, limit, part, before))
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
         """Return what changed after that point, and the point that this reaches."""
-        return await self._writer.do(lambda tx: rows.changes(tx, after, limit))
+        return await self._writer.submit(lambda tx: rows.changes(tx, after, limit))
 
     async def changed(self, after: int) -> None:
         """Wait until requests have changed after that point."""
-        await self._feed.beyond(after)
+        await self._feed.wait_past(after)
 
-    async def see(self, request_id: str, seen: Seen) -> ApprovalRequest:
+    async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Note that somebody has a request before them, if it is open."""
 
         def work(tx: Transaction) -> ApprovalRequest:
-            before = rows.known(tx, request_id)
-            after = decide.see(before, seen)
+            before = rows.require(tx, request_id)
+            after = decide.mark_seen(before, seen)
             if after is not before:
                 rows.update(tx, after)
             return after
 
-        return await self._writer.do(work)
+        return await self._writer.submit(work)
 
     async def close(
         self,
@@ -130,12 +130,12 @@ class SqliteStore:
         """Close the request unless it is closed, and return it as it stands."""
 
         def work(tx: Transaction) -> ApprovalRequest:
-            before = rows.known(tx, request_id)
+            before = rows.require(tx, request_id)
             after = decide.close(before, status, decision, now)
             if after is before:
                 return before
             rows.update(tx, after)
-            tx.step(after, decide.step_of(after), now)
+            tx.record_step(after, decide.audit_step(after), now)
             if after.status == "open":
                 return after
             tx.closed.append(after)
@@ -143,20 +143,20 @@ class SqliteStore:
                 rows.remember(tx, remember)
             return after
 
-        return await self._writer.do(work)
+        return await self._writer.submit(work)
 
     async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
         """Use up an approval: true for exactly one caller, ever."""
 
         def work(tx: Transaction) -> bool:
-            claimed = decide.claim(rows.known(tx, request_id), now)
+            claimed = decide.claim(rows.require(tx, request_id), now)
             if claimed is None:
                 return False
             rows.update(tx, claimed)
-            tx.step(claimed, "claimed", now)
+            tx.record_step(claimed, "claimed", now)
             return True
 
-        return await self._writer.do(lambda tx: rows.once(tx, attempt, lambda: work(tx)))
+        return await self._writer.submit(lambda tx: rows.idempotent(tx, attempt, lambda: work(tx)))
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
@@ -164,22 +164,22 @@ class SqliteStore:
         try:
             if request_id in self._open_here:
                 return await future  # opened by this store, and nothing was heard of it since
-            request = await self._writer.do(lambda tx: rows.known(tx, request_id))
+            request = await self._writer.submit(lambda tx: rows.require(tx, request_id))
             return request if request.status != "open" else await future
         finally:
             self._waiters.discard(request_id, future)
 
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Take one use of a counted decision: false when none is left."""
-        return await self._writer.do(lambda tx: rows.once(tx, attempt, lambda: rows.spend(tx, remembered_id)))
+        return await self._writer.submit(lambda tx: rows.idempotent(tx, attempt, lambda: rows.spend(tx, remembered_id)))
 
     async def park(self, name: str, state: bytes) -> None:
         """Keep the state of a run that can go on later, in the place of an earlier one."""
-        await self._writer.do(lambda tx: tx.execute("INSERT OR REPLACE INTO parked VALUES (?, ?)", name, state))
+        await self._writer.submit(lambda tx: tx.execute("INSERT OR REPLACE INTO parked VALUES (?, ?)", name, state))
 
     async def parked(self, name: str) -> bytes | None:
         """Return the state that was parked under this name."""
-        return await self._writer.do(lambda tx: rows.parked(tx, name))
+        return await self._writer.submit(lambda tx: rows.parked(tx, name))
 
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
         """Forget what was parked under this name, and return it to exactly one caller."""
@@ -189,20 +189,22 @@ class SqliteStore:
             tx.execute("DELETE FROM parked WHERE name = ?", name)
             return state
 
-        return await self._writer.do(lambda tx: rows.once(tx, attempt, lambda: work(tx)))
+        return await self._writer.submit(lambda tx: rows.idempotent(tx, attempt, lambda: work(tx)))
 
     async def add_token(self, token: Token) -> None:
         """Keep a token."""
-        await self._writer.do(lambda tx: tx.execute("INSERT INTO tokens VALUES (?, ?)", token.id, pack_token(token)))
+        await self._writer.submit(
+            lambda tx: tx.execute("INSERT INTO tokens VALUES (?, ?)", token.id, pack_token(token))
+        )
 
     async def token(self, token_id: str) -> Token | None:
         """Return one token."""
-        return await self._writer.do(lambda tx: rows.token(tx, token_id))
+        return await self._writer.submit(lambda tx: rows.token(tx, token_id))
 
     async def tokens(self) -> list[Token]:
         """Return all tokens, oldest first."""
         query = "SELECT packed FROM tokens ORDER BY id"  # an id sorts by the time of its making
-        found = await self._writer.do(lambda tx: tx.execute(query).fetchall())
+        found = await self._writer.submit(lambda tx: tx.execute(query).fetchall())
         return [unpack_token(row[0]) for row in found]
 
     async def take_token(self, token_id: str) -> Token | None:
@@ -213,11 +215,11 @@ class SqliteStore:
             tx.execute("DELETE FROM tokens WHERE id = ?", token_id)
             return token
 
-        return await self._writer.do(work)
+        return await self._writer.submit(work)
 
-    def attach(self, learn: Learn) -> None:
+    def attach(self, learn: RememberedCallback) -> None:
         """Call `learn` with all remembered decisions, now and whenever they changed."""
-        self._learners.add(learn)
+        self._remembered_subscribers.add(learn)
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
         """Change the remembered decisions, wait until that is durable, and return how many were dropped."""
@@ -226,19 +228,19 @@ class SqliteStore:
             rows.remember(tx, added)
             return rows.forget(tx, dropped)
 
-        return self._writer.do_now(work)
+        return self._writer.submit_blocking(work)
 
     def finish(self, request_id: str, result: Result) -> None:
         """Queue what came of a used request."""
-        self._writer.later(lambda tx: rows.update(tx, decide.finish(rows.known(tx, request_id), result)))
+        self._writer.enqueue(lambda tx: rows.update(tx, decide.finish(rows.require(tx, request_id), result)))
 
     def record(self, entry: AuditEntry) -> None:
         """Queue an entry of the audit."""
-        self._writer.later(audit.prepare(entry))
+        self._writer.enqueue(audit.encode_early_if_needed(entry))
 
-    async def append(self, news: Sequence[News], *, attempt: str = "") -> None:
+    async def append(self, news: Sequence[QueuedWrite], *, attempt: str = "") -> None:
         """Write what another process tells: results, and lines of the audit."""
-        await self._writer.do(lambda tx: rows.once(tx, attempt, lambda: rows.append(tx, news)))
+        await self._writer.submit(lambda tx: rows.idempotent(tx, attempt, lambda: rows.append(tx, news)))
 
     @property
     def backlog(self) -> int:
@@ -247,78 +249,78 @@ class SqliteStore:
 
     async def flush(self) -> None:
         """Wait until everything queued so far is durable."""
-        await self._writer.do(lambda _: None)
+        await self._writer.submit(lambda _: None)
 
     async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
         """Return audit entries as (number, body, hash), in order."""
         query = "SELECT number, line, hash FROM audit WHERE number > ? ORDER BY number LIMIT ?"
-        return await self._writer.do(lambda tx: tx.execute(query, after, limit).fetchall())
+        return await self._writer.submit(lambda tx: tx.execute(query, after, limit).fetchall())
 
     async def audit_ends(self) -> tuple[tuple[int, str], tuple[int, str]]:
         """Return number and hash of the entry before the first kept one, and of the last one."""
         query = "SELECT start_number, start_hash, chain_number, chain_hash FROM facts"
-        row = await self._writer.do(lambda tx: tx.execute(query).fetchone())
+        row = await self._writer.submit(lambda tx: tx.execute(query).fetchone())
         return row[:2], row[2:]
 
     async def oldest(self, limit: int, after: str = "") -> list[ApprovalRequest]:
         """Return the requests that come after that id, open or not, oldest first."""
-        return await self._writer.do(lambda tx: rows.oldest(tx, limit, after))
+        return await self._writer.submit(lambda tx: rows.oldest(tx, limit, after))
 
     async def drop(self, ids: Sequence[str]) -> int:
         """Forget these requests, but none that is open or approved and not used, and return how many were there."""
-        return await self._writer.do(lambda tx: rows.drop(tx, ids))
+        return await self._writer.submit(lambda tx: rows.drop(tx, ids))
 
     async def cut(self, start: tuple[int, str], end: tuple[int, str]) -> None:
         """Forget the audit up to an entry, if what it keeps still begins after `start`; then it begins after `end`."""
-        await self._writer.do(lambda tx: rows.cut(tx, start, end))
+        await self._writer.submit(lambda tx: rows.cut(tx, start, end))
 
     async def aclose(self) -> None:
         """Write what is queued and close the file."""
         self._closing.set()
         self._bell.wake()
         await asyncio.to_thread(self._writer.stop)
-        await asyncio.to_thread(self._ear.join)
+        await asyncio.to_thread(self._listener_thread.join)
         self._bell.close()
         self._reader.close()
 
-    def _after(self, tx: Transaction) -> Settled:
+    def _on_commit(self, tx: Transaction) -> Settled:
         """Tell everybody who has to hear of a group that is now durable."""
         self._open_here.difference_update(request.id for request in tx.closed)
         if tx.remembered:
-            self._teach(tx.connection)
+            self._publish_remembered(tx.connection)
         if tx.closed or tx.opened or tx.remembered:
             self._bell.ring([request.id for request in tx.closed])
-        moved = [] if tx.change is None else self._feed.reach(tx.change)
-        return self._waiters.take(tx.closed) + moved
+        moved = [] if tx.change is None else self._feed.advance(tx.change)
+        return self._waiters.settle(tx.closed) + moved
 
-    def _teach(self, connection: sqlite3.Connection) -> None:
+    def _publish_remembered(self, connection: sqlite3.Connection) -> None:
         # The version first: a list that is newer than its number is told twice, an older one never.
         version = connection.execute("SELECT remembered_version FROM facts").fetchone()[0]
-        if version > self._learners.version:
+        if version > self._remembered_subscribers.version:
             found = connection.execute("SELECT packed FROM remembered ORDER BY id").fetchall()
-            self._learners.teach(version, [unpack_remembered(row[0]) for row in found])
+            self._remembered_subscribers.publish(version, [unpack_remembered(row[0]) for row in found])
 
     def _listen(self) -> None:
         """Look at the rows that a ring names and, as a ring can be lost, at all of them about once a second."""
         seen, due = -1, 0.0
         while not self._closing.is_set():
-            rung = self._bell.hear(_POLL_SECONDS)
+            rung = self._bell.wait_for_ring(_POLL_SECONDS)
             try:
                 if rung:
-                    self._look(rung)
+                    self._check_requests(rung)
                 if not rung or time.monotonic() >= due:
                     version = self._reader.execute("PRAGMA data_version").fetchone()[0]
                     if version != seen:
                         self._open_here.clear()  # a ring may have been lost: who waits from now on looks for itself
-                        self._look(self._waiters.ids())
+                        self._check_requests(self._waiters.ids())
                     seen, due = version, time.monotonic() + _POLL_SECONDS
             except Exception as error:  # noqa: BLE001 - whatever it is, an ear that dies would hear of nothing any more
                 _LOG.warning("the store %s could not be read, trying again: %r", self.path, error)
 
-    def _look(self, ids: Sequence[str]) -> None:
+    def _check_requests(self, ids: Sequence[str]) -> None:
         self._open_here.difference_update(ids)  # first: who begins to wait from now on looks for itself
-        found = [self._reader.execute(rows.GET, (each,)).fetchone() for each in self._waiters.among(ids)]
+        found = [self._reader.execute(rows.GET, (each,)).fetchone() for each in self._waiters.filter_awaited(ids)]
         requests = [unpack_request(row[0]) for row in found if row is not None]
-        deliver(self._waiters.take([each for each in requests if each.status != "open"]))
-        deliver(self._feed.reach(rows.reached(self._reader)))
-        self._teach(self._reader)
+        deliver(self._waiters.settle([each for each in requests if each.status != "open"]))
+        deliver(self._feed.advance(rows.last_change(self._reader)))
+        self._publish_remembered(self._reader)

@@ -20,7 +20,7 @@ import msgspec
 from sayso.core import audit
 from sayso.core.model import ApprovalRequest, AuditEntry, Step
 from sayso.errors import StoreError, UnknownRequest
-from sayso.stores.sqlite.schema import connect, translated
+from sayso.stores.sqlite.schema import connect, translate_errors
 from sayso.stores.waiters import Settled, deliver
 
 T = TypeVar("T")
@@ -55,14 +55,14 @@ class Transaction:
         self.change = last + 1
         return self.change
 
-    def step(self, request: ApprovalRequest, step: Step, at: float) -> None:
+    def record_step(self, request: ApprovalRequest, step: Step, at: float) -> None:
         """Audit a step of a request."""
-        self.record(audit.of_request(request, step, at))
+        self.record(audit.request_entry(request, step, at))
 
     def record(self, entry: AuditEntry | bytes) -> None:
         """Seal an entry behind the last one."""
         last, previous = self._end or self._read_end()
-        line = entry if isinstance(entry, bytes) else audit.body(entry)
+        line = entry if isinstance(entry, bytes) else audit.encode(entry)
         sealed = audit.seal(previous, last + 1, line)
         self._lines.append((last + 1, line, sealed))
         self._end = (last + 1, sealed)
@@ -70,7 +70,7 @@ class Transaction:
     def _read_end(self) -> tuple[int, str]:
         return self.execute("SELECT chain_number, chain_hash FROM facts").fetchone()
 
-    def write_down(self) -> None:
+    def write_bookkeeping(self) -> None:
         """Write the sealed lines and where the chain now ends."""
         if self._end is not None and self._lines:
             self.connection.executemany("INSERT INTO audit VALUES (?, ?, ?)", self._lines)
@@ -81,58 +81,58 @@ class Transaction:
             self.execute("UPDATE facts SET remembered_version = remembered_version + 1")
 
 
-class _Job(msgspec.Struct):
+class _WriteJob(msgspec.Struct):
     """Something to do inside a group; with a future, somebody waits for it."""
 
     work: Callable[[Transaction], Any]
     future: asyncio.Future[Any] | Future[Any] | None = None
 
 
-Item = _Job | AuditEntry | bytes  # a line that was written out beforehand is bytes
+Item = _WriteJob | AuditEntry | bytes  # a line that was written out beforehand is bytes
 
 
-class Writer:
+class SqliteWriter:
     """A queue and a thread. Jobs run in order; a group is durable before anybody hears of it."""
 
-    def __init__(self, path: Path, *, synchronous: str, after: Callable[[Transaction], Settled]) -> None:
+    def __init__(self, path: Path, *, synchronous: str, on_commit: Callable[[Transaction], Settled]) -> None:
         """Open the file and start the thread."""
         self._path = path
         self._connection = connect(path, synchronous=synchronous)
-        self._after = after
+        self._on_commit = on_commit
         self._queue: SimpleQueue[Item | None] = SimpleQueue()
         self._gate = threading.Lock()
         self._stopping = False
-        self._owed: list[Item] = []
+        self._unflushed: list[Item] = []
         self._broken: StoreError | None = None
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._serve, name="sayso-sqlite", daemon=True)
         self._thread.start()
         atexit.register(self.stop)
 
-    async def do(self, work: Callable[[Transaction], T]) -> T:
+    async def submit(self, work: Callable[[Transaction], T]) -> T:
         """Run this in the next group and return its result once that is durable."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._put(_Job(work, future))
+        self._put(_WriteJob(work, future))
         return await future
 
-    def do_now(self, work: Callable[[Transaction], T]) -> T:
+    def submit_blocking(self, work: Callable[[Transaction], T]) -> T:
         """Run this in the next group and wait, without a loop, until that is durable."""
         done: Future[T] = Future()
-        self._put(_Job(work, done))
+        self._put(_WriteJob(work, done))
         return done.result()
 
-    def later(self, item: Item | Callable[[Transaction], object]) -> None:
+    def enqueue(self, item: Item | Callable[[Transaction], object]) -> None:
         """Queue this; if the store cannot be written, the next caller is told."""
         broken = self._broken
         if broken is not None:
-            self._put(_Job(_nothing))  # have another try at what is owed
+            self._put(_WriteJob(_nothing))  # have another try at what is owed
             raise broken
-        self._put(item if isinstance(item, Item) else _Job(item))
+        self._put(item if isinstance(item, Item) else _WriteJob(item))
 
     @property
     def backlog(self) -> int:
         """How much waits in the queue."""
-        return self._queue.qsize() + len(self._owed)
+        return self._queue.qsize() + len(self._unflushed)
 
     def stop(self) -> None:
         """Write what is queued, then end the thread and close the file."""
@@ -157,14 +157,14 @@ class Writer:
         last, full = False, 0
         while not last:
             group, last = self._gather()
-            if group or self._owed:
+            if group or self._unflushed:
                 self._commit(group)
             full = full + 1 if len(group) >= _LARGEST_GROUP else 0
             if full > _MOST_FULL_GROUPS:
                 time.sleep(_BREATH_SECONDS)  # SQLite's lock is not fair: let other processes have it for a moment
                 full = 0
         if self._broken is not None:
-            _LOG.critical("%d entries could not be written: %s", len(self._owed), self._broken)
+            _LOG.critical("%d entries could not be written: %s", len(self._unflushed), self._broken)
         self._connection.close()
 
     def _gather(self) -> tuple[list[Item], bool]:
@@ -183,7 +183,7 @@ class Writer:
 
     def _commit(self, group: list[Item]) -> None:
         """Write a group after what is still owed from earlier ones."""
-        group, self._owed, self._broken = [*self._owed, *group], [], None
+        group, self._unflushed, self._broken = [*self._unflushed, *group], [], None
         if not self._try(group):
             for item in group:  # one bad job must not take down those before it, or those that do not need it
                 if self._broken is not None:
@@ -199,7 +199,7 @@ class Writer:
                 self._fail(group[0], error)
             return len(group) == 1
         try:
-            settled += self._after(transaction)
+            settled += self._on_commit(transaction)
         except Exception as error:  # noqa: BLE001 - whatever it is, the thread must live on, or everybody hangs
             # The group is durable, so it must not be tried again; but nobody may go on as if all had been told.
             self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._path}: {error!r}")
@@ -208,20 +208,20 @@ class Writer:
         return True
 
     def _fail(self, item: Item, error: Exception) -> None:
-        if isinstance(item, _Job) and item.future is not None:
+        if isinstance(item, _WriteJob) and item.future is not None:
             deliver([(item.future, error)])
             return
         # Nobody waits for this one, so it is kept and tried again, and the store refuses work until it is written.
-        self._owed.append(item)
+        self._unflushed.append(item)
         self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._path}: {error}")
 
     def _transact(self, group: list[Item]) -> tuple[Settled, Transaction]:
-        with translated(self._path):
+        with translate_errors(self._path):
             transaction = Transaction(self._connection)
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                settled = self._work(group, transaction)
-                transaction.write_down()
+                settled = self._run_jobs(group, transaction)
+                transaction.write_bookkeeping()
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
@@ -229,10 +229,10 @@ class Writer:
                 raise
             return settled, transaction
 
-    def _work(self, group: list[Item], transaction: Transaction) -> Settled:
+    def _run_jobs(self, group: list[Item], transaction: Transaction) -> Settled:
         settled: Settled = []
         for item in group:
-            if not isinstance(item, _Job):
+            if not isinstance(item, _WriteJob):
                 transaction.record(item)
                 continue
             try:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from sayso.core.realpath import resolve
 from sayso.errors import ToolError
-from sayso.tools.exec.processes import find
+from sayso.tools.exec.processes import find_program
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # What programs look up. Never all of it: /etc holds the machine's secrets.
@@ -53,7 +53,7 @@ class _Access(IntEnum):
     NONE = 2
 
 
-def confined(
+def bwrap_command(
     argv: Sequence[str],
     *,
     program: str,
@@ -77,7 +77,7 @@ def confined(
     _check_seen(program, plan)
     _check_seen(folder, plan)
     return [
-        find("bwrap", _PLACES) or "/usr/bin/bwrap",
+        find_program("bwrap", _PLACES) or "/usr/bin/bwrap",
         *_ISOLATION,
         *(["--share-net"] if network else []),
         *_system(network=network),
@@ -89,13 +89,13 @@ def confined(
 
 
 @functools.cache
-def problem() -> str | None:
+def unavailable_reason() -> str | None:
     """Return why programs cannot be confined on this machine and what to do, or None; tries it once."""
     if sys.platform != "linux":
         return "programs can be confined only on Linux: run this there, or without confinement"
-    if find("bwrap", _PLACES) is None:
+    if find_program("bwrap", _PLACES) is None:
         return "programs cannot be confined without bubblewrap: install the package `bubblewrap` (Debian: apt install)"
-    trial = confined(["true"], program="/bin/true", folder="/usr", mounts=[], hidden=[], network=False)
+    trial = bwrap_command(["true"], program="/bin/true", folder="/usr", mounts=[], hidden=[], network=False)
     try:
         done = subprocess.run(trial, capture_output=True, env={}, timeout=_TRIAL_SECONDS, check=False)  # noqa: S603 - ours
     except (OSError, subprocess.TimeoutExpired) as error:

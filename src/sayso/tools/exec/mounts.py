@@ -14,7 +14,7 @@ from sayso.tools.exec.confine import Mount
 _MOST_NAMES = 300_000  # looked at in a zone that can be written
 
 
-class Cell(NamedTuple):
+class SandboxView(NamedTuple):
     """The mounts, what is hidden in them, and what cannot be changed though it lies in a folder that can."""
 
     mounts: list[Mount]
@@ -22,17 +22,17 @@ class Cell(NamedTuple):
     frozen: list[str]
 
 
-def cell(zones: Zones | None, own_files: Iterable[str]) -> Cell:
+def sandbox_view(zones: Zones | None, own_files: Iterable[str]) -> SandboxView:
     """Return what a line may see: a zone that nobody may read is hidden, and one that nobody may write is read-only."""
     if zones is None:
-        return Cell([], [], [])
+        return SandboxView([], [], [])
     seen = [zone for zone in zones.zones if zone.read != "blocked"]
     mounts = [Mount(zone.root, _is_writable(zone)) for zone in seen]
-    own = dict.fromkeys((*zones.own, *own_files))
+    own = dict.fromkeys((*zones.own_files, *own_files))
     shut = [zone.root for zone in zones.zones if zone.read == "blocked"]
     hidden = [path for path in (*own, *shut) if os.path.lexists(path) and _is_beneath(path, mounts)]
-    frozen = [path for zone in seen if _is_writable(zone) for path in _steering(zone.root, zones)]
-    return Cell(mounts, hidden, [path for path in dict.fromkeys(frozen) if path not in hidden])
+    frozen = [path for zone in seen if _is_writable(zone) for path in _protected_paths(zone.root, zones)]
+    return SandboxView(mounts, hidden, [path for path in dict.fromkeys(frozen) if path not in hidden])
 
 
 def _is_writable(zone: Zone) -> bool:
@@ -43,7 +43,7 @@ def _is_beneath(path: str, mounts: Iterable[Mount]) -> bool:
     return any(path != mount.path and path.startswith(f"{mount.path.rstrip('/')}/") for mount in mounts)
 
 
-def _steering(root: str, zones: Zones) -> Iterator[str]:
+def _protected_paths(root: str, zones: Zones) -> Iterator[str]:
     """Yield everything in a zone that programs or agents obey, with all that is in it."""
     looked = 0
     for folder, names, files in os.walk(root):

@@ -43,18 +43,18 @@ _PATH = "/usr/local/bin:/usr/bin:/bin"
 _SET = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb"}
 
 # What makes a program run or load something else, however harmless its command line is.
-_STEERING = {
+_CODE_LOADING_NAMES = {
     *("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "IFS"),
     *("CDPATH", "GLOBIGNORE", "PROMPT_COMMAND", "SHELL"),
 }
-_STEERING_STARTS = (
+_CODE_LOADING_PREFIXES = (
     *("BASH_FUNC_", "LD_", "DYLD_", "GIT_", "LESS"),
     *("PYTHON", "NODE_", "PERL", "RUBY", "JAVA_TOOL_", "_JAVA_"),
 )
-_STEERING_ENDS = ("PAGER", "EDITOR", "BROWSER", "VISUAL", "ASKPASS")
+_CODE_LOADING_SUFFIXES = ("PAGER", "EDITOR", "BROWSER", "VISUAL", "ASKPASS")
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How long a program may run, how much of each stream is kept, and how long it may take to end when asked."""
 
     seconds: float = 120
@@ -70,7 +70,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a program.
 
     `exit_code` is None if a signal or the time limit ended it. `lingered` says that something it had started held its
@@ -86,9 +86,9 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     lingered: bool = False
 
 
-async def run(
-    argv: Sequence[str], *, program: str, folder: int, environment: Mapping[str, str], limits: Limits
-) -> Ended:
+async def run_program(
+    argv: Sequence[str], *, program: str, folder: int, environment: Mapping[str, str], limits: ProcessLimits
+) -> ProcessResult:
     """Run the program at the absolute path `program` in the folder that the handle is open on, and wait for its end.
 
     It gets no input, no handle but its two streams, and exactly this environment. Nothing of its process group outlives
@@ -99,16 +99,16 @@ async def run(
     """
     await checkpoint_if_cancelled()  # what is cancelled already is not started
     began = time.monotonic()
-    process = _start(argv, program=program, folder=folder, environment=environment)
+    process = _spawn(argv, program=program, folder=folder, environment=environment)
     outputs = _Outputs(process, limits.output_bytes)
     try:
-        timed_out, lingered = await _attend(process, outputs, limits)
+        timed_out, lingered = await _supervise(process, outputs, limits)
     finally:
         outputs.close()
     code = cast("int | None", process.returncode)
     if code is None:
         raise ToolError(f"{program!r} cannot be killed and still runs as process {process.pid}; end it by hand")
-    return Ended(
+    return ProcessResult(
         exit_code=None if timed_out or code < 0 else code,
         signal=_signal_name(-code) if code < 0 else None,
         stdout=outputs.stdout.text(),
@@ -119,15 +119,15 @@ async def run(
     )
 
 
-def clean(environment: Mapping[str, str], *, also: Iterable[str] = ()) -> dict[str, str]:
+def clean_environment(environment: Mapping[str, str], *, extra: Iterable[str] = ()) -> dict[str, str]:
     """Keep of an environment what a program needs and nobody can steer it with, and the names in `also`.
 
     Raises:
         ConfigurationError: a name in `also` makes programs run other code.
     """
-    more = frozenset(also)
+    more = frozenset(extra)
     for name in sorted(more):
-        if _steers(name):
+        if _loads_code(name):
             raise ConfigurationError(f"{name!r} makes programs run other code and is never passed on; leave it out")
     kept = {name: value for name, value in environment.items() if name in _NAMES | more or name.startswith("LC_")}
     for name in _FOLDERS & kept.keys():
@@ -138,7 +138,7 @@ def clean(environment: Mapping[str, str], *, also: Iterable[str] = ()) -> dict[s
     return kept | _SET
 
 
-def find(name: str, path: str) -> str | None:
+def find_program(name: str, path: str) -> str | None:
     """Return the program behind a name: an absolute one itself, a bare one from the absolute entries of PATH."""
     if name.startswith("/"):
         return name if _is_program(name) else None
@@ -148,8 +148,10 @@ def find(name: str, path: str) -> str | None:
     return next(filter(_is_program, places), None)
 
 
-def _steers(name: str) -> bool:
-    return name in _STEERING or name.startswith(_STEERING_STARTS) or name.endswith(_STEERING_ENDS)
+def _loads_code(name: str) -> bool:
+    return (
+        name in _CODE_LOADING_NAMES or name.startswith(_CODE_LOADING_PREFIXES) or name.endswith(_CODE_LOADING_SUFFIXES)
+    )
 
 
 def _absolute_entries(path: str) -> list[str]:
@@ -163,7 +165,7 @@ def _is_program(path: str) -> bool:
         return False
 
 
-def _start(
+def _spawn(
     argv: Sequence[str], *, program: str, folder: int, environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
     if not argv or not program.startswith("/"):
@@ -173,7 +175,7 @@ def _start(
     handle = None
     try:
         handle = fcntl.fcntl(folder, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
-        cwd, preexec = _entering(handle)
+        cwd, preexec = _chdir_by_fd(handle)
         return subprocess.Popen(  # noqa: S603 - what may run was judged before; there is no shell in between
             list(argv),
             executable=program,
@@ -193,7 +195,7 @@ def _start(
             os.close(handle)
 
 
-def _entering(handle: int) -> tuple[str | None, Callable[[], None] | None]:
+def _chdir_by_fd(handle: int) -> tuple[str | None, Callable[[], None] | None]:
     """Return how the child enters a folder by its handle: a path to change to, or a function to call in the child."""
     link = f"/proc/self/fd/{handle}"  # read in the child, after the fork
     return (link, None) if os.path.lexists(link) else (None, functools.partial(os.fchdir, handle))
@@ -217,7 +219,7 @@ def _reason(error: OSError | ValueError | subprocess.SubprocessError, program: s
     return _REASONS.get(error.errno or 0, f"the system says {error.strerror!r}")
 
 
-async def _attend(process: subprocess.Popen[bytes], outputs: _Outputs, limits: Limits) -> tuple[bool, bool]:
+async def _supervise(process: subprocess.Popen[bytes], outputs: _Outputs, limits: ProcessLimits) -> tuple[bool, bool]:
     """Read what the program says until it is over; return whether it ran out of time, and whether anything lingered."""
     timed_out = lingered = False
     grace = limits.grace_seconds
@@ -225,28 +227,28 @@ async def _attend(process: subprocess.Popen[bytes], outputs: _Outputs, limits: L
         reading.start_soon(outputs.read)
         try:
             with anyio.move_on_after(limits.seconds) as time_left:
-                await _exit_of(process)
+                await _wait_for_exit(process)
             timed_out = time_left.cancelled_caught
             if not timed_out:
                 grace = 0  # what is left of the group has had its time
                 lingered = not await outputs.end_within(_LAST_WORDS_SECONDS)
         finally:
-            await _end(process, outputs, grace)
+            await _terminate_group(process, outputs, grace)
     return timed_out, lingered
 
 
-async def _end(process: subprocess.Popen[bytes], outputs: _Outputs, grace: float) -> None:
+async def _terminate_group(process: subprocess.Popen[bytes], outputs: _Outputs, grace: float) -> None:
     """Leave nothing of the process group, whoever cancels: ask it to end, wait, kill it, and take the exit code."""
     try:
         with anyio.CancelScope(shield=True):
             if grace:
                 _signal(process, signal.SIGTERM)
                 with anyio.move_on_after(grace):
-                    await _exit_of(process)
+                    await _wait_for_exit(process)
                     await outputs.over.wait()
             _signal(process, signal.SIGKILL)
             with anyio.move_on_after(_DEATH_SECONDS):
-                await _exit_of(process)
+                await _wait_for_exit(process)
             await outputs.end_within(_LAST_WORDS_SECONDS)
     finally:
         # A second cancel of asyncio's own goes through the shield.
@@ -256,7 +258,7 @@ async def _end(process: subprocess.Popen[bytes], outputs: _Outputs, grace: float
         outputs.stop()
 
 
-async def _exit_of(process: subprocess.Popen[bytes]) -> None:
+async def _wait_for_exit(process: subprocess.Popen[bytes]) -> None:
     """Wait until the program has exited.
 
     Where the kernel has handles on processes, nobody takes the exit code yet: until then no other process can get the
@@ -339,9 +341,9 @@ class _Stream:
             await anyio.wait_readable(handle)
             if not (chunk := os.read(handle, _CHUNK)):
                 return
-            self._take(chunk)
+            self._append(chunk)
 
-    def _take(self, chunk: bytes) -> None:
+    def _append(self, chunk: bytes) -> None:
         room = self._head_limit - len(self._head)
         self._head += chunk[:room]
         self._tail += chunk[room:]

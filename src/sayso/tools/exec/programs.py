@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from sayso.errors import ToolError
-from sayso.policy.shell.inner_commands import unwrapped
+from sayso.policy.shell.inner_commands import with_inner_commands
 from sayso.policy.shell.lexer import Part
 from sayso.policy.shell.wrappers import name_of
 from sayso.tools.exec import processes
@@ -34,13 +34,13 @@ class Programs(NamedTuple):
     all_known: bool
 
     @classmethod
-    def of(cls, parts: Iterable[Part] | None, folder: str, path: str) -> Programs:
+    def from_parts(cls, parts: Iterable[Part] | None, folder: str, path: str) -> Programs:
         """Look up what the commands of a line start; no parts, if nobody can say what those are."""
         given = [part.argv for part in parts or () if part.argv]
         if parts is None or any(argv[0] in _UNSETTLING for argv in given):
             return cls(None, (), (), all_known=False)
-        commands = [argv for each in given for argv in (each, *unwrapped(each))]
-        programs = [_find(argv[0], folder, path) for argv in commands]
+        commands = [argv for each in given for argv in (each, *with_inner_commands(each))]
+        programs = [_find_command(argv[0], folder, path) for argv in commands]
         found = tuple(dict.fromkeys(each for each in programs if each is not None))
         scripts = tuple(dict.fromkeys(each for argv in commands for each in _scripts(argv, folder)))
         first = programs[0] if programs else None
@@ -51,10 +51,10 @@ class Programs(NamedTuple):
         return [_identity(each) for each in (program, *self.found, *self.scripts)]
 
 
-def _find(name: str, folder: str, path: str) -> str | None:
+def _find_command(name: str, folder: str, path: str) -> str | None:
     if "/" in name and not name.startswith("/"):
         name = f"{folder}/{name}"
-    return processes.find(name, path)
+    return processes.find_program(name, path)
 
 
 def _scripts(argv: tuple[str, ...], folder: str) -> Iterator[str]:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sayso.errors import ToolError
-from sayso.tools.fs.openat import Facts, flush
+from sayso.tools.fs.openat import FileStat, fsync_folder
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -32,40 +32,40 @@ _NOREPLACE, _EXCHANGE = 1, 2
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP}
 
 
-class Place(NamedTuple):
+class DirFdPath(NamedTuple):
     """A name in an open folder, and the way to it as it was given."""
 
     folder: int
     name: bytes
-    way: str
+    path: str
     portable: bool
 
 
-class _Draft(NamedTuple):
+class _TempFile(NamedTuple):
     name: bytes
     file: int
 
 
-def create(place: Place, data: bytes) -> Facts:
+def create(place: DirFdPath, data: bytes) -> FileStat:
     """Write a file where nothing is; what somebody else puts there meanwhile stays."""
     if _is_there(place):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     # Made with the mode that it will have: the kernel subtracts the umask, which cannot be read without changing it
     # for all threads.
-    with _draft(place, data, mode=0o666) as draft:
-        _settle(place._replace(name=draft.name), place)
+    with _temp_file(place, data, mode=0o666) as draft:
+        _move_without_replacing(place._replace(name=draft.name), place)
         return _done(place, draft)
 
 
-def replace(place: Place, data: bytes, facts: Facts) -> Facts:
+def replace(place: DirFdPath, data: bytes, facts: FileStat) -> FileStat:
     """Write a file instead of the one with these facts."""
-    check_replaceable(place.way, facts)
-    with _held(place, facts) as old, _draft(place, data, mode=0o600) as draft:
+    check_replaceable(place.path, facts)
+    with _locked(place, facts) as old, _temp_file(place, data, mode=0o600) as draft:
         with suppress(PermissionError):
             os.fchown(draft.file, old.st_uid, old.st_gid)
         made = os.fstat(draft.file)
         if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):  # the permissions would be for somebody else
-            raise ToolError(f"{place.way!r} belongs to a user or group that a new file cannot be given to")
+            raise ToolError(f"{place.path!r} belongs to a user or group that a new file cannot be given to")
         os.fchmod(draft.file, facts.mode & _PERMISSIONS)
         _check_plain(place)
         _check_same(place, facts)
@@ -73,33 +73,33 @@ def replace(place: Place, data: bytes, facts: Facts) -> Facts:
         return _done(place, draft)
 
 
-def remove(place: Place, facts: Facts, trash: Place | None) -> None:
+def remove(place: DirFdPath, facts: FileStat, trash: DirFdPath | None) -> None:
     """Remove the file with these facts, or move it to the place in the trash, whose name has to be new."""
     if facts.kind != "file":
-        raise ToolError(f"{place.way!r} is no regular file, and nothing else is deleted")
+        raise ToolError(f"{place.path!r} is no regular file, and nothing else is deleted")
     # Moved first and looked at then: what has a name that nobody else knows cannot become something else.
     away = trash or place._replace(name=_unknown_name())
-    with _held(place, facts):
+    with _locked(place, facts):
         os.rename(place.name, away.name, src_dir_fd=place.folder, dst_dir_fd=away.folder)
         if not _is_moved(away, facts):
-            with _keeping(away, place):
-                _settle(away, place)
-            raise _changed(place.way)
+            with _report_displaced_file(away, place):
+                _move_without_replacing(away, place)
+            raise _changed(place.path)
     if trash is None:
         os.unlink(away.name, dir_fd=away.folder)
     else:
-        flush(trash.folder)
-    flush(place.folder)
+        fsync_folder(trash.folder)
+    fsync_folder(place.folder)
 
 
-def put_back(source: Place, target: Place) -> None:
+def restore(source: DirFdPath, target: DirFdPath) -> None:
     """Move a file that was removed to where nothing is."""
-    _settle(source, target)
-    flush(target.folder)
-    flush(source.folder)
+    _move_without_replacing(source, target)
+    fsync_folder(target.folder)
+    fsync_folder(source.folder)
 
 
-def _settle(source: Place, target: Place) -> None:
+def _move_without_replacing(source: DirFdPath, target: DirFdPath) -> None:
     """Move a file, of which only the caller knows the name, to where nothing is; never replace anything."""
     if target.portable or not _rename(source, target, _NOREPLACE):
         os.link(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder, follow_symlinks=False)
@@ -107,7 +107,7 @@ def _settle(source: Place, target: Place) -> None:
 
 
 @contextmanager
-def _held(place: Place, facts: Facts) -> Generator[os.stat_result]:
+def _locked(place: DirFdPath, facts: FileStat) -> Generator[os.stat_result]:
     """Hold the file with these facts, so that of all who would change it here only one does."""
     file = None
     try:
@@ -116,33 +116,33 @@ def _held(place: Place, facts: Facts) -> Generator[os.stat_result]:
         _lock(place, file)
         yield _check_same(place, facts)
     except FileNotFoundError:
-        raise _changed(place.way) from None
+        raise _changed(place.path) from None
     finally:
         if file is not None:
             os.close(file)
 
 
-def _open_to_lock(place: Place) -> int | None:
+def _open_to_lock(place: DirFdPath) -> int | None:
     try:
         return os.open(place.name, _OLD, dir_fd=place.folder)
     except PermissionError:
         return None  # a file that may be replaced or removed but not read
 
 
-def _lock(place: Place, file: int | None) -> None:
+def _lock(place: DirFdPath, file: int | None) -> None:
     try:
         if file is not None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise ToolError(f"{place.way!r} is locked: somebody else is changing it; look at it again") from None
+        raise ToolError(f"{place.path!r} is locked: somebody else is changing it; look at it again") from None
     except OSError:
         return  # a file system without locks: what others do shows when the file is moved
 
 
 @contextmanager
-def _draft(place: Place, data: bytes, *, mode: int) -> Generator[_Draft]:
+def _temp_file(place: DirFdPath, data: bytes, *, mode: int) -> Generator[_TempFile]:
     """Hold a new file with these bytes beside the place; it is gone afterwards, unless it was moved."""
-    draft = _Draft(name := _unknown_name(), os.open(name, _NEW, mode, dir_fd=place.folder))
+    draft = _TempFile(name := _unknown_name(), os.open(name, _NEW, mode, dir_fd=place.folder))
     try:
         rest = memoryview(data)
         while rest:
@@ -157,7 +157,7 @@ def _draft(place: Place, data: bytes, *, mode: int) -> Generator[_Draft]:
         os.close(draft.file)
 
 
-def _exchange(place: Place, draft: _Draft, facts: Facts) -> None:
+def _exchange(place: DirFdPath, draft: _TempFile, facts: FileStat) -> None:
     """Put the draft in its place and remove what was there, if that is the file with these facts."""
     away = place._replace(name=draft.name)
     if place.portable or not _rename(away, place, _EXCHANGE):
@@ -165,28 +165,28 @@ def _exchange(place: Place, draft: _Draft, facts: Facts) -> None:
         os.rename(draft.name, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
         return
     if not _is_moved(away, facts):
-        with _keeping(away, place):
+        with _report_displaced_file(away, place):
             _rename(away, place, _EXCHANGE)
-        raise _changed(place.way)
+        raise _changed(place.path)
     os.unlink(draft.name, dir_fd=place.folder)
 
 
-def _done(place: Place, draft: _Draft) -> Facts:
-    flush(place.folder)
-    return Facts.of(os.fstat(draft.file))
+def _done(place: DirFdPath, draft: _TempFile) -> FileStat:
+    fsync_folder(place.folder)
+    return FileStat.from_stat(os.fstat(draft.file))
 
 
 @contextmanager
-def _keeping(away: Place, place: Place) -> Generator[None]:
+def _report_displaced_file(away: DirFdPath, place: DirFdPath) -> Generator[None]:
     """Say where somebody else's file is now, if it cannot be put back."""
     try:
         yield
     except OSError as error:
         kept = os.fsdecode(away.name)
-        raise ToolError(f"{place.way!r} was changed meanwhile, and what was there is called {kept!r} now") from error
+        raise ToolError(f"{place.path!r} was changed meanwhile, and what was there is called {kept!r} now") from error
 
 
-def _is_there(place: Place) -> bool:
+def _is_there(place: DirFdPath) -> bool:
     try:
         os.lstat(place.name, dir_fd=place.folder)
     except FileNotFoundError:
@@ -194,19 +194,19 @@ def _is_there(place: Place) -> bool:
     return True
 
 
-def check_replaceable(way: str, facts: Facts) -> None:
+def check_replaceable(path: str, facts: FileStat) -> None:
     """Refuse a file that nothing can be put in the place of."""
     if facts.kind != "file":
-        raise ToolError(f"{way!r} is no regular file, and nothing else is written")
+        raise ToolError(f"{path!r} is no regular file, and nothing else is written")
     if facts.links > 1:
         raise ToolError(
-            f"{way!r} is one of {facts.links} names (hard links) of a file, of which writing would make two"
+            f"{path!r} is one of {facts.links} names (hard links) of a file, of which writing would make two"
         )
     if not facts.mode & _OWNER_WRITES:  # putting another file in its place would get round that
-        raise ToolError(f"{way!r} is write-protected (its mode is {facts.mode:04o})")
+        raise ToolError(f"{path!r} is write-protected (its mode is {facts.mode:04o})")
 
 
-def _check_plain(place: Place) -> None:
+def _check_plain(place: DirFdPath) -> None:
     """Refuse a file with access rules besides its mode: the new one would be without them, and open to others."""
     if sys.platform != "linux":
         return
@@ -220,31 +220,31 @@ def _check_plain(place: Place) -> None:
     finally:
         os.close(file)
     if any(name.startswith("system.posix_acl") for name in found):
-        raise ToolError(f"{place.way!r} has access rules of its own (an ACL), which writing would take away")
+        raise ToolError(f"{place.path!r} has access rules of its own (an ACL), which writing would take away")
 
 
-def _check_same(place: Place, facts: Facts) -> os.stat_result:
+def _check_same(place: DirFdPath, facts: FileStat) -> os.stat_result:
     status = os.lstat(place.name, dir_fd=place.folder)
-    if Facts.of(status) != facts:
-        raise _changed(place.way)
+    if FileStat.from_stat(status) != facts:
+        raise _changed(place.path)
     return status
 
 
-def _is_moved(place: Place, facts: Facts) -> bool:
+def _is_moved(place: DirFdPath, facts: FileStat) -> bool:
     """Whether this is the file with these facts after a rename, which changes the ctime."""
-    seen = Facts.of(os.lstat(place.name, dir_fd=place.folder))
+    seen = FileStat.from_stat(os.lstat(place.name, dir_fd=place.folder))
     return seen == msgspec.structs.replace(facts, ctime_ns=seen.ctime_ns)
 
 
-def _changed(way: str) -> ToolError:
-    return ToolError(f"{way!r} was changed meanwhile; look at it again")
+def _changed(path: str) -> ToolError:
+    return ToolError(f"{path!r} was changed meanwhile; look at it again")
 
 
 def _unknown_name() -> bytes:
     return f".sayso-{secrets.token_hex(16)}.part".encode()
 
 
-def _rename(source: Place, target: Place, flag: int) -> bool:
+def _rename(source: DirFdPath, target: DirFdPath, flag: int) -> bool:
     """Rename as the flag says; false if that cannot be had here."""
     renameat2 = _renameat2()
     if renameat2 is None:

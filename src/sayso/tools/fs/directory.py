@@ -20,8 +20,17 @@ import msgspec
 
 from sayso.errors import ConfigurationError, ToolError
 from sayso.tools.fs import atomic_write
-from sayso.tools.fs.atomic_write import Place
-from sayso.tools.fs.openat import FOLDER, Facts, Kind, enter, explained, kind_of, make, names_of
+from sayso.tools.fs.atomic_write import DirFdPath
+from sayso.tools.fs.openat import (
+    FOLDER,
+    FileKind,
+    FileStat,
+    file_kind,
+    open_folder,
+    open_or_make_folder,
+    os_errors_explained,
+    split_path,
+)
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -31,22 +40,22 @@ _MOST_OF_A_NAME = 180  # bytes; with the time before it, a name in the trash fit
 _NOT_READ = {"folder": "is a folder", "link": "is a link", "other": "is a device, a pipe or a socket"}
 
 
-class Found(msgspec.Struct, frozen=True):
+class FileContent(msgspec.Struct, frozen=True):
     """The bytes of a file, and the facts that they belong to."""
 
     data: bytes
-    facts: Facts
+    stat: FileStat
 
 
-class Entry(msgspec.Struct, frozen=True):
+class DirectoryEntry(msgspec.Struct, frozen=True):
     r"""Something in a folder; bytes of its name that are no UTF-8 are shown as `\xff`, and no way leads there."""
 
     name: str
-    kind: Kind
+    kind: FileKind
     size: int
 
 
-class Root(AbstractContextManager["Root"]):
+class OpenDirectory(AbstractContextManager["OpenDirectory"]):
     """An open handle of a folder, which stays the same folder whatever happens to its path; any thread may use it.
 
     A way is relative to the folder and has single slashes; the empty way is the folder itself.
@@ -64,7 +73,7 @@ class Root(AbstractContextManager["Root"]):
         self._portable = portable
         self._lock = threading.Lock()
         try:
-            with explained(path):
+            with os_errors_explained(path):
                 self._folder = self._open(path)
         except ToolError as error:
             raise ConfigurationError(f"the folder of a zone cannot be opened: {error}") from error
@@ -80,40 +89,42 @@ class Root(AbstractContextManager["Root"]):
         with self._lock:
             self._closing()
 
-    def look(self, way: str) -> Facts | None:
+    def stat(self, path: str) -> FileStat | None:
         """Return the facts of what is there, without following a link at the end, or None if nothing is."""
-        with explained(way):
+        with os_errors_explained(path):
             try:
-                with self._place(way) as place:
-                    return Facts.of(os.lstat(place.name, dir_fd=place.folder))
+                with self._open_parent(path) as place:
+                    return FileStat.from_stat(os.lstat(place.name, dir_fd=place.folder))
             except FileNotFoundError:
                 return None
 
-    def read(self, way: str, most: int) -> Found:
+    def read(self, path: str, most: int) -> FileContent:
         """Return a regular file of at most so many bytes, as it was at one moment."""
-        with explained(way), self._place(way) as place:
+        with os_errors_explained(path), self._open_parent(path) as place:
             # Looked at before it is opened, because opening a device or a pipe can already do something.
-            _check_readable(way, os.lstat(place.name, dir_fd=place.folder))
+            _check_readable(path, os.lstat(place.name, dir_fd=place.folder))
             file = os.open(place.name, _READ, dir_fd=place.folder)
             try:
-                return _read(way, file, most)
+                return _read_open_file(path, file, most)
             finally:
                 os.close(file)
 
-    def names(self, way: str, most: int) -> list[Entry]:
+    def list_entries(self, path: str, most: int) -> list[DirectoryEntry]:
         """Return what is in a folder, sorted; more than so many names are refused."""
-        with explained(way):
-            folder = self._enter(names_of(way), None)
+        with os_errors_explained(path):
+            folder = self._enter(split_path(path), None)
             try:
                 readable = os.open(".", _LIST, dir_fd=folder)
             finally:
                 os.close(folder)
             try:
-                return _names(way, readable, most)
+                return _names(path, readable, most)
             finally:
                 os.close(readable)
 
-    def write(self, way: str, data: bytes, *, instead_of: Facts | None, most: int, folders: bool = True) -> Facts:
+    def write(
+        self, path: str, data: bytes, *, instead_of: FileStat | None, most: int, folders: bool = True
+    ) -> FileStat:
         """Write a whole file at once, and return the facts of the new one.
 
         Args:
@@ -123,45 +134,45 @@ class Root(AbstractContextManager["Root"]):
             most: more bytes than this are refused.
             folders: make missing folders for a new file; they stay if the file then cannot be written.
         """
-        _check_size(way, data, most)
+        _check_size(path, data, most)
         making = folders and instead_of is None
-        with explained(way), self._place(way, changing=True, mode=0o777 if making else None) as place:
+        with os_errors_explained(path), self._open_parent(path, changing=True, mode=0o777 if making else None) as place:
             if instead_of is None:
                 return atomic_write.create(place, data)
             return atomic_write.replace(place, data, instead_of)
 
-    def check_write(self, way: str, data: bytes, *, instead_of: Facts | None, most: int) -> None:
+    def check_write(self, path: str, data: bytes, *, instead_of: FileStat | None, most: int) -> None:
         """Refuse what `write` would refuse whatever happens meanwhile, so that nobody need be asked about it."""
-        _check_size(way, data, most)
+        _check_size(path, data, most)
         if instead_of is not None:
-            atomic_write.check_replaceable(way, instead_of)
+            atomic_write.check_replaceable(path, instead_of)
 
-    def delete(self, way: str, *, facts: Facts, trash: str | None) -> str | None:
+    def delete(self, path: str, *, facts: FileStat, trash: str | None) -> str | None:
         """Delete the very file with these facts, or move it into the folder `trash` and return the way to it there."""
-        with explained(way), self._place(way, changing=True) as place:
+        with os_errors_explained(path), self._open_parent(path, changing=True) as place:
             if trash is None:
                 atomic_write.remove(place, facts, None)
                 return None
             moved = f"{trash}/{_name_in_trash(place.name)}"
             with ExitStack() as stack:
-                with explained(trash):
-                    into = stack.enter_context(self._place(moved, changing=True, mode=0o700))
+                with os_errors_explained(trash):
+                    into = stack.enter_context(self._open_parent(moved, changing=True, mode=0o700))
                     _check_trash(trash, into.folder)
                 atomic_write.remove(place, facts, into)
             return moved
 
-    def restore(self, trashed: str, way: str) -> None:
+    def restore(self, trashed: str, path: str) -> None:
         """Put a file from the trash back where nothing is."""
-        with explained(trashed), self._place(trashed, changing=True) as source:
-            if kind_of(os.lstat(source.name, dir_fd=source.folder)) != "file":
+        with os_errors_explained(trashed), self._open_parent(trashed, changing=True) as source:
+            if file_kind(os.lstat(source.name, dir_fd=source.folder)) != "file":
                 raise ToolError(f"{trashed!r} is no regular file, and nothing else is put back")
-            with explained(way), self._place(way, changing=True, mode=0o777) as target:
-                atomic_write.put_back(source, target)
+            with os_errors_explained(path), self._open_parent(path, changing=True, mode=0o777) as target:
+                atomic_write.restore(source, target)
 
     @contextmanager
-    def handle(self) -> Generator[int]:
+    def duplicated_fd(self) -> Generator[int]:
         """Hold a handle of the folder that stays open, whoever closes this meanwhile."""
-        folder = self._handle()
+        folder = self._dup_fd()
         try:
             yield folder
         finally:
@@ -170,30 +181,30 @@ class Root(AbstractContextManager["Root"]):
     def _open(self, path: str) -> int:
         if not path.startswith("/"):
             raise ToolError(f"{path!r} is not absolute")
-        names = names_of(path[1:])
-        return enter(os.open("/", FOLDER), names, portable=self._portable)
+        names = split_path(path[1:])
+        return open_folder(os.open("/", FOLDER), names, portable=self._portable)
 
     @contextmanager
-    def _place(self, way: str, *, changing: bool = False, mode: int | None = None) -> Generator[Place]:
+    def _open_parent(self, path: str, *, changing: bool = False, mode: int | None = None) -> Generator[DirFdPath]:
         """Hold the folder that the place is in; with a mode, missing folders are made."""
-        names = names_of(way)
+        names = split_path(path)
         if changing and not names:
-            raise ToolError(f"{way!r} is the folder itself, and no file in it")
+            raise ToolError(f"{path!r} is the folder itself, and no file in it")
         folder = self._enter(names[:-1], mode)
         try:
-            yield Place(folder, names[-1] if names else b".", way, self._portable)
+            yield DirFdPath(folder, names[-1] if names else b".", path, self._portable)
         finally:
             os.close(folder)
 
     def _enter(self, names: Sequence[bytes], mode: int | None) -> int:
         try:
-            return enter(self._handle(), names, portable=self._portable)
+            return open_folder(self._dup_fd(), names, portable=self._portable)
         except FileNotFoundError:
             if mode is None:
                 raise
-            return make(self._handle(), names, mode=mode)
+            return open_or_make_folder(self._dup_fd(), names, mode=mode)
 
-    def _handle(self) -> int:
+    def _dup_fd(self) -> int:
         """A handle of its own for each use: a number that another thread closes may mean another folder at once."""
         with self._lock:
             if not self._closing.alive:
@@ -201,29 +212,29 @@ class Root(AbstractContextManager["Root"]):
             return os.dup(self._folder)
 
 
-def _check_size(way: str, data: bytes, most: int) -> None:
+def _check_size(path: str, data: bytes, most: int) -> None:
     if len(data) > most:
-        raise ToolError(f"{way!r} would have {len(data)} bytes, and {most} is the most that is written")
+        raise ToolError(f"{path!r} would have {len(data)} bytes, and {most} is the most that is written")
 
 
-def _check_readable(way: str, status: os.stat_result) -> None:
-    words = _NOT_READ.get(kind_of(status))
+def _check_readable(path: str, status: os.stat_result) -> None:
+    words = _NOT_READ.get(file_kind(status))
     if words is not None:
-        raise ToolError(f"{way!r} {words}, and only regular files are read")
+        raise ToolError(f"{path!r} {words}, and only regular files are read")
 
 
-def _read(way: str, file: int, most: int) -> Found:
+def _read_open_file(path: str, file: int, most: int) -> FileContent:
     before = os.fstat(file)
-    _check_readable(way, before)
+    _check_readable(path, before)
     if before.st_size > most:
-        raise ToolError(f"{way!r} has {before.st_size} bytes, and {most} is the most that is read")
+        raise ToolError(f"{path!r} has {before.st_size} bytes, and {most} is the most that is read")
     # One byte more than there should be tells of a file that has grown.
     data = _read_bytes(file, min(before.st_size + 1, most))
-    facts = Facts.of(before)
+    facts = FileStat.from_stat(before)
     # Of two writes within one tick of its clock the system tells only by the size.
-    if len(data) != facts.size or Facts.of(os.fstat(file)) != facts:
-        raise ToolError(f"{way!r} was changed while it was read; read it again")
-    return Found(data, facts)
+    if len(data) != facts.size or FileStat.from_stat(os.fstat(file)) != facts:
+        raise ToolError(f"{path!r} was changed while it was read; read it again")
+    return FileContent(data, facts)
 
 
 def _read_bytes(file: int, most: int) -> bytes:
@@ -234,16 +245,16 @@ def _read_bytes(file: int, most: int) -> bytes:
     return b"".join(pieces)
 
 
-def _names(way: str, folder: int, most: int) -> list[Entry]:
+def _names(path: str, folder: int, most: int) -> list[DirectoryEntry]:
     with os.scandir(folder) as found:
         raw = sorted(os.fsencode(each.name) for each in islice(found, most + 1))
     if len(raw) > most:
-        raise ToolError(f"{way!r} has more than {most} names in it, which is the most that is listed")
-    entries: list[Entry] = []
+        raise ToolError(f"{path!r} has more than {most} names in it, which is the most that is listed")
+    entries: list[DirectoryEntry] = []
     for name in raw:
         with suppress(FileNotFoundError):  # it was deleted meanwhile
             status = os.lstat(name, dir_fd=folder)
-            entries.append(Entry(name.decode(errors="backslashreplace"), kind_of(status), status.st_size))
+            entries.append(DirectoryEntry(name.decode(errors="backslashreplace"), file_kind(status), status.st_size))
     return entries
 
 

@@ -46,13 +46,13 @@ _WORDS = {
     errno.ENAMETOOLONG: "has a name in it that is too long for the file system",
 }
 
-Kind = Literal["file", "folder", "link", "other"]
+FileKind = Literal["file", "folder", "link", "other"]
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class FileStat(msgspec.Struct, frozen=True, kw_only=True):
     """What is at a place, and enough to know it again."""
 
-    kind: Kind
+    kind: FileKind
     identity: tuple[int, int]
     size: int
     links: int
@@ -61,10 +61,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     ctime_ns: int
 
     @classmethod
-    def of(cls, status: os.stat_result) -> Facts:
+    def from_stat(cls, status: os.stat_result) -> FileStat:
         """Return the facts in what the system tells; `mode` is without the kind."""
         return cls(
-            kind=kind_of(status),
+            kind=file_kind(status),
             identity=(status.st_dev, status.st_ino),
             size=status.st_size,
             links=status.st_nlink,
@@ -74,7 +74,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def kind_of(status: os.stat_result) -> Kind:
+def file_kind(status: os.stat_result) -> FileKind:
     """Return the word for what this is."""
     if stat.S_ISREG(status.st_mode):
         return "file"
@@ -84,42 +84,42 @@ def kind_of(status: os.stat_result) -> Kind:
 
 
 @contextmanager
-def explained(way: str) -> Generator[None]:
+def os_errors_explained(path: str) -> Generator[None]:
     """Turn what the system says into a sentence about the way as it was given."""
     try:
         yield
     except OSError as error:
         words = _WORDS.get(error.errno or 0) or f"cannot be used: {error.strerror or error}"
-        raise ToolError(f"{way!r} {words}") from error
+        raise ToolError(f"{path!r} {words}") from error
 
 
-def names_of(way: str) -> list[bytes]:
+def split_path(path: str) -> list[bytes]:
     """Return the names on a way, none for the folder where it begins; refuse what does not lead straight down."""
     try:
-        names = way.encode().split(b"/") if way else []
+        names = path.encode().split(b"/") if path else []
     except UnicodeEncodeError:
-        raise ToolError(f"{way!r} has half a character in it") from None
-    if b"\0" in way.encode():
-        raise ToolError(f"{way!r} has a NUL character in it")
+        raise ToolError(f"{path!r} has half a character in it") from None
+    if b"\0" in path.encode():
+        raise ToolError(f"{path!r} has a NUL character in it")
     if {b"", b".", b".."} & set(names):
-        raise ToolError(f"{way!r} has an empty name, '.' or '..' in it; name the place that it leads to")
+        raise ToolError(f"{path!r} has an empty name, '.' or '..' in it; name the place that it leads to")
     return names
 
 
-def enter(folder: int, names: Sequence[bytes], *, portable: bool) -> int:
+def open_folder(folder: int, names: Sequence[bytes], *, portable: bool) -> int:
     """Return a handle of the folder that the names lead to; the given handle is used up."""
     at_once = sys.platform == "linux" and not portable
     here = folder
     for part in _joined(names) if at_once else names:
         try:
-            below = _leap(here, part) if at_once else _step(here, part)
+            below = _open_with_openat2(here, part) if at_once else _step(here, part)
         finally:
             os.close(here)
         here = below
     return here
 
 
-def make(folder: int, names: Sequence[bytes], *, mode: int) -> int:
+def open_or_make_folder(folder: int, names: Sequence[bytes], *, mode: int) -> int:
     """Enter a folder as `enter` does, and make what is missing on the way."""
     here = folder
     for name in names:
@@ -131,7 +131,7 @@ def make(folder: int, names: Sequence[bytes], *, mode: int) -> int:
     return here
 
 
-def flush(folder: int) -> None:
+def fsync_folder(folder: int) -> None:
     """Wait until the names in a folder would survive a power cut."""
     try:
         readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
@@ -161,11 +161,11 @@ def _step_or_make(folder: int, name: bytes, mode: int) -> int:
     except FileNotFoundError:
         with suppress(FileExistsError):  # somebody else has made it; it is opened like any other
             os.mkdir(name, mode, dir_fd=folder)
-            flush(folder)
+            fsync_folder(folder)
         return _step(folder, name)
 
 
-def _leap(folder: int, path: bytes) -> int:
+def _open_with_openat2(folder: int, path: bytes) -> int:
     number = errno.EAGAIN
     for _ in range(_TRIES):
         handle = _openat2()(_OPENAT2, folder, path, ctypes.byref(_HOW), ctypes.sizeof(_HOW))
@@ -173,7 +173,7 @@ def _leap(folder: int, path: bytes) -> int:
             return handle
         number = ctypes.get_errno()
         if number in _MISSING:
-            return enter(os.dup(folder), path.split(b"/"), portable=True)
+            return open_folder(os.dup(folder), path.split(b"/"), portable=True)
         if number not in {errno.EAGAIN, errno.EINTR}:
             break
     raise OSError(number, os.strerror(number))

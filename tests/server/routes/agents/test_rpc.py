@@ -28,14 +28,14 @@ from tests.server.conftest import ON_EACH_STORE
 from tests.server.remote_hub import Served
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalPresentation, ApprovalRequest, Policy, ToolCall
-from sayso.core import agent_protocol as words
+from sayso.core import agent_protocol as protocol
 from sayso.core import audit, tokens
 from sayso.core.approvers import Approvers, Escalation, Seen
 from sayso.core.model import Remembered, Rule, Scope
 from sayso.core.msgpack_codec import pack_request, unpack_remembered
 from sayso.errors import UnknownRequest
 from sayso.stores.remote import RemoteStore
-from sayso.testing.samples import YES, a_memory, a_request
+from sayso.testing.samples import YES, sample_remembered, sample_request
 
 BIG = "x" * 2_000_000
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
@@ -65,7 +65,7 @@ async def agent(served: Served) -> AsyncGenerator[RemoteStore]:
 
 def post(served: Served, operation: str, message: Any, *, token: str = "", **headers: str) -> httpx2.Response:
     """Send one message; something else than a message goes as it is."""
-    told = {"authorization": f"Bearer {token or served.token('builder', 'shop')}", "content-type": words.MEDIA}
+    told = {"authorization": f"Bearer {token or served.token('builder', 'shop')}", "content-type": protocol.MEDIA}
     body = message if isinstance(message, bytes) else msgspec.msgpack.encode(message)
     return httpx2.post(f"{served.url}/agent/{operation}", content=body, headers=told | headers, timeout=30)
 
@@ -77,7 +77,7 @@ def say(served: Served, method: str, path: str, *, token: str = "", **settings: 
 
 
 def opened(served: Served, request: ApprovalRequest, **more: Any) -> httpx2.Response:
-    return post(served, "open", words.Open(request=pack_request(request)), **more)
+    return post(served, "open", protocol.Open(request=pack_request(request)), **more)
 
 
 # Whose it is.
@@ -85,7 +85,7 @@ def opened(served: Served, request: ApprovalRequest, **more: Any) -> httpx2.Resp
 
 @pytest.mark.proves("R70", "H8")
 async def test_the_hub_says_whose_a_request_is_whatever_the_agent_says(served: Served) -> None:
-    request = replace(a_request(), project="bank", asked_by="ann")
+    request = replace(sample_request(), project="bank", asked_by="ann")
     assert opened(served, request).status_code == 200
     (found,) = await served.store.pending()
     assert (found.id, found.project, found.asked_by, found.session) == (
@@ -101,7 +101,7 @@ async def test_the_hub_says_whose_a_request_is_whatever_the_agent_says(served: S
 async def test_two_agents_and_two_projects_with_the_same_session_and_call_id_never_meet(served: Served) -> None:
     spaces = [("builder", "shop"), ("builder", "bank"), ("tester", "shop"), ("builder", "")]
     agents = [served.agent(*space) for space in spaces]
-    rows = [await agent.open(a_request(call_id="c1")) for agent in agents]
+    rows = [await agent.open(sample_request(call_id="c1")) for agent in agents]
     assert len({row.id for row in rows}) == len(spaces)
     for agent, row in zip(agents, rows, strict=True):
         found = await agent.find("s1", "c1")
@@ -120,14 +120,14 @@ async def test_two_agents_and_two_projects_with_the_same_session_and_call_id_nev
 @pytest.mark.proves("H8")
 async def test_requests_of_others_do_not_exist_for_an_agent(served: Served, agent: RemoteStore) -> None:
     other = served.agent("builder", "bank")
-    request = await other.open(a_request())
+    request = await other.open(sample_request())
     await served.hub.controller.answer(request.id, YES, who="ann")
     assert await agent.get(request.id) is None
     assert await agent.recent(part=request.id) == []
     for attempt in (
         agent.claim(request.id, now=1.0),
         agent.close(request.id, "withdrawn", None, now=1.0),
-        agent.see(request.id, Seen(who="eve", channel="terminal", at=1.0)),
+        agent.mark_seen(request.id, Seen(who="eve", channel="terminal", at=1.0)),
         agent.closed(request.id),
     ):
         with pytest.raises(UnknownRequest):
@@ -141,11 +141,11 @@ async def test_requests_of_others_do_not_exist_for_an_agent(served: Served, agen
 
 @ON_EACH_STORE
 async def test_an_id_of_somebody_else_cannot_be_taken(served: Served, agent: RemoteStore) -> None:
-    mine = await agent.open(a_request())
+    mine = await agent.open(sample_request())
     for project in ("shop", "bank"):
-        taken = opened(served, replace(a_request(), id=mine.id), token=served.token("tester", project))
+        taken = opened(served, replace(sample_request(), id=mine.id), token=served.token("tester", project))
         assert (taken.status_code, "names another request" in taken.text) == (409, True)
-    again = opened(served, replace(a_request(), id=mine.id))
+    again = opened(served, replace(sample_request(), id=mine.id))
     assert again.status_code == 409
     assert await agent.pending() == [mine]
 
@@ -154,11 +154,11 @@ async def test_the_feed_wakes_an_agent_for_its_own_requests_only(served: Served,
     other = served.agent("tester", "shop")
     point, _ = await agent.changes()
     waiting = asyncio.ensure_future(agent.changed(point))
-    await other.open(a_request())
-    foreign = words.Changes(after=point, wait=0.0)
-    assert msgspec.msgpack.decode(post(served, "changes", foreign).content, type=words.Told).rows == []
+    await other.open(sample_request())
+    foreign = protocol.GetChanges(after=point, wait=0.0)
+    assert msgspec.msgpack.decode(post(served, "changes", foreign).content, type=protocol.ChangesReply).rows == []
     assert not waiting.done()
-    mine = await agent.open(a_request())
+    mine = await agent.open(sample_request())
     with fail_after(10):
         await waiting
     assert [each.id for each in (await agent.changes(point))[1]] == [mine.id]
@@ -169,7 +169,7 @@ async def test_the_feed_wakes_an_agent_for_its_own_requests_only(served: Served,
 
 
 def forged(**facts: Any) -> ApprovalRequest:
-    return replace(a_request(), **facts)
+    return replace(sample_request(), **facts)
 
 
 @pytest.mark.proves("H8", "H4")
@@ -247,7 +247,7 @@ def test_what_is_no_message_is_refused_in_one_sentence(
 
 
 def test_another_version_of_the_form_is_told_to_upgrade(served: Served) -> None:
-    message = words.Pending(limit=10, after="")
+    message = protocol.GetPending(limit=10, after="")
     newer = post(served, "pending", message, **{"content-type": "application/vnd.sayso.v2+msgpack"})
     assert (newer.status_code, "the same version of sayso" in newer.text) == (426, True)
     other = post(served, "pending", message, **{"content-type": "application/json"})
@@ -257,20 +257,20 @@ def test_another_version_of_the_form_is_told_to_upgrade(served: Served) -> None:
 @pytest.mark.proves("H8")
 def test_only_agents_ask_and_an_agent_has_no_other_way_in(served: Served) -> None:
     for kind in ("approver", "session"):
-        answer = post(served, "pending", words.Pending(limit=10, after=""), token=served.token("ann", kind=kind))
+        answer = post(served, "pending", protocol.GetPending(limit=10, after=""), token=served.token("ann", kind=kind))
         assert answer.status_code == 403
         answer = say(served, "POST", "/requests", json={"tool": "pay"}, token=served.token("ann", kind=kind))
         assert answer.status_code == 403
     for unknown in ("x", tokens.make("agent", "eve", now=0.0)[1]):
-        assert post(served, "pending", words.Pending(limit=10, after=""), token=unknown).status_code == 401
+        assert post(served, "pending", protocol.GetPending(limit=10, after=""), token=unknown).status_code == 401
         assert say(served, "POST", "/requests", json={"tool": "pay"}, token=unknown).status_code == 401
 
 
 async def test_whoever_an_agent_says_has_seen_a_question_is_marked_as_its_word(
     served: Served, agent: RemoteStore
 ) -> None:
-    request = await agent.open(a_request())
-    seen = (await agent.see(request.id, Seen(who="ann", channel="terminal", at=1.0))).seen
+    request = await agent.open(sample_request())
+    seen = (await agent.mark_seen(request.id, Seen(who="ann", channel="terminal", at=1.0))).seen
     assert [(each.who, each.channel) for each in seen] == [("ann", "terminal at builder")]
 
 
@@ -281,21 +281,24 @@ async def test_whoever_an_agent_says_has_seen_a_question_is_marked_as_its_word(
 @pytest.mark.parametrize("step", ["approved", "denied", "claimed", "asked", "voted", "revoked", "expired", "invented"])
 async def test_an_agent_cannot_tell_the_audit_what_only_the_hub_knows(served: Served, step: str) -> None:
     line = json.dumps({"at": 1.0, "step": step, "tool": "pay", "who": "ann"}).encode()
-    answer = post(served, "append", words.Append(news=[line], attempt="a"))
+    answer = post(served, "append", protocol.Append(news=[line], attempt="a"))
     assert (answer.status_code, "an agent cannot tell" in answer.text) == (403, True)
     assert await served.store.audit() == []
 
 
 async def test_an_agent_cannot_tell_anything_about_requests_of_others(served: Served, agent: RemoteStore) -> None:
-    request = await agent.open(a_request())
+    request = await agent.open(sample_request())
     await served.hub.controller.answer(request.id, YES, who="ann")
     await agent.claim(request.id, now=1.0)
     token, before = served.token("tester", "shop"), len(await served.store.audit())
     line = json.dumps({"at": 1.0, "step": "returned", "tool": "pay", "request_id": request.id}).encode()
-    for message in (words.Append(news=[line], attempt="a"), words.Append(news=[(request.id, "raised")], attempt="a")):
+    for message in (
+        protocol.Append(news=[line], attempt="a"),
+        protocol.Append(news=[(request.id, "raised")], attempt="a"),
+    ):
         assert post(served, "append", message, token=token).status_code == 403
     for bad in (b"{", b"[]", b'{"at": 1, "step": "returned", "hash": "x"}', b"[" * 100_000):
-        assert post(served, "append", words.Append(news=[bad], attempt="a"), token=token).status_code == 422
+        assert post(served, "append", protocol.Append(news=[bad], attempt="a"), token=token).status_code == 422
     assert len(await served.store.audit()) == before
     found = await agent.get(request.id)
     assert found is not None
@@ -304,16 +307,16 @@ async def test_an_agent_cannot_tell_anything_about_requests_of_others(served: Se
 
 async def test_what_an_agent_tells_says_who_told_it(served: Served) -> None:
     line = {"at": 1.0, "step": "allowed", "tool": "pay", "session": "s1", "project": "bank", "asked_by": "ann"}
-    assert post(served, "append", words.Append(news=[json.dumps(line).encode()], attempt="a")).status_code == 200
+    assert post(served, "append", protocol.Append(news=[json.dumps(line).encode()], attempt="a")).status_code == 200
     (entry,) = [entry async for entry in audit.entries(served.store)]
     assert (entry["project"], entry["asked_by"], entry["session"]) == ("shop", "builder", "shop/builder/s1")
 
 
 async def test_an_attempt_of_one_agent_is_none_of_another(served: Served, agent: RemoteStore) -> None:
-    request = await agent.open(a_request())
+    request = await agent.open(sample_request())
     await served.hub.controller.answer(request.id, YES, who="ann")
     assert await agent.claim(request.id, now=1.0, attempt="a")
-    claim = words.Claim(id=request.id, now=1.0, attempt="a")
+    claim = protocol.Claim(id=request.id, now=1.0, attempt="a")
     assert post(served, "claim", claim, token=served.token("tester", "shop")).status_code == 404
     assert post(served, "claim", replace(claim, attempt="b")).content == msgspec.msgpack.encode(False)  # noqa: FBT003
 
@@ -322,7 +325,7 @@ async def test_an_attempt_of_one_agent_is_none_of_another(served: Served, agent:
 
 
 def remembered(project: str, session: str | None, **facts: Any) -> Remembered:
-    return replace(a_memory(), project=project, session=session, **facts)
+    return replace(sample_remembered(), project=project, session=session, **facts)
 
 
 @pytest.mark.proves("H8")
@@ -336,7 +339,9 @@ async def test_an_agent_learns_what_is_remembered_for_its_project_and_its_own_se
         remembered("bank", "shop/builder/s1"),
     ]
     served.store.remember([*mine, *others], [])
-    told = msgspec.msgpack.decode(post(served, "changes", words.Changes(after=None)).content, type=words.Told)
+    told = msgspec.msgpack.decode(
+        post(served, "changes", protocol.GetChanges(after=None)).content, type=protocol.ChangesReply
+    )
     found = [unpack_remembered(each) for each in told.remembered or []]
     assert [(each.id, each.project, each.session) for each in found] == [(mine[0].id, "", None), (mine[1].id, "", "s1")]
     assert found[1].covers("s1", 0.0)

@@ -8,12 +8,12 @@ from sayso.policy.shell.dangers.options import (
     Danger,
     Harmless,
     by_options,
+    find_option,
     from_file,
-    hit,
-    listed,
     operands,
-    stray,
+    unlisted_reason,
     with_one_dash,
+    word_set,
 )
 from sayso.policy.shell.wrappers import Argv
 
@@ -57,7 +57,7 @@ _PRETTIER = Harmless(
     "--no-error-on-unmatched-pattern",
     {"--parser": r"[a-z0-9-]+"},
 )
-_TSC = listed(
+_TSC = word_set(
     "noemit skiplibcheck strict pretty p project listfiles listfilesonly watch w target t module m lib jsx "
     "moduleresolution esmoduleinterop allowjs checkjs nounusedlocals nounusedparameters noimplicitany "
     "noimplicitreturns noimplicitoverride noerrortruncation strictnullchecks traceresolution diagnostics "
@@ -65,7 +65,7 @@ _TSC = listed(
     "forceconsistentcasinginfilenames"
 )
 _TSC_TELLS = frozenset({"-v", "--version", "-h", "--help", "--all", "--showConfig"})
-_GO = listed(
+_GO = word_set(
     "v x n json run skip bench benchmem benchtime count short timeout race tags parallel p cpu cover covermode "
     "coverpkg failfast list mod m deps test e f find compiled buildvcs trimpath all u src cmd fullpath shuffle vet "
     "diff h help versions retracted"
@@ -106,7 +106,7 @@ def _go(args: Argv) -> str | None:
         word = word or next((each for each in args if each.lstrip("-") in {"u", "w"}), None)
     if args[:1] == ("test",):
         word = word or next((each for each in args if each.lstrip("-") in {"f", "u"}), None)
-    return stray("go", word)
+    return unlisted_reason("go", word)
 
 
 def _tsc(args: Argv) -> str | None:
@@ -117,14 +117,14 @@ def _tsc(args: Argv) -> str | None:
     checks = [at for at, each in enumerate(lower) if each in {"-noemit", "--noemit"}]
     if not checks or any(lower[at + 1 : at + 2] in (["false"], ["null"]) for at in checks):
         return "tsc writes what it compiles"
-    return stray("tsc", with_one_dash(args, _TSC) or from_file(args))
+    return unlisted_reason("tsc", with_one_dash(args, _TSC) or from_file(args))
 
 
 def _pip(args: Argv) -> str | None:
     if args[:1] == ("config",) and args[1:2] not in {("list",), ("get",), ("debug",)}:
         return "it may change where pip takes packages from"
     short = "" if args[:1] == ("show",) else "itfC"  # `pip show -f` lists files
-    word = hit(args, short=short, long=_PIP, valued="rce", spared=("--pre",))
+    word = find_option(args, short=short, long=_PIP, valued="rce", spared=("--pre",))
     return f"{word} writes a file, or changes where pip takes packages from and what it runs" if word else None
 
 
@@ -140,10 +140,10 @@ _TYPES = by_options(
     long="pythonpath createstub project venvpath venv-path writebaseline baselinefile",
 )
 CODE: dict[str, Danger] = {
-    "pytest": _PYTEST.but("pytest"),
-    "pylint": _PYLINT.but("pylint"),
-    "eslint": _ESLINT.but("eslint"),
-    "prettier": _PRETTIER.but("prettier"),
+    "pytest": _PYTEST.as_danger("pytest"),
+    "pylint": _PYLINT.as_danger("pylint"),
+    "eslint": _ESLINT.as_danger("eslint"),
+    "prettier": _PRETTIER.as_danger("prettier"),
     "tsc": _tsc,
     "vue-tsc": _tsc,
     "go": _go,

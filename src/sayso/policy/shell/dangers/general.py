@@ -10,7 +10,7 @@ import re
 from sayso.policy.shell.dangers.code import CODE
 from sayso.policy.shell.dangers.git import git
 from sayso.policy.shell.dangers.net import NET, ssh_command
-from sayso.policy.shell.dangers.options import Danger, Harmless, by_options, hit, operands, stray
+from sayso.policy.shell.dangers.options import Danger, Harmless, by_options, find_option, operands, unlisted_reason
 from sayso.policy.shell.dangers.text import awk, less, sed
 from sayso.policy.shell.wrappers import BUILTINS, Argv, name_of
 
@@ -146,7 +146,7 @@ _MAN = Harmless("-k -f -w --apropos --whatis --where --path -a --all")
 
 
 def _man(args: Argv) -> str | None:
-    return stray("man", _MAN.read(args).unknown)
+    return unlisted_reason("man", _MAN.read(args).unknown)
 
 
 def _second_is_written(args: Argv) -> str | None:
@@ -156,11 +156,11 @@ def _second_is_written(args: Argv) -> str | None:
 
 def _xxd(args: Argv) -> str | None:
     named = operands(args, ("-c", "-g", "-l", "-o", "-s"))
-    return "it writes a file" if hit(args, short="r") or len(named) > 1 else None
+    return "it writes a file" if find_option(args, short="r") or len(named) > 1 else None
 
 
 def _hostname(args: Argv) -> str | None:
-    word = hit(args, short="Fb", long=("file", "boot")) or next(iter(operands(args)), None)
+    word = find_option(args, short="Fb", long=("file", "boot")) or next(iter(operands(args)), None)
     return f"{word} sets the name of this machine" if word else None
 
 
@@ -183,7 +183,7 @@ def _tee(args: Argv) -> str | None:
 
 def _bat(args: Argv) -> str | None:
     looked = tuple(each for each in args if each != "--paging=never")
-    word = hit(looked, long=("pager", "paging", "lessopen", "generate-config-file"))
+    word = find_option(looked, long=("pager", "paging", "lessopen", "generate-config-file"))
     word = word or ("cache" if "cache" in operands(args) else None)
     return f"{word} runs another program, or writes a file" if word else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sayso.policy.shell.dangers.options import Danger, Harmless, hit, stray
+from sayso.policy.shell.dangers.options import Danger, Harmless, find_option, unlisted_reason
 from sayso.policy.shell.wrappers import Argv
 
 _GLOBAL = frozenset({"--no-pager", "--version", "--help", "--no-optional-locks", "--literal-pathspecs"})
@@ -48,7 +48,7 @@ def git(args: Argv) -> str | None:
 
 
 def _by_table(command: str, rest: Argv) -> str | None:
-    word = hit(rest, short=_SHORT.get(command, ""), long=_LONG, spared=("--text",))
+    word = find_option(rest, short=_SHORT.get(command, ""), long=_LONG, spared=("--text",))
     if word:
         return f"{word} may write, delete or run something"
     remote = None if command in _LOCAL else next((each for each in rest if "::" in each), None)
@@ -63,20 +63,20 @@ def _push(rest: Argv) -> str | None:
 def _branch(rest: Argv) -> str | None:
     reading = _BRANCH.read(rest)
     makes = reading.operands and not reading.names & _LISTS
-    return stray("git branch", reading.unknown) or ("it makes a branch" if makes else None)
+    return unlisted_reason("git branch", reading.unknown) or ("it makes a branch" if makes else None)
 
 
 def _tag(rest: Argv) -> str | None:
     reading = _TAG.read(rest)
     makes = reading.operands and not reading.names & (_LISTS | {"-n"})
-    return stray("git tag", reading.unknown) or ("it makes a tag" if makes else None)
+    return unlisted_reason("git tag", reading.unknown) or ("it makes a tag" if makes else None)
 
 
 def _remote(rest: Argv) -> str | None:
     reading = _REMOTE.read(rest)
     changes = reading.operands and reading.operands[0] not in {"show", "get-url"}
     word = reading.unknown or next((each for each in reading.operands if "::" in each), None)
-    return stray("git remote", word) or (f"`{reading.operands[0]}` changes the remotes" if changes else None)
+    return unlisted_reason("git remote", word) or (f"`{reading.operands[0]}` changes the remotes" if changes else None)
 
 
 def _reflog(rest: Argv) -> str | None:
@@ -97,7 +97,7 @@ def _config(rest: Argv) -> str | None:
     reading = _CONFIG.read(rest[1:] if told else rest, ordered=True)  # behind a name, even `-l` is its new value
     reads = told or reading.names & {"--get", "--get-all", "--get-regexp", "-l", "--list"}
     changes = None if reads else "it may change a setting, and settings run programs"
-    return stray("git config", reading.unknown) or changes
+    return unlisted_reason("git config", reading.unknown) or changes
 
 
 _COMMANDS: dict[str, Danger] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sayso.policy.shell.dangers.options import Danger, Harmless, by_options, hit, stray
+from sayso.policy.shell.dangers.options import Danger, Harmless, by_options, find_option, unlisted_reason
 from sayso.policy.shell.wrappers import Argv
 
 _CURL = Harmless(
@@ -35,14 +35,16 @@ def _curl(args: Argv) -> str | None:
     """Allow only to fetch something by HTTP and show it."""
     reading = _CURL.read(args)
     other = next((word for word in reading.operands if _NOT_WEB.match(word)), None)
-    return stray("curl", reading.unknown or other)
+    return unlisted_reason("curl", reading.unknown or other)
 
 
 def _wget(args: Argv) -> str | None:
     """Allow only to fetch something and show it: by default wget writes a file, under a name from outside."""
     reading = _WGET.read(args)
     shows = reading.names & {"--spider", "-O", "--output-document", "-V", "--version", "-h", "--help"}
-    return stray("wget", reading.unknown) or (None if shows else "it writes a file, under a name from outside")
+    return unlisted_reason("wget", reading.unknown) or (
+        None if shows else "it writes a file, under a name from outside"
+    )
 
 
 def ssh_command(args: Argv) -> Argv:
@@ -56,7 +58,7 @@ def _ssh(args: Argv) -> str | None:
     behind = reading.operands[1:]
     unknown = reading.unknown or next((word for word in behind[:1] if word.startswith("-")), None)
     if unknown:
-        return stray("ssh", unknown)
+        return unlisted_reason("ssh", unknown)
     command = " ".join(behind)
     plain = not command or (_PLAIN_WORDS.fullmatch(command) and "=" not in command.split()[0])
     return None if plain else "the shell of the other machine reads more in it than plain words"
@@ -64,7 +66,7 @@ def _ssh(args: Argv) -> str | None:
 
 def _kubectl(args: Argv) -> str | None:
     follows = args[:1] in {("logs",), ("log",)}  # where `-f` is no file
-    word = hit(
+    word = find_option(
         args,
         short="sk" if follows else "skf",
         long=(
@@ -78,14 +80,16 @@ def _kubectl(args: Argv) -> str | None:
 
 
 def _gh(args: Argv) -> str | None:
-    word = "--" if "--" in args else hit(args, short="w", long=("web",), valued="RqtLslaABHSbjFTm")
+    word = "--" if "--" in args else find_option(args, short="w", long=("web",), valued="RqtLslaABHSbjFTm")
     if args[:1] == ("api",):
-        word = word or hit(args, short="XfF", long=("method", "field", "raw-field", "input", "hostname"), valued="qtHp")
+        word = word or find_option(
+            args, short="XfF", long=("method", "field", "raw-field", "input", "hostname"), valued="qtHp"
+        )
     return f"{word} starts another program, or sends something" if word else None
 
 
 def _systemctl(args: Argv) -> str | None:
-    word = hit(args, short="HM", long=("host", "machine", "root", "image"), valued="tpnos")
+    word = find_option(args, short="HM", long=("host", "machine", "root", "image"), valued="tpnos")
     return f"{word} reaches another machine or another system" if word else None
 
 

@@ -13,12 +13,12 @@ Danger = Callable[[Argv], str | None]  # the arguments in, what is dangerous abo
 _SHORTEST = 3  # `--o` may stand for `--output`
 
 
-def listed(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     """Return the words of a text."""
     return frozenset(text.split())
 
 
-class Reading(NamedTuple):
+class ParsedOptions(NamedTuple):
     """What a program is given: the first word that is not known to be harmless, its options, and all else."""
 
     unknown: str | None
@@ -48,7 +48,7 @@ class Harmless:
         self._kinds = {word.rstrip("=?"): word[-1] for word in spec.split()}
         self._values = {name: re.compile(pattern) for name, pattern in (values or {}).items()}
 
-    def read(self, args: Argv, *, ordered: bool = False) -> Reading:
+    def read(self, args: Argv, *, ordered: bool = False) -> ParsedOptions:
         """Go through the arguments as the program does.
 
         Args:
@@ -67,8 +67,8 @@ class Harmless:
                 found = self._options(word, words)
                 given += found or []
                 if found is None or not all(self._fits(name, value) for name, value in found):
-                    return Reading(word, tuple(given), tuple(operands))
-        return Reading(None, tuple(given), tuple(operands))
+                    return ParsedOptions(word, tuple(given), tuple(operands))
+        return ParsedOptions(None, tuple(given), tuple(operands))
 
     def _fits(self, name: str, value: str) -> bool:
         return name not in self._values or bool(self._values[name].fullmatch(value))
@@ -100,20 +100,20 @@ class Harmless:
                 return None  # it may be an option after all, for another version of the program
         return [(name, value)]
 
-    def but(self, program: str) -> Danger:
+    def as_danger(self, program: str) -> Danger:
         """Return the look that asks about every other option of the program, and about options from a file."""
 
         def look(args: Argv) -> str | None:
-            return self.stray(program, args)
+            return self.unlisted_danger(program, args)
 
         return look
 
-    def stray(self, program: str, args: Argv) -> str | None:
+    def unlisted_danger(self, program: str, args: Argv) -> str | None:
         """Return what is dangerous about the options of the program, if one is not on the list."""
-        return stray(program, self.read(args).unknown or from_file(args))
+        return unlisted_reason(program, self.read(args).unknown or from_file(args))
 
 
-def stray(program: str, word: str | None) -> str | None:
+def unlisted_reason(program: str, word: str | None) -> str | None:
     """Return the sentence about a word that is not known to be harmless."""
     return f"{word} is not known to be harmless: {program} may write, run or send something" if word else None
 
@@ -138,7 +138,7 @@ def operands(args: Argv, valued: Iterable[str] = ()) -> Argv:
     return tuple(found)
 
 
-def hit(
+def find_option(
     args: Argv,
     *,
     short: str = "",
@@ -190,7 +190,7 @@ def by_options(
     names = long.split()
 
     def look(args: Argv) -> str | None:
-        word = hit(args, short=short, long=names, valued=valued)
+        word = find_option(args, short=short, long=names, valued=valued)
         word = word or (from_file(args) if files else None)
         return f"{word} {why}" if word else None
 

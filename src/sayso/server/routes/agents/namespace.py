@@ -15,7 +15,7 @@ from sayso.core.canonical import canonical, freeze
 from sayso.core.model import new_id
 from sayso.errors import CanonicalError
 from sayso.policy import scopes
-from sayso.server.http.problems import Problem
+from sayso.server.http.problems import HttpProblem
 from sayso.server.middleware import is_deep
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ _MOST = 50  # names of an agent's path, scopes, parts of a scope, roles, people
 LATEST = 1e11  # seconds since the epoch
 
 
-class Space(msgspec.Struct, frozen=True):
+class AgentNamespace(msgspec.Struct, frozen=True):
     """One agent of one project. Its sessions have names of their own here, so that no two agents ever share one."""
 
     project: str
     agent: str
 
     @classmethod
-    def of(cls, token: Token) -> Space:
+    def for_token(cls, token: Token) -> AgentNamespace:
         """Return the space of the agent that has this token."""
         return cls(token.project, token.name)
 
@@ -56,23 +56,23 @@ class Space(msgspec.Struct, frozen=True):
         """Whether a remembered decision can stand for a call of the agent."""
         return remembered.project == self.project and (remembered.session is None or self._has(remembered.session))
 
-    def inward(self, request: ApprovalRequest, now: float) -> ApprovalRequest:
+    def to_store(self, request: ApprovalRequest, now: float) -> ApprovalRequest:
         """Return a new request as the hub keeps it, whatever it says about whose it is, and since when it waits."""
-        _check(request)
+        _check_request(request)
         return replace(
             request,
             project=self.project,
             asked_by=self.agent,
             session=self.prefix + request.session,
-            scopes=_honest(request),
+            scopes=_checked_scopes(request),
             asked_at=now,
         )
 
-    def outward(self, request: ApprovalRequest) -> ApprovalRequest:
+    def to_agent(self, request: ApprovalRequest) -> ApprovalRequest:
         """Return a request of the agent as the agent knows it."""
         return replace(request, session=request.session.removeprefix(self.prefix))
 
-    def recalled(self, remembered: Remembered) -> Remembered:
+    def remembered_to_agent(self, remembered: Remembered) -> Remembered:
         """Return a remembered decision so that the agent's own memory goes by it."""
         session = remembered.session
         return replace(remembered, project="", session=None if session is None else session.removeprefix(self.prefix))
@@ -81,20 +81,20 @@ class Space(msgspec.Struct, frozen=True):
         return session.startswith(self.prefix)
 
 
-def _check(request: ApprovalRequest) -> None:
+def _check_request(request: ApprovalRequest) -> None:
     """Refuse a request that says more than a question may, or that people could not be shown."""
     if not _ID.fullmatch(request.id):
-        _refuse("its id is not one that sayso makes")
+        _reject_request("its id is not one that sayso makes")
     if abs(int(request.id[:_TIME], 16) - int(new_id()[:_TIME], 16)) > _DAY:  # people find requests in this order
-        _refuse("its id was made on another day; check the clock of the agent's machine")
+        _reject_request("its id was made on another day; check the clock of the agent's machine")
     answered = request.decision or request.votes or request.seen or request.used_at is not None or request.result
     if request.status != "open" or answered:
-        _refuse("it is not a new question: only people at the hub answer")
+        _reject_request("it is not a new question: only people at the hub answer")
     if request.approval not in {"required", "once_per_session"}:
-        _refuse("nobody needs to be asked about it")
+        _reject_request("nobody needs to be asked about it")
     for name, text, most in (*_texts(request), *_scope_texts(request.scopes)):
         if len(text) > most:
-            _refuse(f"its {name} is longer than {most} characters")
+            _reject_request(f"its {name} is longer than {most} characters")
     _check_numbers(request)
     _check_parameters(request.parameters)
     try:
@@ -102,7 +102,7 @@ def _check(request: ApprovalRequest) -> None:
             if values is not None:
                 canonical(freeze(values))
     except CanonicalError as error:
-        _refuse(str(error))
+        _reject_request(str(error))
 
 
 def _texts(request: ApprovalRequest) -> Iterator[tuple[str, str, int]]:
@@ -123,35 +123,35 @@ def _texts(request: ApprovalRequest) -> Iterator[tuple[str, str, int]]:
         yield "title", shown.title or "", _MIDDLE
         yield "language", (shown.language or "") + (shown.content_type or ""), _SHORT
     if len(request.agent_path) > _MOST:
-        _refuse(f"it comes through more than {_MOST} agents")
+        _reject_request(f"it comes through more than {_MOST} agents")
     yield from (("agent path", name, _SHORT) for name in request.agent_path)
 
 
 def _scope_texts(offered: tuple[Scope, ...], depth: int = 0) -> Iterator[tuple[str, str, int]]:
     if len(offered) > _MOST or (offered and depth > 1):
-        _refuse(f"it offers more than {_MOST} scopes, or parts of parts")
+        _reject_request(f"it offers more than {_MOST} scopes, or parts of parts")
     for scope in offered:
         yield "scope", scope.key, _LONG
         yield "label of a scope", scope.label, _LONG
         yield from _scope_texts(scope.parts, depth + 1)
 
 
-def _honest(request: ApprovalRequest) -> tuple[Scope, ...]:
+def _checked_scopes(request: ApprovalRequest) -> tuple[Scope, ...]:
     """Return the scopes with labels that say what their keys mean: what is remembered by one stands for other agents.
 
     The exact call comes first, as it does in what sayso offers: some answers say to remember, and not how widely.
     """
-    found = [_named(request, scope) for scope in request.scopes]
+    found = [_checked_scope(request, scope) for scope in request.scopes]
     if [scope.kind == "call" for scope in found] != [at == 0 for at in range(len(found))]:
-        _refuse("it offers scopes, but not the exact call once and first")
+        _reject_request("it offers scopes, but not the exact call once and first")
     return tuple(found)
 
 
-def _named(request: ApprovalRequest, scope: Scope) -> Scope:
-    parts = [_named(request, part) for part in scope.parts]
-    named = scopes.together(parts) if parts else scopes.named_by(scope.key, request)
+def _checked_scope(request: ApprovalRequest, scope: Scope) -> Scope:
+    parts = [_checked_scope(request, part) for part in scope.parts]
+    named = scopes.combined_scope(parts) if parts else scopes.scope_from_key(scope.key, request)
     if named is None or (named.kind, named.key) != (scope.kind, scope.key):
-        raise _refused(f"its scope {scope.label[:_SHORT]!r} is not one that sayso offers for this call")
+        raise _rejection(f"its scope {scope.label[:_SHORT]!r} is not one that sayso offers for this call")
     return named
 
 
@@ -162,9 +162,9 @@ def _check_numbers(request: ApprovalRequest) -> None:
         numbers += [wanted.remind, None if wanted.escalate is None else wanted.escalate.after]
         roles = [*wanted.roles, *([wanted.escalate.role] if wanted.escalate else [])]
         if not 1 <= wanted.count <= _MOST or len(roles) > _MOST or any(len(role) > _SHORT for role in roles):
-            _refuse("it asks for too many people, or for roles with long names")
+            _reject_request("it asks for too many people, or for roles with long names")
     if any(number is not None and not (math.isfinite(number) and 0 <= number < LATEST) for number in numbers):
-        _refuse("one of its times is not a time")
+        _reject_request("one of its times is not a time")
 
 
 def _check_parameters(parameters: str) -> None:
@@ -175,12 +175,12 @@ def _check_parameters(parameters: str) -> None:
     except (ValueError, RecursionError):
         schema = None
     if not isinstance(schema, dict):
-        _refuse("the schema of its arguments is not a JSON object, or nested too deep")
+        _reject_request("the schema of its arguments is not a JSON object, or nested too deep")
 
 
-def _refuse(why: str) -> None:
-    raise _refused(why)
+def _reject_request(why: str) -> None:
+    raise _rejection(why)
 
 
-def _refused(why: str) -> Problem:
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"the request is refused: {why}")
+def _rejection(why: str) -> HttpProblem:
+    return HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"the request is refused: {why}")

@@ -14,32 +14,32 @@ from starlette.requests import ClientDisconnect, Request
 from sayso.core import audit
 from sayso.core.agent_protocol import UNKNOWN_REQUEST
 from sayso.errors import UnknownRequest
-from sayso.server.http.problems import Problem
+from sayso.server.http.problems import HttpProblem
 from sayso.server.identity import Principal, hub_of
 from sayso.server.middleware import is_deep
-from sayso.server.routes.agents.namespace import LATEST, Space
+from sayso.server.routes.agents.namespace import LATEST, AgentNamespace
 
 if TYPE_CHECKING:
     from sayso.core.model import ApprovalDecision, ApprovalRequest
-    from sayso.server.services.connections import Connection
+    from sayso.server.services.connections import ClientConnection
 
 _STEPS = frozenset({"allowed", "stopped", "returned", "raised"})  # the others are the hub's own to tell
 _BODY_SECONDS = 60.0
 _ENCODER = msgspec.json.Encoder()
 
 
-class AgentWork:
+class AgentOperations:
     """One agent at one hub."""
 
     def __init__(self, request: Request, agent: Principal) -> None:
         """Take who it is from the token, never from what is sent."""
         self.hub = hub_of(request)
         self.store = self.hub.store
-        self.space = Space.of(agent.token)
+        self.namespace = AgentNamespace.for_token(agent.token)
         self.token = agent.token
         self._request = request
 
-    async def body(self, most: int) -> bytes:
+    async def read_body(self, most: int) -> bytes:
         """Read what was sent, up to that many bytes."""
         received = bytearray()
         try:
@@ -48,16 +48,16 @@ class AgentWork:
                     received += chunk
                     if len(received) > most:
                         sentence = f"this is larger than {most} bytes; ask about less at once"
-                        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
+                        raise HttpProblem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
         except TimeoutError as error:
-            raise Problem(HTTPStatus.REQUEST_TIMEOUT, "the body came too slowly") from error
+            raise HttpProblem(HTTPStatus.REQUEST_TIMEOUT, "the body came too slowly") from error
         except ClientDisconnect as error:
-            raise Problem(HTTPStatus.BAD_REQUEST, "the connection ended in the middle of the request") from error
+            raise HttpProblem(HTTPStatus.BAD_REQUEST, "the connection ended in the middle of the request") from error
         return bytes(received)
 
-    async def gone(self, connection: Connection) -> None:
+    async def wait_until_gone(self, connection: ClientConnection) -> None:
         """Wait until nobody listens any more, or the connection has to end; what was sent has to be read before."""
-        ends = [asyncio.ensure_future(self._disconnected()), asyncio.ensure_future(connection.over.wait())]
+        ends = [asyncio.ensure_future(self._disconnected()), asyncio.ensure_future(connection.must_close.wait())]
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -68,87 +68,87 @@ class AgentWork:
         while (await self._request.receive())["type"] != "http.disconnect":
             pass
 
-    async def ask(self, request: ApprovalRequest) -> ApprovalRequest:
+    async def open_request(self, request: ApprovalRequest) -> ApprovalRequest:
         """Add a request, or return the one that its session and key already have."""
-        asked = self.space.inward(request, self.hub.clock.now())
+        asked = self.namespace.to_store(request, self.hub.clock.now())
         taken = await self.store.get(asked.id)
         if taken is not None and (taken.session, taken.key) != (asked.session, asked.key):
-            raise Problem(HTTPStatus.CONFLICT, "the request is refused: its id names another request")
-        await self._check_room(asked)
+            raise HttpProblem(HTTPStatus.CONFLICT, "the request is refused: its id names another request")
+        await self._check_open_limit(asked)
         opened: ApprovalRequest | None = None
-        self.hub.waiting.expect(asked)
+        self.hub.open_requests.reserve(asked)
         try:
             opened = await self.store.open(asked)
             return opened
         finally:
             if opened is None or (opened.id, opened.status) != (asked.id, "open"):
-                self.hub.waiting.give_up(asked)
+                self.hub.open_requests.release(asked)
 
-    async def _check_room(self, asked: ApprovalRequest) -> None:
+    async def _check_open_limit(self, asked: ApprovalRequest) -> None:
         """Refuse one question too many: an agent in a loop, or who stole its token, must not bury those of others."""
         most = self.hub.most_open
-        if self.hub.waiting.of((asked.project, asked.asked_by)) < most:
+        if self.hub.open_requests.count_of((asked.project, asked.asked_by)) < most:
             return
         if await self.store.find(asked.session, asked.key) is None:  # what was asked before takes no more room
-            sentence = f"{self.space.agent} has as many open questions as one agent may have ({most})"
-            raise Problem(HTTPStatus.FORBIDDEN, f"{sentence}; let people answer some, or withdraw them")
+            sentence = f"{self.namespace.agent} has as many open questions as one agent may have ({most})"
+            raise HttpProblem(HTTPStatus.FORBIDDEN, f"{sentence}; let people answer some, or withdraw them")
 
-    async def own(self, request_id: str) -> ApprovalRequest:
+    async def own_request(self, request_id: str) -> ApprovalRequest:
         """Return one of the agent's requests; those of others do not exist for it."""
         request = await self.store.get(request_id)
-        if request is None or not self.space.owns(request):
+        if request is None or not self.namespace.owns(request):
             raise UnknownRequest(f"no request has the id {request_id!r}")
         return request
 
-    async def use(self, request_id: str, now: float, attempt: str) -> bool:
+    async def claim_request(self, request_id: str, now: float, attempt: str) -> bool:
         """Use up an approval."""
-        await self.own(request_id)
-        return await self.store.claim(request_id, now=now, attempt=self.attempt("claim", request_id, attempt))
+        await self.own_request(request_id)
+        return await self.store.claim(request_id, now=now, attempt=self.attempt_key("claim", request_id, attempt))
 
-    def attempt(self, operation: str, about: str, attempt: str) -> str:
+    def attempt_key(self, operation: str, about: str, attempt: str) -> str:
         """Return a name for an attempt that only this agent can give, and only to this."""
-        return f"{self.space.prefix}{operation}/{about}/{attempt}" if attempt else ""
+        return f"{self.namespace.prefix}{operation}/{about}/{attempt}" if attempt else ""
 
-    async def line(self, sent: bytes) -> bytes:
+    async def check_audit_line(self, sent: bytes) -> bytes:
         """Return a line of the audit that says who told it, if it is one that an agent can tell."""
         try:
-            line = msgspec.json.decode(sent, type=audit.Line)
+            line = msgspec.json.decode(sent, type=audit.EntryBody)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"this is no line of the audit: {error}") from error
+            raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"this is no line of the audit: {error}") from error
         if line.step not in _STEPS:
-            raise Problem(HTTPStatus.FORBIDDEN, f"an agent cannot tell that something was {line.step!r}")
+            raise HttpProblem(HTTPStatus.FORBIDDEN, f"an agent cannot tell that something was {line.step!r}")
         if not 0 <= line.at < LATEST:
-            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "this is no line of the audit: its time is not a time")
-        about = await self.not_of_others(line.request_id)
-        said = self._said(line, about)
-        line.project, line.asked_by = self.space.project, self.space.agent
-        line.session = self.space.prefix + line.session
+            raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "this is no line of the audit: its time is not a time")
+        about = await self.own_request_or_none(line.request_id)
+        said = self._decision_behind(line, about)
+        line.project, line.asked_by = self.namespace.project, self.namespace.agent
+        line.session = self.namespace.prefix + line.session
         line.who, line.channel, line.decided_at = (said.who, said.channel, said.decided_at) if said else (None,) * 3
         if is_deep(sent):
             line.args = line.final_args = line.result = "nested too deep to be kept"
         return _ENCODER.encode(line)
 
-    def _said(self, line: audit.Line, about: ApprovalRequest | None) -> ApprovalDecision | None:
+    def _decision_behind(self, line: audit.EntryBody, about: ApprovalRequest | None) -> ApprovalDecision | None:
         """Return the answer that a line goes by, as the hub knows it: what only an agent says, nobody has said."""
         known = [] if about is None or about.decision is None else [*about.votes, about.decision]
         if line.remembered_id is not None:
             standing = self.hub.controller.memory.list()
-            known += [each.decision for each in standing if each.id == line.remembered_id and self.space.sees(each)]
+            known += [each.decision for each in standing if each.id == line.remembered_id and self.namespace.sees(each)]
         return next((each for each in reversed(known) if each.who == line.who), None)
 
-    async def not_of_others(self, request_id: str | None) -> ApprovalRequest | None:
+    async def own_request_or_none(self, request_id: str | None) -> ApprovalRequest | None:
         """Return a request to write about, if it is kept; refuse one of somebody else."""
         request = None if request_id is None else await self.store.get(request_id)
-        if request is not None and not self.space.owns(request):
-            raise Problem(HTTPStatus.FORBIDDEN, "this is about a request that somebody else has asked")
+        if request is not None and not self.namespace.owns(request):
+            raise HttpProblem(HTTPStatus.FORBIDDEN, "this is about a request that somebody else has asked")
         return request
 
 
 @contextlib.contextmanager
-def explained() -> Generator[None]:
+def map_errors() -> Generator[None]:
     """Turn what the store knows nothing of into what the agent is told."""
     try:
         yield
     except UnknownRequest as error:
         sentence = "no request of this agent has that id"
-        raise Problem(HTTPStatus.NOT_FOUND, sentence, kind=UNKNOWN_REQUEST) from error
+        raise HttpProblem(HTTPStatus.NOT_FOUND, sentence, kind=UNKNOWN_REQUEST) from error

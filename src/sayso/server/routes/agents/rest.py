@@ -17,11 +17,11 @@ from sayso.core.canonical import parse_args, thaw
 from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Result, ToolCall, new_id
 from sayso.errors import CanonicalError
 from sayso.server.http import schemas
-from sayso.server.http.problems import Problem
+from sayso.server.http.problems import HttpProblem
 from sayso.server.identity import Agent
 from sayso.server.middleware import LARGEST_BODY
-from sayso.server.openapi import refusals, told
-from sayso.server.routes.agents.operations import AgentWork, explained
+from sayso.server.openapi import ok_response, problem_responses
+from sayso.server.routes.agents.operations import AgentOperations, map_errors
 
 routes = APIRouter(prefix="/requests", tags=["agents"])
 
@@ -31,7 +31,7 @@ _REFUSALS = (400, 401, 403, 404, 408, 413, 429, 503)
 Wait = Annotated[float, Query(ge=0, le=60, description="Seconds to wait for it to be closed.")]
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AskBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether this tool may run with these arguments.
 
     A call id names one call of its run, or of its session where no `run` is given: asked again, the same call finds its
@@ -52,25 +52,25 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     approvers: Approvers | None = None
 
 
-class Withdrawal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class WithdrawBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Why no answer is wanted any more."""
 
     note: Annotated[str, msgspec.Meta(max_length=10_000)] | None = None
 
 
-class Use(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ClaimBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A claim. Under the same `attempt`, made again because the answer was lost, it gets the same answer."""
 
     attempt: Id = ""
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ResultBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What came of the call."""
 
     result: Result
 
 
-def _taking(kind: type[msgspec.Struct]) -> dict[str, Any]:
+def _request_body(kind: type[msgspec.Struct]) -> dict[str, Any]:
     (schema,), parts = msgspec.json.schema_components([kind], ref_template="#/components/schemas/{name}")
     whole = parts.pop(kind.__name__) if "$ref" in schema else schema
     schema = _inlined(whole, parts)
@@ -86,49 +86,55 @@ def _inlined(schema: object, parts: dict[str, Any]) -> Any:  # noqa: ANN401 - a 
     return [_inlined(each, parts) for each in cast("list[Any]", schema)] if isinstance(schema, list) else schema
 
 
-class Claimed(schemas.Request):
+class Claimed(schemas.RequestModel):
     """A request after a claim."""
 
     claimed: bool
 
 
-class Plain(AgentWork):
+class RestOperations(AgentOperations):
     """An agent that speaks JSON."""
 
-    async def read(self, kind: type[Any]) -> Any:  # noqa: ANN401 - a struct of that kind
+    async def read_json(self, kind: type[Any]) -> Any:  # noqa: ANN401 - a struct of that kind
         """Read a body: strictly, so that nothing can be read in two ways."""
-        body = await self.body(LARGEST_BODY)
+        body = await self.read_body(LARGEST_BODY)
         try:
             return msgspec.convert(thaw(parse_args((body or b"{}").decode())), kind)
         except (CanonicalError, msgspec.MsgspecError, ValueError, RecursionError) as error:
             sentence = str(error).replace("the arguments", "the body")
-            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"this cannot be read: {sentence}") from error
+            raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"this cannot be read: {sentence}") from error
 
-    def told(self, request: ApprovalRequest, status: HTTPStatus = HTTPStatus.OK, **facts: Any) -> Response:  # noqa: ANN401
+    def respond(self, request: ApprovalRequest, status: HTTPStatus = HTTPStatus.OK, **facts: Any) -> Response:  # noqa: ANN401
         """Return a request of the agent, as plain data."""
-        shown = json_codec.request_json(self.space.outward(request), **facts)
+        shown = json_codec.request_to_json(self.namespace.to_agent(request), **facts)
         return Response(shown, status, media_type="application/json")
 
 
 @routes.post(
     "",
     status_code=HTTPStatus.CREATED,
-    responses={201: {"model": schemas.Request}, **told(schemas.Request), **refusals(*_REFUSALS, 409)},
-    openapi_extra=_taking(Question),
+    responses={
+        201: {"model": schemas.RequestModel},
+        **ok_response(schemas.RequestModel),
+        **problem_responses(*_REFUSALS, 409),
+    },
+    openapi_extra=_request_body(AskBody),
 )
 async def ask(request: Request, agent: Agent) -> Response:
     """Ask whether a tool may run; answers 201 with a new question, or 200 with the one that this call already has."""
-    doing = Plain(request, agent)
-    asked = _request(await doing.read(Question), doing.hub.clock.now())
-    with explained():
-        found = await doing.ask(asked)
+    doing = RestOperations(request, agent)
+    asked = _request(await doing.read_json(AskBody), doing.hub.clock.now())
+    with map_errors():
+        found = await doing.open_request(asked)
     if found.digest != asked.digest:
         sentence = "this call id has another tool or other arguments; give each call an id of its own"
-        raise Problem(HTTPStatus.CONFLICT, sentence, request=json_codec.of_request(doing.space.outward(found)))
-    return doing.told(found, HTTPStatus.CREATED if found.id == asked.id else HTTPStatus.OK)
+        raise HttpProblem(
+            HTTPStatus.CONFLICT, sentence, request=json_codec.request_to_dict(doing.namespace.to_agent(found))
+        )
+    return doing.respond(found, HTTPStatus.CREATED if found.id == asked.id else HTTPStatus.OK)
 
 
-def _request(question: Question, now: float) -> ApprovalRequest:
+def _request(question: AskBody, now: float) -> ApprovalRequest:
     call = ToolCall(tool=question.tool, args=question.args)
     return ApprovalRequest(
         id=new_id(),
@@ -149,49 +155,57 @@ def _request(question: Question, now: float) -> ApprovalRequest:
     )
 
 
-@routes.get("/{request_id}", responses=told(schemas.Request) | refusals(*_REFUSALS))
+@routes.get("/{request_id}", responses=ok_response(schemas.RequestModel) | problem_responses(*_REFUSALS))
 async def read(request_id: str, request: Request, agent: Agent, wait: Wait = 0.0) -> Response:
     """Return a question of this agent; with `wait`, when it is closed or the time is up."""
-    doing = Plain(request, agent)
-    with explained():
-        found = await doing.own(request_id)
+    doing = RestOperations(request, agent)
+    with map_errors():
+        found = await doing.own_request(request_id)
         if found.status == "open" and wait:
-            with doing.hub.connections.admitted(agent.token) as connection:
+            with doing.hub.connections.admit(agent.token) as connection:
                 found = await doing.hub.wait(request_id, wait, connection)
-    return doing.told(found)
-
-
-@routes.post("/{request_id}/claim", responses=told(Claimed) | refusals(*_REFUSALS), openapi_extra=_taking(Use))
-async def claim(request_id: str, request: Request, agent: Agent) -> Response:
-    """Use up an approval: where `claimed` is true, the call may run, once, with the decision's `args` or its own."""
-    doing = Plain(request, agent)
-    use = await doing.read(Use)
-    with explained():
-        won = await doing.use(request_id, doing.hub.clock.now(), use.attempt)
-        return doing.told(await doing.own(request_id), claimed=won)
+    return doing.respond(found)
 
 
 @routes.post(
-    "/{request_id}/withdraw", responses=told(schemas.Request) | refusals(*_REFUSALS), openapi_extra=_taking(Withdrawal)
+    "/{request_id}/claim",
+    responses=ok_response(Claimed) | problem_responses(*_REFUSALS),
+    openapi_extra=_request_body(ClaimBody),
+)
+async def claim(request_id: str, request: Request, agent: Agent) -> Response:
+    """Use up an approval: where `claimed` is true, the call may run, once, with the decision's `args` or its own."""
+    doing = RestOperations(request, agent)
+    use = await doing.read_json(ClaimBody)
+    with map_errors():
+        won = await doing.claim_request(request_id, doing.hub.clock.now(), use.attempt)
+        return doing.respond(await doing.own_request(request_id), claimed=won)
+
+
+@routes.post(
+    "/{request_id}/withdraw",
+    responses=ok_response(schemas.RequestModel) | problem_responses(*_REFUSALS),
+    openapi_extra=_request_body(WithdrawBody),
 )
 async def withdraw(request_id: str, request: Request, agent: Agent) -> Response:
     """Take a question back; returns it as it stands, which may be answered."""
-    doing = Plain(request, agent)
-    note, now = (await doing.read(Withdrawal)).note, doing.hub.clock.now()
+    doing = RestOperations(request, agent)
+    note, now = (await doing.read_json(WithdrawBody)).note, doing.hub.clock.now()
     decision = ApprovalDecision(approved=False, note=note, decided_at=now)
-    with explained():
-        await doing.own(request_id)
-        return doing.told(await doing.store.close(request_id, "withdrawn", decision, now=now))
+    with map_errors():
+        await doing.own_request(request_id)
+        return doing.respond(await doing.store.close(request_id, "withdrawn", decision, now=now))
 
 
 @routes.post(
-    "/{request_id}/result", responses=told(schemas.Request) | refusals(*_REFUSALS), openapi_extra=_taking(Outcome)
+    "/{request_id}/result",
+    responses=ok_response(schemas.RequestModel) | problem_responses(*_REFUSALS),
+    openapi_extra=_request_body(ResultBody),
 )
 async def result(request_id: str, request: Request, agent: Agent) -> Response:
     """Tell what came of a call that was claimed; the first report stands."""
-    doing = Plain(request, agent)
-    outcome = await doing.read(Outcome)
-    with explained():
-        await doing.own(request_id)
+    doing = RestOperations(request, agent)
+    outcome = await doing.read_json(ResultBody)
+    with map_errors():
+        await doing.own_request(request_id)
         await doing.store.append([(request_id, outcome.result)])
-        return doing.told(await doing.own(request_id))
+        return doing.respond(await doing.own_request(request_id))

@@ -15,17 +15,17 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sayso.core import agent_protocol as words
+from sayso.core import agent_protocol as protocol
 from sayso.core.approvers import Seen
 from sayso.core.model import ApprovalDecision
 from sayso.core.msgpack_codec import pack_request, unpack_request
 from sayso.errors import CanonicalError, StoreError
 from sayso.server import identity
 from sayso.server.http.fast_path import Way
-from sayso.server.http.problems import Problem
+from sayso.server.http.problems import HttpProblem
 from sayso.server.middleware import LARGEST_BODY
 from sayso.server.routes.agents import rest
-from sayso.server.routes.agents.operations import AgentWork, explained
+from sayso.server.routes.agents.operations import AgentOperations, map_errors
 
 if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest
@@ -37,153 +37,155 @@ _PAGE = 1000
 _LARGEST_OF = {"park": 16_000_000, "append": 8_000_000}  # the history of a run; many lines of the audit
 
 
-class Operations(AgentWork):
+class RpcOperations(AgentOperations):
     """Every operation of a store, as far as it is open to an agent; what only people do is not here."""
 
-    async def open(self, message: words.Open) -> bytes:
+    async def open(self, message: protocol.Open) -> bytes:
         """See `Store.open`."""
         try:
             request = unpack_request(message.request)
         except (StoreError, CanonicalError) as error:
-            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"the request is refused: {error}") from error
-        return self._packed(await self.ask(request))
+            raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"the request is refused: {error}") from error
+        return self._packed(await self.open_request(request))
 
-    async def find(self, message: words.Find) -> bytes | None:
+    async def find(self, message: protocol.Find) -> bytes | None:
         """See `Store.find`."""
-        found = await self.store.find(self.space.prefix + message.session, message.key)
-        return self._packed(found) if found and self.space.owns(found) else None
+        found = await self.store.find(self.namespace.prefix + message.session, message.key)
+        return self._packed(found) if found and self.namespace.owns(found) else None
 
-    async def get(self, message: words.Get) -> list[bytes]:
+    async def get(self, message: protocol.Get) -> list[bytes]:
         """Return those that are there."""
         found = [await self.store.get(each) for each in message.ids]
-        return self._all(each for each in found if each is not None)
+        return self._pack_own(each for each in found if each is not None)
 
-    async def pending(self, message: words.Pending) -> list[bytes]:
+    async def pending(self, message: protocol.GetPending) -> list[bytes]:
         """Read page after page of all that is open, until enough of it is the agent's own."""
         mine: list[bytes] = []
         after = message.after
         while len(mine) < message.limit and (found := await self.store.pending(_PAGE, after)):
-            mine += self._all(found)
+            mine += self._pack_own(found)
             after = found[-1].id
         return mine[: message.limit]
 
-    async def recent(self, message: words.Recent) -> list[bytes]:
+    async def recent(self, message: protocol.GetRecent) -> list[bytes]:
         """Read page after page of all requests, until enough of them are the agent's own."""
         mine: list[bytes] = []
         before = message.before
         while len(mine) < message.limit and (found := await self.store.recent(_PAGE, message.part, before)):
-            mine += self._all(found)
+            mine += self._pack_own(found)
             before = found[-1].id
         return mine[: message.limit]
 
-    async def changes(self, message: words.Changes) -> words.Told:
+    async def changes(self, message: protocol.GetChanges) -> protocol.ChangesReply:
         """Answer at once or, if the agent waits, when there is something to tell."""
         if not message.wait:
-            return await self.hub.desk.follow(self.space, message)
-        with self.hub.connections.admitted(self.token) as connection:
-            return await self.hub.desk.follow(self.space, message, self.gone(connection))
+            return await self.hub.agent_feed.wait_for_changes(self.namespace, message)
+        with self.hub.connections.admit(self.token) as connection:
+            return await self.hub.agent_feed.wait_for_changes(self.namespace, message, self.wait_until_gone(connection))
 
-    async def see(self, message: words.See) -> bytes:
+    async def mark_seen(self, message: protocol.MarkSeen) -> bytes:
         """Note it, together with the fact that it is the agent who says so."""
-        await self.own(message.id)
-        seen = Seen(who=message.who, channel=f"{message.channel} at {self.space.agent}", at=message.at)
-        return self._packed(await self.store.see(message.id, seen))
+        await self.own_request(message.id)
+        seen = Seen(who=message.who, channel=f"{message.channel} at {self.namespace.agent}", at=message.at)
+        return self._packed(await self.store.mark_seen(message.id, seen))
 
-    async def close(self, message: words.Close) -> bytes:
+    async def close(self, message: protocol.Close) -> bytes:
         """End a request without an answer: the message has no word for any other end."""
         decision = None
         if message.status == "withdrawn" and message.decided_at is not None:
             decision = ApprovalDecision(approved=False, note=message.note, decided_at=message.decided_at)
-        await self.own(message.id)
+        await self.own_request(message.id)
         return self._packed(await self.store.close(message.id, message.status, decision, now=message.now))
 
-    async def claim(self, message: words.Claim) -> bool:
+    async def claim(self, message: protocol.Claim) -> bool:
         """See `Store.claim`."""
-        return await self.use(message.id, message.now, message.attempt)
+        return await self.claim_request(message.id, message.now, message.attempt)
 
-    async def spend(self, message: words.Spend) -> bool:
+    async def spend(self, message: protocol.Spend) -> bool:
         """See `Store.spend`."""
         # One that was spent to the end is not known any more, but who tries again must still hear that it was theirs.
-        known = self.hub.desk.may_spend(self.space, message.id)
-        attempt = self.attempt("spend", message.id, message.attempt)
+        known = self.hub.agent_feed.may_spend(self.namespace, message.id)
+        attempt = self.attempt_key("spend", message.id, message.attempt)
         return await self.store.spend(message.id if known else "", attempt=attempt)
 
-    async def park(self, message: words.Park) -> None:
+    async def park(self, message: protocol.Park) -> None:
         """See `Store.park`."""
-        await self.store.park(self.space.prefix + message.name, message.state)
+        await self.store.park(self.namespace.prefix + message.name, message.state)
 
-    async def parked(self, message: words.Parked) -> bytes | None:
+    async def parked(self, message: protocol.GetParked) -> bytes | None:
         """See `Store.parked`."""
-        return await self.store.parked(self.space.prefix + message.name)
+        return await self.store.parked(self.namespace.prefix + message.name)
 
-    async def unpark(self, message: words.Unpark) -> bytes | None:
+    async def unpark(self, message: protocol.Unpark) -> bytes | None:
         """See `Store.unpark`."""
-        attempt = self.attempt("unpark", message.name, message.attempt)
-        return await self.store.unpark(self.space.prefix + message.name, attempt=attempt)
+        attempt = self.attempt_key("unpark", message.name, message.attempt)
+        return await self.store.unpark(self.namespace.prefix + message.name, attempt=attempt)
 
-    async def append(self, message: words.Append) -> None:
+    async def append(self, message: protocol.Append) -> None:
         """See `Store.append`."""
-        news: list[words.News] = []
+        news: list[protocol.QueuedWrite] = []
         for each in message.news:
             if isinstance(each, bytes):
-                news.append(await self.line(each))
+                news.append(await self.check_audit_line(each))
             else:
-                await self.not_of_others(each[0])
+                await self.own_request_or_none(each[0])
                 news.append(each)
-        await self.store.append(news, attempt=self.attempt("append", "", message.attempt))
+        await self.store.append(news, attempt=self.attempt_key("append", "", message.attempt))
 
     def _packed(self, request: ApprovalRequest) -> bytes:
-        return pack_request(self.space.outward(request))
+        return pack_request(self.namespace.to_agent(request))
 
-    def _all(self, found: Iterable[ApprovalRequest]) -> list[bytes]:
-        return [self._packed(each) for each in found if self.space.owns(each)]
+    def _pack_own(self, found: Iterable[ApprovalRequest]) -> list[bytes]:
+        return [self._packed(each) for each in found if self.namespace.owns(each)]
 
 
-_Operation = tuple[type[words.Message], Callable[[Operations, Any], Awaitable[object]]]
+_Operation = tuple[type[protocol.AgentMessage], Callable[[RpcOperations, Any], Awaitable[object]]]
 _OPERATIONS: dict[str, _Operation] = {
-    "open": (words.Open, Operations.open),
-    "find": (words.Find, Operations.find),
-    "get": (words.Get, Operations.get),
-    "pending": (words.Pending, Operations.pending),
-    "recent": (words.Recent, Operations.recent),
-    "changes": (words.Changes, Operations.changes),
-    "see": (words.See, Operations.see),
-    "close": (words.Close, Operations.close),
-    "claim": (words.Claim, Operations.claim),
-    "spend": (words.Spend, Operations.spend),
-    "park": (words.Park, Operations.park),
-    "parked": (words.Parked, Operations.parked),
-    "unpark": (words.Unpark, Operations.unpark),
-    "append": (words.Append, Operations.append),
+    "open": (protocol.Open, RpcOperations.open),
+    "find": (protocol.Find, RpcOperations.find),
+    "get": (protocol.Get, RpcOperations.get),
+    "pending": (protocol.GetPending, RpcOperations.pending),
+    "recent": (protocol.GetRecent, RpcOperations.recent),
+    "changes": (protocol.GetChanges, RpcOperations.changes),
+    "see": (protocol.MarkSeen, RpcOperations.mark_seen),
+    "close": (protocol.Close, RpcOperations.close),
+    "claim": (protocol.Claim, RpcOperations.claim),
+    "spend": (protocol.Spend, RpcOperations.spend),
+    "park": (protocol.Park, RpcOperations.park),
+    "parked": (protocol.GetParked, RpcOperations.parked),
+    "unpark": (protocol.Unpark, RpcOperations.unpark),
+    "append": (protocol.Append, RpcOperations.append),
 }
 
 
-async def operate(request: Request, operation: str) -> Response:
+async def handle_operation(request: Request, operation: str) -> Response:
     """Do what `sayso.stores.remote.RemoteStore` asks for; the form is its own, and changes with its version."""
     agent = await identity.agent(request)
     _check_version(request.headers.get("content-type", ""))
     if operation not in _OPERATIONS:
-        raise Problem(HTTPStatus.NOT_FOUND, f"agents cannot {operation[:50]!r} here")
+        raise HttpProblem(HTTPStatus.NOT_FOUND, f"agents cannot {operation[:50]!r} here")
     kind, work = _OPERATIONS[operation]
-    doing = Operations(request, agent)
-    body = await doing.body(_LARGEST_OF.get(operation, LARGEST_BODY))
+    doing = RpcOperations(request, agent)
+    body = await doing.read_body(_LARGEST_OF.get(operation, LARGEST_BODY))
     try:
         message = msgspec.msgpack.decode(body, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"this is no message to {operation!r}: {error}") from error
-    with explained():
+        raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"this is no message to {operation!r}: {error}") from error
+    with map_errors():
         answer = await work(doing, message)
-    return Response(msgspec.msgpack.encode(answer), media_type=words.MEDIA)
+    return Response(msgspec.msgpack.encode(answer), media_type=protocol.MEDIA)
 
 
 # Nobody but `RemoteStore` of the same version speaks it, so no document tells of it, and FastAPI can be left out.
-packed = Way(folder="/agent", endpoint=operate)
+packed = Way(folder="/agent", endpoint=handle_operation)
 
 
 def _check_version(media: str) -> None:
-    if media == words.MEDIA:
+    if media == protocol.MEDIA:
         return
-    if media.startswith(words.FAMILY):
-        sentence = f"this hub speaks {words.MEDIA}, not {media[:100]}; bring both to the same version of sayso"
-        raise Problem(HTTPStatus.UPGRADE_REQUIRED, sentence)
-    raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"this takes {words.MEDIA}; other languages use POST /requests")
+    if media.startswith(protocol.FAMILY):
+        sentence = f"this hub speaks {protocol.MEDIA}, not {media[:100]}; bring both to the same version of sayso"
+        raise HttpProblem(HTTPStatus.UPGRADE_REQUIRED, sentence)
+    raise HttpProblem(
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"this takes {protocol.MEDIA}; other languages use POST /requests"
+    )
