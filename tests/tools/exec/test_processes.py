@@ -112,7 +112,8 @@ def test_a_program_has_no_input() -> None:
     script = (
         "import asyncio, os; from sayso.tools.exec.processes import ProcessLimits, run_program\n"
         "handle = os.open('/', os.O_RDONLY)\n"
-        "ended = asyncio.run(run_program(['cat'], program='/bin/cat', folder=handle, environment={}, limits=ProcessLimits()))\n"
+        "cat = run_program(['cat'], program='/bin/cat', folder=handle, environment={}, limits=ProcessLimits())\n"
+        "ended = asyncio.run(cat)\n"
         "print(ended.exit_code, repr(ended.stdout))"
     )
     command = [sys.executable, "-c", script]
