@@ -34,6 +34,19 @@ USERS_OF_PYDANTIC_AI = (
     *(f"tests/tools/test_{name}.py" for name in ("attacks", "custom", "scripted", "workers")),
 )
 
+# What decides, alone: policy, decision, controller and plain functions, without a server, a browser or a framework.
+CORE = (
+    "tests/core",
+    "tests/policy",
+    "tests/config",
+    "tests/engine/test_controller.py",
+    "tests/engine/test_remembered.py",
+    "tests/adapters/test_function.py",
+    "tests/test_house.py",
+    "tests/test_public.py",
+    "--ignore=tests/policy/shell/test_bash_fuzz.py",  # starts bash for thousands of lines
+)
+
 SBIN = "/usr/sbin:/usr/bin:/usr/local/bin"  # where daemons are, which is not on everybody's PATH
 CHROMIUM = ("chromium", "google-chrome")  # the programs that the tests look for, as `SAYSO_CHROMIUM` says another
 
@@ -237,7 +250,9 @@ def demo(arguments: list[str]) -> None:
 
 
 def test(arguments: list[str]) -> None:
-    """Run all checks and all tests, as CI does; `test -k store` runs just pytest, with these arguments."""
+    """Run all checks and all tests, as CI does; `test core` in a minute what decides; `test -k store` just pytest so."""
+    if arguments == ["core"]:
+        DEVELOPMENT.prepare().become("pytest", "-q", *CORE, *SEVERAL_AT_ONCE)
     need_bubblewrap()
     need_vocabulary()
     need_chromium()
