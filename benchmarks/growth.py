@@ -24,7 +24,7 @@ FILL = """
         INSERT INTO sayso.requests (id, call, project, status, asked_at, packed, change)
         SELECT id, sha256(id::bytea), '', 'used', 0, '\\x{packed}', number FROM numbers
     ), lines AS (
-        INSERT INTO sayso.core.audit (number, line, hash)
+        INSERT INTO sayso.audit (number, line, hash)
         SELECT number, '\\x{line}', repeat('0', 64) FROM generate_series(3 * {first} - 2, 3 * {last}) AS number
     )
     UPDATE sayso.head SET request_changes = {last}, chain_number = 3 * {last}
@@ -36,7 +36,7 @@ def fill(server: Postgres, url: str, count: int) -> None:
     packed, line = pack_request(request("1" * 32)).hex(), (b"x" * 400).hex()
     for first in range(1, count, PIECE):
         server.ask(FILL.format(first=first, last=min(first + PIECE - 1, count), packed=packed, line=line), url)
-    for query in ("VACUUM ANALYZE sayso.requests", "VACUUM ANALYZE sayso.core.audit", "CHECKPOINT"):
+    for query in ("VACUUM ANALYZE sayso.requests", "VACUUM ANALYZE sayso.audit", "CHECKPOINT"):
         server.run("psql", "-q", "-d", url, "-c", query)  # which takes as long as it takes
 
 
