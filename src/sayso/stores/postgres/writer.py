@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
+from sayso.core.backoff import backoff
 from sayso.core.model import AuditEntry, new_id
 from sayso.errors import StoreError
 from sayso.stores.postgres import transaction as groups
@@ -24,7 +25,7 @@ from sayso.stores.postgres.cache import RequestCache
 from sayso.stores.postgres.connection import PLANS, Connection, Rejected, Row, Server, ServerUnavailable, set_statements
 from sayso.stores.postgres.schema import statement
 from sayso.stores.postgres.transaction import GroupTransaction, Need
-from sayso.stores.retry import backoff, retry
+from sayso.stores.retry import retry
 from sayso.stores.waiters import Settled, deliver
 
 T = TypeVar("T")
