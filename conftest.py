@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,6 +52,12 @@ def leave_own_folder(namespace: dict[str, Any]) -> None:
     """Go back and remove what the document wrote."""
     os.chdir(namespace[HOME])
     namespace[FOLDER].cleanup()
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the programs that tests start: a shell's `&` ignores it, and that outlives fork and exec."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -282,6 +282,14 @@ def docs(arguments: list[str]) -> None:
     say("· the first page is docs/_build/index.html")
 
 
+def pictures(arguments: list[str]) -> None:
+    """Make the pictures of the documentation anew from the real program, into docs/pictures."""
+    need_chromium()
+    DEVELOPMENT.prepare().run(
+        "python", "docs/pictures.py", *arguments, otherwise="There are no new pictures: see above."
+    )
+
+
 def lock(arguments: list[str]) -> None:
     """Write the requirement files anew from pyproject.toml; `lock --upgrade` takes newer versions."""
     uv("lock", "--python", sys.executable, *arguments, otherwise="pyproject.toml has no solution: see above.")
@@ -311,6 +319,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "lint": lint,
     "bench": bench,
     "docs": docs,
+    "pictures": pictures,
     "lock": lock,
 }
 
@@ -327,7 +336,7 @@ delete them to start afresh.
 
 def show_help() -> None:
     """Print what this file can do, from the docstrings of the commands."""
-    lines = (f"  {name:6} {(command.__doc__ or '').splitlines()[0]}" for name, command in COMMANDS.items())
+    lines = (f"  {name:8} {(command.__doc__ or '').splitlines()[0]}" for name, command in COMMANDS.items())
     print(HELP.format(commands="\n".join(lines)), end="")
 
 

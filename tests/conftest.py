@@ -6,11 +6,16 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from tests.postgres import Postgres
 
 pytest_plugins = ["sayso.testing"]
+
+# How long an example takes says something about the machine, and nothing about sayso.
+settings.register_profile("sayso", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("sayso")
 
 
 @pytest.fixture

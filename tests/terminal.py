@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import termios
 import time
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 import pyte
 
 _SECONDS = 30.0  # to wait for a text, before it is said that it never came
+_SECONDS_TO_END = 60.0
 KEYS = "[y] allow once"  # what is on the screen when a question can be answered
 
 
@@ -59,8 +61,11 @@ class Terminal:
 
     def end(self) -> tuple[str, int]:
         """Wait for the program's end; return the last screen and the exit code."""
+        deadline = time.monotonic() + _SECONDS_TO_END
         while self._read():
-            pass
+            if time.monotonic() > deadline:
+                self.signal(signal.SIGKILL)
+                raise AssertionError(f"the program has not ended:\n{self.screen}")
         os.close(self._end)
         return self.screen, os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1])
 

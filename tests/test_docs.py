@@ -57,6 +57,31 @@ def test_the_architecture_has_the_layers_of_the_import_linter() -> None:
     assert spoken(sentence) == [name.removeprefix("sayso.") for name in kept_apart]
 
 
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+
+
+@pytest.mark.parametrize("record", DECISIONS, ids=lambda record: record.stem)
+def test_every_decision_has_its_three_headings_and_a_row_in_the_index(record: Path) -> None:
+    text = record.read_text(encoding="utf-8")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Decision", "Consequence"]
+    number, _, title = text.partition("\n")[0].removeprefix("# ").partition(". ")
+    index = record.with_name("index.md").read_text(encoding="utf-8")
+    assert f"| [{number}]({record.name}) | {title} |" in index, "add a row to docs/decisions/index.md"
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    assert [int(record.name[:4]) for record in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+
+
+def test_every_module_that_the_glossary_names_is_there() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    rows = [row.split(" | ") for row in text.splitlines() if row.startswith("| ") and row.endswith("` |")]
+    assert len(rows) > 50
+    named = {name for row in rows for name in re.findall(r"`([\w/]+)`", row[-1])}
+    missing = sorted(name for name in named if not [*SOURCE.glob(f"{name}.py"), *SOURCE.glob(f"{name}/__init__.py")])
+    assert not missing, f"docs/glossary.md names modules that are not there: {missing}"
+
+
 def shown() -> list[tuple[str, list[str]]]:
     """What the reference shows with arguments or fields, and the names of these; `…` stands for the others."""
     found = re.findall(r"`(?:\w+\.)*(\w+)\(([^`]*)\)`", REFERENCE)

@@ -396,11 +396,11 @@ def test_the_example_does_only_what_was_agreed_to(monkeypatch: pytest.MonkeyPatc
     deadline = time.monotonic() + PATIENCE
     for label, done in (("Allow once", "paid 120 to Ann"), ("Deny", "'send_mail' did not run: refused by ann")):
         while label not in buttons(page):
-            assert time.monotonic() < deadline
+            assert time.monotonic() < deadline, buttons(page)
             page.run()
         press(page, label)
         while done not in texts(page):
-            assert time.monotonic() < deadline
+            assert time.monotonic() < deadline, texts(page)
             page.run()
 
 

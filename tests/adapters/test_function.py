@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from tests.people import YES
 
 from sayso import (
     ApprovalBlocked,
@@ -25,8 +26,6 @@ from sayso.adapters.function import resume
 from sayso.core.model import Pending
 from sayso.errors import ApprovalPending
 from sayso.testing import Approver, ScriptedChannel
-
-YES = ApprovalDecision(approved=True)
 
 sent: list[tuple[Any, ...]] = []
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.people import YES
 
 from sayso import (
     ApprovalBlocked,
@@ -22,7 +23,6 @@ from sayso import (
 from sayso.errors import ToolError
 
 Answer = Callable[[ApprovalRequest], ApprovalDecision]
-YES = ApprovalDecision(approved=True)
 
 
 class Note:

@@ -17,6 +17,7 @@ import anyio
 import pytest
 from playwright.async_api import Browser, Locator, Page, expect
 from tests.browser.stage import SCREENSHOTS, WAIT, request
+from tests.children import bounded
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalPresentation, Policy, guard
 from sayso.errors import ApprovalDenied
@@ -44,7 +45,8 @@ def address() -> Generator[str]:
     }
     options = [f"--{name}={value}" for name, value in settings.items()]
     command = [sys.executable, "-m", "streamlit", "run", str(APP), *options]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ}) as served:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ})
+    with bounded(process) as served:
         try:
             deadline = time.monotonic() + 60
             while not _answers(port):

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.people import YES
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall, requires_approval
 from sayso.core.model import Approved, Denied
@@ -16,7 +17,6 @@ from sayso.errors import ApprovalCancelled, StoreError
 from sayso.stores.memory import MemoryStore
 from sayso.testing import FixedClock
 
-YES = ApprovalDecision(approved=True)
 ASKS = Policy(default="required")
 
 

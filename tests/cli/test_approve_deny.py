@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 from prompt_toolkit.utils import get_cwidth
+from tests.children import bounded
 from tests.cli.questions import STORE, ask, in_store, sayso, stored, within
 from tests.terminal import Terminal
 
@@ -470,7 +471,7 @@ asyncio.run(main())
 
 @pytest.mark.proves("R17")
 def test_an_agent_that_waits_in_another_process_runs_the_call_once_with_exactly_its_arguments() -> None:
-    with subprocess.Popen([sys.executable, "-c", AGENT, STORE], stdout=subprocess.PIPE, text=True) as agent:
+    with bounded(subprocess.Popen([sys.executable, "-c", AGENT, STORE], stdout=subprocess.PIPE, text=True)) as agent:
         assert agent.stdout is not None
         request = agent.stdout.readline().strip()
         done = subprocess.run(
@@ -480,8 +481,6 @@ def test_an_agent_that_waits_in_another_process_runs_the_call_once_with_exactly_
             check=False,
             timeout=60,
         )
-        if done.returncode:
-            agent.kill()  # nobody will answer it
         assert (done.returncode, done.stderr) == (0, "")
         assert agent.wait(60) == 0
     assert Path("paid").read_text() == "{'amount': 5, 'to': 'ann'}\n"
@@ -500,7 +499,8 @@ def test_of_two_answers_from_two_processes_one_wins_and_the_other_says_so() -> N
             )
             for command in ("approve", "deny")
         ]
-        told = [each.communicate(timeout=60) for each in racing]
+        with bounded(racing[0]), bounded(racing[1]):
+            told = [each.communicate(timeout=60) for each in racing]
         assert sorted(each.returncode for each in racing) == [0, 5]
         winner = next(each for each, process in zip(told, racing, strict=True) if process.returncode == 0)
         loser = next(each for each, process in zip(told, racing, strict=True) if process.returncode == 5)

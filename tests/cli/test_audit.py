@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.children import bounded
 from tests.cli.questions import STORE, ask, in_store, sayso
 
 from sayso.core.model import AuditEntry, ToolCall
@@ -225,9 +226,8 @@ def peak_memory() -> int:
 
 def test_a_reader_that_leaves_ends_it_without_a_traceback() -> None:
     record(5000)
-    with subprocess.Popen(
-        [*PROGRAM, "audit", "export", "--store", STORE], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    command = [*PROGRAM, "audit", "export", "--store", STORE]
+    with bounded(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline()

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import select
 import signal
 import struct
 import subprocess
@@ -11,6 +12,7 @@ import termios
 from pathlib import Path
 
 import pytest
+from tests.children import bounded
 
 PROGRAM = [sys.executable, "-m", "sayso"]
 SCRIPT = [str(Path(sys.executable).with_name("sayso"))]
@@ -106,7 +108,9 @@ def test_an_address_with_a_slip_shows_no_password(address: str, monkeypatch: pyt
 
 
 def test_each_answer_comes_before_the_next_call_is_sent() -> None:
-    with subprocess.Popen([*PROGRAM, "explain", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with bounded(
+        subprocess.Popen([*PROGRAM, "explain", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for line, approval in ((b"git status", b'"none"'), (b"rm x", b'"blocked"')):
@@ -121,13 +125,14 @@ def test_a_reader_that_leaves_ends_it_quietly() -> None:
     process = subprocess.Popen(
         [*PROGRAM, "explain", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(b'{"tool": "x"}\n')
-    process.stdin.flush()
-    assert process.stdout.readline()
-    process.stdout.close()
-    _, told = process.communicate(b'{"tool": "x"}\n' * 3, timeout=30)
+    with bounded(process):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b'{"tool": "x"}\n')
+        process.stdin.flush()
+        assert process.stdout.readline()
+        process.stdout.close()
+        _, told = process.communicate(b'{"tool": "x"}\n' * 3, timeout=30)
     assert told == b""
     assert process.returncode == 1
 
@@ -140,7 +145,9 @@ def test_a_closed_input_is_told_in_a_sentence() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
 def test_a_full_disk_is_told_in_a_sentence() -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        done = subprocess.run([*PROGRAM, "schema"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(
+            [*PROGRAM, "schema"], stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60
+        )
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "No space left" in done.stderr
@@ -150,17 +157,16 @@ def test_ctrl_c_ends_with_130_and_without_a_traceback() -> None:
     process = subprocess.Popen(
         [*PROGRAM, "explain", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(b'{"tool": "x"}\n')
-    process.stdin.flush()
-    assert process.stdout.readline()  # it runs
-    process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130
-    assert process.stderr is not None
-    assert process.stderr.read().strip() == b""
-    for stream in (process.stdin, process.stdout, process.stderr):
-        stream.close()
+    with bounded(process):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b'{"tool": "x"}\n')
+        process.stdin.flush()
+        assert process.stdout.readline()  # it runs
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr is not None
+        assert process.stderr.read().strip() == b""
 
 
 def test_a_terminal_that_knows_few_characters_is_no_error() -> None:
@@ -196,12 +202,14 @@ def in_a_terminal(columns: int, *arguments: str, **settings: str) -> str:
         os.execv(sys.executable, [*PROGRAM, *arguments])  # noqa: S606 - our own program
     screen = b""
     while True:
+        if not select.select([terminal], [], [], 60)[0]:
+            os.kill(process, signal.SIGKILL)
         try:
             screen += os.read(terminal, 4096)
         except OSError:  # the terminal is gone with its process
             break
     os.close(terminal)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0, screen
     return screen.decode().replace("\r\n", "\n")
 
 

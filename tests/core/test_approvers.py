@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.people import YES
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall
 from sayso.core.model import Approved, Denied, Pending
@@ -17,7 +18,7 @@ from sayso.testing import FixedClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("H11")]
 
-YES, NO = ApprovalDecision(approved=True), ApprovalDecision(approved=False, note="no")
+NO = ApprovalDecision(approved=False, note="no")
 CALL = ToolCall(tool="pay", args={"amount": 5}, call_id="c1", session="s")
 
 

@@ -9,6 +9,7 @@ from typing import Any, cast, get_args
 
 import msgspec
 import pytest
+from tests.people import YES
 
 from sayso import (
     ApprovalBlocked,
@@ -38,7 +39,6 @@ from sayso.errors import (
 
 CALL = ToolCall(tool="pay", args={"amount": 5})
 REQUEST = ApprovalRequest(tool_name="pay", args={"amount": 5})
-YES = ApprovalDecision(approved=True)
 SCOPE = Scope(kind="call", key="k", label="this call")
 RECORDS: list[msgspec.Struct] = [
     Rule(source="policy", key="tools.pay"),

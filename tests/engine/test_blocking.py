@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.children import bounded
 
 from sayso.engine import blocking
 from sayso.stores.sqlite import SqliteStore
@@ -31,10 +32,8 @@ except KeyboardInterrupt:
 
 @pytest.mark.proves("H7")
 async def test_ctrl_c_in_a_synchronous_caller_withdraws_its_question_and_ends(tmp_path: Path) -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-c", ASKS_FOR_EVER, str(tmp_path / "sayso.db")], stdout=subprocess.PIPE, text=True
-    )
-    with child:
+    command = [sys.executable, "-c", ASKS_FOR_EVER, str(tmp_path / "sayso.db")]
+    with bounded(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "asked\n"
         child.send_signal(signal.SIGINT)
@@ -45,6 +44,15 @@ async def test_ctrl_c_in_a_synchronous_caller_withdraws_its_question_and_ends(tm
     (line,) = [line for _, line, _ in await store.audit() if b"withdrawn" in line]
     assert b"the run that asked has ended" in line
     await store.aclose()
+
+
+def test_the_tests_hear_ctrl_c_where_they_are_started_in_the_background() -> None:
+    """A shell without job control has what it starts there ignore Ctrl-C, and all that comes of it."""
+    this = f"{__file__}::test_ctrl_c_in_a_synchronous_caller_withdraws_its_question_and_ends"
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "40", this]
+    in_background = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *tests]
+    done = subprocess.run(in_background, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stdout
 
 
 async def _where() -> tuple[str, object]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.people import YES
 
 from sayso import (
     ApprovalBlocked,
@@ -30,7 +31,6 @@ from sayso.policy.policy import ToolRules
 from sayso.stores.memory import MemoryStore
 from sayso.testing import FixedClock, ScriptedChannel
 
-YES = ApprovalDecision(approved=True)
 ASKS = Policy({"pay": "required", "read": "none", "wipe": "blocked"})
 MODES = ["interactive", "prompt", "approve_all", "auto_approve", "auto_deny", "strict", "reject_all", "defer"]
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from tests.children import bounded
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalDenied, requires_approval
 from sayso.adapters.function import resume
@@ -20,9 +21,8 @@ CHILD = Path(__file__).with_name("crash_child.py")
 @contextlib.contextmanager
 def children() -> Generator[Callable[[Path, int], int]]:
     """Yield what starts a process that dies at that step, and returns how it ended."""
-    with subprocess.Popen(
-        [sys.executable, str(CHILD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as parent:
+    command = [sys.executable, str(CHILD)]
+    with bounded(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)) as parent:
         told, heard = parent.stdin, parent.stdout
         assert told is not None
         assert heard is not None

@@ -1,5 +1,6 @@
 """Remembered decisions: found for what they cover and nothing else, and gone when they are over or revoked."""
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from sayso import (
 )
 from sayso.core import audit
 from sayso.core.model import Remembered, Scope, new_id
+from sayso.errors import NotEntitled, StoreError
 from sayso.policy import scopes
 from sayso.stores.memory import MemoryStore
 from sayso.stores.sqlite import SqliteStore
@@ -484,6 +486,85 @@ def test_a_no_just_remembered_is_not_forgotten_by_an_older_list_that_comes_late(
     store.tell([elsewhere, no])
     store.tell([elsewhere])
     assert found(memory) == elsewhere
+
+
+class HeldStore(SlowStore):
+    """A store that takes its time over a change, and then says what a test wants."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__()
+        self.error = error
+        self.asked, self.goes_on = threading.Barrier(2, timeout=20), threading.Barrier(2, timeout=20)
+
+    def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
+        self.asked.wait()
+        self.goes_on.wait()
+        if self.error is not None:
+            raise self.error
+        return super().remember(added, dropped)
+
+
+def add_while_held(store: HeldStore, memory: ApprovalMemory, *added: Remembered, meanwhile: Callable[[], None]) -> None:
+    """Add this, and do something while the store has not answered yet."""
+    with ThreadPoolExecutor(1) as other:
+        adding = other.submit(memory.add, *added)
+        store.asked.wait()
+        try:
+            meanwhile()
+        finally:
+            store.goes_on.wait()
+        adding.result(20)
+
+
+@pytest.mark.proves("H9")
+@pytest.mark.parametrize(
+    "error", [NotEntitled("only people"), StoreError("the disk is full")], ids=["refused", "failed"]
+)
+def test_a_yes_that_the_store_does_not_take_is_never_found(error: Exception) -> None:
+    store = HeldStore(error)
+    memory = ApprovalMemory(store=store)
+
+    def nothing_is_found() -> None:
+        assert (found(memory), memory.list(), bool(memory)) == (None, [], False)
+
+    with pytest.raises(type(error)):
+        add_while_held(store, memory, a_decision(), meanwhile=nothing_is_found)
+    nothing_is_found()
+    store.tell([])
+    nothing_is_found()
+
+
+@pytest.mark.proves("H9")
+def test_a_yes_that_was_revoked_before_its_store_had_answered_does_not_come_back() -> None:
+    store = HeldStore()
+    memory = ApprovalMemory(store=store)
+    yes = a_decision()
+
+    def revoked_elsewhere() -> None:
+        store.tell([yes])
+        assert found(memory) == yes
+        store.tell([])
+
+    add_while_held(store, memory, yes, meanwhile=revoked_elsewhere)
+    assert found(memory) is None
+
+
+@pytest.mark.proves("H9")
+def test_a_no_stands_before_the_store_has_answered_and_if_it_fails_but_not_if_it_refuses() -> None:
+    failed, refused = StoreError("the disk is full"), NotEntitled("only people")
+    for error, stands in ((None, True), (failed, True), (refused, False)):
+        store = HeldStore(error)
+        memory = ApprovalMemory(store=store)
+        no = a_decision(approved=False)
+
+        def it_stands(memory: ApprovalMemory = memory, no: Remembered = no) -> None:
+            assert found(memory) == no
+
+        with pytest.raises(type(error)) if error else contextlib.nullcontext():
+            add_while_held(store, memory, no, meanwhile=it_stands)
+        assert (found(memory) == no) is stands
+        store.tell([])
+        assert (found(memory) == no) is stands
 
 
 @pytest.mark.proves("H1", "H9")

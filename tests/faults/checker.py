@@ -2,7 +2,8 @@
 
 Two looks at the same operations. The rules name what must never be, each in a sentence. The search asks whether there
 is any order of the operations, each at one moment between its begin and its end, that a single request could have
-gone through; an operation whose outcome nobody heard may have happened at any moment from its begin on, or never.
+gone through; an operation whose outcome nobody heard may have happened at any moment from its begin on, or never. A
+client that hears nothing sends its operation again, so what it heard at last may tell of more than its own doing.
 """
 
 import math
@@ -182,6 +183,7 @@ def _audited(operations: Iterable[Operation], row: Row, audit: Iterable[tuple[st
 def _is_possible(operations: Sequence[Operation], row: Row) -> bool:
     """Whether one request can have gone through all this, in an order that the times allow."""
     known = [each for each in operations if each.kind != "refused"]
+    known += [_unheard(each) for each in known if each.found not in {None, each.meant, Word("open")}]
     needed = frozenset(i for i, each in enumerate(known) if each.is_acknowledged or each.kind == "run")
 
     @cache
@@ -197,6 +199,11 @@ def _is_possible(operations: Sequence[Operation], row: Row) -> bool:
         )
 
     return leads_on(frozenset(range(len(known))), State())
+
+
+def _unheard(operation: Operation) -> Operation:
+    """Return the first try of an operation that found what came later; behind the second, it changes nothing."""
+    return msgspec.structs.replace(operation, ended=math.inf, found=None)
 
 
 def _after(state: State, operation: Operation, row: Row) -> Iterator[State]:

@@ -101,6 +101,22 @@ def test_of_two_answers_at_once_either_may_be_taken() -> None:
         assert story.told(word) == []
 
 
+def test_what_a_client_sent_twice_may_be_older_than_what_the_second_answer_says() -> None:
+    """The first answer died with a hub, and before the second try another hub went on."""
+    asked = Story()
+    opening = asked.begin("agent", "open")
+    asked.do("ann", "close", meant=YES, found=YES)
+    asked.end(opening, found=YES)
+    assert asked.told(YES) == []
+    answered = Story()
+    answered.do("agent", "open", found=OPEN)
+    answering = answered.begin("ann", "close", meant=YES)
+    answered.do("agent", "claim", taken=True)
+    answered.run()
+    answered.end(answering, found=USED)
+    assert answered.told() == []
+
+
 def test_an_agent_that_was_killed_after_its_claim_is_fine() -> None:
     story = approved()
     story.begin("agent", "claim")
@@ -199,6 +215,21 @@ def test_what_was_seen_after_an_answer_must_not_be_older_than_it() -> None:
     story = approved()
     story.do("again", "open", found=OPEN)
     assert "no order of its operations" in one(story.told(YES))
+
+
+def test_what_was_found_before_anybody_had_sent_it_is_found() -> None:
+    story = Story()
+    story.do("ann", "close", meant=YES, found=YES)
+    story.do("agent", "open", found=YES)
+    assert "no order of its operations" in one(story.told(YES))
+
+
+def test_an_answer_that_was_found_used_before_it_was_sent_is_found() -> None:
+    story = Story()
+    story.do("agent", "open", found=OPEN)
+    story.do("agent", "claim", taken=True)
+    story.do("ann", "close", meant=YES, found=USED)
+    assert "no order of its operations" in one(story.told())
 
 
 def test_a_claim_that_failed_although_the_approval_was_there_is_found() -> None:

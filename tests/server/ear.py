@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import Any, Self
 
-import anyio
+from tests.waiting import within
 
 
 class Ear:
@@ -38,5 +38,5 @@ class Ear:
                 self.heard.put_nowait((headers, body))
 
     async def next(self) -> tuple[dict[str, str], Any]:
-        with anyio.fail_after(10):
+        with within(10, lambda: f"nothing heard, and {self.refuse} to be refused"):
             return await self.heard.get()

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-import signal
+import select
 import socket
 import subprocess
 import sys
@@ -23,12 +23,24 @@ from sayso.stores.remote import RemoteStore
 from sayso.stores.sqlite import SqliteStore
 
 _SERVE = """
-import sys, uvicorn
+import socket, sys, uvicorn
 from sayso.server.app import create_app
 from sayso.server.hub import Hub
 from sayso.stores.sqlite import SqliteStore
-uvicorn.run(create_app(Hub(SqliteStore(sys.argv[1]))), port=int(sys.argv[2]), log_level="warning", ws="none")
+
+class Server(uvicorn.Server):
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        print("serves", flush=True)
+
+app = create_app(Hub(SqliteStore(sys.argv[1])))
+own = socket.socket()
+own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+own.bind(("127.0.0.1", int(sys.argv[2])))
+Server(uvicorn.Config(app, log_level="warning", ws="none")).run(sockets=[own])
 """
+
+_SECONDS_TO_START = 60.0
 
 
 def listening() -> socket.socket:
@@ -100,25 +112,42 @@ class HubProcess:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        with listening() as taken:
-            self.port: int = taken.getsockname()[1]
+        self._taken = socket.socket()  # nobody else gets the port while the hub is away, and who connects is refused
+        self._taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self._taken.bind(("127.0.0.1", 0))
+        self.port: int = self._taken.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        self._process = subprocess.Popen([sys.executable, "-c", _SERVE, str(self._file), str(self.port)])
+        """Start it; it takes a while until it serves."""
+        command = [sys.executable, "-c", _SERVE, str(self._file), str(self.port)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE)
 
     def kill(self) -> None:
         assert self._process is not None
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
+        with self._process:
+            self._process.kill()
+
+    def _until_it_serves(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        assert select.select([self._process.stdout], [], [], _SECONDS_TO_START)[0], "the hub does not start"
+        assert self._process.stdout.readline() == b"serves\n", "the hub ended before it served"
 
     def __enter__(self) -> Self:
+        """Start it, and wait until it serves."""
         self.start()
+        try:
+            self._until_it_serves()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+        self._taken.close()
 
 
 class Line:

@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import anyio
 import httpx2
-from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
+from tests.waiting import until
 from websockets.sync.client import ClientConnection, connect
 
 from sayso import ApprovalController, ApprovalRequest, Policy, ToolCall
@@ -81,15 +80,10 @@ class Served:
         """Do something on the hub's loop."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE)
 
-    def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds on the hub's loop."""
-
-        async def wait() -> None:
-            with anyio.fail_after(PATIENCE):
-                while not holds():
-                    await checkpoint()
-
-        self.do(wait())
+    def until(self, see: Callable[[], object], wanted: object) -> None:
+        """Wait on the hub's loop until what is seen equals what is wanted."""
+        waiting = asyncio.run_coroutine_threadsafe(until(see, wanted, seconds=PATIENCE), self.loop)
+        waiting.result(2 * PATIENCE)  # longer than the wait, which says what it saw
 
     def token(self, kind: TokenKind = "approver", name: str = "ann", **facts: Any) -> str:
         """Make a token, and return its text."""

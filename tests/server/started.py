@@ -37,14 +37,22 @@ class Hub:
             stderr=subprocess.PIPE,
             text=True,
         )
-        assert self._process.stdout is not None
         self.greeting = ""
+        try:
+            self._listen()
+        except BaseException:
+            self._process.kill()  # nobody else has it yet
+            raise
+        self.link = re.findall(r"http\S+", self.greeting)[-1]
+        self.url, _, self.code = self.link.partition("/sign-in?code=")
+
+    def _listen(self) -> None:
+        """Read what it says until it has said its link."""
+        assert self._process.stdout is not None
         while "code=" not in self.greeting:
             line = self._process.stdout.readline()
             assert line, self._process.communicate(timeout=PATIENCE)
             self.greeting += line
-        self.link = re.findall(r"http\S+", self.greeting)[-1]
-        self.url, _, self.code = self.link.partition("/sign-in?code=")
 
     def end(self, number: signal.Signals) -> tuple[int, str]:
         """Send a signal, and return how it ended and what is in its log."""

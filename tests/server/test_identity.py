@@ -245,7 +245,7 @@ def test_a_long_poll_of_a_revoked_token_returns_with_the_request_as_it_stands(se
     request, text = served.ask(), served.token()
     with served.client(text) as ann, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(ann.get, f"/approvals/{request.id}", params={"wait": 60})
-        served.until(lambda: len(served.hub.connections) == 1)
+        served.until(lambda: len(served.hub.connections), 1)
         served.revoke(text)
         answer = waiting.result(PATIENCE)
     assert (answer.status_code, answer.json()["status"]) == (200, "open")

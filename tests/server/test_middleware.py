@@ -218,7 +218,7 @@ def test_nobody_writes_lines_of_their_own_into_the_log(served: Served, form: typ
     try:
         with served.client() as client:
             client.get("/x%0A12:00:00%20INFO%20POST%20/approvals/forged%20200%0D%1B[2J%E2%80%A8")
-        served.until(lambda: "forged" in written.getvalue())
+        served.until(lambda: "forged" if "forged" in written.getvalue() else written.getvalue(), "forged")
     finally:
         logger.removeHandler(handler)
         logger.setLevel(before)

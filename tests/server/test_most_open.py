@@ -57,7 +57,7 @@ async def test_who_has_room_again_may_ask_again(hub: Served, builder: RemoteStor
     with hub.person(project="shop") as ann:
         assert ann.post(f"/approvals/{first.id}", json={"approved": False}).status_code == 200
     await builder.close(second.id, "withdrawn", None, now=1.0)
-    hub.until(lambda: not len(hub.hub.open_requests))
+    hub.until(lambda: len(hub.hub.open_requests), 0)
     for call_id in ("c3", "c4"):
         await builder.open(sample_request(call_id=call_id))
     with pytest.raises(StoreError, match=REFUSED):
@@ -101,7 +101,7 @@ async def test_a_hub_counts_what_was_open_before_it_started_and_what_is_asked_at
     await here.open(sample_request(call_id="c1"))
     two.start()
     await here.open(sample_request(call_id="c2"))
-    two.until(lambda: len(two.hub.open_requests) == 2)
+    two.until(lambda: len(two.hub.open_requests), 2)
     there = RemoteStore(two.url, token=text)
     with pytest.raises(StoreError, match=REFUSED):
         await there.open(sample_request(call_id="c3"))

@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import ssl
+import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -62,8 +63,9 @@ def test_a_hub_that_is_told_to_stop_ends_its_streams_and_itself(hub: Hub, number
             assert json.loads(socket.recv(PATIENCE))["id"] == request.id
             assert [next(events)[0], next(events)[2]["id"]] == ["hello", request.id]
             waiting = pool.submit(ann.get, f"/approvals/{request.id}", params={"wait": 60})
-            while "sayso_connections 3" not in ann.get("/metrics").text:
-                pass
+            deadline = time.monotonic() + PATIENCE
+            while "sayso_connections 3" not in (told := ann.get("/metrics").text):
+                assert time.monotonic() < deadline, told
             ended = pool.submit(hub.end, number)
             assert list(events) == []
             with pytest.raises(ConnectionClosed):

@@ -10,6 +10,7 @@ import pytest
 from pydantic_ai import Agent
 from pydantic_ai.messages import BinaryContent
 from pydantic_ai.toolsets import FunctionToolset
+from tests.people import YES
 
 from sayso import (
     ApprovalBlocked,
@@ -30,8 +31,6 @@ from sayso.tools.files import FileTools, Limits
 from sayso.tools.models import attach_tool
 from sayso.tools.scripted import scripted_model
 from sayso.tools.shell import ShellTool
-
-YES = ApprovalDecision(approved=True)
 
 
 class Lab:

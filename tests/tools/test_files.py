@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from tests.people import YES
 
 from sayso import ApprovalBlocked, ApprovalController, ApprovalDecision, ApprovalDenied, ApprovalRequest, Policy, guard
 from sayso.core.audit import entries
@@ -18,7 +19,6 @@ from sayso.core.model import AuditEntry
 from sayso.errors import ConfigurationError, ToolError
 from sayso.tools.files import Attachment, FileTools, Limits
 
-YES = ApprovalDecision(approved=True)
 Answer = Callable[[ApprovalRequest], ApprovalDecision]
 
 

@@ -344,5 +344,5 @@ def test_a_script_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 def test_without_pydantic_ai_the_extra_is_named() -> None:
     code = "import sys; sys.modules['pydantic_ai'] = None\nimport sayso.tools.scripted"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert "ImportError: PydanticAI is not installed; run `pip install sayso[pydantic-ai]`" in done.stderr

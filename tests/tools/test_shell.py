@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.people import YES
 
 from sayso import ApprovalBlocked, ApprovalController, ApprovalDecision, ApprovalDenied, ApprovalRequest, Policy
 from sayso.core.model import AuditEntry
@@ -17,7 +18,6 @@ from sayso.tools.exec import confine
 from sayso.tools.exec.processes import ProcessLimits
 from sayso.tools.shell import ShellTool
 
-YES = ApprovalDecision(approved=True)
 Change = Callable[[], object]
 
 

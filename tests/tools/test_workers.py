@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.people import YES
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest
 from sayso.adapters.pydantic_ai import park, resume
@@ -15,7 +16,6 @@ from sayso.errors import ConfigurationError
 from sayso.tools.worker_file import read_worker
 from sayso.tools.workers import Workers, policy_of
 
-YES = ApprovalDecision(approved=True)
 ZONES = "sandbox: {zones: {output: {root: output}, scratch: {root: scratch, approval: none}}}"
 Answer = Callable[[ApprovalRequest], ApprovalDecision]
 

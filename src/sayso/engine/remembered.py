@@ -37,6 +37,7 @@ class ApprovalMemory:
         self._by_key: dict[str, tuple[Remembered, ...]] = {}
         self._dropped: set[str] = set()
         self._unsynced_denials: dict[str, Remembered] = {}
+        self._lists = 0  # so many the store has told
         self._store = store
         if store is not None:
             store.attach(self._on_store_change)
@@ -161,16 +162,33 @@ class ApprovalMemory:
         self._drop(ids, "the session was cleared")
 
     def add(self, *remembered: Remembered) -> None:
-        """Remember this from now on."""
+        """Remember this from now on: a no at once, a yes when the store has taken it."""
         with self._lock:
+            lists = self._lists
             for each in remembered:
-                self._put(each)
-                if self._store is not None and not each.decision.approved:
-                    # Until the store knows of this no, an older list of its must not make us forget it. A yes that
-                    # gets lost so is only asked about again.
-                    self._unsynced_denials[each.id] = each
+                if not each.decision.approved:
+                    self._put(each)
+                    if self._store is not None:
+                        # Until the store knows of this no, an older list of its must not make us forget it. A yes that
+                        # gets lost so is only asked about again.
+                        self._unsynced_denials[each.id] = each
         if self._store is not None:
-            self._store.remember(remembered, [])
+            self._keep(self._store, remembered)
+        with self._lock:
+            if self._lists == lists:  # else what the store has told since holds: perhaps it is revoked already
+                for each in remembered:
+                    if each.decision.approved:
+                        self._put(each)
+
+    def _keep(self, store: Store, remembered: Sequence[Remembered]) -> None:
+        try:
+            store.remember(remembered, [])
+        except NotEntitled:
+            with self._lock:
+                for each in remembered:
+                    self._remove(each.id)
+                    self._unsynced_denials.pop(each.id, None)
+            raise
 
     async def spend(self, remembered: Remembered) -> bool:
         """Take one use of a counted decision: false when none is left."""
@@ -216,6 +234,7 @@ class ApprovalMemory:
 
     def _on_store_change(self, known: Sequence[Remembered]) -> None:
         with self._lock:
+            self._lists += 1
             self._dropped.intersection_update(each.id for each in known)
             for each in known:
                 self._unsynced_denials.pop(each.id, None)

@@ -112,8 +112,8 @@ def test_in_a_streamlit_app(till: Till, tmp_path: Path, monkeypatch: pytest.Monk
     page = AppTest.from_string(code, default_timeout=PATIENCE)
     for amount, *labels in (("5", "Allow for…", "Allow and remember"), ("6", "Deny"), ("7", "Allow once")):
         deadline = time.monotonic() + PATIENCE
-        while amount not in [each.value for each in page.run().code]:
-            assert time.monotonic() < deadline
+        while amount not in (shown := [each.value for each in page.run().code]):
+            assert time.monotonic() < deadline, shown
         for label in labels:
             page.session_state["sayso-desk"].since = 0.0
             next(each for each in page.button if each.label == label).click().run()

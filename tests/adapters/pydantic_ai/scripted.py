@@ -12,6 +12,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from tests.waiting import within
 
 from sayso import ApprovalRequest
 
@@ -95,7 +96,7 @@ class Inbox:
 
     async def until(self, count: int) -> list[ApprovalRequest]:
         """Wait until that many questions were asked, for at most ten seconds."""
-        with anyio.fail_after(10):
+        with within(10, lambda: f"{len(self.asked)} of {count} questions: {self.asked}"):
             while len(self.asked) < count:
                 await self._told.wait()
         return self.asked

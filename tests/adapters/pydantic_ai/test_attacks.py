@@ -12,6 +12,7 @@ from pydantic_ai import Agent, CallDeferred
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDefinition, ToolDenied
 from pydantic_ai.toolsets import ExternalToolset
 from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till, returns
+from tests.people import YES
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall, Verdict, requires_approval
 from sayso.adapters.pydantic_ai import (
@@ -25,7 +26,6 @@ from sayso.adapters.pydantic_ai import (
 from sayso.errors import ApprovalDenied, ConfigurationError
 
 PAY: Call = ("pay", {"amount": 5})
-YES = ApprovalDecision(approved=True)
 OUTPUTS: Any = [str, DeferredToolRequests]
 
 

@@ -15,6 +15,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import DeferredToolRequests
 from pydantic_ai.toolsets import FunctionToolset
 from tests.adapters.pydantic_ai.scripted import Call, Inbox, Scripted, Till, returns
+from tests.people import YES, Person
 
 from sayso import (
     ApprovalBlocked,
@@ -33,19 +34,6 @@ POLICY = Policy({"pay": "required", "drop": "blocked"})
 PAY_5: Call = ("pay", {"amount": 5})
 PAY_6: Call = ("pay", {"amount": 6})
 LOOK: Call = ("look", {"name": "x"})
-YES = ApprovalDecision(approved=True)
-
-
-class Person:
-    """Answers as told, and keeps what was asked."""
-
-    def __init__(self, *answers: ApprovalDecision) -> None:
-        self.asked: list[ApprovalRequest] = []
-        self._answers = list(answers)
-
-    def __call__(self, request: ApprovalRequest) -> ApprovalDecision:
-        self.asked.append(request)
-        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
 def agent_of(till: Till, script: Scripted, *capabilities: Any, **settings: Any) -> Agent[None, Any]:

@@ -27,6 +27,7 @@ from pydantic_ai.tools import (
 )
 from pydantic_ai.toolsets import AbstractToolset, ApprovalRequiredToolset, ExternalToolset, FunctionToolset
 from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till, returns
+from tests.people import NO, YES
 
 import sayso
 from sayso import ApprovalController, ApprovalDecision, ApprovalMemory, ApprovalRequest, Policy
@@ -41,8 +42,6 @@ from sayso.adapters.pydantic_ai import (
 )
 from sayso.errors import ApprovalBlocked, ConfigurationError
 
-YES = ApprovalDecision(approved=True)
-NO = ApprovalDecision(approved=False)
 NOTE = ApprovalDecision(approved=False, note="ask me on Monday")
 SESSION = ApprovalDecision(approved=True, remember="session")
 PAY_5: Call = ("pay", {"amount": 5})

@@ -11,13 +11,13 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Tool
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 from pydantic_ai.toolsets import FunctionToolset
 from tests.adapters.pydantic_ai.scripted import Scripted, Till, returns
+from tests.people import YES
 
 from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall, Verdict
 from sayso.adapters.pydantic_ai import Approvals, ApprovalToolset
 from sayso.errors import ApprovalDenied
 
 PAY_5 = ("pay", {"amount": 5})
-YES = ApprovalDecision(approved=True)
 Make = Callable[[], Agent[None, Any]]
 
 

@@ -11,13 +11,13 @@ import pytest
 from pydantic_ai import Agent
 from pydantic_ai.tools import DeferredToolRequests
 from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till, returns
+from tests.people import YES
 
 from sayso import ApprovalController, ApprovalDecision, Policy
 from sayso.adapters.pydantic_ai import Approvals, park, resume
 from sayso.errors import ApprovalPending, ConfigurationError, StoreError, UnknownRequest
 
 PAY: Call = ("pay", {"amount": 5})
-YES = ApprovalDecision(approved=True)
 
 
 def controller_on(file: Path) -> ApprovalController:

@@ -18,6 +18,7 @@ from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionTools
 from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_ai.usage import RunUsage
 from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till, returns
+from tests.people import YES, Person, nobody
 
 from sayso import (
     ApprovalController,
@@ -32,33 +33,12 @@ from sayso import (
 from sayso.adapters.pydantic_ai import Approvals, ApprovalToolset
 from sayso.errors import ApprovalBlocked, ApprovalDenied, ConfigurationError
 
-YES = ApprovalDecision(approved=True)
 NO = ApprovalDecision(approved=False, note="ask me on Monday")
 SESSION = ApprovalDecision(approved=True, remember="session")
 PAY_5: Call = ("pay", {"amount": 5})
 PAY_9: Call = ("pay", {"amount": 9})
 LOOK: Call = ("look", {"name": "x"})
 ASK_PAY: dict[str, dict[str, Any]] = {"pay": {"approval": "required"}}
-
-
-class Person:
-    """Gives these answers, the last one for ever, and keeps what they were asked."""
-
-    def __init__(self, *answers: ApprovalDecision) -> None:
-        self.asked: list[ApprovalRequest] = []
-        self._answers = list(answers) or [YES]
-
-    def __call__(self, request: ApprovalRequest) -> ApprovalDecision:
-        self.asked.append(request)
-        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-
-    @property
-    def saw(self) -> list[Call]:
-        return [(request.tool_name, dict(request.args)) for request in self.asked]
-
-
-def nobody(request: ApprovalRequest) -> ApprovalDecision:
-    raise NotImplementedError(f"nobody may be asked about {request}")
 
 
 class Shelf(AbstractToolset[Any]):

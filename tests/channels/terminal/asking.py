@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.terminal import Terminal
+from tests.waiting import within
 
 from sayso import ApprovalController
 
@@ -50,11 +51,13 @@ def until_it_ran(store: Path) -> None:
     """Wait until the newest request in a store was used."""
 
     async def wait() -> None:
-        async with ApprovalController(store=store, mode="defer") as controller, asyncio.timeout(30):
-            point = 0
-            while (await controller.store.recent(1))[0].status != "used":
-                await controller.store.changed(point)
-                point, _ = await controller.store.changes(point)
+        async with ApprovalController(store=store, mode="defer") as controller:
+            point, newest = 0, (await controller.store.recent(1))[0]
+            with within(30, lambda: newest):
+                while newest.status != "used":
+                    await controller.store.changed(point)
+                    point, _ = await controller.store.changes(point)
+                    newest = (await controller.store.recent(1))[0]
 
     asyncio.run(wait())
 

@@ -78,10 +78,10 @@ def test_a_listener_that_takes_nothing_is_cut_off(served: Served, monkeypatch: p
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.connect(("127.0.0.1", served.port))
         deaf.sendall(head.encode())
-        served.until(lambda: len(served.hub.connections) == 2)
+        served.until(lambda: len(served.hub.connections), 2)
         for _ in range(16):
             served.ask({"text": "x" * 600_000})
-        served.until(lambda: len(served.hub.connections) == 0)
+        served.until(lambda: len(served.hub.connections), 0)
 
 
 def test_a_stream_without_events_gives_signs_of_life(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,6 +147,6 @@ def test_a_client_that_never_waits_for_answers_is_cut_off(served: Served) -> Non
     wait = f"GET /approvals/{served.ask().id}?wait=60 HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     with raw(served) as hasty:
         hasty.sendall(f"{wait}Authorization: Bearer {served.token()}\r\n\r\n".encode())
-        served.until(lambda: len(served.hub.connections) == 1)
+        served.until(lambda: len(served.hub.connections), 1)
         hasty.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 200)
         assert ends(hasty)

@@ -119,7 +119,7 @@ def test_a_listener_that_never_reads_holds_up_nobody(served: Served) -> None:
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             deaf.connect(("127.0.0.1", served.port))
             deaf.sendall(head.encode())
-        served.until(lambda: len(served.hub.connections) == 5)
+        served.until(lambda: len(served.hub.connections), 5)
         ann = stack.enter_context(served.person())
         events = stack.enter_context(following(ann))
         next(events)
@@ -140,7 +140,7 @@ def test_two_thousand_idle_connections_are_all_told_and_cost_nobody_the_hub(serv
         listening = idle[::2]
         for each, head in zip(listening, itertools.cycle(heads), strict=False):
             each.sendall(head.encode())
-        served.until(lambda: len(served.hub.connections) == len(listening))
+        served.until(lambda: len(served.hub.connections), len(listening))
         request = served.ask()
         for each in listening:
             told = b""
@@ -149,7 +149,7 @@ def test_two_thousand_idle_connections_are_all_told_and_cost_nobody_the_hub(serv
         assert (_resident() - before) / len(idle) < 64_000
         with served.person("bob") as bob:
             assert bob.post(f"/approvals/{request.id}", json={"approved": True}).status_code == 200
-    served.until(lambda: len(served.hub.connections) == 0)
+    served.until(lambda: len(served.hub.connections), 0)
 
 
 def _connected(served: Served) -> socket.socket:
@@ -180,7 +180,7 @@ def test_a_long_poll_returns_when_the_request_is_answered(served: Served) -> Non
     request = served.ask()
     with served.person() as ann, served.person("bob") as bob, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(ann.get, f"/approvals/{request.id}", params={"wait": 60})
-        served.until(lambda: len(served.hub.connections) == 1)
+        served.until(lambda: len(served.hub.connections), 1)
         assert bob.post(f"/approvals/{request.id}", json={"approved": True}).status_code == 200
         assert waiting.result(PATIENCE).json()["status"] == "approved"
         assert ann.get(f"/approvals/{request.id}", params={"wait": 60}).json()["status"] == "approved"

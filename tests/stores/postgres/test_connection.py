@@ -45,21 +45,21 @@ def bouncer(postgres: Postgres) -> Generator[PgBouncer]:
 
 WORKS = """
 import asyncio, sys
-from sayso.specimens import YES, a_request
 from sayso.stores.postgres import PostgresStore
-from sayso.stores.postgres_form import statement
+from sayso.stores.postgres.schema import statement
+from sayso.testing.samples import YES, sample_request
 
 async def main():
     store = PostgresStore(sys.argv[1])
 
     async def one(number):
-        row = await store.open(a_request(call_id=f"c{number}"))
+        row = await store.open(sample_request(call_id=f"c{number}"))
         await store.close(row.id, "approved", YES, now=1.0)
         assert (await store.get(row.id)).status in {"approved", "used"}
         return await store.claim(row.id, now=2.0)
 
     claimed = sum(await asyncio.gather(*map(one, range(20))))
-    waited = await store.open(a_request(call_id="the last"))
+    waited = await store.open(sample_request(call_id="the last"))
     print(claimed, (await store.closed(waited.id)).status)
     await store.aclose()
 

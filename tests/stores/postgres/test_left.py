@@ -7,6 +7,7 @@ import anyio.lowlevel
 import pytest
 from tests.postgres import Postgres, running
 from tests.stores.opening import opened
+from tests.waiting import within
 
 from sayso import ApprovalController, Policy, ToolCall, guard
 from sayso.engine import lifecycle
@@ -19,7 +20,7 @@ WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = '{}'"
 
 async def waited(postgres: Postgres, event: str, task: asyncio.Task[object]) -> None:
     """Wait until a session of the server waits for this, which nobody has been told the end of."""
-    with anyio.fail_after(SECONDS):
+    with within(SECONDS, lambda: postgres.ask("SELECT state, wait_event, query FROM pg_stat_activity")):
         while postgres.ask(WAITING.format(event)) == [(0,)]:
             assert not task.done(), task
             await anyio.lowlevel.checkpoint()
@@ -27,7 +28,7 @@ async def waited(postgres: Postgres, event: str, task: asyncio.Task[object]) -> 
 
 async def left_alone(store: PostgresStore, task: asyncio.Task[object]) -> None:
     """Wait until what nobody waits for any more is queued: it has to be written before it is looked for."""
-    with anyio.fail_after(SECONDS):
+    with within(SECONDS, lambda: f"{task} and {store.backlog} in the queue"):
         while not task.done() and not store.backlog:
             await anyio.lowlevel.checkpoint()
 
@@ -68,8 +69,9 @@ async def test_a_question_is_withdrawn_even_if_nobody_could_wait_for_that(
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-        with anyio.fail_after(SECONDS):
-            while [each.status for each in await store.recent()] != ["withdrawn"]:
+        found: list[str] = []
+        with within(SECONDS, lambda: found):
+            while (found := [each.status for each in await store.recent()]) != ["withdrawn"]:
                 await anyio.lowlevel.checkpoint()
 
 

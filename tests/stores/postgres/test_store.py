@@ -17,7 +17,6 @@ from tests.stores.opening import opened, steps
 
 from sayso import (
     ApprovalController,
-    ApprovalDecision,
     ApprovalMemory,
     ApprovalRequest,
     Policy,
@@ -31,7 +30,7 @@ from sayso.stores.postgres import PostgresStore, connection, writer
 from sayso.stores.postgres.connection import Rejected
 from sayso.stores.postgres.schema import statement
 from sayso.testing import StoreContract
-from sayso.testing.samples import sample_remembered, sample_request
+from sayso.testing.samples import YES, sample_remembered, sample_request
 from sayso.testing.store_contract import RememberedRecorder
 
 
@@ -48,9 +47,6 @@ class TestPostgresStore(StoreContract):
         """Hold the row that every writer needs, so that both handles wait for it with their operation in hand."""
         with self.postgres.holding(self.url):
             yield
-
-
-YES = ApprovalDecision(approved=True, who="ann")
 
 
 @pytest.fixture
@@ -86,13 +82,13 @@ async def test_what_was_acknowledged_is_there_after_the_store_is_opened_again(da
 
 WRITES = """
 import asyncio, sys
-from sayso.model import AuditEntry
-from sayso.specimens import YES, a_request
+from sayso.core.model import AuditEntry
 from sayso.stores.postgres import PostgresStore
+from sayso.testing.samples import YES, sample_request
 
 async def main():
     store = PostgresStore(sys.argv[1])
-    shared = [a_request(call_id=f"c{number}") for number in range(20)]
+    shared = [sample_request(call_id=f"c{number}") for number in range(20)]
 
     async def one(request):
         row = await store.open(request)

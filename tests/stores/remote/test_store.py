@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import itertools
+import logging
 import os
 import re
 import shutil
@@ -20,11 +22,11 @@ from typing import Any
 
 import pytest
 from anyio import fail_after
-from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 from pydantic_ai import Agent
 from tests.adapters.pydantic_ai.scripted import Inbox, Scripted, Till, returns
 from tests.server.remote_hub import HubProcess, Line, Served, listening
+from tests.waiting import until, within
 
 from sayso import (
     ApprovalController,
@@ -66,7 +68,8 @@ async def amount_of(args: dict[str, Any]) -> int:
 
 async def until_pending(store: Store, count: int) -> list[ApprovalRequest]:
     """Wait until that many questions are open."""
-    with fail_after(60):
+    found: list[ApprovalRequest] = []
+    with within(60, lambda: f"{len(found)} of {count} questions"):
         point = 0
         while len(found := await store.pending()) < count:
             await store.changed(point)
@@ -465,6 +468,26 @@ async def test_a_remembered_yes_is_not_gone_by_while_the_hub_cannot_take_it_back
     await agent.aclose()
 
 
+async def test_a_refusal_does_not_bring_back_a_yes_that_is_not_gone_by(
+    served: Served, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "_STALE_SECONDS", 0.0)
+    yes, no = sample_remembered(), replace(sample_remembered(), decision=NO)
+    served.store.remember([yes, no], [])
+    agent, learner = served.agent(url=line.url, patience=0.1), RememberedRecorder()
+    agent.attach(learner.on_change)
+    await learner.wait_until({yes.id: yes, no.id: no})
+    line.break_down()
+    await learner.wait_until({no.id: no})
+    with pytest.raises(NotEntitled):
+        agent.remember([sample_remembered()], [])
+    with pytest.raises(StoreError, match="cannot be reached"):
+        await agent.get("x")  # so that all that the refusal set off has happened
+    assert ApprovalMemory(store=agent).list() == [no]
+    line.repair()
+    await agent.aclose()
+
+
 async def test_an_agent_neither_adds_to_what_is_remembered_nor_takes_from_it(served: Served) -> None:
     no = replace(sample_remembered(), decision=NO)
     served.store.remember([no], [])
@@ -475,6 +498,7 @@ async def test_an_agent_neither_adds_to_what_is_remembered_nor_takes_from_it(ser
     assert memory.list() == [no]
     with pytest.raises(NotEntitled, match="only people at the hub"):
         memory.store("pay", {"amount": 5}, ApprovalDecision(approved=True, remember="always"))
+    assert (memory.lookup("pay", {"amount": 5}), memory.list()) == (None, [no])
     learner = RememberedRecorder()
     agent.attach(learner.on_change)
     await learner.wait_until({no.id: no})
@@ -489,7 +513,7 @@ async def test_an_agent_neither_adds_to_what_is_remembered_nor_takes_from_it(ser
 async def test_a_hub_is_said_to_be_back_when_it_answers_and_not_before(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tries, is_tried = iter(range(100)), threading.Event()
+    tries, is_tried, is_back = itertools.count(), threading.Event(), threading.Event()
 
     def pauses() -> Generator[float]:
         for number in tries:
@@ -497,7 +521,13 @@ async def test_a_hub_is_said_to_be_back_when_it_answers_and_not_before(
                 is_tried.set()
             yield 0.1
 
+    def listen(record: logging.LogRecord) -> bool:
+        if "is back" in record.getMessage():
+            is_back.set()
+        return True
+
     monkeypatch.setattr(follower, "backoff", pauses)
+    monkeypatch.setattr(logging.getLogger("sayso"), "filters", [listen])
     token, text = tokens.make("agent", "builder", now=0.0)
     people = SqliteStore(tmp_path / "sayso.db")
     await people.add_token(token)
@@ -509,8 +539,7 @@ async def test_a_hub_is_said_to_be_back_when_it_answers_and_not_before(
         assert caplog.text.count("nothing is heard from the hub") == 1
         assert "is back" not in caplog.text
         hub.start()
-        while "is back" not in caplog.text:
-            await checkpoint()
+        assert await asyncio.to_thread(is_back.wait, 60), caplog.text
         await agent.aclose()
 
 
@@ -594,9 +623,7 @@ async def test_a_hub_that_refuses_the_audit_makes_the_next_call_fail(served: Ser
     with pytest.raises(StoreError, match="cannot be reached"):
         await controller.run(a_call(3), never)
     line.repair()
-    with fail_after(30):
-        while agent.backlog:
-            await asyncio.to_thread(lambda: None)
+    await until(lambda: agent.backlog, 0, seconds=30)
     assert await controller.run(a_call(4), amount_of) == 4
     await agent.aclose()
     assert Counter(await steps(served)) == {"allowed": 3, "returned": 3}

@@ -16,6 +16,8 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.children import bounded
+from tests.waiting import until
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall
 from sayso.client import retention
@@ -25,9 +27,7 @@ from sayso.core.ports import Store
 from sayso.errors import ConfigurationError, StoreError
 from sayso.stores.sqlite import SqliteStore
 from sayso.testing import ScriptedChannel, StoreContract
-from sayso.testing.samples import sample_remembered, sample_request
-
-YES = ApprovalDecision(approved=True, who="ann")
+from sayso.testing.samples import YES, sample_remembered, sample_request
 
 
 class TestSqliteStore(StoreContract):
@@ -55,7 +55,7 @@ def another_process(file: Path) -> Generator[subprocess.Popen[bytes]]:
     """Have a process with the store open, and nothing to do."""
     script = "import sys; from sayso.stores.sqlite import SqliteStore; SqliteStore(sys.argv[1]); print(1); input()"
     command = [sys.executable, "-u", "-c", script, str(file)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    with bounded(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as child:
         assert child.stdout is not None
         child.stdout.readline()
         yield child
@@ -116,10 +116,10 @@ async def test_a_decision_revoked_in_one_process_is_forgotten_by_the_other(file:
     there = ApprovalController(policy=policy, store=file, mode="defer")
     call = ToolCall(tool="pay", args={"amount": 1})
     await here.settle(call)
-    await until(lambda: bool(there.memory))
+    await until(lambda: len(there.memory.list()), 1, seconds=10)
     assert isinstance(await there.review(ToolCall(tool="pay", args={"amount": 1})), Approved)
     here.memory.clear()
-    await until(lambda: not there.memory)
+    await until(there.memory.list, [], seconds=10)
     assert not isinstance(await there.review(ToolCall(tool="pay", args={"amount": 1})), Approved)
     await here.aclose()
     await there.aclose()
@@ -127,12 +127,6 @@ async def test_a_decision_revoked_in_one_process_is_forgotten_by_the_other(file:
 
 def _always() -> ApprovalDecision:
     return ApprovalDecision(approved=True, remember="always")
-
-
-async def until(true: Any) -> None:
-    with anyio.fail_after(10):
-        while not true():
-            await anyio.lowlevel.checkpoint()
 
 
 # Another process.
@@ -396,11 +390,11 @@ async def test_a_remembered_decision_of_a_newer_form_refuses_work_and_undoes_not
 async def test_several_processes_write_one_unbroken_audit_and_lose_no_request(file: Path) -> None:
     script = (
         "import asyncio, sys\n"
-        "from sayso.testing.samples import a_request\n"
+        "from sayso.testing.samples import sample_request\n"
         "from sayso.stores.sqlite import SqliteStore\n"
         "async def main():\n"
         "    store = SqliteStore(sys.argv[1])\n"
-        "    await asyncio.gather(*[store.open(a_request()) for _ in range(50)])\n"
+        "    await asyncio.gather(*[store.open(sample_request()) for _ in range(50)])\n"
         "    await store.aclose()\n"
         "asyncio.run(main())\n"
     )

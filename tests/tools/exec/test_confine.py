@@ -16,6 +16,7 @@ from typing import ParamSpec
 
 import anyio
 import pytest
+from tests.children import bounded
 
 from sayso.errors import ToolError
 from sayso.tools.exec.confine import Mount, bwrap_command, unavailable_reason
@@ -254,13 +255,15 @@ async def test_the_end_of_a_program_is_the_end_of_all_that_it_started(tmp_path: 
 
 RUNNER = """
 import asyncio, os, sys
-from sayso.tools.confine import Mount, confined
-from sayso.tools.processes import Limits, run
+from sayso.tools.exec.confine import Mount, bwrap_command
+from sayso.tools.exec.processes import ProcessLimits, run_program
 zone = sys.argv[1]
 argv = ["bash", "-c", "exec 9>alive; setsid sleep 100 & echo a >&9; wait"]
-command = confined(argv, program="/bin/bash", folder=zone, mounts=[Mount(zone, True)], hidden=[], network=False)
+command = bwrap_command(argv, program="/bin/bash", folder=zone, mounts=[Mount(zone, True)], hidden=[], network=False)
 handle = os.open("/", os.O_RDONLY)
-asyncio.run(run(command, program=command[0], folder=handle, environment={"PATH": "/usr/bin:/bin"}, limits=Limits()))
+limits = ProcessLimits()
+program = run_program(command, program=command[0], folder=handle, environment={"PATH": "/usr/bin:/bin"}, limits=limits)
+asyncio.run(program)
 """
 
 
@@ -268,7 +271,7 @@ asyncio.run(run(command, program=command[0], folder=handle, environment={"PATH":
 async def test_a_runner_that_is_killed_takes_the_program_with_it(tmp_path: Path) -> None:
     path, _ = zone(tmp_path)
     pipe = alive(path)
-    with subprocess.Popen([sys.executable, "-c", RUNNER, str(path)]) as runner:
+    with bounded(subprocess.Popen([sys.executable, "-c", RUNNER, str(path)])) as runner:
         assert select.select([pipe], [], [], WAIT)[0], "the program did not start"
         assert os.read(pipe, 2) == b"a\n"
         runner.kill()
@@ -314,12 +317,12 @@ async def test_an_interpreter_outside_the_system_is_seen_where_it_is_named(tmp_p
 
 
 def told(script: str, *options: str) -> str:
-    """What `problem()` says in a process that bubblewrap takes something from."""
+    """What `unavailable_reason()` says in a process that bubblewrap takes something from."""
     command = ["bwrap", "--dev-bind", "/", "/", *options, "--", sys.executable, "-c", script]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT).stdout
 
 
-SAY = "from sayso.tools.exec.confine import problem; print(problem())"
+SAY = "from sayso.tools.exec.confine import unavailable_reason; print(unavailable_reason())"
 
 
 @really

@@ -110,9 +110,10 @@ async def test_the_program_keeps_the_name_that_it_was_called_by(folder: int) -> 
 
 def test_a_program_has_no_input() -> None:
     script = (
-        "import asyncio, os; from sayso.tools.exec.processes import run, Limits\n"
+        "import asyncio, os; from sayso.tools.exec.processes import ProcessLimits, run_program\n"
         "handle = os.open('/', os.O_RDONLY)\n"
-        "ended = asyncio.run(run(['cat'], program='/bin/cat', folder=handle, environment={}, limits=Limits()))\n"
+        "cat = run_program(['cat'], program='/bin/cat', folder=handle, environment={}, limits=ProcessLimits())\n"
+        "ended = asyncio.run(cat)\n"
         "print(ended.exit_code, repr(ended.stdout))"
     )
     command = [sys.executable, "-c", script]
@@ -273,13 +274,13 @@ async def test_a_handle_only_on_the_path_of_a_folder_is_enough(tmp_path: Path) -
 
 STREAMS_AS_HANDLES = """
 import asyncio, os, sys
-from sayso.tools.processes import run, Limits
+from sayso.tools.exec.processes import ProcessLimits, run_program
 
 async def main():
     os.close(0)
     handle = os.open(sys.argv[1], os.O_RDONLY)
     os.close(2)
-    ended = await run(['ls'], program='/bin/ls', folder=handle, environment={}, limits=Limits())
+    ended = await run_program(['ls'], program='/bin/ls', folder=handle, environment={}, limits=ProcessLimits())
     print(handle, ended.stdout)
 
 asyncio.run(main())

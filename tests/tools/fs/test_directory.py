@@ -12,13 +12,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
 from threading import Barrier, Event
 
 import pytest
+from tests.children import bounded
 
 import sayso
 from sayso.core.realpath import resolve
@@ -949,15 +950,17 @@ def test_a_file_that_becomes_a_link_and_back_never_leads_out(base: Path, zone: P
 PRELUDE = """
 import sys, ctypes, os, resource
 from sayso.errors import ToolError
-from sayso.tools.handles import Root
-root = Root(sys.argv[1], portable=sys.argv[2] == "True")
+from sayso.tools.fs.directory import OpenDirectory
+root = OpenDirectory(sys.argv[1], portable=sys.argv[2] == "True")
 """
 
 
-def child(code: str, *arguments: object) -> "subprocess.Popen[str]":
+def child(code: str, *arguments: object) -> "AbstractContextManager[subprocess.Popen[str]]":
     environment = {**os.environ, "PYTHONPATH": str(Path(sayso.__file__).parents[1])}
     command = [sys.executable, "-c", PRELUDE + code, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return bounded(
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    )
 
 
 def test_a_write_that_fails_in_the_middle_leaves_nothing_behind(zone: Path, portable: bool) -> None:
@@ -966,7 +969,7 @@ def test_a_write_that_fails_in_the_middle_leaves_nothing_behind(zone: Path, port
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 for way in ("file", "new"):
     try:
-        root.write(way, b"x" * 100_000, instead_of=root.look(way), most=10**6)
+        root.write(way, b"x" * 100_000, instead_of=root.stat(way), most=10**6)
     except ToolError as error:
         print(error)
 """
@@ -982,7 +985,7 @@ def test_a_writer_that_is_killed_leaves_one_whole_content(zone: Path, root: Open
     (zone / "file").write_text("a" * 300_000)
     code = """
 for turn in range(10**9):
-    root.write("file", b"ab"[turn % 2 : turn % 2 + 1] * 300_000, instead_of=root.look("file"), most=10**6)
+    root.write("file", b"ab"[turn % 2 : turn % 2 + 1] * 300_000, instead_of=root.stat("file"), most=10**6)
     print(turn, flush=True)
 """
     seen: set[str] = set()

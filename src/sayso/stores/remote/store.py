@@ -240,9 +240,6 @@ class RemoteStore:
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> Never:  # noqa: ARG002 - never done
         """Refuse: what is remembered was said by people, and only they take it back."""
-        self._loop_thread.loop.call_soon_threadsafe(
-            self._follower.publish
-        )  # whoever has put it in place already is put right
         raise NotEntitled(f"only people at the hub {self.url} can change what is remembered there")
 
     def finish(self, request_id: str, result: Result) -> None:

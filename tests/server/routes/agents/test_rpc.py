@@ -26,6 +26,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from tests.server.conftest import ON_EACH_STORE
 from tests.server.remote_hub import Served
+from tests.waiting import until
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalPresentation, ApprovalRequest, Policy, ToolCall
 from sayso.core import agent_protocol as protocol
@@ -366,9 +367,7 @@ async def test_an_answer_that_is_remembered_at_the_hub_stands_for_the_next_call_
     answer = ApprovalDecision(approved=True, remember="session", scope="call")
     await served.hub.controller.answer(waiting[0].id, answer, who="ann")
     await running
-    with fail_after(10):
-        while not controller.memory.list():
-            await asyncio.to_thread(lambda: None)
+    await until(lambda: len(controller.memory.list()), 1, seconds=10)
     again = await controller.settle(ToolCall(tool="pay", args={"amount": 5}))
     assert getattr(again, "by", None) == "memory"
     (kept,) = controller.memory.list()
