@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ from msgspec.structs import replace
 
 from sayso.channels.display.request_lines import asker
 from sayso.channels.display.sanitize import visible
+from sayso.core.backoff import backoff
 from sayso.core.model import ApprovalDecision, ApprovalRequest
 from sayso.core.redaction import redact, redact_text
 from sayso.errors import ConfigurationError
@@ -40,7 +42,7 @@ _TITLES: dict[Event, str] = {
 }
 _LONGEST, _LONGEST_TITLE = 1000, 200  # characters; a message is no place to read all of it
 _SECONDS = 20.0
-_ATTEMPTS, _PAUSE_SECONDS = 3, 1.0
+_ATTEMPTS = 3
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,14 +129,14 @@ class SignedWebhook:
         """Send a message, a few times if the other side does not take it; always under the same id."""
         body = json.dumps({"type": f"approval.{message.event}", "data": msgspec.to_builtins(message)})
         async with httpx2.AsyncClient(timeout=_SECONDS, follow_redirects=False) as client:
-            for attempt in range(1, _ATTEMPTS + 1):
+            for attempt, pause in enumerate(islice(backoff(first=1.0), _ATTEMPTS), 1):
                 try:
                     answer = await client.post(self._url, content=body, headers=self._headers(message.id, body))
                     answer.raise_for_status()
                 except httpx2.HTTPError as error:
                     if attempt == _ATTEMPTS:
                         raise ConnectionError(f"{self._url} did not take it: {error}") from error
-                    await asyncio.sleep(_PAUSE_SECONDS * attempt)
+                    await asyncio.sleep(pause)
                 else:
                     return
 

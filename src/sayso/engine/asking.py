@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from sayso.channels.callback import CallbackChannel
+from sayso.core.backoff import backoff
 from sayso.core.canonical import canonical, freeze
 from sayso.core.model import ApprovalDecision, ApprovalRequest, ToolCall, Verdict, new_id
 from sayso.core.ports import InteractiveChannel
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from sayso.core.ports import Channel, RequestHandle
 
 _LOG = logging.getLogger("sayso")
-_BACKOFF_SECONDS = (0.1, 0.5, 2.0, 10.0, 60.0)  # seconds between attempts, when the store fails
+_WITHDRAW_ATTEMPTS = 5  # within about a minute, when the store fails
 
 
 def new_request(
@@ -148,7 +150,7 @@ class Announcer:
         _LOG.warning("%s %s", _channel_name(channel), problem)
         if self._tasks.get(request.id) or request.id in self._answerable_elsewhere:
             return
-        for pause in _BACKOFF_SECONDS:
+        for pause in islice(backoff(longest=60.0, factor=5.0), _WITHDRAW_ATTEMPTS):
             try:
                 await self._withdraw(request.id, f"{_channel_name(channel)} {problem}")
             except StoreError as error:

@@ -33,7 +33,7 @@ NOTED = """
     CREATE TABLE public.noted (level text);
     CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN INSERT INTO public.noted VALUES (current_setting(''synchronous_commit'')); RETURN NULL; END';
-    CREATE CONSTRAINT TRIGGER noting AFTER INSERT ON sayso.core.audit DEFERRABLE INITIALLY DEFERRED
+    CREATE CONSTRAINT TRIGGER noting AFTER INSERT ON sayso.audit DEFERRABLE INITIALLY DEFERRED
         FOR EACH ROW EXECUTE FUNCTION public.note()
 """
 
@@ -114,7 +114,7 @@ async def test_a_row_that_somebody_holds_is_told_in_one_sentence_and_the_call_do
 SLOW = """
     CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN PERFORM pg_sleep(60); RETURN NEW; END';
-    CREATE TRIGGER waiting BEFORE INSERT ON sayso.core.audit FOR EACH ROW EXECUTE FUNCTION public.wait()
+    CREATE TRIGGER waiting BEFORE INSERT ON sayso.audit FOR EACH ROW EXECUTE FUNCTION public.wait()
 """
 
 
@@ -132,7 +132,7 @@ async def test_a_statement_that_takes_too_long_is_told_in_one_sentence_and_the_c
             pytest.raises(StoreError, match=r"needed too long for a statement \(.*\); try again$"),
         ):
             await pay(5)
-        postgres.ask("DROP TRIGGER waiting ON sayso.core.audit", database)
+        postgres.ask("DROP TRIGGER waiting ON sayso.audit", database)
         assert (ran, await store.pending(), await steps(store)) == ([], [], [])
         await pay(5)
         assert ran == [5]
@@ -238,9 +238,9 @@ async def test_a_user_with_the_rights_that_the_script_gives_can_do_everything_bu
             await everything(store)
         assert (await store.audit_ends())[1][0] == 6
     for each in (
-        "UPDATE sayso.core.audit SET line = ''",
-        "DELETE FROM sayso.core.audit",
-        "DROP TABLE sayso.core.audit",
+        "UPDATE sayso.audit SET line = ''",
+        "DELETE FROM sayso.audit",
+        "DROP TABLE sayso.audit",
     ):
         with pytest.raises(Exception, match=r"permission denied|must be owner"):
             postgres.ask(each, url)

@@ -11,7 +11,7 @@ from tests.postgres import Postgres, Wire
 from tests.stores.opening import opened, steps
 
 from sayso.errors import StoreError
-from sayso.stores.postgres import PostgresStore, cache, delivery, follower
+from sayso.stores.postgres import PostgresStore, cache, follower
 from sayso.testing.samples import NO, YES, sample_remembered, sample_request
 
 SECONDS = 20.0
@@ -213,18 +213,8 @@ async def test_a_loop_that_is_busy_with_something_else_holds_up_nobody(database:
             await elsewhere
 
 
-@pytest.mark.parametrize(
-    ("cheap", "breath"),
-    [pytest.param(SECONDS, 1.0, id="told in turns, once"), pytest.param(0.0, 2 * SECONDS, id="told together, never")],
-)
-async def test_a_loop_that_is_busy_while_its_answers_come_does_not_hold_up_those_who_answer(
-    cheap: float, breath: float, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_loop_that_is_busy_while_its_answers_come_does_not_hold_up_those_who_answer(database: str) -> None:
     rounds, crowd = 50, 12
-    assert rounds * breath > SECONDS
-    monkeypatch.setattr(delivery, "_HALF", crowd // 2)
-    monkeypatch.setattr(delivery, "_CHEAP_SECONDS", cheap)
-    monkeypatch.setattr(delivery, "_BREATH_SECONDS", breath)
     is_busy, is_over = threading.Event(), threading.Event()
 
     async def wait_and_be_busy() -> None:

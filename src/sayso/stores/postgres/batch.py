@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
-from sayso.core import audit, decide
+from sayso.core import decide
 from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered, Status
-from sayso.core.msgpack_codec import pack_request
-from sayso.errors import CanonicalError, UnknownRequest
+from sayso.errors import UnknownRequest
 from sayso.stores.postgres.connection import Row
 from sayso.stores.postgres.transaction import GroupTransaction, Need
 from sayso.stores.waiters import Settled
 
 Work = Callable[[GroupTransaction], Any]
+_EDIT_BYTES = 100_000  # most are shorter, some much longer
 
 
 class Job(msgspec.Struct, gc=False):
@@ -87,16 +87,7 @@ class OpenWork(msgspec.Struct, frozen=True, gc=False):
         return group.open(self.request, self.call, self.packed, self.line)
 
 
-class _Change(msgspec.Struct, frozen=True, gc=False):
-    """What becomes of a request: the bytes of it, and the line of the audit."""
-
-    before: ApprovalRequest
-    after: ApprovalRequest
-    packed: bytes
-    line: bytes
-
-
-class CloseWork(msgspec.Struct, gc=False):
+class CloseWork(msgspec.Struct, frozen=True, gc=False):
     """Close a request."""
 
     request_id: str
@@ -104,39 +95,20 @@ class CloseWork(msgspec.Struct, gc=False):
     decision: ApprovalDecision | None
     now: float
     remember: Sequence[Remembered]
-    _change: _Change | None = None
-
-    def foresee(self, request: ApprovalRequest | None) -> None:
-        """Work it out for what the request was when it was last heard of; the group may know better."""
-        if request is None or request.status != "open":
-            return
-        try:
-            self._change = self._of(request)
-        except CanonicalError:
-            return  # it cannot be written; whether it has to be turns out in the group, and there it is told
 
     @property
     def size(self) -> int:
-        """About how many bytes it writes, as far as that is known."""
-        return 0 if self._change is None else len(self._change.packed)
-
-    def _of(self, before: ApprovalRequest) -> _Change | None:
-        after = decide.close(before, self.status, self.decision, self.now)
-        if after is before:
-            return None
-        line = audit.encode(audit.request_entry(after, decide.audit_step(after), self.now))
-        return _Change(before, after, pack_request(after), line)
+        """About how many bytes it writes beyond the request: edited arguments are packed only in the group."""
+        return 0 if self.decision is None or self.decision.override_args is None else _EDIT_BYTES
 
     def __call__(self, group: GroupTransaction) -> ApprovalRequest:
         """Return the request as it stands."""
-        before, change = group.require(self.request_id), self._change
-        if change is None or change.before is not before:
-            change = self._of(before)
-        if change is None:
+        before = group.require(self.request_id)
+        after = decide.close(before, self.status, self.decision, self.now)
+        if after is before:
             return before
-        after = change.after
-        group.update(after, change.packed)
-        group.record(change.line)
+        group.update(after)
+        group.record_step(after, decide.audit_step(after), self.now)
         if after.status == "open":
             return after
         group.closed.append(after)

@@ -46,11 +46,6 @@ class RequestCache:
         self.put(request, change, len(packed))
         return request
 
-    def get(self, request_id: str) -> ApprovalRequest | None:
-        """Return a request if it is kept; from any thread."""
-        found = self.entries.get(request_id)
-        return None if found is None else found[0]
-
     def select(self, needs: Iterable[Need]) -> dict[str, tuple[ApprovalRequest, int]]:
         """Return those of the requests that are needed which are kept."""
         kept = self.entries

@@ -8,10 +8,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from sayso.core.backoff import backoff
 from sayso.core.model import new_id
 from sayso.errors import StoreError
 from sayso.stores.postgres.schema import statement
-from sayso.stores.retry import backoff
 
 if TYPE_CHECKING:
     from sayso.stores.postgres.connection import Connection, ReadPool, Row, Server

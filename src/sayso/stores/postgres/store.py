@@ -186,7 +186,6 @@ class PostgresStore:
     ) -> ApprovalRequest:
         """Close the request unless it is closed, and return it as it stands."""
         closing = CloseWork(request_id, status, decision, now, remember)
-        closing.foresee(self._writer.cache.get(request_id))  # here, not while others wait
         return await self._writer.submit(closing, ("request", request_id), size=closing.size)
 
     async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:

@@ -134,9 +134,9 @@ class GroupTransaction:
         self.record(line)
         return request
 
-    def update(self, request: ApprovalRequest, packed: bytes | None = None) -> None:
+    def update(self, request: ApprovalRequest) -> None:
         """Change a request to what it is now."""
-        self._written[request.id] = (request, packed or pack_request(request))
+        self._written[request.id] = (request, pack_request(request))
         self._requests[request.id] = request
 
     def append(self, news: Sequence[QueuedWrite]) -> None:

@@ -16,16 +16,16 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
+from sayso.core.backoff import backoff
 from sayso.core.model import AuditEntry, new_id
 from sayso.errors import StoreError
 from sayso.stores.postgres import transaction as groups
 from sayso.stores.postgres.batch import Batch, BatchResult, Item, Job, Work, run_jobs, without_waiters
 from sayso.stores.postgres.cache import RequestCache
 from sayso.stores.postgres.connection import PLANS, Connection, Rejected, Row, Server, ServerUnavailable, set_statements
-from sayso.stores.postgres.delivery import Telling
 from sayso.stores.postgres.schema import statement
 from sayso.stores.postgres.transaction import GroupTransaction, Need
-from sayso.stores.retry import backoff, retry
+from sayso.stores.retry import retry
 from sayso.stores.waiters import Settled, deliver
 
 T = TypeVar("T")
@@ -52,7 +52,6 @@ class PostgresWriter:
         self._id = new_id()
         self._number = 0
         self._queue: deque[Item] = deque()
-        self._telling = Telling(loop, self._queue)
         self._gate = threading.Lock()
         self._wake = asyncio.Event()
         self._is_awake = False
@@ -211,7 +210,7 @@ class PostgresWriter:
                 retry_on=ServerUnavailable,
                 deadline=lambda: min(began + patience, self._ends),
             )
-            await self._notify_waiters(batch, time.monotonic() - began)
+            self._deliver_results(batch)
         except Rejected as error:
             if len(batch.items) == 1:
                 return self._fail(batch, error)
@@ -238,13 +237,13 @@ class PostgresWriter:
         deliver(told)
         return [batch] if batch.items else []
 
-    async def _notify_waiters(self, batch: Batch, seconds: float) -> None:
-        """Tell everybody who has to hear of a group that is now durable."""
+    def _deliver_results(self, batch: Batch) -> None:
+        """Give every waiter the result of a batch that is now durable."""
         outcome = batch.outcome
         told = self._on_commit(outcome.group, outcome.known) if outcome.group is not None else []
         with self._gate:
             self._unawaited -= len(without_waiters(batch.items))
-        await self._telling.tell(outcome.settled, told, seconds)
+        deliver(outcome.settled + told)
 
     async def _transact(self, batch: Batch) -> None:
         connection = await self._ensure_connected()

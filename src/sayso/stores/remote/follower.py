@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from sayso.core.agent_protocol import ChangesReply, GetChanges
+from sayso.core.backoff import backoff
 from sayso.core.msgpack_codec import unpack_remembered
 from sayso.errors import StoreError, UnknownRequest
 from sayso.stores.remembered_feed import RememberedSubscribers
 from sayso.stores.remote.transport import HubUnavailable
-from sayso.stores.retry import backoff
 
 if TYPE_CHECKING:
     from sayso.core.model import Remembered

@@ -15,10 +15,10 @@ import msgspec
 
 from sayso.core import audit
 from sayso.core.agent_protocol import MOST_NEWS, Append
+from sayso.core.backoff import backoff
 from sayso.core.model import AuditEntry, Result, new_id
 from sayso.errors import StoreError, UnknownRequest
 from sayso.stores.remote.transport import HubTransport, HubUnavailable
-from sayso.stores.retry import backoff
 from sayso.stores.waiters import deliver
 
 if TYPE_CHECKING:
