@@ -131,8 +131,10 @@ def with_details(verdict: Verdict, said: list[Verdict]) -> Verdict:
 
 def _merge_metadata(found: Iterable[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
     """Return what all have to tell; of two who tell the same thing, the first."""
-    told = [each for each in found if each is not None]
-    return {name: value for each in reversed(told) for name, value in each.items()} if len(told) > 1 else _first(told)
+    given = [each for each in found if each is not None]
+    return (
+        {name: value for each in reversed(given) for name, value in each.items()} if len(given) > 1 else _first(given)
+    )
 
 
 def _first(values: Iterable[T | None]) -> T | None:

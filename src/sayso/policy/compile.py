@@ -55,12 +55,12 @@ def compile_policy(
     Raises:
         PolicyError: tells every mistake, with its place.
     """
-    reader = _PolicyCompiler(source, places)
-    reader.problems = list(validate(POLICY, data))
-    reader.raise_if_problems()  # what has the wrong shape cannot be read any further
-    meaning = reader.compile(cast("Mapping[str, Any]", data), base, resolve, tuple(protected))
-    reader.raise_if_problems()
-    return meaning
+    compiler = _PolicyCompiler(source, places)
+    compiler.problems = list(validate(POLICY, data))
+    compiler.raise_if_problems()  # what has the wrong shape cannot be read any further
+    compiled = compiler.compile(cast("Mapping[str, Any]", data), base, resolve, tuple(protected))
+    compiler.raise_if_problems()
+    return compiled
 
 
 class _PolicyCompiler:
@@ -321,8 +321,8 @@ class _PolicyCompiler:
             )
 
     def _shell_approval(self, each: Mapping[str, Any], key: Key) -> Approval:
-        by_seed = "allowed" in each or "approval_required" in each
-        if by_seed == ("approval" in each):
+        by_flags = "allowed" in each or "approval_required" in each
+        if by_flags == ("approval" in each):
             self.add_problem("has to say `approval`, or `allowed` and `approval_required`", *key)
         if "approval" not in each:
             return self._approval_from_flags(each)

@@ -89,20 +89,20 @@ def parse_entry(pattern: str, given: Mapping[str, Any] | str, rule: Rule | None 
     if len(values) < len(entry):
         reject(f"{place} says the same thing in two spellings; keep one of them")
     description = _maybe_text(values, "description", place)
-    terms = AskOptions(
+    options = AskOptions(
         description=None if description is None else check_template(description, f"{place}.description"),
         expires=None if "expires" not in values else parse_seconds(values["expires"], f"{place}.expires"),
         scope=None if "scope" not in values else _scope(values["scope"], f"{place}.scope"),
         remember=parse_bool(values.get("remember", True), f"{place}.remember"),
         approvers=None if values.get("approvers") is None else _approvers(values["approvers"], f"{place}.approvers"),
     )
-    if not terms.remember and values.get("approval") == "once_per_session":
+    if not options.remember and values.get("approval") == "once_per_session":
         reject(f"{place} is to be asked once per session but not to be remembered; keep one of them")
     return Entry(
         pattern=pattern,
         says=_says(values, rule),
         rule=rule,
-        ask_options=terms,
+        ask_options=options,
         when=None if values.get("when") is None else read_condition(values["when"], f"{place}.when"),
         effect=_parse_effect(values, place),
     )

@@ -142,16 +142,16 @@ class Policy:
         from sayso.policy.compile import compile_policy  # noqa: PLC0415 - only who has such a policy loads its judges
 
         folder = None if base is None else realpath.absolute(base)
-        meaning = compile_policy(data, base=folder, resolve=resolve, source=source, places=places, protected=protected)
-        policy = cls(default=meaning.default, remember=meaning.remember, remember_max=meaning.remember_max)
-        entries = list(meaning.entries)
-        if meaning.pre_approved is not None:
-            entries = _with_pre_approved(entries, meaning.pre_approved)
-        policy._index = Index(_with_builtin_effects(entries, meaning))
-        policy._default = _default(meaning.default, meaning.default_rule)
-        policy._deeds = Deeds(shell=meaning.shell, zones=meaning.zones)
-        policy.custom_tools, policy.audit, policy.warnings = meaning.custom_tools, meaning.audit, meaning.warnings
-        for warning in meaning.warnings:
+        compiled = compile_policy(data, base=folder, resolve=resolve, source=source, places=places, protected=protected)
+        policy = cls(default=compiled.default, remember=compiled.remember, remember_max=compiled.remember_max)
+        entries = list(compiled.entries)
+        if compiled.pre_approved is not None:
+            entries = _with_pre_approved(entries, compiled.pre_approved)
+        policy._index = Index(_with_builtin_effects(entries, compiled))
+        policy._default = _default(compiled.default, compiled.default_rule)
+        policy._deeds = Deeds(shell=compiled.shell, zones=compiled.zones)
+        policy.custom_tools, policy.audit, policy.warnings = compiled.custom_tools, compiled.audit, compiled.warnings
+        for warning in compiled.warnings:
             _LOG.warning("%s", warning)
         return policy
 
@@ -381,12 +381,12 @@ def _default(word: str, rule: Rule) -> Verdict:
     return Verdict(approval=approval, reason=reason, rule=rule)
 
 
-def _with_builtin_effects(entries: Iterable[Entry], meaning: CompiledPolicy) -> list[Entry]:
+def _with_builtin_effects(entries: Iterable[Entry], compiled: CompiledPolicy) -> list[Entry]:
     """Add the tools that are judged by what they do without being declared; an entry for one adds to that."""
     kinds: dict[str, EffectSpec] = {}
-    if meaning.shell is not None:
+    if compiled.shell is not None:
         kinds["shell"] = EffectSpec(kind="shell", arguments=("command",))
-    if meaning.zones is not None:
+    if compiled.zones is not None:
         kinds |= {
             name: EffectSpec(kind="path", arguments=("path",), operation=word) for name, word in FILE_TOOLS.items()
         }

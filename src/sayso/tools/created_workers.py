@@ -69,8 +69,8 @@ def serialize_worker(worker: CreatedWorker) -> bytes:
 def save_worker(worker: CreatedWorker, folder: Path) -> None:
     """Write the file of a new worker; one that is there is never replaced."""
     data = serialize_worker(worker)
-    with OpenDirectory(str(folder.resolve())) as root:
-        root.write(f"{FOLDER}/{worker.name}.md", data, instead_of=None, most=len(data))
+    with OpenDirectory(str(folder.resolve())) as directory:
+        directory.write(f"{FOLDER}/{worker.name}.md", data, instead_of=None, most=len(data))
 
 
 def find_created_worker(name: str, folder: Path) -> Path | None:

@@ -69,9 +69,9 @@ class Delegation:
             prompt: what it has to do; it knows nothing else.
             attachments: paths of files that it is given.
         """
-        terms = context.current_grant(worker=worker, prompt=prompt)
+        grant = context.current_grant(worker=worker, prompt=prompt)
         found = self._resolve_worker(worker)
-        if terms is None or not terms.rest_on(found.basis):
+        if grant is None or not grant.rest_on(found.basis):
             raise ToolError(f"the worker {worker!r} was changed after it was approved; it was not called")
         depth = self._check_depth(worker, found.path)
         files = [await self._attached(path) for path in attachments or ()]

@@ -82,8 +82,8 @@ class FileTools(AbstractContextManager["FileTools"]):
 
     def close(self) -> None:
         """Let go of the zones' folders."""
-        for root in self._directories.values():
-            root.close()
+        for directory in self._directories.values():
+            directory.close()
 
     @property
     def functions(self) -> list[Callable[..., Any]]:
@@ -122,8 +122,8 @@ class FileTools(AbstractContextManager["FileTools"]):
         """
         if first_line < 1 or (lines is not None and lines < 1):
             raise ToolError(f"lines are counted from 1, so there is no line {first_line}, or no {lines} lines")
-        with self._approved_path("read", path) as (place, terms):
-            text = _decoded(path, self._read_approved(place, terms, self._limits.read_bytes))
+        with self._approved_path("read", path) as (place, grant):
+            text = _decoded(path, self._read_approved(place, grant, self._limits.read_bytes))
         return "".join(previews.lines(text)[first_line - 1 :][:lines])
 
     def write_file(self, path: str, content: str) -> str:
@@ -133,8 +133,8 @@ class FileTools(AbstractContextManager["FileTools"]):
             path: the name of a zone and the way inside it, such as /output/report.md.
             content: all of the new text.
         """
-        with self._approved_path("write", path, content=content) as (place, terms):
-            return self._write(place, terms, self._snapshot(place), _encoded(path, content))
+        with self._approved_path("write", path, content=content) as (place, grant):
+            return self._write(place, grant, self._snapshot(place), _encoded(path, content))
 
     def edit_file(self, path: str, old: str, new: str) -> str:
         """Replace one passage of a text file.
@@ -144,9 +144,9 @@ class FileTools(AbstractContextManager["FileTools"]):
             old: the passage as it stands in the file; it must be there exactly once.
             new: what to put in its place.
         """
-        with self._approved_path("write", path, old=old, new=new) as (place, terms):
+        with self._approved_path("write", path, old=old, new=new) as (place, grant):
             found = self._existing_snapshot(path, place)
-            return self._write(place, terms, found, self._apply_edit(path, found, old, new))
+            return self._write(place, grant, found, self._apply_edit(path, found, old, new))
 
     def delete_file(self, path: str) -> str:
         """Delete a file.
@@ -154,9 +154,9 @@ class FileTools(AbstractContextManager["FileTools"]):
         Args:
             path: the name of a zone and the way inside it, such as /output/report.md.
         """
-        with self._approved_path("delete", path) as (place, terms):
+        with self._approved_path("delete", path) as (place, grant):
             found = self._existing_snapshot(path, place)
-            _check_unchanged(terms, place, found)
+            _check_unchanged(grant, place, found)
             held = [layer.innermost_zone(place.real) for layer in self._zone_layers]
             trash = TRASH if any(zone is not None and zone.trash for zone in held) else None
             kept = place.directory.delete(place.relative_path, facts=found.stat, trash=trash)
@@ -181,8 +181,8 @@ class FileTools(AbstractContextManager["FileTools"]):
         Args:
             path: the name of a zone and the way inside it, such as /docs/plan.pdf.
         """
-        with self._approved_path("read", path) as (place, terms):
-            data = self._read_approved(place, terms, self._limits.write_bytes)
+        with self._approved_path("read", path) as (place, grant):
+            data = self._read_approved(place, grant, self._limits.write_bytes)
         name = path.rpartition("/")[2]
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         return Attachment(name=name, media_type=kind, data=data)
@@ -233,10 +233,10 @@ class FileTools(AbstractContextManager["FileTools"]):
         if context.current_grant(path=path, **others) is None:
             raise ConfigurationError("file tools run only behind a controller; use those of `FileTools.functions`")
         with self._resolved_path(path) as place:
-            terms = context.current_grant(Deed(operation, place.real))
-            if terms is None:
+            grant = context.current_grant(Deed(operation, place.real))
+            if grant is None:
                 raise ToolError(f"{path!r} leads elsewhere than when it was judged, or nobody has judged this of it")
-            yield place, terms
+            yield place, grant
 
     @contextmanager
     def _resolved_path(self, path: str) -> Generator[_ZonePath]:
@@ -253,10 +253,10 @@ class FileTools(AbstractContextManager["FileTools"]):
             facts = os.lstat(zone.root)
         except OSError as error:
             raise ToolError(f"{path!r} cannot be used: {error.strerror or error}") from error
-        root = self._directories[zone.name]
-        if (facts.st_dev, facts.st_ino) != root.identity:  # what is judged by its path is not what is held open
+        directory = self._directories[zone.name]
+        if (facts.st_dev, facts.st_ino) != directory.identity:  # what is judged by its path is not what is held open
             raise ToolError(f"the folder of the zone {zone.name!r} is no longer the one that it was; nothing was done")
-        return _ZonePath(zone, root, real.removeprefix(zone.root).removeprefix("/"), real)
+        return _ZonePath(zone, directory, real.removeprefix(zone.root).removeprefix("/"), real)
 
     def _read_approved(self, place: _ZonePath, grant: Grant, most: int) -> bytes:
         found = place.directory.read(place.relative_path, most)

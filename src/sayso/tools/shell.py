@@ -73,8 +73,8 @@ class ShellTool(AbstractContextManager["ShellTool"]):
         if problem is not None:
             raise ConfigurationError(f"the policy says `shell.confine`, but {problem}")
         self._limits = limits or processes.ProcessLimits()
-        self._also = tuple(environment)
-        processes.clean_environment({}, extra=self._also)  # refuses names that steer
+        self._extra_names = tuple(environment)
+        processes.clean_environment({}, extra=self._extra_names)  # refuses names that steer
         self._folder = OpenDirectory(self._folder_path)
 
     def __exit__(self, *_: object) -> None:
@@ -97,29 +97,29 @@ class ShellTool(AbstractContextManager["ShellTool"]):
         """
         if context.current_grant(command=command) is None:
             raise ConfigurationError("the shell runs only behind a controller; use that of `ShellTool.functions`")
-        terms = context.current_grant(Deed("shell", command, self._shell.folder))
-        if terms is None:
+        grant = context.current_grant(Deed("shell", command, self._shell.folder))
+        if grant is None:
             raise ToolError("no shell rules have judged this line; nothing was run")
-        start = self._plan_launch(command)
-        if not terms.rest_on(self._basis(start)):
+        plan = self._plan_launch(command)
+        if not grant.rest_on(self._basis(plan)):
             raise ToolError("its program, folder or environment was changed after it was approved; nothing was run")
-        return _result_text(await self._run(start, terms), self._limits)
+        return _result_text(await self._run(plan, grant), self._limits)
 
-    async def _run(self, start: _LaunchPlan, grant: Grant) -> processes.ProcessResult:
-        argv, program, environment = list(start.argv), start.program, start.environment
+    async def _run(self, plan: _LaunchPlan, grant: Grant) -> processes.ProcessResult:
+        argv, program, environment = list(plan.argv), plan.program, plan.environment
         if self._confinement is not None:
-            argv = self._confined(start, self._confinement, grant.own_files)
+            argv = self._confined(plan, self._confinement, grant.own_files)
             program, environment = argv[0], environment | {"HOME": _CONFINED_HOME, "TMPDIR": _CONFINED_HOME}
         with self._folder.duplicated_fd() as folder:
             return await processes.run_program(
                 argv, program=program, folder=folder, environment=environment, limits=self._limits
             )
 
-    def _confined(self, start: _LaunchPlan, confinement: Confinement, own_files: Iterable[str]) -> list[str]:
+    def _confined(self, plan: _LaunchPlan, confinement: Confinement, own_files: Iterable[str]) -> list[str]:
         walls = sandbox_view(self._zones, own_files)
         return confine.bwrap_command(
-            start.argv,
-            program=start.program,
+            plan.argv,
+            program=plan.program,
             folder=self._folder_path,
             mounts=walls.mounts,
             hidden=walls.hidden,
@@ -129,8 +129,8 @@ class ShellTool(AbstractContextManager["ShellTool"]):
         )
 
     def _preview(self, command: str) -> Preview:
-        start = self._plan_launch(command)
-        words = [*self._finding_lines(command), "", *self._launch_lines(start)]
+        plan = self._plan_launch(command)
+        words = [*self._finding_lines(command), "", *self._launch_lines(plan)]
         return Preview(
             description=f"Run a command in {previews.line(self._folder_path)}",
             presentation=ApprovalPresentation(
@@ -140,14 +140,14 @@ class ShellTool(AbstractContextManager["ShellTool"]):
                 language="bash",
             ),
             metadata={
-                "program": start.program,
-                "programs": list(start.programs.found),
+                "program": plan.program,
+                "programs": list(plan.programs.found),
                 "folder": self._folder_path,
-                "runs": "directly" if start.is_direct else "in bash",
-                "writes": _writes(start.parts),
+                "runs": "directly" if plan.is_direct else "in bash",
+                "writes": _writes(plan.parts),
                 "confined": self._confinement is not None,
             },
-            basis=self._basis(start),
+            basis=self._basis(plan),
         )
 
     def _finding_lines(self, command: str) -> Iterator[str]:
@@ -155,20 +155,20 @@ class ShellTool(AbstractContextManager["ShellTool"]):
         for each in self._shell.findings(command):
             yield previews.line(f"{_MARKS[each.approval]} {each.part}  ({each.reason})")
 
-    def _launch_lines(self, start: _LaunchPlan) -> Iterator[str]:
+    def _launch_lines(self, plan: _LaunchPlan) -> Iterator[str]:
         yield previews.line(
-            f"runs {start.program} {'directly' if start.is_direct else 'with the line'}, in {self._folder_path}"
+            f"runs {plan.program} {'directly' if plan.is_direct else 'with the line'}, in {self._folder_path}"
         )
         if self._confinement is not None:
             yield f"confined to the zones, {'with' if self._confinement.network else 'without'} network"
-        yield from (previews.line(f"starts {each}") for each in start.programs.found if each != start.program)
-        if not start.programs.all_known:
+        yield from (previews.line(f"starts {each}") for each in plan.programs.found if each != plan.program)
+        if not plan.programs.all_known:
             yield "which programs it starts cannot all be told"
-        yield from (previews.line(f"writes {each}") for each in _writes(start.parts))
+        yield from (previews.line(f"writes {each}") for each in _writes(plan.parts))
 
     def _plan_launch(self, command: str) -> _LaunchPlan:
         self._check_folder()
-        environment = processes.clean_environment(os.environ, extra=self._also)
+        environment = processes.clean_environment(os.environ, extra=self._extra_names)
         try:
             parts = lex(command)
         except NotProvable:
@@ -190,11 +190,11 @@ class ShellTool(AbstractContextManager["ShellTool"]):
         if facts is None or (facts.st_dev, facts.st_ino) != self._folder.identity:
             raise ToolError(f"{self._folder_path!r} is no longer the folder that it was; nothing was run")
 
-    def _basis(self, start: _LaunchPlan) -> str:
-        variables = [f"{name}={value}" for name, value in sorted(start.environment.items())]
-        programs = start.programs.identities(start.program)
+    def _basis(self, plan: _LaunchPlan) -> str:
+        variables = [f"{name}={value}" for name, value in sorted(plan.environment.items())]
+        programs = plan.programs.identities(plan.program)
         return previews.fingerprint(
-            *start.argv, "", *programs, "", *variables, "", self._folder_path, str(self._folder.identity)
+            *plan.argv, "", *programs, "", *variables, "", self._folder_path, str(self._folder.identity)
         )
 
 
@@ -235,12 +235,12 @@ def _confinement(shells: Iterable[ShellRules]) -> Confinement | None:
     return Confinement(network=all(each.network for each in said), readable=common)
 
 
-def _result_text(ended: processes.ProcessResult, limits: processes.ProcessLimits) -> str:
+def _result_text(result: processes.ProcessResult, limits: processes.ProcessLimits) -> str:
     """Return what the model is told about a program that has run."""
-    if ended.timed_out:
+    if result.timed_out:
         how = f"it was ended because it ran longer than {limits.seconds:g} seconds"
     else:
-        how = f"ended by {ended.signal}" if ended.signal else f"exit code {ended.exit_code}"
-    streams = [f"{name}:\n{text}" for name, text in (("stdout", ended.stdout), ("stderr", ended.stderr)) if text]
-    rest = ["something that it had started was not waited for, and may still run"] if ended.lingered else []
+        how = f"ended by {result.signal}" if result.signal else f"exit code {result.exit_code}"
+    streams = [f"{name}:\n{text}" for name, text in (("stdout", result.stdout), ("stderr", result.stderr)) if text]
+    rest = ["something that it had started was not waited for, and may still run"] if result.lingered else []
     return "\n".join([how, *streams, *rest])

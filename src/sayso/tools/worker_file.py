@@ -160,10 +160,10 @@ def read_worker(path: str | os.PathLike[str]) -> WorkerFile:
     content = _content(path)
     document, instructions = _parse_file(path, content)
     data = document.data
-    mistakes = _WorkerFileChecker(document)
-    mistakes.raise_if_any(validate(WORKER, data))  # what has the wrong shape cannot be read any further
+    checker = _WorkerFileChecker(document)
+    checker.raise_if_any(validate(WORKER, data))  # what has the wrong shape cannot be read any further
     found = [*_name_problems(data, place), *_tool_problems(data), *_custom_tool_problems(data, place.parent)]
-    policy = mistakes.read_policy(place, found)
+    policy = checker.read_policy(place, found)
     names = dict.fromkeys(data.get("tools") or ())
     return WorkerFile(
         name=data.get("name", place.stem),

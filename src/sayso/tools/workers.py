@@ -105,39 +105,39 @@ class Workers(AbstractContextManager["Workers"]):
     def agent(self, worker: WorkerFile) -> Agent[None, Any]:
         """Return the agent that a worker file describes, to be run in any of PydanticAI's ways."""
         depth = worker.limits.depth or _DEEPEST
-        place = _ChainPosition(self._controller.policy, depth, (worker.path.resolve(),))
-        return self._build_agent(worker, Approvals(self._controller), place)
+        position = _ChainPosition(self._controller.policy, depth, (worker.path.resolve(),))
+        return self._build_agent(worker, Approvals(self._controller), position)
 
-    def _build_agent(self, worker: WorkerFile, approvals: Approvals, place: _ChainPosition) -> Agent[None, Any]:
+    def _build_agent(self, worker: WorkerFile, approvals: Approvals, position: _ChainPosition) -> Agent[None, Any]:
         for name in worker.workers:
             find_worker(name, worker.folder)  # who lists somebody should not learn in the middle that there is none
-        equipment = self._equip(worker, place)
+        equipment = self._equip(worker, position)
         caller = Caller(
             worker=worker,
             controller=self._controller,
             tools=equipment.tools,
             attach=equipment.attach,
-            build_agent=partial(self._build_called_agent, worker, place),
-            depth=place.depth,
-            ancestors=place.ancestors,
+            build_agent=partial(self._build_called_agent, worker, position),
+            depth=position.depth,
+            ancestors=position.ancestors,
         )
         tools = [*equipment.tools.values(), *Delegation(caller).functions]
         return self._agent(worker, worker.name, worker.instructions, tools, approvals)
 
     def _build_called_agent(
-        self, caller: WorkerFile, place: _ChainPosition, worker: WorkerFile | CreatedWorker, depth: int
+        self, caller: WorkerFile, position: _ChainPosition, worker: WorkerFile | CreatedWorker, depth: int
     ) -> Agent[None, Any]:
         """Return the agent of a worker that another one calls: its policy adds to what those above it are under."""
         if isinstance(worker, WorkerFile):
             own = policy_of(worker)
-            if place.policy.shells:
-                own = own.running_in(place.policy.shells[0].folder)
+            if position.policy.shells:
+                own = own.running_in(position.policy.shells[0].folder)
             path = worker.path.resolve()
             below = _ChainPosition(
-                own.over(place.policy), min(worker.limits.depth or depth, depth), (*place.ancestors, path)
+                own.over(position.policy), min(worker.limits.depth or depth, depth), (*position.ancestors, path)
             )
             return self._build_agent(worker, Approvals(own), below)
-        equipment = self._equip(caller, place)
+        equipment = self._equip(caller, position)
         tools = [equipment.tools[name] for name in worker.tools if name in equipment.tools]
         # Nobody has looked at this one's purpose but the person who let it be made: no answer of before is for it.
         strict = Approvals(Policy({}, default="required", remember=False))
@@ -165,10 +165,10 @@ class Workers(AbstractContextManager["Workers"]):
             # What a function of the worker's own takes is unknown, or cannot be described to a model.
             raise ConfigurationError(f"{worker.path}: its tools cannot be described to a model: {error}") from error
 
-    def _equip(self, worker: WorkerFile, place: _ChainPosition) -> _Equipment:
-        key = (*place.ancestors, worker.fingerprint)
+    def _equip(self, worker: WorkerFile, position: _ChainPosition) -> _Equipment:
+        key = (*position.ancestors, worker.fingerprint)
         if key not in self._equipment:
-            policy = place.policy.protecting(getattr(self._controller.store, "files", ()))
+            policy = position.policy.protecting(getattr(self._controller.store, "files", ()))
             found: list[Callable[..., Any]] = []
             attach = None
             if worker.policy.zones is not None:

@@ -50,9 +50,9 @@ def scan_commands(text: str) -> Iterator[Argv]:
     Raises:
         TooTangled: nobody can say what else it might run.
     """
-    look = _Scan(budget=_LEAST_BUDGET + _BUDGET * len(text))
+    scan = _Scan(budget=_LEAST_BUDGET + _BUDGET * len(text))
     for reading in dict.fromkeys(possible_expansions(text)):
-        yield from look.commands(reading, 0)
+        yield from scan.commands(reading, 0)
 
 
 class _Scan:
@@ -70,26 +70,28 @@ class _Scan:
         self._budget -= len(script)
         if self._budget < 0:
             raise TooComplex("it holds too many scripts inside scripts to look through")
-        nest = parse_script(script, document=how == "expanded")
-        spoken = [*nest.commands, *_simple_commands(nest.rest)]
+        parsed = parse_script(script, document=how == "expanded")
+        spoken = [*parsed.commands, *_simple_commands(parsed.rest)]
         argvs = list(dict.fromkeys(argv for words in spoken for argv in _stripped(words)))
         inner = list(dict.fromkeys(each for argv in argvs for each in with_inner_commands(argv)))
         for each in inner:
             yield each
             yield from self._inside(scripts_in(each), depth)
         words = [word for each in spoken for word in each]
-        yield from self._inside(nest.scripts, depth)
-        yield from self._inside(_expanded(words, nest), depth, "expanded")
-        scripts = [*(body for body, _ in nest.documents), *(word for word in words if _MAY_RUN.search(word))]
+        yield from self._inside(parsed.scripts, depth)
+        yield from self._inside(_expanded(words, parsed), depth, "expanded")
+        scripts = [*(body for body, _ in parsed.documents), *(word for word in words if _MAY_RUN.search(word))]
         if how == "fed" or any(reads_input(each) for each in inner):
-            values = ["".join(each) for each in _QUOTED_VALUES.findall(nest.rest)]
+            values = ["".join(each) for each in _QUOTED_VALUES.findall(parsed.rest)]
             yield from (each for argv in argvs for each in any_suffix(argv))
             yield from self._inside([*scripts, *values], depth, "fed")
-        elif nest.written and any(runs_file(each, nest.written) for each in inner):
+        elif parsed.written and any(runs_file(each, parsed.written) for each in inner):
             yield from self._inside(scripts, depth)
-        elif _DYNAMIC_NAME.search(nest.rest) or any(_DYNAMIC.search(each[0]) or each[0] in _RENAMES for each in inner):
+        elif _DYNAMIC_NAME.search(parsed.rest) or any(
+            _DYNAMIC.search(each[0]) or each[0] in _RENAMES for each in inner
+        ):
             yield from (each for argv in argvs for each in any_suffix(argv))  # any of it may be the name
-            yield from ((word,) for word in [*words, *_VALUES.findall(nest.rest)])
+            yield from ((word,) for word in [*words, *_VALUES.findall(parsed.rest)])
 
     def _inside(self, scripts: Iterable[str], depth: int, how: _How = "run") -> Iterator[Argv]:
         for script in scripts:
@@ -98,10 +100,10 @@ class _Scan:
             yield from self.commands(unmasked(script), depth + 1, how)
 
 
-def _expanded(words: Iterable[str], nest: ParsedScript) -> Iterator[str]:
+def _expanded(words: Iterable[str], parsed: ParsedScript) -> Iterator[str]:
     """Yield what is expanded although it does not look so: here-documents, and values that bash expands at last."""
-    yield from (body for body, inert in nest.documents if not inert and MARK.search(body))
-    anything = _EXPANDS.search(nest.rest)
+    yield from (body for body, inert in parsed.documents if not inert and MARK.search(body))
+    anything = _EXPANDS.search(parsed.rest)
     for word in words:
         match = ASSIGNMENT.match(word)
         if match and (anything or match[1] in _EXPANDED) and MARK.search(word, match.end()):

@@ -52,25 +52,25 @@ def create(place: DirFdPath, data: bytes) -> FileStat:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     # Made with the mode that it will have: the kernel subtracts the umask, which cannot be read without changing it
     # for all threads.
-    with _temp_file(place, data, mode=0o666) as draft:
-        _move_without_replacing(place._replace(name=draft.name), place)
-        return _done(place, draft)
+    with _temp_file(place, data, mode=0o666) as temp:
+        _move_without_replacing(place._replace(name=temp.name), place)
+        return _done(place, temp)
 
 
 def replace(place: DirFdPath, data: bytes, facts: FileStat) -> FileStat:
     """Write a file instead of the one with these facts."""
     check_replaceable(place.path, facts)
-    with _locked(place, facts) as old, _temp_file(place, data, mode=0o600) as draft:
+    with _locked(place, facts) as old, _temp_file(place, data, mode=0o600) as temp:
         with suppress(PermissionError):
-            os.fchown(draft.file, old.st_uid, old.st_gid)
-        made = os.fstat(draft.file)
+            os.fchown(temp.file, old.st_uid, old.st_gid)
+        made = os.fstat(temp.file)
         if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):  # the permissions would be for somebody else
             raise ToolError(f"{place.path!r} belongs to a user or group that a new file cannot be given to")
-        os.fchmod(draft.file, facts.mode & _PERMISSIONS)
+        os.fchmod(temp.file, facts.mode & _PERMISSIONS)
         _check_plain(place)
         _check_same(place, facts)
-        _exchange(place, draft, facts)
-        return _done(place, draft)
+        _exchange(place, temp, facts)
+        return _done(place, temp)
 
 
 def remove(place: DirFdPath, facts: FileStat, trash: DirFdPath | None) -> None:
@@ -142,38 +142,38 @@ def _lock(place: DirFdPath, file: int | None) -> None:
 @contextmanager
 def _temp_file(place: DirFdPath, data: bytes, *, mode: int) -> Generator[_TempFile]:
     """Hold a new file with these bytes beside the place; it is gone afterwards, unless it was moved."""
-    draft = _TempFile(name := _unknown_name(), os.open(name, _NEW, mode, dir_fd=place.folder))
+    temp = _TempFile(name := _unknown_name(), os.open(name, _NEW, mode, dir_fd=place.folder))
     try:
         rest = memoryview(data)
         while rest:
-            rest = rest[os.write(draft.file, rest) :]
-        os.fsync(draft.file)
-        yield draft
+            rest = rest[os.write(temp.file, rest) :]
+        os.fsync(temp.file)
+        yield temp
     finally:
         with suppress(OSError):
             # An exchange may have put somebody else's file under this name.
-            if os.path.samestat(os.lstat(name, dir_fd=place.folder), os.fstat(draft.file)):
+            if os.path.samestat(os.lstat(name, dir_fd=place.folder), os.fstat(temp.file)):
                 os.unlink(name, dir_fd=place.folder)
-        os.close(draft.file)
+        os.close(temp.file)
 
 
-def _exchange(place: DirFdPath, draft: _TempFile, facts: FileStat) -> None:
+def _exchange(place: DirFdPath, temp: _TempFile, facts: FileStat) -> None:
     """Put the draft in its place and remove what was there, if that is the file with these facts."""
-    away = place._replace(name=draft.name)
+    away = place._replace(name=temp.name)
     if place.portable or not _rename(away, place, _EXCHANGE):
         # What somebody who takes no lock puts there just before this line is lost; only an exchange would show it.
-        os.rename(draft.name, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+        os.rename(temp.name, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
         return
     if not _is_moved(away, facts):
         with _report_displaced_file(away, place):
             _rename(away, place, _EXCHANGE)
         raise _changed(place.path)
-    os.unlink(draft.name, dir_fd=place.folder)
+    os.unlink(temp.name, dir_fd=place.folder)
 
 
-def _done(place: DirFdPath, draft: _TempFile) -> FileStat:
+def _done(place: DirFdPath, temp: _TempFile) -> FileStat:
     fsync_folder(place.folder)
-    return FileStat.from_stat(os.fstat(draft.file))
+    return FileStat.from_stat(os.fstat(temp.file))
 
 
 @contextmanager

@@ -82,8 +82,8 @@ def _run_by(argv: Argv) -> Argv:
     found = next((length for length in lengths if (name, *argv[1:length]) in _RUNNERS), 0)
     if not found:
         return ()
-    reading = _RUNNERS[name, *argv[1:found]].read(argv[found:], ordered=True)
-    return (reading.unknown,) if reading.unknown else reading.operands
+    parsed = _RUNNERS[name, *argv[1:found]].read(argv[found:], ordered=True)
+    return (parsed.unknown,) if parsed.unknown else parsed.operands
 
 
 def _module(args: Argv) -> Argv:
@@ -137,8 +137,8 @@ _DATE = Harmless(
 
 
 def _date(args: Argv) -> str | None:
-    reading = _DATE.read(args)
-    word = reading.unknown or next((each for each in reading.operands if not each.startswith("+")), None)
+    parsed = _DATE.read(args)
+    word = parsed.unknown or next((each for each in parsed.operands if not each.startswith("+")), None)
     return f"{word} may set the clock" if word else None
 
 

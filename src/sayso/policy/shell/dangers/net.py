@@ -33,18 +33,16 @@ _COPIES = by_options("changes what runs on this machine or the other", short="So
 
 def _curl(args: Argv) -> str | None:
     """Allow only to fetch something by HTTP and show it."""
-    reading = _CURL.read(args)
-    other = next((word for word in reading.operands if _NOT_WEB.match(word)), None)
-    return unlisted_reason("curl", reading.unknown or other)
+    parsed = _CURL.read(args)
+    other = next((word for word in parsed.operands if _NOT_WEB.match(word)), None)
+    return unlisted_reason("curl", parsed.unknown or other)
 
 
 def _wget(args: Argv) -> str | None:
     """Allow only to fetch something and show it: by default wget writes a file, under a name from outside."""
-    reading = _WGET.read(args)
-    shows = reading.names & {"--spider", "-O", "--output-document", "-V", "--version", "-h", "--help"}
-    return unlisted_reason("wget", reading.unknown) or (
-        None if shows else "it writes a file, under a name from outside"
-    )
+    parsed = _WGET.read(args)
+    shows = parsed.names & {"--spider", "-O", "--output-document", "-V", "--version", "-h", "--help"}
+    return unlisted_reason("wget", parsed.unknown) or (None if shows else "it writes a file, under a name from outside")
 
 
 def ssh_command(args: Argv) -> Argv:
@@ -54,9 +52,9 @@ def ssh_command(args: Argv) -> Argv:
 
 def _ssh(args: Argv) -> str | None:
     """Allow only plain commands for the other machine, with options that change nothing on this one."""
-    reading = _SSH.read(args, ordered=True)
-    behind = reading.operands[1:]
-    unknown = reading.unknown or next((word for word in behind[:1] if word.startswith("-")), None)
+    parsed = _SSH.read(args, ordered=True)
+    behind = parsed.operands[1:]
+    unknown = parsed.unknown or next((word for word in behind[:1] if word.startswith("-")), None)
     if unknown:
         return unlisted_reason("ssh", unknown)
     command = " ".join(behind)

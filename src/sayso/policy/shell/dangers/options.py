@@ -103,10 +103,10 @@ class Harmless:
     def as_danger(self, program: str) -> Danger:
         """Return the look that asks about every other option of the program, and about options from a file."""
 
-        def look(args: Argv) -> str | None:
+        def check(args: Argv) -> str | None:
             return self.unlisted_danger(program, args)
 
-        return look
+        return check
 
     def unlisted_danger(self, program: str, args: Argv) -> str | None:
         """Return what is dangerous about the options of the program, if one is not on the list."""
@@ -189,12 +189,12 @@ def by_options(
     """Return the look that asks about these options, and about those from a file where the program reads such."""
     names = long.split()
 
-    def look(args: Argv) -> str | None:
+    def check(args: Argv) -> str | None:
         word = find_option(args, short=short, long=names, valued=valued)
         word = word or (from_file(args) if files else None)
         return f"{word} {why}" if word else None
 
-    return look
+    return check
 
 
 def with_one_dash(args: Argv, harmless: frozenset[str]) -> str | None:
