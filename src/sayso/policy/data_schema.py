@@ -1,4 +1,7 @@
-"""The shape of plain data, defined once: all mistakes in a value are told, and editors get it as JSON Schema."""
+"""Schema combinators for plain data: one definition validates a value and gives editors its JSON Schema.
+
+Tests: tests/policy/test_compile.py
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _LONGEST_SPAN = 999_999 * 86400  # seconds, as many as can be written in days
 
 
 class Problem(NamedTuple):
-    """A mistake, and the key that it is about."""
+    """A validation error, and the key that it is about."""
 
     key: Key
     message: str
@@ -29,7 +32,7 @@ ProblemFinder = Callable[[Any, Key], Iterable[Problem]]
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """What a value may be: its kind in words, whether a value is of that kind, what else is wrong, and the schema."""
+    """A schema node: the kind in words, the type test, the validator of a value of that kind, and the JSON Schema."""
 
     kind: str
     fits: Callable[[object], bool]
@@ -38,7 +41,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def validate(shape: Shape, value: object, key: Key = ()) -> Iterator[Problem]:
-    """Yield everything that is wrong with a value."""
+    """Yield every validation error of a value."""
     if shape.fits(value):
         yield from shape.find_problems(value, key)
     else:
@@ -46,7 +49,7 @@ def validate(shape: Shape, value: object, key: Key = ()) -> Iterator[Problem]:
 
 
 def dotted(key: Key) -> str:
-    """Write a key as people do: `shell.rules[0].pattern`."""
+    """Return the dotted form of a key: `shell.rules[0].pattern`."""
     text = ""
     for step in key:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
@@ -54,11 +57,11 @@ def dotted(key: Key) -> str:
 
 
 def describe_value(value: object) -> str:
-    """Put a value into a few words, for a sentence about it."""
+    """Return a short description of a value for an error text."""
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
     if isinstance(value, int) and value.bit_length() > _LONGEST_INTEGER:
-        return "a number of very many digits"  # so many that Python may refuse to write them
+        return "a number of very many digits"  # past a limit, Python refuses to convert them
     shown = "empty" if value is None else repr(value)
     return shown if len(shown) <= _BRIEF else f"{shown[:_BRIEF]}…"
 
@@ -144,7 +147,7 @@ def scalar(about: str) -> Shape:
 
 
 def null(about: str) -> Shape:
-    """Nothing, as in a line with only a name."""
+    """The null value, as in a YAML line with only a name."""
     return Shape(
         kind="nothing",
         fits=_is_instance_of(type(None)),
@@ -165,7 +168,7 @@ def list_of(about: str, of: Shape) -> Shape:
 
 
 def mapping_of(about: str, of: Shape) -> Shape:
-    """A mapping of names that people choose."""
+    """A mapping with free keys and values of one shape."""
 
     def problems_in(value: Mapping[object, object], key: Key) -> Iterator[Problem]:
         for name, item in value.items():
@@ -179,7 +182,7 @@ def mapping_of(about: str, of: Shape) -> Shape:
 
 
 def record(about: str, fields: Mapping[str, Shape], required: Sequence[str] = ()) -> Shape:
-    """A mapping of names that sayso knows."""
+    """A mapping with known keys, each with a shape of its own; other keys are errors."""
 
     def problems_in(value: Mapping[object, object], key: Key) -> Iterator[Problem]:
         for name, item in value.items():
@@ -205,7 +208,7 @@ def record(about: str, fields: Mapping[str, Shape], required: Sequence[str] = ()
 
 
 def any_of(*options: Shape) -> Shape:
-    """A value of one of several kinds; the kind tells which."""
+    """A union of shapes of different kinds; the kind of a value selects the shape."""
 
     def problems_in(value: object, key: Key) -> Iterable[Problem]:
         return next(each for each in options if each.fits(value)).find_problems(value, key)

@@ -1,4 +1,4 @@
-"""What may stand in a policy file, in the words of sayso and of the seeds: for checking it, and for editors."""
+"""Schema of the policy file, with all accepted spellings: validates it, and gives editors its JSON Schema."""
 
 from __future__ import annotations
 

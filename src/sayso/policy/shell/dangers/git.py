@@ -1,4 +1,7 @@
-"""What is dangerous about git: options that run or write something, and sub-commands that do so unless told to list."""
+"""Dangers of git: options that run or write something, and sub-commands that do so unless they only list.
+
+Tests: tests/policy/shell/test_dangers.py
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ _CONFIG = Harmless(
 
 
 def git(args: Argv) -> str | None:
-    """Look at git's own options, then at the sub-command's."""
+    """Check git's own options, then the sub-command's."""
     at = 0
     while at < len(args) and args[at].startswith("-"):
         if args[at] not in _GLOBAL:
