@@ -1,8 +1,8 @@
-"""The tool for shell lines: what was judged is what runs, in a folder and an environment that the host has fixed.
+"""Shell tool: runs exactly the line that was judged, in a folder and an environment that the host has fixed.
 
-A line that is one plain command runs as that command, without a shell. Everything else is for bash, which is what the
-judge has read it as. Where a person was asked, it runs only if its programs, its folder and its environment are still
-the ones that they were shown.
+A line of one plain command runs directly, without a shell. Any other line runs in bash, the language in which it was
+judged. Where a person was asked, it runs only if the fingerprint of its programs, folder and environment is unchanged
+(TOCTOU).
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from sayso.tools.exec.programs import Programs
 from sayso.tools.fs.directory import OpenDirectory
 
 _BASH = ("bash", "--noprofile", "--norc", "-c")
-_SHELLS = "/bin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"  # not PATH, in which an agent may have put its own
-_ONE_COMMAND = {"", ";", "\n"}  # what may stand behind it; `&` would leave it running
-_CONFINED_HOME = "/tmp"  # noqa: S108 - the one that bubblewrap makes, which nobody else sees
+_SHELLS = "/bin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"  # not PATH, where an agent may have put its own
+_ONE_COMMAND = {"", ";", "\n"}  # operators behind it; `&` would leave it running
+_CONFINED_HOME = "/tmp"  # noqa: S108 - the one that bubblewrap makes, which is private
 _MARKS = {"none": "   ", "required": "ask", "once_per_session": "ask", "blocked": "no "}
 
 
 class _LaunchPlan(NamedTuple):
-    """How a line is run, and everything that this depends on."""
+    """Launch plan of a line: the command, and everything on which it depends."""
 
     argv: tuple[str, ...]
     program: str
-    parts: tuple[Part, ...] | None  # None if nobody can say which commands it runs
+    parts: tuple[Part, ...] | None  # None if its commands cannot be proved
     programs: Programs
     environment: dict[str, str]
 
@@ -52,17 +52,17 @@ class _LaunchPlan(NamedTuple):
 
 
 class ShellTool(AbstractContextManager["ShellTool"]):
-    """Shell lines under the shell rules of a policy; `functions` is the tool, for `guard` or for an agent."""
+    """Shell tool under the shell rules of a policy; `functions` is the tool, for `guard` or for an agent."""
 
     def __init__(
         self, policy: Policy, *, limits: processes.ProcessLimits | None = None, environment: Iterable[str] = ()
     ) -> None:
-        """Hold the folder open in which lines run.
+        """Open the folder in which lines run.
 
         Args:
-            policy: the one that the controller has, or the one that is under it; with `shell` rules.
-            limits: how long a line may run, and how much of its output is kept.
-            environment: names of variables that are passed on besides the usual harmless ones.
+            policy: the controller's, or the one below it; with `shell` rules.
+            limits: the timeout of a line, and the size of its output.
+            environment: names of variables to pass besides the usual harmless ones.
         """
         if not policy.shells:
             raise ConfigurationError("the policy has no `shell` rules, so no line could ever be judged")
@@ -81,12 +81,12 @@ class ShellTool(AbstractContextManager["ShellTool"]):
         self.close()
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the folder."""
         self._folder.close()
 
     @property
     def functions(self) -> list[Callable[..., Any]]:
-        """The tool, behind the controller that it runs under."""
+        """The tool, guarded by the active controller."""
         return [guard(self.shell, name="shell", preview=self._preview)]
 
     async def shell(self, command: str) -> str:
@@ -151,7 +151,7 @@ class ShellTool(AbstractContextManager["ShellTool"]):
         )
 
     def _finding_lines(self, command: str) -> Iterator[str]:
-        """Yield what the rules say about each part."""
+        """Yield a line for each finding of the rules."""
         for each in self._shell.findings(command):
             yield previews.line(f"{_MARKS[each.approval]} {each.part}  ({each.reason})")
 
@@ -182,7 +182,7 @@ class ShellTool(AbstractContextManager["ShellTool"]):
         return _LaunchPlan((*_BASH, command), bash, parts, programs, environment)
 
     def _check_folder(self) -> None:
-        """Refuse to run elsewhere than the rules have judged by its path."""
+        """Refuse to run if the path of the folder leads to another folder than the judged one."""
         try:
             facts = os.lstat(self._folder_path)
         except OSError:
@@ -209,7 +209,7 @@ def _writes(parts: tuple[Part, ...] | None) -> list[str]:
 
 
 def _folder(shells: Iterable[ShellRules], zones: Zones | None) -> str:
-    """Return where lines run, which is the same for all rules, and inside a zone if there are some."""
+    """Return the folder of the lines, which is the same for all rules, and inside a zone if there are zones."""
     folders = {shell.folder for shell in shells}
     if len(folders) > 1:
         raise ConfigurationError(
@@ -227,7 +227,7 @@ def _folder(shells: Iterable[ShellRules], zones: Zones | None) -> str:
 
 
 def _confinement(shells: Iterable[ShellRules]) -> Confinement | None:
-    """Return how lines are confined if any of the policies wants them to be: as narrowly as all of those say."""
+    """Return the confinement if any policy has one: the intersection of all of them."""
     said = [shell.confinement for shell in shells if shell.confinement is not None]
     if not said:
         return None
@@ -236,7 +236,7 @@ def _confinement(shells: Iterable[ShellRules]) -> Confinement | None:
 
 
 def _result_text(result: processes.ProcessResult, limits: processes.ProcessLimits) -> str:
-    """Return what the model is told about a program that has run."""
+    """Return the text for the model about a program that has run."""
     if result.timed_out:
         how = f"it was ended because it ran longer than {limits.seconds:g} seconds"
     else:
