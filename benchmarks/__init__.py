@@ -1,1 +1,1 @@
-"""Measures sayso beside the least work that could do the job and beside its peers: `python3 dev.py bench`."""
+"""Benchmarks of sayso against a lower bound and against its peers: `python3 dev.py bench`."""

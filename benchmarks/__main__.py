@@ -1,4 +1,4 @@
-"""The one command of the benchmarks: `python3 dev.py bench`."""
+"""Command line of the benchmarks: `python3 dev.py bench`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far one PostgreSQL goes: a seeded simulation of its one row of order, from service times measured here.
+"""Capacity of one PostgreSQL: a repeatable queueing simulation of its lock row, from service times measured here.
 
 `python -m benchmarks.capacity` measures and simulates; `--fixed MS --request US --line US` simulates other figures.
 """
@@ -34,7 +34,7 @@ MEASURED = 512
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """Seconds for which a group holds the row: for itself, and for each request or line in it."""
+    """Service time of a batch, for which it holds the row lock: fixed, and for each request or line in it."""
 
     fixed: float
     request: float
@@ -46,7 +46,7 @@ class Costs:
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """What agents do: how many there are, and what each of them does in an hour."""
+    """Load: the number of agents, and the calls of each in an hour."""
 
     agents: int
     asked: float = 6.0
@@ -54,25 +54,25 @@ class Load:
 
     @property
     def requests(self) -> float:
-        """Writes a second that somebody waits for."""
+        """Synchronous writes per second."""
         return self.agents * self.asked * WRITES / 3600
 
     @property
     def lines(self) -> float:
-        """Lines of the audit a second, which nobody waits for."""
+        """Asynchronous audit lines per second."""
         return self.agents * self.allowed * LINES / 3600
 
 
 @dataclass
 class Hub:
-    """What has come in since its last group was gathered."""
+    """Queue of one hub: the writes since its last batch."""
 
     came: list[float] = field(default_factory=list[float])
     lines: int = 0
     is_writing: bool = False
 
     def gather(self) -> tuple[list[float], int]:
-        """Take a group."""
+        """Take a batch from the queue."""
         group, self.came = self.came[:LARGEST_GROUP], self.came[LARGEST_GROUP:]
         lines = min(self.lines, LARGEST_GROUP - len(group))
         self.lines -= lines
@@ -82,7 +82,7 @@ class Hub:
 
 @dataclass
 class Order:
-    """The row that whoever writes holds: one group after the other, in the order in which they asked for it."""
+    """The row lock, held by the writing hub: a FIFO queue of batches."""
 
     costs: Costs
     free: float = 0.0
@@ -91,7 +91,7 @@ class Order:
     ends: list[tuple[float, int, Hub, list[float]]] = field(default_factory=list[tuple[float, int, Hub, list[float]]])
 
     def take(self, now: float, hub: Hub) -> None:
-        """Let a hub write what has come in, once it is its turn."""
+        """Let a hub write its batch, once it has the lock."""
         group, lines = hub.gather()
         seconds = self.costs.fixed + self.costs.of(len(group), lines)
         self.free = max(self.free, now) + seconds
@@ -102,7 +102,7 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a simulation gave: how busy the row was, how large groups were, and how long a write took."""
+    """Result of a simulation: utilisation of the lock, batch size, and latency of a write."""
 
     busy: float
     group: float
@@ -111,7 +111,7 @@ class Outcome:
 
 
 def simulate(costs: Costs, load: Load, hubs: int, *, seed: int = SEED) -> Outcome:
-    """Let writes come at random to any hub; each hub gathers a group, waits for the row, and holds it."""
+    """Simulate random arrivals at any hub; each hub gathers a batch, waits for the lock, and holds it."""
     chance = random.Random(seed)  # noqa: S311 - a simulation, and the same each time
     places, order, took = [Hub() for _ in range(hubs)], Order(costs), list[float]()
     rate = load.requests + load.lines
@@ -135,7 +135,7 @@ def simulate(costs: Costs, load: Load, hubs: int, *, seed: int = SEED) -> Outcom
 
 
 async def measure() -> Costs:
-    """Measure groups of one and of many on a server that syncs to the disk that the checkout is on."""
+    """Measure batches of one and of many on a server that syncs to the disk of the checkout."""
     report.RESULTS.mkdir(exist_ok=True)
     with running(durable=True, where=report.RESULTS) as server:
         server.make_template()
@@ -149,7 +149,7 @@ async def measure() -> Costs:
 
 
 async def _opened(store: PostgresStore, count: int) -> float:
-    """Return the seconds that it takes to open and to close so many, as one group each; per group for one of them."""
+    """Return the seconds to open and to close `count` requests, as one batch each; per batch for a count of one."""
     made = [request(new_id()) for _ in range(count)]
     began = time.perf_counter()
     await asyncio.gather(*(store.open(each) for each in made))

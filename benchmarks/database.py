@@ -1,4 +1,4 @@
-"""P10: the durable round trip through PostgreSQL, beside the rows that it could not do without."""
+"""P10: the durable round trip through PostgreSQL, against raw rows as the lower bound."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EACH_COUNTS = {1: 200, 64: 600, 1024: 1_024}
 
 @asynccontextmanager
 async def contenders() -> AsyncIterator[dict[str, Rows]]:
-    """Open every contender on a database of its own, of one server that syncs to the disk that the checkout is on."""
+    """Open every contender on a database of its own, of one server that syncs to the disk of the checkout."""
     report.RESULTS.mkdir(exist_ok=True)
     with running(durable=True, where=report.RESULTS) as server:
         server.make_template()

@@ -1,4 +1,4 @@
-"""P7 for a whole policy file: names, globs, shell lines and paths, beside the policy engines that people know."""
+"""P7: decisions by a whole policy file (names, globs, shell lines, paths), compared with pycasbin and Cedar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""P8: the digest that an approval is bound to, its speed and its traps."""
+"""P8: the digest (fingerprint) that binds an approval to its arguments: speed and collisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""P10: 1,024 agents wait in four processes, two hubs answer, through one PostgreSQL; beside raw rows as far apart."""
+"""P10: 1,024 waiting agents in four processes and two answering hubs on one PostgreSQL, against raw rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FORKS.set_forkserver_preload(["benchmarks.fleet"])
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What one process is to do."""
+    """Task of one process."""
 
     way: Way
     url: str  # of the database
@@ -49,7 +49,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Turn:
-    """What one turn gave."""
+    """Result of one turn."""
 
     rate: float
     p99: float
@@ -59,7 +59,7 @@ class Turn:
 
 
 async def ask(part: Part, told: Connection) -> None:
-    """Do as many round trips as one is told, time after time, and tell how long each took."""
+    """Do the commanded number of round trips, turn after turn, and report the latencies."""
     once, follow = await _asker(part)
     following = asyncio.ensure_future(follow)
     told.send(None)
@@ -106,7 +106,7 @@ async def _asker(part: Part) -> tuple[Callable[[str], Awaitable[object]], Any]:
 
 
 async def answer(part: Part, told: Connection) -> None:
-    """Answer every second row, until somebody ends this process."""
+    """Answer every second row, until this process is killed."""
     await (_answer_rows(part, told) if part.way == "limit" else _answer_requests(part, told))
 
 
@@ -119,7 +119,7 @@ async def _answer_rows(part: Part, told: Connection) -> None:
 
 
 async def _answer_requests(part: Part, told: Connection) -> None:
-    """Be a hub at which somebody answers at once; what a browser's way there costs is not measured here."""
+    """Run a hub with an approver that answers at once; the cost of a browser is not measured here."""
     store = await asyncio.to_thread(PostgresStore, part.url)
     hub = Hub(store)
     serving = asyncio.create_task(create_server(create_app(hub), hub).serve(sockets=[bind("127.0.0.1", part.port)]))
@@ -140,7 +140,7 @@ async def _answer_requests(part: Part, told: Connection) -> None:
 
 
 def play(role: Callable[[Part, Connection], Any], part: Part, told: Connection) -> None:
-    """Be one of the processes."""
+    """Run one of the processes."""
     asyncio.run(role(part, told))
 
 
@@ -180,7 +180,7 @@ class Fleet:
 
 
 async def _tokens(url: str) -> list[str]:
-    """Make a token for each process of agents."""
+    """Create a token for each process of agents."""
     store = await asyncio.to_thread(PostgresStore, url)
     made = [tokens.make("agent", f"agent-{number}", now=time.time()) for number in range(PROCESSES)]
     for token, _ in made:

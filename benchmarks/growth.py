@@ -1,4 +1,4 @@
-"""P10: whether a million closed requests in PostgreSQL slow an open one; the limit is the same store with none."""
+"""P10: scaling with history: a million closed requests in PostgreSQL against an empty store."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILL = """
 
 
 def fill(server: Postgres, url: str, count: int) -> None:
-    """Put that many closed requests into a database, past the store."""
+    """Insert `count` closed requests into a database by SQL, bypassing the store."""
     packed, line = pack_request(request("1" * 32)).hex(), (b"x" * 400).hex()
     for first in range(1, count, PIECE):
         server.ask(FILL.format(first=first, last=min(first + PIECE - 1, count), packed=packed, line=line), url)
@@ -69,7 +69,7 @@ async def _answered(stores: dict[str, PostgresStore], effort: Effort) -> list[Ro
 
 
 async def _looked_at(stores: dict[str, PostgresStore], effort: Effort) -> list[Row]:
-    """Measure what people and hubs read, with a hundred requests open."""
+    """Measure the queries of approvers and hubs, with a hundred requests open."""
     for store in stores.values():
         for number in range(100):
             await store.open(request(f"f{number:031x}"))

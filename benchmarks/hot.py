@@ -1,4 +1,4 @@
-"""The hot path: calls that need no person. P1 lets a rule decide, P3 a remembered decision."""
+"""P1, P3: the hot path, calls that are decided by a rule or by a remembered decision."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def wanted(under: ApprovalController) -> ToolCall:
 
 
 def gate(under: ApprovalController) -> Callable[[], Awaitable[object]]:
-    """Return what P1 asks for: the call is built, judged, queued for the audit and run."""
+    """Return the call that P1 measures: built, judged, queued for the audit and run."""
 
     async def call() -> None:
         outcome = await under.review(wanted(under))
@@ -56,12 +56,12 @@ def gate(under: ApprovalController) -> Callable[[], Awaitable[object]]:
 
 
 def recorded(under: ApprovalController) -> Callable[[], Awaitable[object]]:
-    """Return the same with a second entry for what came of it, which no peer has."""
+    """Return the same with a second audit entry for its result, which no peer has."""
     return lambda: under.run(wanted(under), run_tool)
 
 
 def seal(under: ApprovalController) -> Callable[[], Awaitable[object]]:
-    """Return what writes down the audit that a memory store has queued."""
+    """Return the function that seals the queued audit of a memory store."""
     return under.store.audit_ends
 
 
@@ -80,7 +80,7 @@ def bare() -> Sample:
 
 
 async def allowed_by_rule(effort: Effort) -> list[Row]:
-    """P1, with the audit queued: what the call itself waits for."""
+    """P1 with the audit queued: the latency of the call itself."""
     ours = controller("none")
     seconds = await interleave(
         {
@@ -109,7 +109,7 @@ async def allowed_by_rule(effort: Effort) -> list[Row]:
 
 
 async def allowed_with_file(effort: Effort) -> list[Row]:
-    """P1 with the audit in SQLite, and the rates that can be kept up while the audit is written."""
+    """P1 with the audit in SQLite, and the sustained rates while the audit is written."""
     with report.scratch() as folder:
         memory, file = controller("none"), controller("none", Path(folder) / "hot.db")
         queued = await interleave(
@@ -132,7 +132,7 @@ async def allowed_with_file(effort: Effort) -> list[Row]:
 
 
 async def remembered(effort: Effort) -> list[Row]:
-    """P3: the call would be asked about, but somebody has said yes for always."""
+    """P3: the call would be asked about, but an approval for always is remembered."""
     ours = controller("required")
     ours.memory.store(NAME, ARGS, ApprovalDecision(approved=True, remember="always"))
     seconds = await interleave(
@@ -162,7 +162,7 @@ async def remembered(effort: Effort) -> list[Row]:
 
 
 def _seeds_memory() -> Callable[[], Awaitable[object]]:
-    """Return a call that is looked up the way the seeds sketch it."""
+    """Return a call that is looked up by a `json.dumps` key, as in the first documents."""
     known = {(NAME, json.dumps(ARGS, sort_keys=True, default=str)): True}
 
     async def call() -> None:

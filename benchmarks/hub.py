@@ -1,4 +1,4 @@
-"""P13, P15: the hub beside bare servers: answers, whole round trips, one event for many listeners, and its loop.
+"""P13, P15: the hub against bare servers: answers, round trips, fan-out of an event, and event loop lag.
 
 The client is one process on the same machine, and takes its share of the processors; every contender has the same one.
 """
@@ -47,7 +47,7 @@ def serving(*kinds: Kind) -> Iterator[dict[str, Child]]:
 
 @dataclass(frozen=True)
 class Turn:
-    """What one turn gave."""
+    """Result of one turn."""
 
     rate: float
     p50: float
@@ -115,7 +115,7 @@ def _answer(child: Child, count: int) -> Turn:
 
 
 async def round_trips(effort: Effort) -> list[Row]:
-    """Ask, answer and hear of it, as remote agents and people do, with so many requests open at a time."""
+    """Ask, answer and receive the answer, as remote agents and people do, by the number of open requests."""
     rows: list[Row] = []
     with serving("raw", "durable") as children, report.scratch() as folder:
         engine = RawStore(Path(folder) / "raw.db", synchronous="FULL")
@@ -140,7 +140,7 @@ def _trips(child: Child, waiting: int, count: int) -> Turn:
 
 
 def _trip_rows(turns: dict[str, list[Turn]], waiting: int) -> list[Row]:
-    """Tell rates beside raw ASGI and the raw engine; of the engine, the p99 is not known."""
+    """Return rates compared with raw ASGI and the raw engine; of the engine, the p99 is not known."""
 
     def part(kind: str, what: Callable[[Turn], float]) -> list[float]:
         return [what(each) for each in turns[kind]]
@@ -170,7 +170,7 @@ def _trip_rows(turns: dict[str, list[Turn]], waiting: int) -> list[Row]:
 
 
 def fan_out(effort: Effort) -> list[Row]:
-    """Tell one event to very many listeners, until the last one has it."""
+    """Fan one event out to very many subscribers, until the last one has it."""
     rows: list[Row] = []
     with serving("raw", "durable") as children:
         for way, name in WAYS.items():
@@ -188,7 +188,7 @@ def fan_out(effort: Effort) -> list[Row]:
 
 
 def _slow(effort: Effort, child: Child) -> Row:
-    """Compare with and without some that never read; each turn is shorter than the hub's patience with them."""
+    """Compare with and without subscribers that never read; each turn is shorter than the hub's timeout for them."""
     alone: list[float] = []
     beside: list[float] = []
     for _ in range(max(2, _rounds(effort) // 2)):
@@ -207,7 +207,7 @@ def _slow(effort: Effort, child: Child) -> Row:
 
 
 def hub_lag(effort: Effort) -> list[Row]:
-    """Watch the loops of the servers, with very many requests open and some in flight."""
+    """Measure event loop lag of the servers, with very many requests open and some in flight."""
     seconds = 1 + effort.scale
     with serving("raw", "durable") as children:
         hub = children["durable"]

@@ -1,4 +1,4 @@
-"""Clients that cost little beside the server they measure: one thread, epoll, connections that stay open."""
+"""Load generator for the hub, cheap next to the server: one thread, epoll, keep-alive connections."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ Heard = Callable[["Connection", bytes], None]
 
 
 def raise_open_files() -> None:
-    """Let this process, and those that it starts, have as many connections as the machine allows."""
+    """Raise the limit of open files to the hard limit, also for child processes."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class Connection:
-    """One connection. `heard` is told the body of every answer or, on a stream, every piece that comes."""
+    """One connection; the callback `heard` receives the body of every response or, on a stream, every chunk."""
 
     def __init__(self, port: int, heard: Heard, *, stream: bool = False, deaf: bool = False) -> None:
         self.socket = socket.socket()
@@ -55,7 +55,7 @@ class Connection:
         self.socket.sendall(message)
 
     def receive(self) -> None:
-        """Take what has come."""
+        """Receive the available bytes."""
         data = self.socket.recv(_LARGEST_READ)
         if not data:
             raise ConnectionError(f"the server has closed the connection, after {self._buffer[-300:]!r}")
@@ -67,7 +67,7 @@ class Connection:
             pass
 
     def _take(self) -> bool:
-        """Take one whole answer, if it is there."""
+        """Parse one complete response, if there is one."""
         head = self._buffer.find(_END)
         if head < 0:
             return False
@@ -84,7 +84,7 @@ class Connection:
 
 
 class Crowd:
-    """Many connections that are looked after together."""
+    """Connection pool with one selector."""
 
     def __init__(self) -> None:
         self._poll = select.epoll()
@@ -96,7 +96,7 @@ class Crowd:
         return connection
 
     def run(self, done: Callable[[], bool], seconds: float = 60.0) -> None:
-        """Take what comes until it is enough."""
+        """Run the event loop until `done` or the timeout."""
         while not done():
             found = self._poll.poll(seconds)
             if not found:
@@ -111,7 +111,7 @@ class Crowd:
 
 
 def post(path: str, body: bytes, *, token: str, media: str) -> bytes:
-    """Write a request."""
+    """Serialise a POST request."""
     lines = (f"Content-Length: {len(body)}", f"Content-Type: {media}")
     return _head("POST", path, token, *lines) + body
 
@@ -122,7 +122,7 @@ def _head(method: str, path: str, token: str, *lines: str) -> bytes:
 
 
 def drive(port: int, messages: Iterable[bytes], *, connections: int) -> list[float]:
-    """Send all messages over so many connections, each when the last one is answered; return how long each took."""
+    """Send all messages over a number of connections, one in flight on each; return the latencies."""
     left = deque(messages)
     count = len(left)
     began: dict[Connection, float] = {}
@@ -146,7 +146,7 @@ def drive(port: int, messages: Iterable[bytes], *, connections: int) -> list[flo
 
 
 class Trips:
-    """An agent that asks as `RemoteStore` does, people who answer at once, and one long poll that hears of it."""
+    """Round trips: an agent that asks as `RemoteStore` does, instant approvers, and a long poll for the answers."""
 
     def __init__(self, child: Child, *, waiting: int, count: int) -> None:
         self._child = child
@@ -170,7 +170,7 @@ class Trips:
         return request_id, post("/agent/open", body, token=self._asker, media=MEDIA)
 
     def run(self, seconds: float | None = None) -> list[float]:
-        """Keep as many requests open as are to be, until all are answered or the time is up."""
+        """Keep the requested number of requests open, until all are answered or the time is up."""
         crowd = Crowd()
 
         def connect(heard: Heard) -> Connection:
@@ -188,7 +188,7 @@ class Trips:
         return self._took
 
     def _go_on(self) -> None:
-        """Ask and answer as much as can be."""
+        """Send every ask and answer that is possible now."""
         while self._idle_people and self._to_answer:
             connection = self._idle_people.pop()
             path = f"/approvals/{self._to_answer.popleft()}"
@@ -234,7 +234,7 @@ class Trips:
 
 
 class Listeners:
-    """Very many who listen for events, and the one who asks for something."""
+    """Event fan-out: very many subscribers, and one agent that opens requests."""
 
     def __init__(self, child: Child, count: int, *, way: Way, deaf: bool = False) -> None:
         self._child = child
@@ -263,7 +263,7 @@ class Listeners:
             self._tails[connection] = found[-len(self._mark) :]
 
     def tell(self) -> float:
-        """Ask for something, and return how long it takes until the last one has heard of it."""
+        """Open a request, and return the time until the last subscriber has received the event."""
         asked = request(new_id())
         if self._child.kind == "raw":
             message = post(

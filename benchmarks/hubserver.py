@@ -1,4 +1,4 @@
-"""The servers that the hub is compared with, and the hub itself: one process each, told what to do by lines of JSON.
+"""Servers under test, the hub and the bare ones: one process each, controlled by lines of JSON on standard input.
 
 The bare ones have no auth, check nothing and keep nothing. All of them are served by uvicorn with uvloop and httptools.
 """
@@ -48,14 +48,14 @@ NAMES = 20  # people and agents; the hub has limits for each of them
 
 
 class Answer(BaseModel):
-    """What FastAPI checks."""
+    """Request body that FastAPI validates."""
 
     outcome: Literal["proceed_once", "cancel"]
     note: str | None = None
 
 
 class Raw:
-    """The least that answers: no framework, nothing is checked, and nothing is kept longer than it takes to tell it."""
+    """Raw ASGI server as the lower bound: no framework, no validation, no state after delivery."""
 
     def __init__(self) -> None:
         self._news: list[str] = []
@@ -124,7 +124,7 @@ async def _answer(send: Any, body: bytes) -> None:  # noqa: ANN401 - as ASGI has
 
 
 def starlette_app() -> Starlette:
-    """Return what reads JSON and writes JSON, and does nothing else."""
+    """Return a Starlette app that reads JSON and writes JSON, and does nothing else."""
 
     async def answer(request: Request) -> Response:
         said = await request.json()
@@ -134,7 +134,7 @@ def starlette_app() -> Starlette:
 
 
 def fastapi_app() -> FastAPI:
-    """Return what checks its JSON by a model, as FastAPI's own pages show it."""
+    """Return a FastAPI app that validates its JSON by a model, as FastAPI's own pages show it."""
     app = FastAPI()
 
     @app.post("/approvals/{request_id}")
@@ -156,20 +156,20 @@ class Child:
         self.port: int = self.facts["port"]
 
     def ask(self, count: int) -> list[str]:
-        """Have it open requests, if it has any, and return their ids."""
+        """Open requests in the server, if it has any, and return their ids."""
         return self.do("ask", count=count) if self.kind in OURS else [new_id() for _ in range(count)]
 
     def tokens(self, kind: str) -> list[str]:
-        """Return the tokens that it knows; a bare one does not look."""
+        """Return the tokens of the server; a bare one does not check them."""
         return self.facts.get(kind, ["x" * 90])
 
     def do(self, command: str, **facts: object) -> Any:  # noqa: ANN401 - whatever it says
-        """Have it do something, and return what it says."""
+        """Send a command, and return its result."""
         self.begin(command, **facts)
         return self._read()
 
     def begin(self, command: str, **facts: object) -> None:
-        """Have it begin to do something; `end` waits for what it says."""
+        """Send a command; `end` waits for its result."""
         self._to.write(json.dumps({"do": command, **facts}).encode() + b"\n")
         self._to.flush()
 
@@ -207,21 +207,21 @@ class Ours:
         return made
 
     async def ask(self, facts: dict[str, Any]) -> list[str]:
-        """Open requests, and wait until the hub has heard of them."""
+        """Open requests, and wait until the hub has received them."""
         made = [request(new_id()) for _ in range(facts["count"])]
         await asyncio.gather(*(self._store.open(each) for each in made))
         await self.rest({})
         return [each.id for each in made]
 
     async def large(self, facts: dict[str, Any]) -> None:
-        """Let everybody be told of something large, of which no listener hears later."""
+        """Publish a large event, which is not replayed to later subscribers."""
         asked = replace(request(new_id()), args=freeze({"text": "x" * facts["size"]}))
         await self._store.open(asked)
         await self._store.close(asked.id, "withdrawn", None, now=time.time())
         await self.rest({})
 
     async def rest(self, _: dict[str, Any]) -> None:
-        """Wait until the hub has nothing left to do."""
+        """Wait until the hub is idle."""
         await self._store.flush()
         point, _found = await self._store.changes()
         await self.hub.events.next_batch(point - 1)

@@ -1,4 +1,4 @@
-"""P14: what `import sayso` and `sayso --help` cost a fresh interpreter, over a bare one."""
+"""P14: start-up time of `import sayso` and `sayso --help` in a fresh interpreter, over a bare one."""
 
 from __future__ import annotations
 

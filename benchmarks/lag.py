@@ -1,4 +1,4 @@
-"""P15: how long other work on the event loop waits while very many requests are open and some are in flight."""
+"""P15: event loop lag while very many requests are open and some are in flight."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Work = Callable[[], Awaitable[object]]
 
 @contextlib.asynccontextmanager
 async def busy(work: Work | None) -> AsyncIterator[None]:
-    """Keep as many round trips in flight as are to be."""
+    """Keep the given number of round trips in flight."""
     end = asyncio.Event()
 
     async def forever() -> None:
@@ -94,7 +94,7 @@ async def loop_lag(effort: Effort) -> list[Row]:
 
 
 def _rows(lags: dict[str, list[Lag]], name: str, what: str) -> list[Row]:
-    """Compare the best rounds, since whatever else the machine does only adds; but tell the worst moment, too."""
+    """Compare the best rounds, since whatever else the machine does only adds; but report the worst moment, too."""
     p99 = {who: [each.p99 for each in found] for who, found in lags.items()}
     goal = None if name == "raw" else at_most(10)
     worst, idle = [max(each.worst for each in lags[who]) for who in (name, "idle")]

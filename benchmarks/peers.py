@@ -1,4 +1,4 @@
-"""The peer that is nearest to sayso, pydantic-ai-blocking-approval, used as its own documentation says."""
+"""Adapter for the nearest peer, pydantic-ai-blocking-approval, used as its own documentation says."""
 
 from __future__ import annotations
 

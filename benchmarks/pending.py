@@ -1,4 +1,4 @@
-"""P12: what a request costs while it waits: memory, bytes on disk, and time when very many wait."""
+"""P12: cost of a pending request: memory, bytes on disk, and time with very many pending."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def call() -> ToolCall:
 
 
 def record(number: int) -> tuple[str, dict[str, Any]]:
-    """Return the least that a pending request can be."""
+    """Return the lower bound of a pending request."""
     return f"{number:032x}", {"tool": "write_file", "args": json.loads(ARGS_JSON), "status": "open"}
 
 
@@ -59,7 +59,7 @@ async def hold_ours(count: int) -> object:
 
 
 async def waiting(count: int) -> tuple[ApprovalController, list[str], list[asyncio.Task[Any]]]:
-    """Let that many calls wait for their answer, each in a task; return who is asked, the requests, and who waits."""
+    """Start `count` calls that wait for their answer, each in a task; return controller, request ids and tasks."""
     inbox = Inbox()
     controller = ApprovalController(policy=POLICY, channels=[inbox])
     tasks = [asyncio.create_task(controller.settle(call())) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""P7: deciding by the name of a tool, with few rules and with many, half of them exact and half globs."""
+"""P7: policy lookup by tool name, with few rules and with many, half of them exact and half globs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def rules(count: int) -> dict[str, str]:
 
 
 def known_names(count: int) -> Callable[[], Callable[[], str]]:
-    """Return a source of few names again and again: hits of the last rules, and misses."""
+    """Return a cycle of few names (cache hits): hits of the last rules, and misses."""
     last = count - count // 2 - 1
     names = [f"tool_{count // 2 - 1}", "tool_0", f"service{last}_{'x' * (last % 5)}run", "nothing", "tool_x", "a_b_c"]
     return lambda: itertools.cycle(names).__next__
 
 
 def fresh_names(count: int) -> Callable[[], Callable[[], str]]:
-    """Return a source of names that nobody has seen, so that no cache helps: glob hits and misses."""
+    """Return a source of fresh names (cache misses): glob hits and misses."""
     last = count - count // 2 - 1
     forms = [f"service{last}_{'x' * (last % 5)}run", "service0_get", "nothing", "tool_x"]
     numbers = itertools.count()

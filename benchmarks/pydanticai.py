@@ -1,4 +1,4 @@
-"""P2, P4 and P6: what the adapter adds to PydanticAI, per call, per run, and when a run is parked and resumed."""
+"""P2, P4, P6: overhead of the PydanticAI adapter per call, per run, and when a run is parked and resumed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _running(agent: Agent[None, Any]) -> Callable[[], Awaitable[object]]:
 
 
 class Nothing(AbstractCapability[Any]):
-    """What PydanticAI itself spends on having a capability at all."""
+    """Capability without behaviour: the overhead of PydanticAI itself."""
 
 
 async def per_run(effort: Effort) -> list[Row]:
@@ -133,7 +133,7 @@ def _written(data: bytes, file: Path) -> bytes:
 
 
 async def _through_json(agent: Agent[None, Any], history: list[ModelMessage], file: Path) -> None:
-    """Do what users of the bare library do: write history and requests to a file, and read them back; no fsync."""
+    """Park and resume with the bare library: write history and requests to a file, and read them back; no fsync."""
     stopped = await agent.run("go", message_history=history)
     requests = _REQUESTS.validate_json(_REQUESTS.dump_json(stopped.output))
     await agent.run(
@@ -143,7 +143,7 @@ async def _through_json(agent: Agent[None, Any], history: list[ModelMessage], fi
 
 
 async def stop_and_go_on(effort: Effort) -> list[Row]:
-    """P6: what stopping, writing down durably and resuming adds to a run of one call."""
+    """P6: overhead of stopping, parking durably and resuming a run of one call."""
     return [await _stopped_after(length, effort) for length in (2, 100)]
 
 

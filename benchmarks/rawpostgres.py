@@ -1,4 +1,4 @@
-"""The least that rows in PostgreSQL can cost: one table, no logic; what queued in one statement, or one for each."""
+"""Lower bound for rows in PostgreSQL: one table, no logic; a statement for each batch, or for each row."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Job = tuple[str, "bytes | None", "asyncio.Future[None]"]
 
 
 class Waiting:
-    """Who waits for which row."""
+    """Futures of the waiters, by row."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, asyncio.Future[None]] = {}
@@ -41,7 +41,7 @@ class Waiting:
 
 
 class RawBatches(Waiting):
-    """One connection; a statement takes what came in during the last one."""
+    """Group commit on one connection; a statement takes the rows that arrived during the last one."""
 
     def __init__(self, connection: Any) -> None:  # noqa: ANN401 - asyncpg has no types
         super().__init__()
@@ -88,10 +88,10 @@ class RawBatches(Waiting):
 
 
 class RawFar(RawBatches):
-    """The same, where another process closes the rows: a hint says when to look."""
+    """The same, where another process closes the rows: NOTIFY is a hint to poll."""
 
     async def listen(self, url: str, query: str) -> None:
-        """Hear of what others do, and ask this then."""
+        """Subscribe to the changes of other processes, and run the query for each."""
         self._look, self._query, self._hint = await asyncpg.connect(url), query, asyncio.Event()
         self._hint.set()
         await self._look.add_listener("rows", lambda *_: self._hint.set())
@@ -103,7 +103,7 @@ class RawFar(RawBatches):
         return [each for (each,) in await self._look.fetch(self._query, *values)]
 
     async def follow(self) -> None:
-        """Wake those whose rows are closed."""
+        """Wake the waiters of closed rows."""
         while True:
             for each in await self.news(list(self._waiting)):
                 self.wake(each)

@@ -1,4 +1,4 @@
-"""The least that a durable store can do: one thread, one table, no logic, everything that queued in one commit."""
+"""Lower bound for a durable store in SQLite: one thread, one table, no logic, group commit."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class RawStore:
         self._thread.start()
 
     def open(self, request_id: str, body: bytes) -> asyncio.Future[None]:
-        """Insert a row; the future ends when it is durable."""
+        """Insert a row; the future completes when it is durable."""
         self._waiting[request_id] = self._loop.create_future()
         future: asyncio.Future[None] = self._loop.create_future()
         self._queue.put((INSERT, (request_id, body), future))
         return future
 
     def close(self, request_id: str) -> asyncio.Future[None]:
-        """Update the row; the one future wakes both who answers and who waits."""
+        """Update the row; one future wakes both the approver and the waiter."""
         future = self._waiting.pop(request_id)
         self._queue.put((UPDATE, (request_id,), future))
         return future
@@ -71,7 +71,7 @@ class RawStore:
             self._loop.call_soon_threadsafe(_deliver, jobs)
 
     def _more(self) -> list[Job]:
-        """Take what queued during the last commit."""
+        """Take the jobs that were queued during the last commit."""
         jobs: list[Job] = []
         while len(jobs) < self._group - 1:
             try:

@@ -1,4 +1,4 @@
-"""The results for people and programs: a table in the terminal, a JSON file and a picture."""
+"""Report of the results: a table in the terminal, a JSON file and a plot."""
 
 from __future__ import annotations
 
@@ -78,18 +78,18 @@ def _goals(row: Row) -> str:
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """Return a folder for databases, on the disk that the checkout is on: /tmp may be no disk at all."""
+    """Return a folder for databases, on the disk of the checkout: /tmp may be in memory."""
     RESULTS.mkdir(exist_ok=True)
     return tempfile.TemporaryDirectory(dir=RESULTS)
 
 
 def machine() -> str:
-    """Name the machine in a way that gives nothing away."""
+    """Return an anonymous description of the machine."""
     return f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
 
 
 def write(rows: Sequence[Row], *, quick: bool) -> tuple[Path, Path]:
-    """Write the JSON file and the picture; return where they are."""
+    """Write the JSON file and the plot; return their paths."""
     RESULTS.mkdir(exist_ok=True)
     data = {
         "machine": machine(),
@@ -103,7 +103,7 @@ def write(rows: Sequence[Row], *, quick: bool) -> tuple[Path, Path]:
 
 
 def _draw(rows: Sequence[Row], target: Path) -> None:
-    """Draw how far each row is from its hardest goal; left of the line is met."""
+    """Plot the distance of each row from its hardest goal; left of the line is met."""
     import matplotlib as mpl  # noqa: PLC0415 - heavy, and not to be loaded while things are timed
 
     mpl.use("Agg")

@@ -1,4 +1,4 @@
-"""P5: asking, answering and going on in one process, with an approver who answers at once."""
+"""P5: round trip in one process: ask, answer and resume, with an approver that answers at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def approve(_: ApprovalRequest) -> ApprovalDecision:
 
 
 class Inbox:
-    """A channel that only tells; who listens answers by another way."""
+    """A channel that only queues requests; the approver answers through the controller."""
 
     def __init__(self) -> None:
         self.asked: asyncio.Queue[str] = asyncio.Queue()
@@ -40,7 +40,7 @@ def asking(controller: ApprovalController) -> Callable[[], Awaitable[object]]:
 
 
 async def with_pending(others: int) -> ApprovalController:
-    """Return a controller with an approver task, and that many open requests which nobody answers."""
+    """Return a controller with an approver task, and `others` open requests without an answer."""
     inbox = Inbox()
     controller = ApprovalController(policy=POLICY, channels=[inbox])
     for _ in range(others):
@@ -67,7 +67,7 @@ async def _future() -> None:
 
 
 async def ask_and_resume(effort: Effort) -> list[Row]:
-    """Measure both ways to answer, and whether other open requests slow one down."""
+    """Measure both paths of an answer, and whether other open requests slow one down."""
     callback = ApprovalController(policy=POLICY, approval_callback=approve)
     alone, crowded = await with_pending(0), await with_pending(OTHERS)
     seconds = await interleave(

@@ -1,4 +1,4 @@
-"""What a measurement says: our figure, the others', the ratios, and whether these are what was aimed for."""
+"""Records of a measurement: our figure, the others', the ratios, and whether the goals are met."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Samples = Sequence[float]
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
-    """What a ratio should be."""
+    """Goal of a ratio: an upper or lower bound."""
 
     sign: Literal["≤", "≥"]
     value: float
@@ -26,7 +26,7 @@ class Goal:
         return f"{self.sign}{self.value:.3g}"
 
     def distance(self, ratio: float) -> float:
-        """Return how far from the goal: 1 is on it, less is better."""
+        """Return the distance from the goal: 1 is on it, less is better."""
         return ratio / self.value if self.sign == "≤" else self.value / ratio
 
 
@@ -40,7 +40,7 @@ def at_least(value: float) -> Goal:
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """Somebody else's figure, and ours as a multiple of it."""
+    """A contender's figure, and ours as a multiple of it."""
 
     figure: float
     ratio: Ratio

@@ -1,4 +1,4 @@
-"""P9: the durable round trip through SQLite: open a row, an approver sees it, close it, whoever waits goes on."""
+"""P9: the durable round trip through SQLite: open a row, show it to an approver, close it, wake the waiter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NUMBERS = itertools.count()
 
 
 class Rows(Protocol):
-    """What the round trip needs of a store."""
+    """Protocol of a store in the round trip."""
 
     def open(self, request_id: str, body: bytes) -> Awaitable[object]: ...
     def close(self, request_id: str) -> Awaitable[object]: ...
@@ -55,14 +55,14 @@ def request(request_id: str) -> ApprovalRequest:
 
 
 class OurStore:
-    """sayso's store in the form of the raw one."""
+    """Adapter of sayso's store to `Rows`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._made: dict[str, ApprovalRequest] = {}
 
     def make(self, ids: Iterable[str]) -> None:
-        """Build the requests beforehand: that is not the store's work."""
+        """Build the requests beforehand, outside the measured time."""
         self._made = {each: request(each) for each in ids}
 
     def open(self, request_id: str, body: bytes) -> Awaitable[object]:  # noqa: ARG002 - the raw one's
@@ -80,14 +80,14 @@ class OurStore:
 
 @dataclass(frozen=True)
 class Turn:
-    """What one turn of a store gave."""
+    """Result of one turn of a store."""
 
     rate: float
     p50: float
 
 
 async def round_trips(store: Rows, *, waiting: int, count: int) -> Turn:
-    """Keep that many requests in flight until all are answered."""
+    """Keep `waiting` requests in flight until all are answered."""
     ids = [f"{next(_NUMBERS):032x}" for _ in range(count)]
     body = pack_request(request(ids[0]))
     if isinstance(store, OurStore):
@@ -134,7 +134,7 @@ async def turns_of(
 
 @asynccontextmanager
 async def contenders(levels: Iterable[Literal["FULL", "NORMAL"]]) -> AsyncIterator[dict[str, Rows]]:
-    """Open every store on a file of its own, on the disk that the checkout is on."""
+    """Open every store on a file of its own, on the disk of the checkout."""
     with report.scratch() as name:
         folder = Path(name)
         stores: dict[str, Rows] = {}

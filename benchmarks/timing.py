@@ -1,4 +1,4 @@
-"""Fair timing: every contender takes its turn in every round, and a ratio compares the two turns of one round."""
+"""Interleaved timing: every contender takes its turn in every round, and a ratio compares two turns of one round."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Sample = Callable[[int], "float | Awaitable[float]"]  # do it that many times; r
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How long to measure: the full run, or `--quick`."""
+    """Effort of a measurement: the full run, or `--quick`."""
 
     rounds: int
     seconds: float  # of one turn
     scale: float  # of what is measured by count instead of by time
 
     def count(self, full: int) -> int:
-        """Return how many of something to do."""
+        """Return the count for this effort."""
         return max(1, int(full * self.scale))
 
 
@@ -35,7 +35,7 @@ QUICK = Effort(rounds=5, seconds=0.01, scale=0.2)
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """One thing as a multiple of another: the middle, and the middle half of the rounds."""
+    """Ratio of two contenders: median and interquartile range of the rounds."""
 
     median: float
     low: float
@@ -74,7 +74,7 @@ def minus(whole: Sequence[float], part: Sequence[float]) -> list[float]:
 
 
 def forget_heap() -> None:
-    """Keep what is loaded by now out of every later collection: nobody's turn shall pay for the peers' imports."""
+    """Freeze the heap out of later garbage collections, so that no turn pays for the peers' imports."""
     gc.collect()
     gc.freeze()
 
@@ -138,20 +138,20 @@ def repeat_async(
 
 
 def middle(figures: Sequence[float]) -> float:
-    """Return the figure to show for many rounds."""
+    """Return the median of many rounds."""
     return median(figures)
 
 
 @dataclass(frozen=True)
 class Lag:
-    """How late a timer was: at worst but for one time in a hundred, and at worst."""
+    """Lag of a timer: 99th percentile and maximum."""
 
     p99: float
     worst: float
 
 
 async def lag(seconds: float) -> Lag:
-    """Watch the loop for that long."""
+    """Measure the lag of the event loop for `seconds`."""
     lags: list[float] = []
     end = time.perf_counter() + seconds
     while (now := time.perf_counter()) < end:

@@ -1,4 +1,4 @@
-"""P11: another process on the same machine answers, and the one that waits goes on without polling."""
+"""P11: wake-up latency: another process on the same machine answers, and the waiter resumes without polling."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RoundTrip = Callable[[str], Awaitable[None]]
 
 
 class Answerer:
-    """A child process with a bell beside ours."""
+    """Child process that answers, with a doorbell socket of its own."""
 
     def __init__(self, kind: str, folder: Path) -> None:
         self.folder = folder
@@ -75,7 +75,7 @@ def raw_round_trip(answerer: Answerer) -> RoundTrip:
 
 
 def our_round_trip(answerer: Answerer, store: SqliteStore) -> RoundTrip:
-    """Return ours: how the approver learns of the id is a ring, too; that the answer comes back is sayso's doing."""
+    """Return ours: the approver gets the id by a ring, too; the answer is delivered by sayso."""
 
     async def once(request_id: str) -> None:
         await store.open(request(request_id))
@@ -111,7 +111,7 @@ async def wake_up(effort: Effort) -> list[Row]:
 
 
 async def _timed(round_trip: RoundTrip, request_id: str) -> float:
-    """Return the seconds that a round trip took; one that never ends has lost its wake-up."""
+    """Return the seconds of a round trip; one without an end has lost its wake-up."""
     start = time.perf_counter()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LOST):

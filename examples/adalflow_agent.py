@@ -34,7 +34,7 @@ def ask(request: PermissionRequest) -> ApprovalResponse:
 
 
 class Script:
-    """Stands for a planner: pays, and then says what it was told."""
+    """Scripted planner: pays, and then repeats the result."""
 
     def call(self, prompt_kwargs: dict[str, Any], **_: Any) -> GeneratorOutput[Any]:  # noqa: ANN401 - AdalFlow's own
         """Return the next step."""

@@ -1,7 +1,7 @@
 """A worker does its work in a real folder, and nothing that matters happens there without your say-so.
 
-Run it in a terminal, and you are asked. Run it without one (`< /dev/null`), and nobody can be: what would have to be
-asked is refused. The model is a script; the worker, its files, its shell, the store and the audit are real.
+Run it in a terminal, and you are asked. Run it without one (`< /dev/null`), and every call that would have to be asked
+about is refused. The model is a script; the worker, its files, its shell, the store and the audit are real.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ STEPS = {"allowed": "The policy lets this run.", "stopped": "This does not run, 
 
 
 class Asking(TerminalChannel):
-    """Asks as `sayso run` does, and says what one might try."""
+    """Channel that asks as `sayso run` does, with a hint of what to try."""
 
     async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
-        """Say it, and ask."""
+        """Print the hint, and ask."""
         print(f"\n{dim('Try: ' + HINTS.get(request.tool_name, 'n'))}")
         return await super().announce(request)
 
 
 def tell(entry: AuditEntry) -> None:
-    """Tell of calls about which nobody is asked."""
+    """Print the calls that run or are blocked without a question."""
     why = STEPS.get(entry.step)
     if why is not None and entry.outcome is not None:
         who = " > ".join(entry.about.agent_path)
@@ -60,7 +60,7 @@ def shown(args: Mapping[str, Any]) -> str:
 
 
 async def work(folder: Path) -> None:
-    """Let the worker work, and print the audit of what it did."""
+    """Run the worker, and print the audit of its calls."""
     worker = read_worker(folder / "report.md")
     problem = unavailable_reason()
     print(
@@ -125,7 +125,7 @@ bold, dim = colour(1), colour(2)
 
 
 def main() -> None:
-    """Do it all in a folder that is gone afterwards."""
+    """Run the demo in a temporary folder."""
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
     with tempfile.TemporaryDirectory(prefix="sayso-demo-") as scratch:
         folder = Path(scratch, "work")

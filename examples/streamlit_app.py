@@ -21,7 +21,7 @@ def pay(to: str, amount: int) -> str:
 
 
 class Office:
-    """The agent and what it has done; one for all who look at this app."""
+    """The agent and its results; one instance for all sessions of the app."""
 
     def __init__(self, store: Path) -> None:
         """Put the agent's tools behind a controller that asks through a store."""
@@ -32,7 +32,7 @@ class Office:
         self._pay = guard(pay, controller)
 
     def begin(self) -> None:
-        """Let the agent work in a thread of its own: the thread of the app must stay free to be clicked at."""
+        """Run the agent in a thread of its own: the thread of the app must stay responsive."""
         threading.Thread(target=self._work, daemon=True).start()
 
     def _work(self) -> None:

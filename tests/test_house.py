@@ -2,6 +2,7 @@
 
 import ast
 import io
+import re
 import subprocess
 import sys
 import tokenize
@@ -22,6 +23,9 @@ FILE_WARNING, FILE_LIMIT = 300, 400
 ROOT_LIMIT, FOLDER_LIMIT = 14, 20
 FUNCTION_LIMIT = 50
 DUPLICATE_LIMIT = 40
+
+# A first line with one of these hides its subject.
+VAGUE_WORDS = {"who", "whoever", "nobody", "somebody", "told", "those"}
 
 # Module names that occur more than once, and why.
 MODULES_TWICE: dict[str, str] = {
@@ -260,6 +264,41 @@ def test_no_class_name_occurs_twice() -> None:
     offences = [f"{name}: {', '.join(found)}" for name, found in twice.items() if name not in CLASSES_TWICE]
     assert not offences, f"one word, one thing; rename one, or list it in CLASSES_TWICE:{listed(offences)}"
     assert not CLASSES_TWICE.keys() - twice.keys(), "remove from CLASSES_TWICE what occurs once"
+
+
+def docstring(file: Path) -> str:
+    return ast.get_docstring(tree(file)) or ""
+
+
+def named_tests(file: Path) -> list[Path]:
+    """The test files in the lines of a module's docstring that begin with `Tests:`."""
+    lines = re.findall(r"^Tests:(.*)$", docstring(file), re.MULTILINE)
+    return [TESTS.parent / name for line in lines for name in re.findall(r"tests/[\w/]+\.py", line)]
+
+
+def is_tested(file: Path) -> bool:
+    """Whether a module has a test: of its name, in a folder of its name, or named in its docstring."""
+    module = file.parent if file.stem == "__init__" else file.with_suffix("")
+    mirrored = TESTS / module.relative_to(SOURCE)
+    own = mirrored.with_name(f"test_{mirrored.name}.py").is_file() or any(mirrored.rglob("test_*.py"))
+    named = named_tests(file)
+    return all(each.is_file() for each in named) and (own or bool(named))
+
+
+def test_every_module_has_a_test_or_names_one() -> None:
+    holds_code = [file for file in files(SOURCE) if code_lines(file)]
+    offences = [place(file, tree(file)) for file in holds_code if not is_tested(file)]
+    assert not offences, f"end the docstring with a line `Tests: tests/….py` that names a file:{listed(offences)}"
+
+
+def test_the_first_line_of_a_module_has_a_subject() -> None:
+    first = {file: docstring(file).partition("\n")[0] for file in files(SOURCE)}
+    offences = [
+        f"{place(file, tree(file))} {line}"
+        for file, line in first.items()
+        if not line or VAGUE_WORDS & set(re.findall(r"\w+", line.lower()))
+    ]
+    assert not offences, f"name the thing by its noun, without {sorted(VAGUE_WORDS)}:{listed(offences)}"
 
 
 def test_imports_keep_to_the_contracts() -> None:

@@ -1,4 +1,4 @@
-"""Tools of the report worker's own; only those that its file lists are given to it."""
+"""Custom tools of the report worker; it gets only the functions that its file lists."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a policy file means: the seeds' spellings, tools judged by what they do, terms, and files over one another."""
+"""What a policy file means: its several spellings, tools judged by what they do, terms, and files over one another."""
 
 import itertools
 import random
@@ -46,11 +46,11 @@ def on_files(policy: Policy, path: str) -> dict[str, Approval]:
     return {tool: judge(policy, tool, path=path) for tool in FILE_TOOLS}
 
 
-# Seed 001.
+# Flags for shell lines, and `sandbox.paths`.
 
 
 @pytest.mark.proves("R38")
-def test_the_shell_example_of_seed_001_runs_status_asks_about_commit_and_blocks_the_rest() -> None:
+def test_the_shell_example_with_flags_runs_status_asks_about_commit_and_blocks_the_rest() -> None:
     policy = policy_of("""
 default: required
 shell_default:
@@ -126,7 +126,7 @@ def test_without_a_section_for_the_shell_it_is_a_tool_like_any_other() -> None:
 
 
 @pytest.mark.proves("R35", "R36", "R52")
-def test_the_sandbox_examples_of_seed_001_ask_about_writing_and_about_reading(base: Path) -> None:
+def test_the_sandbox_examples_with_paths_ask_about_writing_and_about_reading(base: Path) -> None:
     policy = policy_of(
         """
 default: required
@@ -170,12 +170,12 @@ custom_tools:
     assert policy_of("default: none").custom_tools is None
 
 
-# Seed 003.
+# `tool_configs` and `custom_tools`.
 
 
 @pytest.mark.proves("R40", "R46", "R44")
 @pytest.mark.parametrize("default", ["none", "required"])
-def test_the_custom_tools_of_seed_003_ask_run_and_follow_the_default(default: Approval) -> None:
+def test_the_custom_tools_with_a_mapping_each_ask_run_and_follow_the_default(default: Approval) -> None:
     policy = policy_of(f"""
 default: {default}
 custom_tools:
@@ -243,11 +243,11 @@ def test_of_globs_that_are_equally_specific_the_strictest_decides_whatever_their
         assert judge(policy_of(f"{{default: none, tools: {{{first}, {second}}}}}"), "abc") == "required"
 
 
-# Seed 004.
+# The names of the AI SDK.
 
 
 @pytest.mark.proves("R50", "R57")
-def test_the_tools_of_seed_004_run_ask_and_are_blocked_with_their_reason() -> None:
+def test_the_tools_in_camel_case_run_ask_and_are_blocked_with_their_reason() -> None:
     policy = policy_of("""
 default: none
 tools:
@@ -261,7 +261,7 @@ tools:
 
 
 @pytest.mark.proves("R51")
-def test_the_zones_of_seed_004_are_folders_of_their_names_beside_the_file(base: Path) -> None:
+def test_the_zones_in_a_list_are_folders_of_their_names_beside_the_file(base: Path) -> None:
     policy = policy_of(
         """
 default: required

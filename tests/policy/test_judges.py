@@ -1,4 +1,4 @@
-"""Functions that judge: the seeds' signatures, sync and async, and what becomes of one that goes wrong."""
+"""Functions that judge: the known signatures, sync and async, and what becomes of one that goes wrong."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -334,7 +334,7 @@ async def test_a_bare_judge_that_returns_no_verdict_blocks(answer: Any) -> None:
     assert "instead of a Verdict" in reason
 
 
-# check_approval, seed 001.
+# check_approval.
 
 
 @pytest.mark.proves("R32")

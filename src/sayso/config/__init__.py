@@ -1,1 +1,1 @@
-"""The only readers of configuration: what people wrote becomes the objects that the rest works with."""
+"""Configuration loaders: the only code that reads configuration files and turns them into objects."""

@@ -1,4 +1,7 @@
-"""The arguments of a call as people write them: JSON or YAML, read strictly."""
+"""Parser for hand-written arguments of a call: strict JSON or YAML.
+
+Tests: tests/cli/test_approve_deny.py
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ ARGUMENTS_SPEC = FileSpec(
 
 
 def read_arguments(content: bytes, source: str, form: Literal["json", "yaml"] | None = None) -> Mapping[str, Any]:
-    """Read all arguments of a call; if nobody says what it is, what begins with a bracket is JSON, and else YAML.
+    """Parse all arguments of a call; without `form`, a text that begins with a bracket is JSON, any other YAML.
 
     Raises:
-        CanonicalError: it is no JSON, or could be read in two ways.
-        ConfigurationError: it is no YAML.
+        CanonicalError: it is not JSON, or ambiguous.
+        ConfigurationError: it is not YAML.
     """
     text = decode(content, source, ARGUMENTS_SPEC)
     if form == "json" or (form is None and text.lstrip().startswith(("{", "["))):

@@ -1,4 +1,4 @@
-"""Policies from files: one that is named, or all that apply here, each nearer one over the one before."""
+"""Policy loader: reads one named file, or discovers all that apply here and layers the nearer over the farther."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _PYPROJECT = "pyproject.toml"
 
 
 def load_policy(path: str | os.PathLike[str] | None = None, *, extra_folder: Path | None = None) -> Policy:
-    """Read the policy of a file or, without a name, of all files that apply here, and also in another folder.
+    """Load the policy of a file or, without a path, of all files that apply here and in another folder.
 
-    Those are the user's own file, the project's (the nearest `sayso.yaml`, or `[tool.sayso]` in `pyproject.toml`, from
+    These are the user's own file, the project's (the nearest `sayso.yaml`, or `[tool.sayso]` in `pyproject.toml`, from
     the current folder upwards) and the one that `SAYSO_POLICY` names. Blocks add up; between `none` and `required` the
     nearer file wins.
 
     Raises:
-        ConfigurationError: tells what is wrong with a file and where, or that there is none.
+        ConfigurationError: a file is invalid, with the place, or there is no file.
     """
     documents = [_named(each) for each in ([Path(path)] if path is not None else policy_files_here(extra_folder))]
     if not documents:
@@ -44,7 +44,7 @@ def _named(path: Path) -> Document:
 
 
 def policy_files_here(extra_folder: Path | None = None) -> Iterator[Path]:
-    """Yield the files that apply here, and also in another folder, the farthest first."""
+    """Yield the files that apply here and in another folder, the farthest first."""
     home = _config_folder()
     own = None if home is None else _only([home / "sayso" / name for name in NAMES])
     if own is not None:
@@ -73,11 +73,11 @@ def _config_folder() -> Path | None:
     try:
         return Path(named) if named else Path.home() / ".config"
     except RuntimeError:
-        return None  # nobody's home: a user of a container that has no entry
+        return None  # no home: a container's user without an entry
 
 
 def _only(paths: Iterable[Path]) -> Path | None:
-    """Return the one that is there; of two, nobody could say which one was meant."""
+    """Return the file that exists; two are an error, because the choice would be ambiguous."""
     found = [path for path in paths if _is_there(path)]
     if len(found) > 1:
         raise ConfigurationError(f"{found[0]} and {found[1].name} beside it both hold a policy; keep one of them")
@@ -85,7 +85,7 @@ def _only(paths: Iterable[Path]) -> Path | None:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether something has this name, even if it cannot be read: rules that cannot be read must not be passed over."""
+    """Whether the path exists, even if it is unreadable: fail closed, unreadable rules must not be skipped."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -113,7 +113,7 @@ def line_and_column(document: Document, key: Key) -> tuple[int, int]:
 
 
 def paths_to_protect(paths: Iterable[Path]) -> list[str]:
-    """Return where the files really are and, for links, also where they seem to be."""
+    """Return the real paths of the files and, for links, also the paths of the links."""
     found: list[str] = []
     for path in paths:
         found += [realpath.resolve(str(path)), f"{realpath.resolve(str(path.parent))}/{path.name}"]

@@ -1,4 +1,7 @@
-"""What is in a file that people write: read whole, only if it is a regular file of a fair size, as UTF-8."""
+"""Safe reading of hand-written files: whole, regular files only, with a size limit, as UTF-8.
+
+Tests: tests/config/test_yaml_toml.py
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from sayso.errors import Mistake, PolicyError
 
 
 class Mark(NamedTuple):
-    """A place in a file; both numbers count from 1."""
+    """Position in a file: line and column, both counted from 1."""
 
     line: int
     column: int
 
 
 class FileSpec(NamedTuple):
-    """What a file has to hold, and what to do if it is missing, empty, or does not start like one."""
+    """Requirements of a kind of file: its limits, and the advice for one that is missing, empty or of another kind."""
 
     what: str
     missing: str
@@ -29,7 +32,7 @@ class FileSpec(NamedTuple):
 
 
 def read_bytes(path: Path, spec: FileSpec) -> bytes:
-    """Read a file; of a larger one than the form allows, a little more than that."""
+    """Read a file; of one over the size limit, only a little more than the limit."""
     try:
         return _read_regular_file(path, spec.largest + 1)
     except FileNotFoundError:
@@ -40,8 +43,8 @@ def read_bytes(path: Path, spec: FileSpec) -> bytes:
 
 
 def _read_regular_file(path: Path, most: int) -> bytes:
-    # Looked at before it is opened, because opening a device may already do something, and after it, because the
-    # file may be another one by then. O_NONBLOCK, which Windows lacks, keeps a pipe from holding up the second look.
+    # Checked before it is opened, because opening a device may already do something, and after it, because the file may
+    # be another one by then (TOCTOU). O_NONBLOCK, which Windows lacks, keeps a pipe from blocking the second check.
     _check_regular(path.stat())
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(descriptor, "rb") as file:
@@ -56,15 +59,15 @@ def _check_regular(status: os.stat_result) -> None:
 
 
 def check_size(content: bytes, source: str, spec: FileSpec) -> None:
-    """Refuse more than the form allows."""
+    """Refuse a content over the size limit."""
     if len(content) > spec.largest:
         raise file_error(source, f"this is larger than {spec.largest // 1_000_000} MB; {spec.what} has to be smaller")
 
 
 def decode(content: bytes, source: str, spec: FileSpec) -> str:
-    """Return the text, without a mark of byte order."""
+    """Decode UTF-8, without a byte order mark."""
     check_size(content, source, spec)
-    content = content.removeprefix(b"\xef\xbb\xbf")  # the mark of byte order, which in UTF-8 says nothing
+    content = content.removeprefix(b"\xef\xbb\xbf")  # the byte order mark, which means nothing in UTF-8
     try:
         return content.decode()
     except UnicodeDecodeError as failure:
@@ -73,7 +76,7 @@ def decode(content: bytes, source: str, spec: FileSpec) -> str:
 
 
 def mark_at_end(text: str) -> Mark:
-    """Return the place where a text ends."""
+    """Return the position of the end of a text."""
     return Mark(text.count("\n") + 1, len(text) - text.rfind("\n"))
 
 

@@ -1,7 +1,7 @@
-"""A policy document, YAML or TOML, read into plain data with the place of every key and list item.
+"""YAML and TOML parser: reads a policy document into plain data with the line and column of every key and list item.
 
-Whatever two readers could understand differently is refused: anchors, tags, merge keys, duplicate keys, several
-documents, keys that are no texts. YAML is read step by step without recursion, so a hostile file meets a limit.
+Everything that two parsers could read differently is refused: anchors, tags, merge keys, duplicate keys, several
+documents, keys that are not texts. YAML is read event by event without recursion, so a hostile file meets a limit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sayso.config.read_file import FileSpec, Mark, decode, file_error, mark_at_e
 from sayso.errors import ConfigurationError
 
 Key = tuple[str | int, ...]
-_Untyped = Any  # what the parsers give has no types of its own
+_Untyped = Any  # the parsers' values are untyped
 
 _DEEPEST = 50
 _LONGEST_NUMBER = 1000
@@ -37,21 +37,21 @@ _TOO_DEEP = f"this is nested deeper than {_DEEPEST} levels; write it flatter"
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file says, and where it says it."""
+    """Parsed document: plain data, and the position of each key."""
 
     source: str
     data: dict[str, Any]
     marks: Mapping[Key, Mark]
 
     def mark(self, key: Key) -> Mark:
-        """Find the place of a key, or of the nearest thing round it whose place is known."""
+        """Return the position of a key, or of its nearest ancestor with a known position."""
         while key and key not in self.marks:
             key = key[:-1]
         return self.marks[key]
 
 
 def read_policy_file(path: Path) -> Document | None:
-    """Read a policy file; None stands for a TOML file without a `[tool.sayso]` table."""
+    """Read a policy file; None for a TOML file without a `[tool.sayso]` table."""
     source = str(path)
     content = read_bytes(path, _POLICY_SPEC)
     return read_pyproject(content, source) if path.suffix.lower() == ".toml" else read_yaml(content, source)
@@ -63,7 +63,7 @@ def _quote(text: object, longest: int = 60) -> str:
 
 
 def _check_plain_data(value: object, path: Key, document: Document) -> None:
-    """Refuse whatever is not plain data that can be written down again; recursion ends at the deepest level."""
+    """Refuse data that cannot be serialised again; recursion ends at the deepest level."""
     if isinstance(value, dict | list):
         if len(path) >= _DEEPEST:
             raise file_error(document.source, _TOO_DEEP, document.mark(path))
@@ -86,7 +86,7 @@ def _objection(value: object) -> str | None:
 
 # --- YAML ----------------------------------------------------------------------------------------------------
 
-# Refused before the parser sees it. Line separators and a mark of byte order inside the text, because editors, people
+# Refused before the parser sees it. Line separators and a byte order mark inside the text, because editors, people
 # and parsers differ in whether a new line starts there. Two kinds of long words, because the parser adds them up
 # character by character, each time copying all before: 1 MB would take 20 seconds, and 2 MB three minutes.
 _REFUSED = (
@@ -108,7 +108,7 @@ _NUMBER = re.compile(
 )
 _BASES: Mapping[str | None, int] = {"ten": 10, "eight": 8, "sixteen": 16}
 
-# What the parser says, what people are told, and whether the place is where the trouble began or where it showed.
+# The parser's message, the message for people, and whether the position is where the problem began or where it showed.
 _HINTS = (
     ("a quoted scalar", "the quote that opens here is never closed; close it", True),
     ("expected ',' or", "here the brackets that open on line {began} need a `,` or their end; add it", False),
@@ -169,7 +169,7 @@ def _mark(mark: _Untyped) -> Mark:
 
 
 def _resolved(text: str) -> object:
-    """What a text without quotes means."""
+    """Return the value of a scalar without quotes, by the core schema."""
     if text in _WORDS:
         return _WORDS[text]
     if not (number := _NUMBER.fullmatch(text)):
@@ -182,7 +182,7 @@ def _resolved(text: str) -> object:
 
 
 def _extra(kind: str, event: _Untyped) -> str | None:
-    """Say what is wrong with an event that is more than plain data."""
+    """Return the refusal of an event that is more than plain data."""
     if kind == "DocumentStart" and (event.tags or event.version not in {None, (1, 2)}):
         return "the lines above that start with `%` are not read; delete them"
     if kind == "Alias":
@@ -194,11 +194,11 @@ def _extra(kind: str, event: _Untyped) -> str | None:
     return None
 
 
-_BETWEEN = -1  # what stands for the index or key while none is being read
+_BETWEEN = -1  # the index or key between two items
 
 
 class _Builder:
-    """Data and marks, put together event by event."""
+    """Event-driven builder of the data and of the position of each key."""
 
     def __init__(self, source: str, spec: FileSpec) -> None:
         self._spec = spec
@@ -245,7 +245,7 @@ class _Builder:
         value = _resolved(text) if plain else text
         if self._wants_key():
             self._key(value, text, mark, plain=plain)
-        elif self._open or text or not plain:  # nothing behind a `---` is an empty file
+        elif self._open or text or not plain:  # a `---` without content is an empty file
             self._place(value, mark)
             self._path[-1] = _BETWEEN
 
@@ -316,7 +316,7 @@ def _parse_toml(text: str, source: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise file_error(source, _TOO_DEEP) from None
-    except ValueError as error:  # what is no TOML, and a number beyond what Python converts
+    except ValueError as error:  # invalid TOML, or a number too long for Python
         found = _PLACE.fullmatch(str(error))
         end = mark_at_end(text) if found else None
         mark = Mark(int(found["line"]), int(found["column"])) if found and found["line"] else end
@@ -325,7 +325,7 @@ def _parse_toml(text: str, source: str) -> dict[str, Any]:
 
 
 def _toml_marks(text: str) -> dict[Key, Mark]:
-    """Find the place of every table and of every `key =` that starts a line; what is inline has that of its parent."""
+    """Return the position of every table and of every `key =` that starts a line; an inline key has its parent's."""
     marks: dict[Key, Mark] = {}
     lengths: dict[Key, int] = {}
     table: Key = ()
@@ -344,7 +344,7 @@ def _toml_marks(text: str) -> dict[Key, Mark]:
 
 
 def _statements(text: str) -> Iterator[tuple[int, int]]:
-    """The number and the offset of every line that does not continue the one before it."""
+    """Yield the number and the offset of every line that does not continue the one before it."""
     line, depth = 1, 0
     yield 1, 0
     for token in _TOKEN.finditer(text):
@@ -355,7 +355,7 @@ def _statements(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _key_of(table: Key, words: list[str], lengths: Mapping[Key, int]) -> Key:
-    """The whole key of some words in a table; a name on the way that is a list of tables means its last one."""
+    """Return the full key of some words in a table; a name of a list of tables means its last table."""
     key = (*table, words[0])
     for word in words[1:]:
         key = (*key, lengths[key] - 1, word) if key in lengths else (*key, word)

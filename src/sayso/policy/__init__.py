@@ -1,1 +1,1 @@
-"""From a call to a verdict; nothing in here does any I/O."""
+"""Policy engine: turns a call into a verdict; pure, without any I/O."""

@@ -1,4 +1,7 @@
-"""How what several entries say about a call is put in order, and put together."""
+"""Combining: orders the entries that match a call and merges their verdicts, the strictest first.
+
+Tests: tests/policy/test_policy.py
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ T = TypeVar("T")
 
 
 def condition_holds(entry: Entry, call: ToolCall) -> bool | str:
-    """Whether the entry's condition holds, or why nobody can say."""
+    """Whether the entry's condition holds, or why that is undecidable."""
     try:
         return entry.when is None or entry.when.holds(call.args)
     except UndecidableCondition as problem:
@@ -31,10 +34,10 @@ def condition_holds(entry: Entry, call: ToolCall) -> bool | str:
 
 
 def applicable_entries(matching: list[Ranked], call: ToolCall) -> tuple[list[Ranked], list[tuple[int, Verdict]]]:
-    """Return the entries that speak about this call, and a question for each of which nobody can say.
+    """Return the entries that apply to this call, and a `required` verdict for each whose condition is undecidable.
 
-    A condition is about what an entry says. It never takes away that a tool is judged by what it does; and where nobody
-    can say whether it holds, the terms do.
+    A condition is about the verdict of an entry. It never removes the effect, by which the call is judged; and if it is
+    undecidable, the options for asking apply.
     """
     about: list[Ranked] = []
     unsure: list[tuple[int, Verdict]] = []
@@ -52,7 +55,7 @@ def applicable_entries(matching: list[Ranked], call: ToolCall) -> tuple[list[Ran
 
 
 def trace_entry(rank: int, entry: Entry, call: ToolCall) -> Iterator[RuleTrace]:
-    """Yield what an entry says about a call, in words."""
+    """Yield the trace of an entry for `explain`."""
     about, unsure = applicable_entries([(rank, entry)], call)
     if unsure:
         yield RuleTrace(rule=entry.rule, approval=unsure[0][1].approval, reason=unsure[0][1].reason)
@@ -72,14 +75,14 @@ def trace_entry(rank: int, entry: Entry, call: ToolCall) -> Iterator[RuleTrace]:
 
 
 def strictest_first(ranked: list[tuple[int, Verdict]]) -> list[Verdict]:
-    """Order what the owner says: the most specific first and, between equals, the strictest."""
+    """Sort the owner's verdicts: the most specific first and, between equals, the strictest."""
     if len(ranked) > 1:
         ranked.sort(key=lambda each: (-each[0], -STRICTNESS[each[1].approval]))
     return [verdict for _, verdict in ranked]
 
 
 def with_agreed_deeds(verdict: Verdict, judged: Iterable[Verdict]) -> Verdict:
-    """Return the verdict with the deeds that all who judged some agree on."""
+    """Return the verdict with the deeds that are common to all verdicts that name any."""
     found = [each.deeds for each in judged if each.deeds]
     if not found:
         return verdict
@@ -91,7 +94,7 @@ def with_agreed_deeds(verdict: Verdict, judged: Iterable[Verdict]) -> Verdict:
 
 
 def stricter_verdict(verdict: Verdict, other: Verdict) -> Verdict:
-    """Return the stricter of two verdicts, on the stricter terms of both where both ask."""
+    """Return the stricter of two verdicts, with the stricter options of both where both ask."""
     stricter = other if STRICTNESS[other.approval] > STRICTNESS[verdict.approval] else verdict
     if not (verdict.asks and other.asks):
         return stricter
@@ -112,13 +115,13 @@ def _merge_approvers(left: Approvers | None, right: Approvers | None) -> Approve
         count=max(left.count, right.count),
         roles=tuple(dict.fromkeys((*left.roles, *right.roles))),
         remind=min((each for each in (left.remind, right.remind) if each is not None), default=None),
-        # Another role may stand in only where both rules say so.
+        # Another role may substitute only where both rules say so.
         escalate=left.escalate if left.escalate == right.escalate else None,
     )
 
 
 def with_details(verdict: Verdict, said: list[Verdict]) -> Verdict:
-    """Whoever decides, the tool knows best what to show and what to remember its calls by."""
+    """Return the verdict with the tool's own presentation, payload and metadata, whichever rule has decided."""
     return replace(
         verdict,
         description=verdict.description or _first(each.description for each in said),
@@ -130,9 +133,11 @@ def with_details(verdict: Verdict, said: list[Verdict]) -> Verdict:
 
 
 def _merge_metadata(found: Iterable[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
-    """Return what all have to tell; of two who tell the same thing, the first."""
-    told = [each for each in found if each is not None]
-    return {name: value for each in reversed(told) for name, value in each.items()} if len(told) > 1 else _first(told)
+    """Return the union of all metadata; for a key that occurs twice, the first value."""
+    given = [each for each in found if each is not None]
+    return (
+        {name: value for each in reversed(given) for name, value in each.items()} if len(given) > 1 else _first(given)
+    )
 
 
 def _first(values: Iterable[T | None]) -> T | None:

@@ -1,4 +1,4 @@
-"""What a policy file means: data of the right shape becomes entries, shell rules and zones."""
+"""Policy compiler: validates the data of a policy file and compiles it to entries, shell rules and zones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OPERATIONS = ("read", "write", "delete")
 
 
 class CompiledPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """What a policy file means, ready to be made a policy of."""
+    """Result of compiling a policy file, from which a `Policy` is built."""
 
     default: str
     default_rule: Rule
@@ -50,21 +50,21 @@ def compile_policy(
     places: Places = lambda _: None,
     protected: Iterable[str] = (),
 ) -> CompiledPolicy:
-    """Read a policy's data; relative folders are relative to `base`, `protected` are real paths of sayso's own files.
+    """Compile a policy's data; relative folders are relative to `base`, `protected` are real paths of sayso's files.
 
     Raises:
-        PolicyError: tells every mistake, with its place.
+        PolicyError: lists every mistake, with its place.
     """
-    reader = _PolicyCompiler(source, places)
-    reader.problems = list(validate(POLICY, data))
-    reader.raise_if_problems()  # what has the wrong shape cannot be read any further
-    meaning = reader.compile(cast("Mapping[str, Any]", data), base, resolve, tuple(protected))
-    reader.raise_if_problems()
-    return meaning
+    compiler = _PolicyCompiler(source, places)
+    compiler.problems = list(validate(POLICY, data))
+    compiler.raise_if_problems()  # what has the wrong shape cannot be read any further
+    compiled = compiler.compile(cast("Mapping[str, Any]", data), base, resolve, tuple(protected))
+    compiler.raise_if_problems()
+    return compiled
 
 
 class _PolicyCompiler:
-    """Reads data of the right shape and collects what is wrong with its meaning."""
+    """Compiler for data of the right shape; collects all semantic errors before it raises."""
 
     def __init__(self, source: str, places: Places) -> None:
         self._source = source
@@ -292,7 +292,7 @@ class _PolicyCompiler:
                     "lets every command run; only rules can do that, so use `approval_required: true`", *key
                 )
         if said is None:
-            said = "blocked" if rules else "required"  # an owner who names commands means no others
+            said = "blocked" if rules else "required"  # a list of commands is an allow-list
         return parse_approval(said, dotted(key)), key
 
     def _shell_rules(self, given: Sequence[Mapping[str, Any]], *section: str) -> Iterable[ShellRule]:
@@ -321,8 +321,8 @@ class _PolicyCompiler:
             )
 
     def _shell_approval(self, each: Mapping[str, Any], key: Key) -> Approval:
-        by_seed = "allowed" in each or "approval_required" in each
-        if by_seed == ("approval" in each):
+        by_flags = "allowed" in each or "approval_required" in each
+        if by_flags == ("approval" in each):
             self.add_problem("has to say `approval`, or `allowed` and `approval_required`", *key)
         if "approval" not in each:
             return self._approval_from_flags(each)
@@ -348,7 +348,7 @@ class _PolicyCompiler:
 
 
 def _split(pattern: str) -> tuple[str, ...] | None:
-    """Return the words of a pattern, in quotes where they hold more than plain characters; None if it is no such."""
+    """Return the words of a pattern, in quotes where they hold more than plain characters; None if it is not valid."""
     try:
         parts = lex(pattern)
     except NotProvable:
@@ -356,5 +356,5 @@ def _split(pattern: str) -> tuple[str, ...] | None:
     if len(parts) != 1 or parts[0].text != pattern.strip() or parts[0].redirects or parts[0].assignments:
         return None
     words = parts[0].argv
-    remark = re.search(r"(?:^|\s)#", pattern)  # it would not count, which whoever wrote it may not know
+    remark = re.search(r"(?:^|\s)#", pattern)  # bash would ignore it, which its author may not know
     return words if len(words) <= wrappers.LONGEST_PATTERN and not remark else None

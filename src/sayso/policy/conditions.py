@@ -1,4 +1,4 @@
-"""Conditions on arguments (`when`) and descriptions with arguments in them; nothing here runs anybody's code."""
+"""Conditions on arguments (`when`) and templates for descriptions; no code of an argument's own type is run."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _NUMBER = (int, float)
 
 
 class UndecidableCondition(ValueError):
-    """A condition that cannot be answered: the argument is missing, or of a kind that cannot be compared."""
+    """Error: a condition cannot be evaluated, because the argument is missing or not comparable."""
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether an entry speaks about a call: all of its tests must hold."""
+    """Predicate on the arguments of a call: the conjunction of its tests."""
 
     tests: tuple[tuple[str, str, Any], ...]  # the path of an argument, the operator, and what it is compared with
 
     def holds(self, args: Mapping[str, Any]) -> bool:
-        """Answer for these arguments; raises `Unknowable`."""
-        answers = [_test(args, *test) for test in self.tests]  # all of them: none may hide one that is unknowable
+        """Evaluate all tests on these arguments; raises `UndecidableCondition`."""
+        answers = [_test(args, *test) for test in self.tests]  # all of them: none may hide an undecidable one
         return all(answers)
 
 
 def read_condition(given: object, place: str) -> Condition:
-    """Read `when`: paths of arguments, each with a value or with operators such as `{gt: 100}`."""
+    """Parse `when`: paths of arguments, each with a value or with operators such as `{gt: 100}`."""
     tests: list[tuple[str, str, Any]] = []
     for path, wanted in as_mapping(given, place).items():
         if not _PATH.fullmatch(path):
@@ -93,7 +93,7 @@ def _equal(value: object, wanted: object) -> bool:
     if type(value) in _NUMBER and type(wanted) in _NUMBER:
         return value == wanted
     if type(value) is not type(wanted):
-        # A text is compared with a number, say: whoever wrote the condition expected something else.
+        # A text is compared with a number, say: the author of the condition expected another type.
         raise UndecidableCondition(f"{_argument_text(value):.80} cannot be compared with {describe_value(wanted)}")
     return value == wanted
 
@@ -159,7 +159,7 @@ OPERATORS: dict[str, Test] = {
 
 
 def check_template(text: str, place: str) -> str:
-    """Refuse a description with a hole that nothing could fill."""
+    """Refuse a template with a placeholder that no argument could fill."""
     for hole in _HOLE.findall(text):
         if not _PATH.fullmatch(hole):
             reject(f"{place} has the hole {{{hole}}}; name an argument as `{{args.amount}}`")
@@ -167,7 +167,7 @@ def check_template(text: str, place: str) -> str:
 
 
 def fill(text: str, args: Mapping[str, Any]) -> str:
-    """Put arguments into a description; long ones are cut, missing ones shown as such."""
+    """Fill a template with arguments; long ones are truncated, missing ones shown as such."""
 
     def value(match: re.Match[str]) -> str:
         if not _PATH.fullmatch(match[1]):
@@ -183,7 +183,7 @@ def fill(text: str, args: Mapping[str, Any]) -> str:
 
 
 def _argument_text(value: object) -> str:
-    """Put an argument into words without asking it: what is no plain data is somebody's code."""
+    """Return an argument as text; `repr` of anything but plain data would run foreign code."""
     if isinstance(value, dict):
         items = cast("dict[object, object]", value).items()
         return "{" + ", ".join(f"{_argument_text(key)}: {_argument_text(item)}" for key, item in items) + "}"

@@ -1,4 +1,7 @@
-"""The shape of plain data, defined once: all mistakes in a value are told, and editors get it as JSON Schema."""
+"""Schema combinators for plain data: one definition validates a value and gives editors its JSON Schema.
+
+Tests: tests/policy/test_compile.py
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _LONGEST_SPAN = 999_999 * 86400  # seconds, as many as can be written in days
 
 
 class Problem(NamedTuple):
-    """A mistake, and the key that it is about."""
+    """A validation error, and the key that it is about."""
 
     key: Key
     message: str
@@ -29,7 +32,7 @@ ProblemFinder = Callable[[Any, Key], Iterable[Problem]]
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """What a value may be: its kind in words, whether a value is of that kind, what else is wrong, and the schema."""
+    """A schema node: the kind in words, the type test, the validator of a value of that kind, and the JSON Schema."""
 
     kind: str
     fits: Callable[[object], bool]
@@ -38,7 +41,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def validate(shape: Shape, value: object, key: Key = ()) -> Iterator[Problem]:
-    """Yield everything that is wrong with a value."""
+    """Yield every validation error of a value."""
     if shape.fits(value):
         yield from shape.find_problems(value, key)
     else:
@@ -46,7 +49,7 @@ def validate(shape: Shape, value: object, key: Key = ()) -> Iterator[Problem]:
 
 
 def dotted(key: Key) -> str:
-    """Write a key as people do: `shell.rules[0].pattern`."""
+    """Return the dotted form of a key: `shell.rules[0].pattern`."""
     text = ""
     for step in key:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
@@ -54,11 +57,11 @@ def dotted(key: Key) -> str:
 
 
 def describe_value(value: object) -> str:
-    """Put a value into a few words, for a sentence about it."""
+    """Return a short description of a value for an error text."""
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
     if isinstance(value, int) and value.bit_length() > _LONGEST_INTEGER:
-        return "a number of very many digits"  # so many that Python may refuse to write them
+        return "a number of very many digits"  # past a limit, Python refuses to convert them
     shown = "empty" if value is None else repr(value)
     return shown if len(shown) <= _BRIEF else f"{shown[:_BRIEF]}…"
 
@@ -74,12 +77,12 @@ def _no_problems(_: object, __: Key) -> Iterable[Problem]:
 def text(about: str) -> Shape:
     """Any text but an empty one."""
 
-    def look(value: str, key: Key) -> Iterator[Problem]:
+    def problems_in(value: str, key: Key) -> Iterator[Problem]:
         if not value:
             yield Problem(key, f"{dotted(key)} is empty; use a text")
 
     schema = {"type": "string", "minLength": 1, "description": about}
-    return Shape(kind="a text", fits=_is_instance_of(str), find_problems=look, schema=schema)
+    return Shape(kind="a text", fits=_is_instance_of(str), find_problems=problems_in, schema=schema)
 
 
 def boolean(about: str) -> Shape:
@@ -95,31 +98,31 @@ def boolean(about: str) -> Shape:
 def integer(about: str, *, least: int, most: int) -> Shape:
     """A whole number."""
 
-    def look(value: int, key: Key) -> Iterator[Problem]:
+    def problems_in(value: int, key: Key) -> Iterator[Problem]:
         if not least <= value <= most:
             known = f"{least}" if least == most else f"a whole number from {least} to {most}"
             yield Problem(key, f"{dotted(key)} is {describe_value(value)}; use {known}")
 
     schema = {"type": "integer", "minimum": least, "maximum": most, "description": about}
-    return Shape(kind="a whole number", fits=_is_instance_of(int), find_problems=look, schema=schema)
+    return Shape(kind="a whole number", fits=_is_instance_of(int), find_problems=problems_in, schema=schema)
 
 
 def one_of(about: str, known: Sequence[str]) -> Shape:
     """One of a few texts."""
     listed = ", ".join(repr(each) for each in known)
 
-    def look(value: str, key: Key) -> Iterator[Problem]:
+    def problems_in(value: str, key: Key) -> Iterator[Problem]:
         if value not in known:
             yield Problem(key, f"{dotted(key)} is {describe_value(value)}; use one of {listed}{suggest(value, known)}")
 
     schema = {"enum": list(known), "description": about}
-    return Shape(kind=f"one of {listed}", fits=_is_instance_of(str), find_problems=look, schema=schema)
+    return Shape(kind=f"one of {listed}", fits=_is_instance_of(str), find_problems=problems_in, schema=schema)
 
 
 def duration(about: str) -> Shape:
     """A span of time."""
 
-    def look(value: object, key: Key) -> Iterator[Problem]:
+    def problems_in(value: object, key: Key) -> Iterator[Problem]:
         try:
             known = isinstance(value, str) or (isinstance(value, int | float) and 0 < value <= _LONGEST_SPAN)
             fits = known and parse_seconds(value, dotted(key))
@@ -132,7 +135,7 @@ def duration(about: str) -> Shape:
     written = {"type": "string", "pattern": "^[0-9]{1,6}[smhd]$"}
     number = {"type": "number", "exclusiveMinimum": 0, "maximum": _LONGEST_SPAN}
     schema = {"anyOf": [number, written], "description": about}
-    return Shape(kind=kind, fits=_is_instance_of(str, int, float), find_problems=look, schema=schema)
+    return Shape(kind=kind, fits=_is_instance_of(str, int, float), find_problems=problems_in, schema=schema)
 
 
 def scalar(about: str) -> Shape:
@@ -144,7 +147,7 @@ def scalar(about: str) -> Shape:
 
 
 def null(about: str) -> Shape:
-    """Nothing, as in a line with only a name."""
+    """The null value, as in a YAML line with only a name."""
     return Shape(
         kind="nothing",
         fits=_is_instance_of(type(None)),
@@ -156,18 +159,18 @@ def null(about: str) -> Shape:
 def list_of(about: str, of: Shape) -> Shape:
     """A list of values of one shape."""
 
-    def look(value: Sequence[object], key: Key) -> Iterator[Problem]:
+    def problems_in(value: Sequence[object], key: Key) -> Iterator[Problem]:
         for at, item in enumerate(value):
             yield from validate(of, item, (*key, at))
 
     schema = {"type": "array", "items": of.schema, "description": about}
-    return Shape(kind="a list", fits=_is_instance_of(list), find_problems=look, schema=schema)
+    return Shape(kind="a list", fits=_is_instance_of(list), find_problems=problems_in, schema=schema)
 
 
 def mapping_of(about: str, of: Shape) -> Shape:
-    """A mapping of names that people choose."""
+    """A mapping with free keys and values of one shape."""
 
-    def look(value: Mapping[object, object], key: Key) -> Iterator[Problem]:
+    def problems_in(value: Mapping[object, object], key: Key) -> Iterator[Problem]:
         for name, item in value.items():
             if isinstance(name, str) and name:
                 yield from validate(of, item, (*key, name))
@@ -175,13 +178,13 @@ def mapping_of(about: str, of: Shape) -> Shape:
                 yield Problem(key, f"{dotted(key)} has the key {describe_value(name)}; use text keys")
 
     schema = {"type": "object", "additionalProperties": of.schema, "description": about}
-    return Shape(kind="a mapping", fits=_is_instance_of(Mapping), find_problems=look, schema=schema)
+    return Shape(kind="a mapping", fits=_is_instance_of(Mapping), find_problems=problems_in, schema=schema)
 
 
 def record(about: str, fields: Mapping[str, Shape], required: Sequence[str] = ()) -> Shape:
-    """A mapping of names that sayso knows."""
+    """A mapping with known keys, each with a shape of its own; other keys are errors."""
 
-    def look(value: Mapping[object, object], key: Key) -> Iterator[Problem]:
+    def problems_in(value: Mapping[object, object], key: Key) -> Iterator[Problem]:
         for name, item in value.items():
             if isinstance(name, str) and name in fields:
                 yield from validate(fields[name], item, (*key, name))
@@ -201,18 +204,18 @@ def record(about: str, fields: Mapping[str, Shape], required: Sequence[str] = ()
     }
     if required:
         schema["required"] = list(required)
-    return Shape(kind="a mapping", fits=_is_instance_of(Mapping), find_problems=look, schema=schema)
+    return Shape(kind="a mapping", fits=_is_instance_of(Mapping), find_problems=problems_in, schema=schema)
 
 
 def any_of(*options: Shape) -> Shape:
-    """A value of one of several kinds; the kind tells which."""
+    """A union of shapes of different kinds; the kind of a value selects the shape."""
 
-    def look(value: object, key: Key) -> Iterable[Problem]:
+    def problems_in(value: object, key: Key) -> Iterable[Problem]:
         return next(each for each in options if each.fits(value)).find_problems(value, key)
 
     return Shape(
         kind=" or ".join(dict.fromkeys(each.kind for each in options)),
         fits=lambda value: any(each.fits(value) for each in options),
-        find_problems=look,
+        find_problems=problems_in,
         schema={"anyOf": [each.schema for each in options]},
     )

@@ -1,4 +1,7 @@
-"""The judge of what a call does: the shell rules for a line, the zones for paths."""
+"""Effects of a call ("deeds"): judged by the shell rules for a command line, by the zones for paths.
+
+Tests: tests/policy/test_compile.py
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,13 @@ if TYPE_CHECKING:
     from sayso.policy.shell.judge import ShellRules
     from sayso.policy.zones import Zones
 
-_HARMLESS = frozenset({"timeout", "timeout_ms", "description", "run_in_background"})  # beside a command
+_HARMLESS = frozenset({"timeout", "timeout_ms", "description", "run_in_background"})  # besides a command
 
 
 class RuleTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule that was looked at: what it says about the call, or about a part of it; None if it says nothing.
+    """Trace of one evaluated rule: its approval for the call or a part of it; None if it has none.
 
-    `applies` tells whether its condition holds, if it has one.
+    `applies` is whether its condition holds, if it has one.
     """
 
     rule: Rule
@@ -34,7 +37,7 @@ class RuleTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deeds(msgspec.Struct, frozen=True, kw_only=True):
-    """The shell rules and the zones of one policy, where it has them."""
+    """Effect judge of one policy: its shell rules and its zones, where it has them."""
 
     shell: ShellRules | None = None
     zones: Zones | None = None
@@ -46,19 +49,19 @@ class Deeds(msgspec.Struct, frozen=True, kw_only=True):
         return shell if self.zones is None else [*shell, *(each.rule for each in self.zones.zones)]
 
     def protecting(self, paths: Iterable[str]) -> Deeds:
-        """Return the same with further files that no tool may touch."""
+        """Return a copy with further files that no tool may touch."""
         if self.zones is None:
             return self
         zones = self.zones.protecting(paths)
         return Deeds(shell=None if self.shell is None else self.shell.with_zones(zones), zones=zones)
 
     def running_in(self, folder: str) -> Deeds:
-        """Return the same for shell lines that run in this folder, unless the policy names one."""
+        """Return a copy for shell lines that run in this folder, unless the policy names one."""
         shell = None if self.shell is None else self.shell.running_in(folder)
         return self if shell is self.shell else replace(self, shell=shell)
 
     def judge(self, effect: EffectSpec, call: ToolCall, rule: Rule) -> Verdict:
-        """Return the verdict about a call of a tool that `rule` says is of this kind."""
+        """Return the verdict about the effect of a call, which `rule` has declared."""
         missing = next((name for name in effect.arguments if call.args.get(name) is None), None)
         if missing is not None:
             return Verdict(approval="blocked", reason=f"it has no argument {missing!r} to judge", rule=rule)
@@ -69,7 +72,7 @@ class Deeds(msgspec.Struct, frozen=True, kw_only=True):
         return self._by_shell(self.shell, effect, call)
 
     def trace_rules(self, effect: EffectSpec, call: ToolCall, rule: Rule) -> Iterator[RuleTrace]:
-        """Yield every rule that has a say about what the call does."""
+        """Yield the trace of every rule about the effect of the call."""
         verdict = self.judge(effect, call, rule)
         line = call.args.get(effect.arguments[0])
         found = self.shell.findings(line) if effect.kind == "shell" and self.shell and isinstance(line, str) else []

@@ -1,4 +1,7 @@
-"""One line of the owner's configuration: what it says about the calls of a tool, and on which terms they are asked."""
+"""Policy entries: one line of the configuration, parsed into a name or glob, a verdict and options for asking.
+
+Tests: tests/policy/test_compile.py
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ KEYS = (
 _ALIASES = {"preApproved": "pre_approved", "blockReason": "block_reason", "needsApproval": "needs_approval"}
 
 
-# The tools that zones judge without being told to, and what they do.
+# The tools that zones judge by default, and their operations.
 FILE_TOOLS: dict[str, Operation] = {
     "read_file": "read", "attach_file": "read", "write_file": "write", "edit_file": "write", "delete_file": "delete",
     "list_files": "list",
@@ -43,7 +46,7 @@ FILE_TOOLS: dict[str, Operation] = {
 
 
 class EffectSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """That a tool's calls are judged by what they do: the shell rules or the zones look at these arguments."""
+    """Effect of a tool's calls: the arguments that the shell rules or the zones judge."""
 
     kind: Literal["shell", "path"]
     arguments: tuple[str, ...]
@@ -52,7 +55,7 @@ class EffectSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AskOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a call is asked about, whoever says that it must be; None leaves it open."""
+    """Options for asking about a call, whichever rule asks; None leaves an option to the next entry."""
 
     description: str | None = None
     expires: float | None = None
@@ -62,7 +65,7 @@ class AskOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A name or glob, what the owner says about it (a verdict, a function, or nothing), and the terms."""
+    """A rule of the owner: name or glob, verdict (fixed, from a function, or none), and options for asking."""
 
     pattern: str
     says: Verdict | Judge | None
@@ -78,7 +81,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_entry(pattern: str, given: Mapping[str, Any] | str, rule: Rule | None = None) -> Entry:
-    """Read an entry in any of the seeds' spellings; what has no clear meaning is an error."""
+    """Parse an entry in any accepted spelling; an ambiguous one is an error."""
     rule = rule or Rule(source="policy", key=f"tools.{parse_text(pattern, 'a name in tools')}")
     place = rule.key
     if not isinstance(given, str | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - the user's code
@@ -89,20 +92,20 @@ def parse_entry(pattern: str, given: Mapping[str, Any] | str, rule: Rule | None 
     if len(values) < len(entry):
         reject(f"{place} says the same thing in two spellings; keep one of them")
     description = _maybe_text(values, "description", place)
-    terms = AskOptions(
+    options = AskOptions(
         description=None if description is None else check_template(description, f"{place}.description"),
         expires=None if "expires" not in values else parse_seconds(values["expires"], f"{place}.expires"),
         scope=None if "scope" not in values else _scope(values["scope"], f"{place}.scope"),
         remember=parse_bool(values.get("remember", True), f"{place}.remember"),
         approvers=None if values.get("approvers") is None else _approvers(values["approvers"], f"{place}.approvers"),
     )
-    if not terms.remember and values.get("approval") == "once_per_session":
+    if not options.remember and values.get("approval") == "once_per_session":
         reject(f"{place} is to be asked once per session but not to be remembered; keep one of them")
     return Entry(
         pattern=pattern,
         says=_says(values, rule),
         rule=rule,
-        ask_options=terms,
+        ask_options=options,
         when=None if values.get("when") is None else read_condition(values["when"], f"{place}.when"),
         effect=_parse_effect(values, place),
     )
@@ -156,7 +159,7 @@ def _escalation(given: object, place: str) -> Escalation:
 
 
 def apply_ask_options(verdict: Verdict, options: Iterable[AskOptions]) -> Verdict:
-    """Return the verdict on the first terms that say something; a "do not remember" from any of them stands."""
+    """Return the verdict with the first value given for each option; `remember: false` from any of them prevails."""
     given = list(options)
     return replace(
         verdict,
@@ -183,7 +186,7 @@ def _says(values: Mapping[str, Any], rule: Rule) -> Verdict | Judge | None:
 
 
 def _approvals(values: Mapping[str, Any], place: str) -> dict[str, Approval]:
-    """Return what each of the several ways to say it means."""
+    """Return the approval that each of the equivalent keys means."""
     said: dict[str, Approval] = {}
     if values.get("approval") is not None:
         said["approval"] = parse_approval(values["approval"], f"{place}.approval")

@@ -1,4 +1,4 @@
-"""What may stand in a policy file, in the words of sayso and of the seeds: for checking it, and for editors."""
+"""Schema of the policy file, with all accepted spellings: validates it, and gives editors its JSON Schema."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TOOL = any_of(
         "what happens to calls of this tool",
         {
             "approval": APPROVAL,
-            "pre_approved": boolean("seed 004: true means none, false means required"),
+            "pre_approved": boolean("true means none, false means required"),
             "preApproved": boolean("as pre_approved"),
             "blocked": boolean("true blocks the tool"),
             "block_reason": text("why it is blocked"),
@@ -93,8 +93,8 @@ _SHELL_RULE = record(
     {
         "pattern": text("words that a command begins with, such as 'git status'"),
         "approval": APPROVAL,
-        "allowed": boolean("seed 001: false means blocked"),
-        "approval_required": boolean("seed 001: true means required, false means none"),
+        "allowed": boolean("false means blocked"),
+        "approval_required": boolean("true means required, false means none"),
         "note": text("why this rule is as it is"),
         "expires": _EXPIRES,
         "match": list_of("lines that this rule must match, tested when the file is read", text("a line")),
@@ -106,13 +106,14 @@ _SHELL_RULE = record(
 _SHELL_RULES = list_of("rules for commands; of all that match the strictest decides", _SHELL_RULE)
 _SHELL_WORD = one_of("for commands that no rule names", ("required", "blocked", "ask", "deny"))
 _FLAGS_DEFAULT = record(
-    "seed 001's form", {"allowed": boolean("false means blocked"), "approval_required": boolean("true means required")}
+    "for commands that no rule names, as two flags",
+    {"allowed": boolean("false means blocked"), "approval_required": boolean("true means required")},
 )
 FIELDS: dict[str, Shape] = {
     "version": integer("the form of this file", least=1, most=1),
     "default": APPROVAL,
     "tools": mapping_of("per tool name, or glob such as 'github_*'", TOOL),
-    "tool_configs": mapping_of("seed 003's name for tools", TOOL),
+    "tool_configs": mapping_of("another name for tools", TOOL),
     "pre_approved": list_of("deprecated: tools that run without being asked about", text("a tool's name")),
     "custom_tools": any_of(
         list_of("the tools of a worker's own tools.py that it may use", text("a tool's name")),
@@ -122,7 +123,7 @@ FIELDS: dict[str, Shape] = {
         "folders for file tools",
         {
             "zones": any_of(mapping_of("folders by name", _ZONE), list_of("folders", _LISTED_ZONE)),
-            "paths": mapping_of("seed 001's name for zones", _ZONE),
+            "paths": mapping_of("another name for zones", _ZONE),
         },
     ),
     "shell": record(

@@ -1,4 +1,7 @@
-"""Entries found by name: exact ones in a dictionary, globs by literal head or tail; many cost no more than few."""
+"""Index of entries by tool name: a hash lookup for exact names, and for globs by literal prefix or suffix.
+
+Tests: tests/policy/test_policy.py
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,14 @@ if TYPE_CHECKING:
 
 _WILD = re.compile(r"[*?\[]")
 _EXACT = 1 << 30
-Ranked = tuple[int, "Entry"]  # the rank tells how specific the entry is
-_Glob = tuple[Ranked, Callable[[str], object] | None]  # and whether a name with its head or tail matches, if not always
+Ranked = tuple[int, "Entry"]  # the rank is the specificity of the entry
+_Glob = tuple[Ranked, Callable[[str], object] | None]  # the test of a name with its head or tail; None: matches
 
 
 class Index:
-    """The owner's entries."""
+    """Index of the owner's entries; a lookup does not depend on their number."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        """Sort the entries into their places."""
         self.entries = tuple(entries)
         self._exact: dict[str, Ranked] = {}
         self._heads: dict[str, list[_Glob]] = {}
@@ -84,5 +86,5 @@ def _matcher(pattern: str, head: str, tail: str) -> Callable[[str], object] | No
 
 
 def _literals(pattern: str) -> int:
-    """Count the characters that stand for themselves: a set such as `[a-z]` says little about a name."""
+    """Count the literal characters of a glob: a set such as `[a-z]` says little about a name."""
     return len(re.sub(r"\[[!]?\]?[^\]]*\]|[*?\[\]]", "", pattern))

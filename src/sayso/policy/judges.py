@@ -1,9 +1,9 @@
-"""Functions that judge a call, in the seeds' several signatures, read into one: a call in, a verdict out.
+"""Adapters for approval functions: each known signature becomes a judge, a function from a call to a verdict.
 
     needs_approval(call)              sayso's own; None means no opinion
-    needs_approval(name, args)        seed 003: False, True, or a dict with a description
-    needs_approval(args[, options])   seed 004: False or True
-    check_approval(name, args, memory)  seed 001: None, a request, or PermissionError
+    needs_approval(name, args)        a toolset's: False, True, or a dict with a description
+    needs_approval(args[, options])   a tool's: False or True
+    check_approval(name, args, memory)  a toolset's, with memory: None, a request, or PermissionError
 
 All may be async. A function that raises, or returns something else, blocks the call.
 """
@@ -29,7 +29,7 @@ _SIGNATURES = "(call), (name, args), (args) or (args, options)"
 
 
 def wrap_needs_approval(function: Callable[..., Any], rule: Rule) -> Judge:
-    """Read a `needs_approval` function of any of the known signatures as a judge."""
+    """Adapt a `needs_approval` function of any known signature to a judge."""
     if not callable(function):
         reject(f"{rule} has needs_approval {function!r}; use True, False or a function of {_SIGNATURES}")
     arguments = _shape(function, rule)
@@ -44,7 +44,7 @@ def wrap_needs_approval(function: Callable[..., Any], rule: Rule) -> Judge:
 
 
 def wrap_check_approval(function: Callable[..., Any], memory: object, rule: Rule) -> Judge:
-    """Read a toolset's `check_approval(name, args, memory)` as a judge."""
+    """Adapt a toolset's `check_approval(name, args, memory)` to a judge."""
 
     def judge(call: ToolCall) -> Verdict | Awaitable[Verdict | None]:
         answer = function(call.tool, thaw(call.args), memory)
@@ -56,7 +56,7 @@ def wrap_check_approval(function: Callable[..., Any], memory: object, rule: Rule
 
 
 async def call_rule(judge: Judge, call: ToolCall, rule: Rule) -> Verdict | None:
-    """Ask a judge and turn whatever goes wrong into a block: a broken rule must not vanish."""
+    """Call a judge, failing closed: an exception or an invalid result blocks the call."""
     try:
         answer = judge(call)
         verdict = await answer if isinstance(answer, Awaitable) else answer
@@ -159,7 +159,7 @@ def _verdict_from_check(answer: object, rule: Rule) -> Verdict:
 
 
 def verdict_from_request(request: ApprovalRequest, rule: Rule) -> Verdict:
-    """Read a hand-made request as a verdict: ask, with this description and payload."""
+    """Convert a request that a function has built into a verdict: ask, with this description and payload."""
     return Verdict(
         approval="required",
         reason=f"{rule} asks",

@@ -1,9 +1,9 @@
-"""The policy: rules by the name of a tool and by what its call does, what the tool says itself, and the default.
+"""Policy evaluation: rules by tool name and by effect, the rules of the tool itself, and the default.
 
-A block from anyone stands. Else the owner's configuration decides, the most specific name first and, between equals,
-the strictest; what the shell rules or the zones say can only be made stricter so. Else what the toolset says; else the
-policy's own function; else the tool's mark; else the default. A default that blocks yields only to the owner: a tool
-cannot name itself.
+Precedence: a block from any rule is final. Else the owner's configuration decides, the most specific name first and,
+between equals, the strictest; it can only tighten the verdict of the shell rules or the zones. Else the toolset's
+judge; else the policy's own function; else the tool's mark; else the default. A blocking default yields only to the
+owner's configuration: a tool cannot except itself.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ T = TypeVar("T")
 
 
 class ToolRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool brings along.
+    """Rules that a tool brings along.
 
-    `judge` is its toolset's say; `marked` is the mark of `@requires_approval` or of its framework, which can only ask;
+    `judge` is the toolset's; `marked` is the mark of `@requires_approval` or of its framework, which can only ask;
     `details` gives a verdict of which only description, payload and the like are used, unless it blocks; `misfit` says
     why edited arguments do not fit the tool, and `parameters` gives the JSON Schema of them all; `tightening` are the
     policies of nested agents, which only add to this.
@@ -86,9 +86,9 @@ class Policy:
         Args:
             tools: per tool name or glob, an approval word or a mapping such as `{"approval": "required"}`.
             default: what happens to tools that nothing names.
-            tool_configs: the name that seed 003 gives to `tools`.
+            tool_configs: another name for `tools`.
             pre_approved: deprecated; use `{"approval": "none"}`.
-            needs_approval: a function asked about every call; it decides where `tools` is silent, and may always block.
+            needs_approval: called for every call; it decides where `tools` has no entry, and may always block.
             remember: False lets no decision be remembered.
             remember_max: the longest time that a decision may be remembered.
         """
@@ -129,38 +129,38 @@ class Policy:
         """Read a policy in the form of the policy file.
 
         Args:
-            data: what the file says; see `docs/policy-file.md`.
+            data: the parsed file; see `docs/policy-file.md`.
             base: the folder that relative folders are relative to, and where shell lines run.
-            resolve: tells where a path really leads.
-            source: what verdicts and errors call the file.
+            resolve: returns the real path of a path.
+            source: the name of the file in verdicts and errors.
             places: line and column of a key.
             protected: real paths of sayso's own files, which no tool may touch.
 
         Raises:
-            PolicyError: tells every mistake, with its place.
+            PolicyError: lists every mistake, with its place.
         """
-        from sayso.policy.compile import compile_policy  # noqa: PLC0415 - only who has such a policy loads its judges
+        from sayso.policy.compile import compile_policy  # noqa: PLC0415 - loaded only for policies in this form
 
         folder = None if base is None else realpath.absolute(base)
-        meaning = compile_policy(data, base=folder, resolve=resolve, source=source, places=places, protected=protected)
-        policy = cls(default=meaning.default, remember=meaning.remember, remember_max=meaning.remember_max)
-        entries = list(meaning.entries)
-        if meaning.pre_approved is not None:
-            entries = _with_pre_approved(entries, meaning.pre_approved)
-        policy._index = Index(_with_builtin_effects(entries, meaning))
-        policy._default = _default(meaning.default, meaning.default_rule)
-        policy._deeds = Deeds(shell=meaning.shell, zones=meaning.zones)
-        policy.custom_tools, policy.audit, policy.warnings = meaning.custom_tools, meaning.audit, meaning.warnings
-        for warning in meaning.warnings:
+        compiled = compile_policy(data, base=folder, resolve=resolve, source=source, places=places, protected=protected)
+        policy = cls(default=compiled.default, remember=compiled.remember, remember_max=compiled.remember_max)
+        entries = list(compiled.entries)
+        if compiled.pre_approved is not None:
+            entries = _with_pre_approved(entries, compiled.pre_approved)
+        policy._index = Index(_with_builtin_effects(entries, compiled))
+        policy._default = _default(compiled.default, compiled.default_rule)
+        policy._deeds = Deeds(shell=compiled.shell, zones=compiled.zones)
+        policy.custom_tools, policy.audit, policy.warnings = compiled.custom_tools, compiled.audit, compiled.warnings
+        for warning in compiled.warnings:
             _LOG.warning("%s", warning)
         return policy
 
     def over(self, below: Policy) -> Policy:
-        """Return this policy with another one under it.
+        """Return this policy layered over another one.
 
-        A block from either stands. Else this one decides about what it names, then the other about what that names;
-        this one's default is for the rest, unless the other's default blocks. What the other's shell rules or zones
-        say, this one loosens only by rules or zones of its own, and what is in no zone of either stays blocked.
+        A block from either is final. Else this policy decides about the tools that it names, then the other about the
+        tools that that names; this default is for the rest, unless the other's default blocks. A verdict of the other's
+        shell rules or zones is loosened only by rules or zones of this one; a path in no zone of either stays blocked.
         """
         both = copy.copy(self)
         under = below if self._deeds.shell is None else below.running_in(self._deeds.shell.folder)
@@ -178,14 +178,14 @@ class Policy:
         return both
 
     def running_in(self, folder: str) -> Policy:
-        """Return the same policy for shell lines that run in this folder, unless it names one itself."""
+        """Return a copy for shell lines that run in this folder, unless it names one itself."""
         other = copy.copy(self)
         below = None if self._below is None else self._below.running_in(folder)
         vars(other).update(_deeds=self._deeds.running_in(folder), _below=below, _name_cache={}, _entries_cache={})
         return other
 
     def protecting(self, paths: Iterable[str]) -> Policy:
-        """Return the same policy with further files, by their real paths, that no tool may touch."""
+        """Return a copy with further files, by their real paths, that no tool may touch."""
         paths = tuple(paths)
         deeds = self._deeds.protecting(paths)
         below = None if self._below is None else self._below.protecting(paths)
@@ -196,7 +196,7 @@ class Policy:
         return other
 
     def judge(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Verdict:
-        """Return the verdict about a call, for rules that need no event loop."""
+        """Return the verdict about a call, without an event loop; asynchronous rules cannot be used."""
         verdict = self.judge_by_name(call, tool_rules)
         if verdict is not None:
             return verdict
@@ -209,29 +209,29 @@ class Policy:
         raise ConfigurationError(f"a rule for {call.tool!r} is async; use `await policy.judge_async(call)`")
 
     def judge_by_name(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Verdict | None:
-        """Return the verdict if no function has to be asked for it: one dictionary read, once the name is known."""
+        """Fast path: return the verdict if it depends on the name alone, from a cache for known names; else None."""
         verdict = self._name_cache.get(call.tool) or self._compute_by_name(call.tool)
         if tool_rules is None or verdict is None or verdict.approval == "blocked":
             return verdict
-        # What the owner lets run, or blocks, a mark cannot change; what is asked about needs the tool's details.
+        # A mark cannot change what the owner allows or blocks; a call that is asked about needs the tool's details.
         marks = tool_rules.marked and verdict.rule == self._default.rule
         silent = tool_rules.judge is None and not tool_rules.tightening and not marks
         return verdict if silent and not verdict.asks else None
 
     async def judge_async(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Verdict:
-        """Return the verdict, asking every function that has a say."""
+        """Return the verdict after calling every function that applies."""
         brought = tool_rules or ToolRules()
         owner, matching = await self._by_owner(call)
         policy = await self.judge_by_functions(call)
         if self._default.approval == "blocked" and not owner and not policy:
-            return self._default  # an owner who lets nothing run but what is named has named nothing here
+            return self._default  # the default blocks, and the owner has named nothing here
         toolset = await _evaluate(brought.judge, call, Rule(source="toolset", key="needs_approval"))
         mark = Rule(source="@requires_approval", key=call.tool)
         marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if brought.marked else None
         said = [each for each in (*owner, toolset, *policy, marked) if each is not None]
         verdict = self._finish(said, None, matching, call)
         if verdict.asks and brought.details is not None:
-            # What is shown to nobody need not be made; and only the tool itself can say why it is marked.
+            # No details without a question, for they are only shown; and only the tool itself knows why it is marked.
             details = await _evaluate(brought.details, call, mark)
             said = [details if each is marked and details is not None else each for each in said]
             verdict = self._finish(said, details, matching, call)
@@ -242,17 +242,17 @@ class Policy:
         return verdict
 
     async def judge_by_functions(self, call: ToolCall) -> list[Verdict]:
-        """Return what this policy's function says, and those of the policies below."""
+        """Return the verdicts of this policy's function and of those of the policies below."""
         said = await _evaluate(self._needs_approval, call, Rule(source="policy", key="needs_approval"))
         further = [] if self._below is None else await self._below.judge_by_functions(call)
         return further if said is None else [said, *further]
 
     def explain(self, call: ToolCall) -> tuple[Verdict, list[RuleTrace]]:
-        """Return the verdict about a call, and every rule that was considered on the way to it."""
+        """Return the verdict about a call, and the trace of every rule that was evaluated for it."""
         return self.judge(call), list(self.trace_rules(call))
 
     def trace_rules(self, call: ToolCall) -> Iterator[RuleTrace]:
-        """Yield every rule that is considered about a call, and what it says."""
+        """Yield the trace of every rule that is evaluated for a call."""
         for rank, entry in self._index.matching(call.tool):
             yield from trace_entry(rank, entry, call)
             if entry.effect is not None:
@@ -276,7 +276,7 @@ class Policy:
 
     @property
     def zone_layers(self) -> tuple[Zones, ...]:
-        """The zones for file tools, those of the nearest policy first."""
+        """The zones for file tools of every layer, the nearest policy's first."""
         own = () if self._deeds.zones is None else (self._deeds.zones,)
         return own if self._below is None else (*own, *self._below.zone_layers)
 
@@ -287,13 +287,13 @@ class Policy:
 
     @property
     def shells(self) -> tuple[ShellRules, ...]:
-        """The rules for shell lines, those of the nearest policy first."""
+        """The rules for shell lines of every layer, the nearest policy's first."""
         own = () if self._deeds.shell is None else (self._deeds.shell,)
         return own if self._below is None else (*own, *self._below.shells)
 
     @property
     def default(self) -> Verdict:
-        """What is said about tools that nothing names."""
+        """The approval for tools that no rule names."""
         return self._default
 
     @property
@@ -304,19 +304,19 @@ class Policy:
         return tuple(dict.fromkeys([*own, *self._deeds.rules, cast("Rule", self._default.rule), *below]))
 
     async def _by_owner(self, call: ToolCall) -> tuple[list[Verdict], list[Ranked]]:
-        """Return what the owner says, the deciding word first, and the entries that speak about this call."""
+        """Return the owner's verdicts, the deciding one first, and the entries that apply to this call."""
         acts, said, matching = await self.collect_verdicts(call)
-        # Names can only make stricter what the shell rules or the zones of the nearest file that has some say.
+        # Names can only tighten the verdict of the shell rules or zones of the nearest file that has some.
         first = sorted([*acts[:1], *said[:1]], key=lambda each: -STRICTNESS[each.approval])
         heard = [*first, *acts[1:], *said[1:]]
         if first and first[0].scopes:
-            # A yes to a prefix or a folder answers only who offered it, not another rule that asks as well.
+            # A yes to a prefix or a folder answers only the rule that offered it, not another one that asks as well.
             common = [scope for scope in first[0].scopes if all(scope in each.scopes for each in heard if each.asks)]
             heard[0] = replace(first[0], scopes=tuple(common))
         return heard, matching
 
     async def collect_verdicts(self, call: ToolCall) -> tuple[list[Verdict], list[Verdict], list[Ranked]]:
-        """Return what is said about the deed and about the name, each the deciding word first, and who speaks."""
+        """Return the verdicts about the effect and the name, the deciding one first, and the applicable entries."""
         matching, unsure = applicable_entries(self._index.matching(call.tool), call)
         heard = [(rank, await _evaluate(entry.says, call, entry.rule)) for rank, entry in matching]
         said = strictest_first([(rank, each) for rank, each in heard if each is not None] + unsure)
@@ -330,7 +330,7 @@ class Policy:
         return [*acts, *more_acts], [*said, *more_said], [*matching, *more]
 
     def _compute_by_name(self, tool: str) -> Verdict | None:
-        """Work out the verdict that depends on the name alone, if it does, and keep it."""
+        """Compute and cache the verdict, if it depends on the name alone."""
         if self._needs_approval is not None or self._below is not None:
             return None
         matching = self._index.matching(tool)
@@ -358,7 +358,7 @@ class Policy:
     def _finish(
         self, said: list[Verdict], details: Verdict | None, matching: list[Ranked], call: ToolCall | None = None
     ) -> Verdict:
-        """A block from anyone stands; else whoever comes first decides; else the default."""
+        """Return the final verdict: a block from any rule, else the first, else the default; details if it asks."""
         first = said[0] if said else self._default
         known = said if details is None else [*said, details]
         verdict = next((each for each in known if each.approval == "blocked"), first)
@@ -381,12 +381,12 @@ def _default(word: str, rule: Rule) -> Verdict:
     return Verdict(approval=approval, reason=reason, rule=rule)
 
 
-def _with_builtin_effects(entries: Iterable[Entry], meaning: CompiledPolicy) -> list[Entry]:
-    """Add the tools that are judged by what they do without being declared; an entry for one adds to that."""
+def _with_builtin_effects(entries: Iterable[Entry], compiled: CompiledPolicy) -> list[Entry]:
+    """Add the built-in tools that are judged by their effect without being declared; an entry for one adds to that."""
     kinds: dict[str, EffectSpec] = {}
-    if meaning.shell is not None:
+    if compiled.shell is not None:
         kinds["shell"] = EffectSpec(kind="shell", arguments=("command",))
-    if meaning.zones is not None:
+    if compiled.zones is not None:
         kinds |= {
             name: EffectSpec(kind="path", arguments=("path",), operation=word) for name, word in FILE_TOOLS.items()
         }
@@ -419,7 +419,7 @@ def _with_pre_approved(entries: Iterable[Entry], pre_approved: Iterable[Entry]) 
 
 
 def _levels_to_the_host() -> int:
-    """Count the callers up to the first that is not sayso itself: a warning is for whoever wrote that line."""
+    """Return the `stacklevel` of the first caller outside sayso, so that a warning names the host's line."""
     frame, level = inspect.currentframe(), 0
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "sayso":
         frame, level = frame.f_back, level + 1

@@ -1,4 +1,4 @@
-"""Which calls a remembered decision could cover, from narrow to broad."""
+"""Scopes of a remembered decision and their lookup keys: exact call, prefix, folder, tool; narrow to broad."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest, Verdict
 
 
-# What a yes to a prefix would also let run, and people may not think of.
+# Dangerous forms that a yes to a prefix also covers, for its label.
 _NEIGHBOURS = {
     "git add": "git add --force secrets.env",
     "git branch": "git branch -D main",
@@ -57,7 +57,7 @@ def keys(call: ToolCall, verdict: Verdict) -> tuple[str, ...]:
 
 
 def part_keys(verdict: Verdict) -> tuple[str, ...]:
-    """Return the keys of which all must have been remembered, and only together stand for the call."""
+    """Return the keys that cover the call only together: all of them must have been remembered."""
     return next((scope.keys for scope in verdict.scopes if scope.parts), ())
 
 
@@ -76,7 +76,7 @@ def tool_scope(tool: str) -> Scope:
 
 
 def prefix_scope(tool: str, words: Sequence[str]) -> Scope:
-    """Return the scope of every command that begins with these words, beside others that may run."""
+    """Return the scope of every command that begins with these words, also in a line with other allowed commands."""
     shown = " ".join(words)
     also = _NEIGHBOURS.get(shown)
     label = f"every command beginning with `{shown}`{f', such as `{also}`' if also else ''}"
@@ -84,7 +84,7 @@ def prefix_scope(tool: str, words: Sequence[str]) -> Scope:
 
 
 def prefixes_scope(tool: str, commands: Sequence[Sequence[str]]) -> Scope:
-    """Return the scope of a line of several commands: each of them is remembered for itself."""
+    """Return the scope of a line of several commands: each is remembered separately."""
     return combined_scope([prefix_scope(tool, words) for words in commands])
 
 
@@ -105,9 +105,9 @@ def folder_scope(tool: str, operation: str, folder: str, real: str) -> Scope:
 
 
 def scope_from_key(key: str, request: ApprovalRequest) -> Scope | None:
-    """Return the scope that a key names, in our own words, if it can be one of this request's.
+    """Return the scope of a key with a label of sayso's own, if it can be one of this request's.
 
-    What an agent elsewhere offers is remembered by its key, and people go by its label: the two must say the same.
+    A remote agent sends key and label. The key is remembered, the label is shown: both must mean the same.
     """
     tool = request.tool_name
     kind, *words = key.split("\0")
@@ -121,7 +121,7 @@ def scope_from_key(key: str, request: ApprovalRequest) -> Scope | None:
 
 
 def _scope_key(kind: str, *parts: str) -> str:
-    """Return a key that cannot be mistaken for a digest or for other parts."""
+    """Return a key in a namespace of its own: no collision with a digest or with other parts."""
     return f"{kind}:" + "\0".join(parts)
 
 
@@ -132,7 +132,7 @@ def request_keys(request: ApprovalRequest) -> tuple[str, ...]:
 
 
 def named_keys(tool: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the keys for a tool and a mapping that may be its arguments or the payload that stands for them."""
+    """Return the keys for a tool and a mapping that may be its arguments or the payload in their place."""
     return (call_key(tool, facts), _narrow_key(tool, {}, facts), tool_key(tool))
 
 
@@ -142,10 +142,10 @@ def _narrow_key(tool: str, args: Mapping[str, Any], payload: Mapping[str, Any] |
 
 
 def call_key(tool: str, args: Mapping[str, Any]) -> str:
-    """Return the key of an exact call; raises `CanonicalError` for what cannot be remembered."""
+    """Return the key of an exact call; raises `CanonicalError` for arguments without a canonical form."""
     return digest("sayso/remember/1", tool, args=freeze(args))
 
 
 def tool_key(tool: str) -> str:
-    """Return the key of a whole tool; it cannot be mistaken for a digest."""
+    """Return the key of a whole tool; it cannot collide with a digest."""
     return f"tool:{tool}"

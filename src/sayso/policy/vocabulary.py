@@ -1,4 +1,7 @@
-"""The seeds' many spellings, read at the edge into one vocabulary; an unknown word is an error, never a default."""
+"""Parsers of policy words: several spellings map to one vocabulary; an unknown word is an error, never a default.
+
+Tests: tests/policy/test_compile.py
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def parse_approval(word: object, place: str) -> Approval:
-    """Read an `approval` word in any of the seeds' spellings."""
+    """Parse an `approval` word in any accepted spelling."""
     if isinstance(word, str) and word in APPROVALS:
         return APPROVALS[word]
     known = ", ".join(repr(name) for name in APPROVALS)
@@ -37,7 +40,7 @@ def parse_approval(word: object, place: str) -> Approval:
 
 
 def parse_seconds(value: object, place: str) -> float:
-    """Read a span of time: a number of seconds, or text such as `90s`, `10m`, `2h` or `30d`."""
+    """Parse a duration: a number of seconds, or text such as `90s`, `10m`, `2h` or `30d`."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < _ENDLESS:
         return float(value)
     if isinstance(value, str) and (match := re.fullmatch(r"(\d{1,6})([smhd])", value, re.ASCII)):
@@ -48,21 +51,21 @@ def parse_seconds(value: object, place: str) -> float:
 
 
 def parse_bool(value: object, place: str) -> bool:
-    """Read true or false, and nothing that merely looks like it."""
+    """Parse a boolean; no coercion."""
     if isinstance(value, bool):
         return value
     reject(f"{place} is {value!r}; use true or false")
 
 
 def parse_text(value: object, place: str) -> str:
-    """Read a text."""
+    """Parse a text; no coercion."""
     if isinstance(value, str):
         return value
     reject(f"{place} is {value!r}; use a text")
 
 
 def as_mapping(value: object, place: str) -> Mapping[str, Any]:
-    """Read a mapping with text keys."""
+    """Parse a mapping with text keys."""
     if not isinstance(value, Mapping):
         reject(f"{place} is {value!r}; use a mapping")
     entries = cast("Mapping[object, Any]", value)
@@ -73,7 +76,7 @@ def as_mapping(value: object, place: str) -> Mapping[str, Any]:
 
 
 def check_keys(given: Iterable[str], known: Iterable[str], place: str) -> None:
-    """Refuse a key that nothing would read, and name the nearest one that something does."""
+    """Refuse an unknown key, and suggest the nearest known one."""
     names = list(known)
     for key in given:
         if key not in names:
@@ -81,7 +84,7 @@ def check_keys(given: Iterable[str], known: Iterable[str], place: str) -> None:
 
 
 def suggest(word: object, known: Iterable[str]) -> str:
-    """Return `; did you mean …?` for a near miss, else nothing."""
+    """Return `; did you mean …?` for a near miss, else an empty text."""
     near = difflib.get_close_matches(str(word), list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 

@@ -1,8 +1,9 @@
-"""The judge for file paths: folders ("zones") and what may be done in each.
+"""Path rules: folders ("zones") and the operations that are allowed in each.
 
-A path is judged by where it really leads: links and `..` are resolved first, by a function that is passed in. The
-strictest of all zones that hold that place decides. What no zone holds, what leads out of its zone and what cannot be
-resolved is blocked; so is every change to a file that would run code, steer an agent or loosen these rules.
+A path is judged by its real path: links and `..` are resolved first, by a function that is passed in. The strictest of
+all zones that contain the real path decides. A path in no zone, a path that leads out of its zone (traversal) and one
+that cannot be resolved are blocked; so is every change to a file that would run code, steer an agent or loosen these
+rules.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _ZONES = Rule(source="sayso", key="zones")
 _PROTECTED = Rule(source="sayso", key="protected")
 _BESIDE_A_STORE = ("", "-wal", "-shm", "-journal", "-bells")
 
-# What a shell, git, an editor, an interpreter or an agent obeys by itself, without being told to, and what holds the
-# keys for it; each stands for itself and everything below. A file that somebody has to run (a Makefile, a workflow of
-# the CI) is not among them: editing those is work. All in lower case, because case is not told apart here.
+# Files that a shell, git, an editor, an interpreter or an agent obeys by default, and files with their keys; each name
+# covers everything below it. A file that has to be run explicitly (a Makefile, a workflow of the CI) is not among
+# them: editing one is ordinary work. All in lower case, because the comparison ignores case.
 _NAMES = frozenset((
     # sayso
     "sayso.yaml", "sayso.yml", "sayso.test.yaml", "sayso.test.yml", ".sayso", TRASH,
@@ -72,7 +73,7 @@ _TAILS = (".code-workspace", ".pth")
 
 
 class Resolve(Protocol):
-    """Tells where a path really leads; raises `PathEscape` if that is not beneath, and OSError if nobody can say."""
+    """Resolver of real paths; raises `PathEscape` if the path is not beneath, and OSError if it cannot be resolved."""
 
     def __call__(self, path: str, *, beneath: str | None = None) -> str:
         """Return the absolute real path of `path`, which is relative to `beneath` if that is given."""
@@ -80,7 +81,7 @@ class Resolve(Protocol):
 
 
 class Zone(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder, what can be done in it at all (`mode`), and what has to be asked about."""
+    """A zone: a folder, the operations that are possible in it (`mode`), and the approval that each needs."""
 
     name: str
     root: str
@@ -88,11 +89,11 @@ class Zone(msgspec.Struct, frozen=True, kw_only=True):
     read: Approval = "none"
     write: Approval = "required"
     delete: Approval = "required"
-    trash: bool = True  # what is deleted can be had back
+    trash: bool = True  # deleted files can be restored
     rule: Rule
 
     def __post_init__(self) -> None:
-        """Refuse what no path could match and words that nothing would act on."""
+        """Refuse a root that no real path could match, and unknown words."""
         if not self.name or "/" in self.name or self.name in {".", ".."} or _FORBIDDEN.search(self.name):
             reject(f"{self.rule} has the name {self.name!r}; use a name that can stand between two slashes")
         if not _may_be_real(self.root):
@@ -105,10 +106,9 @@ class Zone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Zones:
-    """Decides for every path whether an operation on it runs, is asked about or is blocked; immutable once built."""
+    """Judge of paths: an operation on a path runs, is asked about or is blocked; immutable once built."""
 
     def __init__(self, zones: Iterable[Zone], *, resolve: Resolve, protected: Iterable[str] = ()) -> None:
-        """Take the zones, the way to resolve a path, and the real paths of sayso's own files."""
         self.zones = tuple(zones)
         self._named = {zone.name: zone for zone in self.zones}
         if len(self._named) < len(self.zones):
@@ -124,7 +124,7 @@ class Zones:
 
     @property
     def own_files(self) -> tuple[str, ...]:
-        """The real paths of sayso's own files, with those that a store keeps beside itself."""
+        """The real paths of sayso's own files, with the files that a store keeps next to them."""
         return tuple(path + end for path in self._protected for end in _BESIDE_A_STORE)
 
     def is_protected(self, name: str) -> bool:
@@ -132,11 +132,11 @@ class Zones:
         return _protected_name(f"/{name}") is not None
 
     def protecting(self, paths: Iterable[str]) -> Zones:
-        """Return the same zones with further files of sayso's own."""
+        """Return a copy with further files of sayso's own."""
         return Zones(self.zones, resolve=self._resolve, protected=[*self._protected, *paths])
 
     def judge(self, path: object, operation: Operation) -> Verdict:
-        """Return the verdict about a virtual path: `/`, the name of a zone, and the way inside it."""
+        """Return the verdict about a virtual path: `/`, the name of a zone, and the path inside it."""
         return _misspelt(path, operation) or self._judge_virtual(cast("str", path), operation)
 
     def judge_real(self, path: str, operation: Operation) -> Verdict:
@@ -144,7 +144,7 @@ class Zones:
         return _misspelt(path, operation) or self._judge(path, operation, path, None)
 
     def locate(self, path: str) -> tuple[Zone, str]:
-        """Return where a virtual path really leads, and the innermost zone there; OSError if it leads out."""
+        """Return the real path of a virtual path, and its innermost zone; OSError if it leads out of its zone."""
         problem = _problem(path, "read")
         name, _, inner = ("" if problem else path[1:]).partition("/")
         if name not in self._named:
@@ -153,12 +153,12 @@ class Zones:
         return self.innermost_zone(real) or self._named[name], real
 
     def innermost_zone(self, place: str) -> Zone | None:
-        """Return the innermost zone that holds a real path."""
+        """Return the innermost zone that contains a real path."""
         inside = [zone for zone in self.zones if _within(place, zone.root)]
         return max(inside, key=lambda zone: len(zone.root), default=None)
 
     def containing_folder(self, path: str, places: Sequence[str]) -> tuple[str, str] | None:
-        """Return the folder that a file really lies in, as it is called and where it is; `places` is what was judged.
+        """Return the folder that contains a file, as virtual and as real path; `places` are the judged real paths.
 
         None for the root of a zone, and for a name that is a link to somewhere else.
         """
@@ -190,10 +190,10 @@ class Zones:
         return msgspec.structs.replace(verdict, deeds=tuple(Deed(operation, place) for place in places))
 
     def _places(self, operation: Operation, inner: str, root: str | None) -> tuple[str, ...]:
-        """Return where the operation takes effect.
+        """Return the real paths on which the operation takes effect.
 
-        That is the real target; for a change also the place of the name itself, because a tool that removes or
-        replaces a link does so in the folder where the link stands, which may be in another zone than its target.
+        That is the real target; for a change also the name itself, because a tool that removes or replaces a link
+        does so in the folder of the link, which may be in another zone than its target.
         """
         target = self._resolve(inner, beneath=root)
         places = (target,)
@@ -206,7 +206,7 @@ class Zones:
         return places
 
     def _guarded(self, path: str, operation: Operation, places: tuple[str, ...]) -> Verdict | None:
-        """Return the block that stands whatever the zones say, if there is one."""
+        """Return the block that no zone can override, if there is one."""
         folded = [_fold(place) for place in places]
         changes = operation in _CHANGES
         for own in self._folded_own_files:
@@ -221,7 +221,7 @@ class Zones:
             if any(_within(zone.root, place) for place in places):
                 reason = f"{_quote_path(path)} is or holds the root of the zone {zone.name!r}, which is never"
                 return _blocked(f"{reason} {_CHANGES[operation]}", zone.rule)
-        # A zone may lie inside a protected folder (the owner says so); what counts is the way from its root.
+        # A zone may lie inside a protected folder (the owner says so); what counts is the path from its root.
         below = [_below(zone.root, place) for place in places for zone in self.zones if _within(place, zone.root)]
         for each in (*below, "" if path in places else path):
             name = _protected_name(each)
@@ -231,7 +231,7 @@ class Zones:
         return None
 
     def _strictest(self, path: str, operation: Operation, places: tuple[str, ...], named: Zone | None) -> Verdict:
-        holding = [] if named is None else [named]  # first, because the first of equals is the one to be told
+        holding = [] if named is None else [named]  # first, because the first of equals is the one that is reported
         for place in places:
             zones = [zone for zone in self.zones if _within(place, zone.root)]
             if not zones:
@@ -308,14 +308,14 @@ def _within(path: str, root: str) -> bool:
 
 
 def _fold(path: str) -> str:
-    """Return what a file system might take for the same path: some ignore case, some also invisible characters."""
+    """Normalise a path: some file systems ignore case, some also invisible characters."""
     if not path.isascii():
         path = "".join(each for each in path if unicodedata.category(each) != "Cf")
     return path.casefold()
 
 
 def _below(root: str, place: str) -> str:
-    """Return the way from a root, with the root's own name before it where only that makes it a protected one."""
+    """Return the path from a root, with the root's own name before it where only that makes it a protected one."""
     name, way = root.rpartition("/")[2], place[len(root) :]
     first = way[1:].partition("/")[0]
     return f"/{name}{way}" if f"{_fold(name)}/{_fold(first)}" in _NAMES else way

@@ -1,1 +1,1 @@
-"""Tools that bring their own rules and previews."""
+"""Built-in tools with their own rules and previews: files, shell, workers."""

@@ -1,4 +1,7 @@
-"""Workers that an agent has made up: kept apart from those that the owner has written, and trusted with nothing."""
+"""Created workers: written by an agent, stored apart from the owner's worker files, and untrusted.
+
+Tests: tests/tools/test_workers.py
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from sayso.policy import data_schema
 from sayso.policy.data_schema import list_of, record, text
 from sayso.tools.fs.directory import OpenDirectory
 
-FOLDER = "workers/created"  # beside the worker that makes them; no file tool may touch it
+FOLDER = "workers/created"  # next to the worker that creates them; no file tool may touch it
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
 _LONGEST = 100_000
@@ -34,7 +37,7 @@ _FRONT = record(
 
 
 class CreatedWorker(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker that an agent has made up; it has its maker's model, and some of its maker's tools."""
+    """A worker that an agent has created; it has its creator's model, and a subset of its creator's tools."""
 
     name: str
     description: str
@@ -43,7 +46,7 @@ class CreatedWorker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_worker(worker: CreatedWorker) -> None:
-    """Refuse what could not be kept, or would not come back as it was."""
+    """Refuse a worker that would not survive a round trip through its file."""
     if not _NAME.fullmatch(worker.name):
         raise ToolError(f"{worker.name[:60]!r} is no name of a worker; use small letters, digits, `-` and `_`")
     if len(set(worker.tools)) < len(worker.tools):
@@ -61,29 +64,29 @@ def check_worker(worker: CreatedWorker) -> None:
 
 
 def serialize_worker(worker: CreatedWorker) -> bytes:
-    """Return the file of a worker; JSON is YAML too, and needs no quoting rules."""
+    """Serialise a worker; the front matter is JSON, which is YAML too and needs no quoting rules."""
     front = msgspec.json.encode({"description": worker.description, "tools": worker.tools})
     return f"{_FENCE}{front.decode()}\n{_FENCE}{worker.instructions}".encode()
 
 
 def save_worker(worker: CreatedWorker, folder: Path) -> None:
-    """Write the file of a new worker; one that is there is never replaced."""
+    """Write the file of a new worker; an existing file is never replaced."""
     data = serialize_worker(worker)
-    with OpenDirectory(str(folder.resolve())) as root:
-        root.write(f"{FOLDER}/{worker.name}.md", data, instead_of=None, most=len(data))
+    with OpenDirectory(str(folder.resolve())) as directory:
+        directory.write(f"{FOLDER}/{worker.name}.md", data, instead_of=None, most=len(data))
 
 
 def find_created_worker(name: str, folder: Path) -> Path | None:
-    """Return the file of a worker that was made, if there is one of this name."""
+    """Return the file of the created worker of this name, if there is one."""
     path = folder / FOLDER / f"{name}.md"
     return path if _NAME.fullmatch(name) and path.is_file() else None
 
 
 def read_created_worker(path: Path) -> CreatedWorker:
-    """Read a worker that was made.
+    """Read a created worker.
 
     Raises:
-        ConfigurationError: the file is not as it was written.
+        ConfigurationError: the file is not as sayso has written it.
     """
     return _parse_worker(path.stem, read_bytes(path, _FILE_SPEC), str(path))
 

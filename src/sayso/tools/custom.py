@@ -1,4 +1,4 @@
-"""The tools of a worker's own: functions in the `tools.py` beside its file, of which it gets those that are listed."""
+"""Custom tools: imports the `tools.py` of a worker and returns the functions that its file lists."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _FILE_SPEC = FileSpec(
     largest=1_000_000,
 )
 _NUMBERS = itertools.count(1)
-# What was imported, by its place and contents: who is called often does not fill the memory with modules.
+# Cache of imported modules by path and content, so that repeated calls do not fill the memory.
 _IMPORTED: dict[tuple[str, bytes], ModuleType] = {}
 
 
 def load_tools(path: Path, names: Sequence[str]) -> list[Callable[..., Any]]:
-    """Return the functions of a `tools.py` that are named, in this order, and nothing else of it.
+    """Return the named functions of a `tools.py`, in this order.
 
-    A function counts if the file defines it, or imports it and names it in its `__all__`. The file is imported as
-    it is now, not as a `__pycache__` beside it says, and none is written.
+    A function counts if the file defines it, or imports it and names it in its `__all__`. The current source is
+    imported; `__pycache__` is neither read nor written.
 
     Raises:
-        PolicyError: tells what is wrong with the file or with a name.
+        PolicyError: the file or a name is invalid.
     """
     module = _imported(path)
     problems = [problem for name in names if (problem := _problem(name, module))]
@@ -55,7 +55,7 @@ def load_tools(path: Path, names: Sequence[str]) -> list[Callable[..., Any]]:
 
 
 def _failing_softly(function: Callable[..., Any], path: Path) -> Callable[..., Any]:
-    """Return the function so that its errors are told to the model, and do not end the run."""
+    """Wrap the function: its errors become tool errors for the model, and do not end the run."""
     where = f"{function.__name__} of {path.name}"
 
     @functools.wraps(function)
@@ -69,7 +69,7 @@ def _failing_softly(function: Callable[..., Any], path: Path) -> Callable[..., A
             return function(*args, **kwargs)
 
     wrapper: Any = later if is_async(function) else now
-    # What was remembered for a function of this name is not for another one, in another file or before a change.
+    # A decision remembered for this function is not valid for one of the same name in another file or version.
     wrapper.__sayso_origin__ = hashlib.sha256(f"{path.absolute()}\0".encode() + path.read_bytes()).hexdigest()[:16]
     return wrapper
 
@@ -138,7 +138,7 @@ def _execute(module: ModuleType, content: bytes, path: Path) -> None:
 
 
 def _mark(error: BaseException, file: str) -> Mark | None:
-    """Return the place in the file where it went wrong, or from where it called what did."""
+    """Return the position in the file of the error, or of the call that led to it."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return Mark(error.lineno or 1, error.offset or 1)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]

@@ -1,4 +1,7 @@
-"""The tools with which a worker calls others and makes new ones."""
+"""Delegation: the tools with which a worker calls other workers and creates new ones.
+
+Tests: tests/tools/test_workers.py
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _SHORT = 60
 
 
 class Caller(NamedTuple):
-    """A worker that calls others: what it has, and how many more workers may be inside each other from it on."""
+    """The calling worker: its file and tools, and the depth of nested calls that is left to it."""
 
     worker: WorkerFile
     controller: ApprovalController
@@ -39,7 +42,7 @@ class Caller(NamedTuple):
 
 
 class _ResolvedWorker(NamedTuple):
-    """A worker that may be called, its file, and what a yes to that rests on."""
+    """A callable worker, its file, and the fingerprint to which an approval is bound."""
 
     worker: WorkerFile | CreatedWorker
     path: Path
@@ -47,16 +50,15 @@ class _ResolvedWorker(NamedTuple):
 
 
 class Delegation:
-    """What one worker can do with others; `functions` are the tools that it is given for that."""
+    """Delegation of one worker to others; `functions` are its tools for that."""
 
     def __init__(self, caller: Caller) -> None:
-        """Take the worker that calls."""
         self._caller = caller
         self._worker = caller.worker
 
     @property
     def functions(self) -> list[Callable[..., Any]]:
-        """Those of the two tools that the worker's file lists; both ask, unless the owner says otherwise."""
+        """The delegation tools that the worker's file lists; both ask, unless the owner's policy says otherwise."""
         call = requires_approval(name="worker_call", preview=self._preview_call)(self.worker_call)
         create = requires_approval(name="worker_create", preview=self._preview_create)(self.worker_create)
         return [tool for tool in (call, create) if tool.__name__ in self._worker.tools]
@@ -69,9 +71,9 @@ class Delegation:
             prompt: what it has to do; it knows nothing else.
             attachments: paths of files that it is given.
         """
-        terms = context.current_grant(worker=worker, prompt=prompt)
+        grant = context.current_grant(worker=worker, prompt=prompt)
         found = self._resolve_worker(worker)
-        if terms is None or not terms.rest_on(found.basis):
+        if grant is None or not grant.rest_on(found.basis):
             raise ToolError(f"the worker {worker!r} was changed after it was approved; it was not called")
         depth = self._check_depth(worker, found.path)
         files = [await self._attached(path) for path in attachments or ()]
@@ -100,7 +102,7 @@ class Delegation:
         self._check_depth(worker, found.path)
         chain = " > ".join((*self._chain(), worker))
         made = isinstance(found.worker, CreatedWorker)
-        # The prompt and the files are arguments, and shown as those. What an agent has made nobody knows by its name.
+        # The prompt and the files are arguments, and shown as those. The name of a created worker says nothing.
         content = (
             created_workers.serialize_worker(found.worker).decode() if isinstance(found.worker, CreatedWorker) else None
         )
@@ -108,7 +110,7 @@ class Delegation:
             description=f"Let the worker {worker}{', which an agent has made,' if made else ''} work: {chain}",
             presentation=ApprovalPresentation(title=f"Call {worker}", content=content, content_type="text/markdown"),
             metadata={"chain": chain, "made_by_an_agent": made},
-            # A yes that is remembered is for the worker as it is now.
+            # A remembered yes is bound to the current content of the worker.
             payload={"worker": worker, "prompt": prompt, "attachments": attachments or [], "file": found.basis},
             basis=found.basis,
         )
@@ -156,7 +158,7 @@ class Delegation:
         return path if path[-1:] == (self._worker.name,) else (*path, self._worker.name)
 
     def _check_depth(self, name: str, path: Path) -> int:
-        """Return how many more workers may be inside each other from this one on, or say that this is enough."""
+        """Return the depth of nested calls that is left, or refuse a cycle or a call that is too deep."""
         chain = self._chain()
         if path in self._caller.ancestors or name in chain:
             raise ToolError(f"{name!r} is at work already ({' > '.join(chain)}), and nobody works twice in a chain")
@@ -165,7 +167,7 @@ class Delegation:
         return self._caller.depth - 1
 
     async def _attached(self, path: str) -> Attachment:
-        """Read a file for another worker: a call of its own, which is asked about for itself."""
+        """Read a file for another worker, as a separate call with an approval of its own."""
         if self._caller.attach is None:
             raise ToolError(f"{self._worker.name!r} has no folder to attach files from")
         try:

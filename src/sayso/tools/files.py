@@ -1,7 +1,7 @@
-"""Tools for files inside the zones of a policy: what was judged and shown is what is read, written or deleted.
+"""File tools for the zones of a policy, safe against TOCTOU: only the file that was judged and shown is used.
 
-A path is resolved once, and the place that it leads to is opened from a handle of its zone, following no link. The tool
-runs only if that very place was judged and, where a person was asked, only if the file is still what they were shown.
+A path is resolved once, and the real path is opened from a descriptor of its zone, following no link. The tool runs
+only if that very path was judged and, where a person was asked, only if the file still is the one in the preview.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from sayso.policy.zones import TRASH, Zone
 from sayso.tools import previews
 from sayso.tools.fs.directory import FileStat, OpenDirectory
 
-_OWN = ".sayso-"  # what begins so in a folder is sayso's: the trash, and files that are being written
+_OWN = ".sayso-"  # prefix of sayso's own names: the trash, and temporary files
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The most that a tool reads, writes or lists at once."""
+    """Limits of a file tool: bytes to read or write, and names to list."""
 
     read_bytes: int = 1_000_000
     write_bytes: int = 10_000_000
@@ -38,7 +38,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that is handed to a model as it is."""
+    """A file that is passed to a model unchanged."""
 
     name: str
     media_type: str
@@ -46,14 +46,14 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _FileSnapshot(NamedTuple):
-    """A file that is there: its facts, and its content unless that is more than anybody would look at."""
+    """Snapshot of an existing file: its stat, and its content unless that is too long to show."""
 
     stat: FileStat
     data: bytes | None
 
 
 class _ZonePath(NamedTuple):
-    """Where a path leads: a zone, the way inside it, and the real path, which is what was judged."""
+    """Resolved path: the zone, the relative path inside it, and the real path, which is the one that was judged."""
 
     zone: Zone
     directory: OpenDirectory
@@ -62,14 +62,14 @@ class _ZonePath(NamedTuple):
 
 
 class FileTools(AbstractContextManager["FileTools"]):
-    """Files in the zones of a policy; `functions` are the tools, for `guard` or for an agent with `Approvals`."""
+    """File tools for the zones of a policy; `functions` are the tools, for `guard` or an agent with `Approvals`."""
 
     def __init__(self, policy: Policy, *, limits: Limits | None = None) -> None:
         """Hold the zones' folders open.
 
         Args:
-            policy: the one that the controller has, or the one that is under it; with a `sandbox`.
-            limits: the most that is read, written or listed.
+            policy: the controller's, or the one below it; with a `sandbox`.
+            limits: of bytes to read or write, and of names to list.
         """
         if policy.zones is None:
             raise ConfigurationError("the policy has no `sandbox`, so there is no folder that file tools could work in")
@@ -81,13 +81,13 @@ class FileTools(AbstractContextManager["FileTools"]):
         self.close()
 
     def close(self) -> None:
-        """Let go of the zones' folders."""
-        for root in self._directories.values():
-            root.close()
+        """Close the zones' folders."""
+        for directory in self._directories.values():
+            directory.close()
 
     @property
     def functions(self) -> list[Callable[..., Any]]:
-        """The tools, each behind the controller that it runs under."""
+        """The tools, each guarded by the active controller."""
         return [
             self._with_zones_in_doc(guard(self.read_file, name="read_file", preview=_in_thread(self._preview_read))),
             self._with_zones_in_doc(guard(self.write_file, name="write_file", preview=_in_thread(self._preview_write))),
@@ -100,17 +100,17 @@ class FileTools(AbstractContextManager["FileTools"]):
 
     @property
     def attach(self) -> Callable[[str], Attachment]:
-        """The tool that reads a file for an attachment, behind the controller that it runs under."""
+        """The tool that reads a file for an attachment, guarded by the active controller."""
         return guard(self.attach_file, name="attach_file", preview=self.preview_attach)
 
     def _with_zones_in_doc(self, tool: Callable[..., Any]) -> Callable[..., Any]:
-        """Tell the model which zones there are, with what it reads about the tool."""
+        """Add the names of the zones to the tool's description for the model."""
         zones = ", ".join(f"/{each.name}{' (read-only)' if each.mode == 'ro' else ''}" for each in self._zones.zones)
         first, _, rest = (tool.__doc__ or "").partition("\n")
         tool.__doc__ = f"{first} Paths begin with one of: {zones}.\n{rest}"
         return tool
 
-    # The tools. What they say to the model is their docstring.
+    # The tools. Their docstrings are their descriptions for the model.
 
     def read_file(self, path: str, first_line: int = 1, lines: int | None = None) -> str:
         """Read a text file.
@@ -122,8 +122,8 @@ class FileTools(AbstractContextManager["FileTools"]):
         """
         if first_line < 1 or (lines is not None and lines < 1):
             raise ToolError(f"lines are counted from 1, so there is no line {first_line}, or no {lines} lines")
-        with self._approved_path("read", path) as (place, terms):
-            text = _decoded(path, self._read_approved(place, terms, self._limits.read_bytes))
+        with self._approved_path("read", path) as (place, grant):
+            text = _decoded(path, self._read_approved(place, grant, self._limits.read_bytes))
         return "".join(previews.lines(text)[first_line - 1 :][:lines])
 
     def write_file(self, path: str, content: str) -> str:
@@ -133,8 +133,8 @@ class FileTools(AbstractContextManager["FileTools"]):
             path: the name of a zone and the way inside it, such as /output/report.md.
             content: all of the new text.
         """
-        with self._approved_path("write", path, content=content) as (place, terms):
-            return self._write(place, terms, self._snapshot(place), _encoded(path, content))
+        with self._approved_path("write", path, content=content) as (place, grant):
+            return self._write(place, grant, self._snapshot(place), _encoded(path, content))
 
     def edit_file(self, path: str, old: str, new: str) -> str:
         """Replace one passage of a text file.
@@ -144,9 +144,9 @@ class FileTools(AbstractContextManager["FileTools"]):
             old: the passage as it stands in the file; it must be there exactly once.
             new: what to put in its place.
         """
-        with self._approved_path("write", path, old=old, new=new) as (place, terms):
+        with self._approved_path("write", path, old=old, new=new) as (place, grant):
             found = self._existing_snapshot(path, place)
-            return self._write(place, terms, found, self._apply_edit(path, found, old, new))
+            return self._write(place, grant, found, self._apply_edit(path, found, old, new))
 
     def delete_file(self, path: str) -> str:
         """Delete a file.
@@ -154,9 +154,9 @@ class FileTools(AbstractContextManager["FileTools"]):
         Args:
             path: the name of a zone and the way inside it, such as /output/report.md.
         """
-        with self._approved_path("delete", path) as (place, terms):
+        with self._approved_path("delete", path) as (place, grant):
             found = self._existing_snapshot(path, place)
-            _check_unchanged(terms, place, found)
+            _check_unchanged(grant, place, found)
             held = [layer.innermost_zone(place.real) for layer in self._zone_layers]
             trash = TRASH if any(zone is not None and zone.trash for zone in held) else None
             kept = place.directory.delete(place.relative_path, facts=found.stat, trash=trash)
@@ -181,13 +181,13 @@ class FileTools(AbstractContextManager["FileTools"]):
         Args:
             path: the name of a zone and the way inside it, such as /docs/plan.pdf.
         """
-        with self._approved_path("read", path) as (place, terms):
-            data = self._read_approved(place, terms, self._limits.write_bytes)
+        with self._approved_path("read", path) as (place, grant):
+            data = self._read_approved(place, grant, self._limits.write_bytes)
         name = path.rpartition("/")[2]
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         return Attachment(name=name, media_type=kind, data=data)
 
-    # What people are shown before.
+    # Previews.
 
     def _preview_read(self, path: str, first_line: int = 1, lines: int | None = None) -> Preview:
         part = "" if first_line == 1 else f" from line {first_line} on"
@@ -198,7 +198,7 @@ class FileTools(AbstractContextManager["FileTools"]):
             return _preview_read("Read", f"{part}{many}", path, place, _FileSnapshot(found.stat, found.data))
 
     async def preview_attach(self, path: str) -> Preview:
-        """Show a file that is to be attached."""
+        """Return the preview of a file that is to be attached."""
         return await asyncio.to_thread(self._preview_attach, path)
 
     def _preview_attach(self, path: str) -> Preview:
@@ -225,22 +225,22 @@ class FileTools(AbstractContextManager["FileTools"]):
         with self._resolved_path(path) as place:
             return _preview_change("Delete", path, place, self._existing_snapshot(path, place), None)
 
-    # How a path becomes a place, and what has to be true before it is touched.
+    # Resolution of a path, and the checks before it is used.
 
     @contextmanager
     def _approved_path(self, operation: Operation, path: str, **others: object) -> Generator[tuple[_ZonePath, Grant]]:
-        """Hold the place of a call that was decided about: with this operation, this place and these arguments."""
+        """Resolve the path of an approved call, bound to this operation, real path and arguments; else refuse."""
         if context.current_grant(path=path, **others) is None:
             raise ConfigurationError("file tools run only behind a controller; use those of `FileTools.functions`")
         with self._resolved_path(path) as place:
-            terms = context.current_grant(Deed(operation, place.real))
-            if terms is None:
+            grant = context.current_grant(Deed(operation, place.real))
+            if grant is None:
                 raise ToolError(f"{path!r} leads elsewhere than when it was judged, or nobody has judged this of it")
-            yield place, terms
+            yield place, grant
 
     @contextmanager
     def _resolved_path(self, path: str) -> Generator[_ZonePath]:
-        """Hold the place that a path leads to; errors name it as the caller does."""
+        """Resolve a path; errors name it as the caller does."""
         place = self._resolve_path(path)
         try:
             yield place
@@ -253,10 +253,10 @@ class FileTools(AbstractContextManager["FileTools"]):
             facts = os.lstat(zone.root)
         except OSError as error:
             raise ToolError(f"{path!r} cannot be used: {error.strerror or error}") from error
-        root = self._directories[zone.name]
-        if (facts.st_dev, facts.st_ino) != root.identity:  # what is judged by its path is not what is held open
+        directory = self._directories[zone.name]
+        if (facts.st_dev, facts.st_ino) != directory.identity:  # the path leads to another folder than the open one
             raise ToolError(f"the folder of the zone {zone.name!r} is no longer the one that it was; nothing was done")
-        return _ZonePath(zone, root, real.removeprefix(zone.root).removeprefix("/"), real)
+        return _ZonePath(zone, directory, real.removeprefix(zone.root).removeprefix("/"), real)
 
     def _read_approved(self, place: _ZonePath, grant: Grant, most: int) -> bytes:
         found = place.directory.read(place.relative_path, most)
@@ -295,7 +295,7 @@ class FileTools(AbstractContextManager["FileTools"]):
 
 
 def _in_thread(preview: Callable[..., Preview]) -> Callable[..., Awaitable[Preview]]:
-    """Return the preview off the event loop: it reads files and compares them."""
+    """Run the preview in a thread, off the event loop: it reads files and compares them."""
 
     async def later(**args: Any) -> Preview:  # noqa: ANN401 - those of the tool
         return await asyncio.to_thread(preview, **args)
@@ -311,7 +311,7 @@ def _check_unchanged(grant: Grant, place: _ZonePath, found: _FileSnapshot | None
 def _basis(place: _ZonePath, found: _FileSnapshot | None) -> str:
     if found is None:
         return previews.fingerprint(place.real, "nothing is there")
-    if found.data is None:  # too long to read it all again and again; any write shows in these
+    if found.data is None:  # too long to hash each time; any write changes its stat
         return previews.fingerprint(place.real, "facts", repr(found.stat))
     return previews.fingerprint(place.real, "content", found.data)
 

@@ -1,4 +1,7 @@
-"""Models for workers: those that PydanticAI knows by name, and scripts that stand for one."""
+"""Models of workers: PydanticAI's by name, or scripted ones; and attachments as prompt content.
+
+Tests: tests/tools/test_workers.py
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ except ImportError as error:
     raise ImportError("PydanticAI is not installed; run `pip install sayso[pydantic-ai]`") from error
 
 
-# What can end a run: the model gives up or is asked too often, or a tool returns what cannot be told to it.
+# Errors that end a run: the model gives up or exceeds its limit, or a tool's result cannot be serialised.
 FAILURES = (AgentRunError, UserError, PydanticSerializationError)
 
 
 def model_of(worker: WorkerFile, instead: Model | str | None) -> Model:
-    """Return the model of a worker, or the one that is to be used instead."""
+    """Return the model of a worker, or its substitute."""
     if isinstance(instead, Model):
         return instead
     if instead is None and worker.script is not None:
@@ -42,19 +45,19 @@ def model_of(worker: WorkerFile, instead: Model | str | None) -> Model:
 
 
 def usage_limits(worker: WorkerFile) -> UsageLimits | None:
-    """Return how often a worker may ask its model."""
+    """Return the limit of a worker's requests to its model."""
     return None if worker.limits.requests is None else UsageLimits(request_limit=worker.limits.requests)
 
 
 def as_prompt(prompt: str, attachments: Sequence[Attachment]) -> str | list[UserContent]:
-    """Return a prompt with the files that belong to it: text as text, everything else as it is."""
+    """Return a prompt with its attachments: text as text, other files as binary content."""
     if not attachments:
         return prompt
     return [prompt, *(_content(each) for each in attachments)]
 
 
 def attachment_reader(files: FileTools) -> Callable[[str], Awaitable[Attachment]]:
-    """Return how a worker reads a file for another one: a call of its own, that can be waited for and cancelled."""
+    """Return the reader of attachments for another worker: a separate call, which can wait and be cancelled."""
 
     async def attach_file(path: str) -> Attachment:
         return await asyncio.to_thread(files.attach_file, path)
@@ -63,7 +66,7 @@ def attachment_reader(files: FileTools) -> Callable[[str], Awaitable[Attachment]
 
 
 def attach_tool(files: FileTools) -> Callable[[str], UserContent]:
-    """Return the tool with which a model looks at a file as it is."""
+    """Return the tool with which a model views a file unchanged."""
 
     def attach_file(path: str) -> UserContent:
         """Look at a file as it is, such as a picture or a PDF.

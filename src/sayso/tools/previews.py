@@ -1,4 +1,7 @@
-"""What a change to a file looks like to whoever has to approve it: a diff, or a summary of what has none."""
+"""Previews for approvers: the diff of a file change, or size and hash where a diff is not possible.
+
+Tests: tests/tools/test_files.py
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pathlib import PurePosixPath
 
 from sayso.core.model import ApprovalPresentation
 
-_MOST_LINES = 4000  # of either side; nobody would read more
+_MOST_LINES = 4000  # of either side; more is unreadable
 _MOST_BYTES = 200_000
 _MOST_COMPARED = 250_000  # pairs of lines; the time to compare can grow with the cube of a side
 _AROUND = 3  # lines before and after a change
@@ -18,7 +21,7 @@ _NO_NEWLINE = "\\ No newline at end of file\n"
 
 
 def fingerprint(*facts: str | bytes) -> str:
-    """Return one text that stands for these facts, and for no others."""
+    """Return the fingerprint of these facts; each is length-prefixed, so that their boundaries count."""
     digest = hashlib.sha256()
     for fact in facts:
         data = fact.encode(errors="surrogatepass") if isinstance(fact, str) else fact
@@ -27,7 +30,7 @@ def fingerprint(*facts: str | bytes) -> str:
 
 
 def change(path: str, old: bytes | None, new: bytes | None) -> ApprovalPresentation:
-    """Return how to show that a file gets another content; None is a file that is not there."""
+    """Return the presentation of a change of content; None is a missing file."""
     before, after = _lines(old), _lines(new)
     title = f"{'Create' if old is None else 'Delete' if new is None else 'Change'} {line(path)}"
     if before is None or after is None:
@@ -39,7 +42,7 @@ def change(path: str, old: bytes | None, new: bytes | None) -> ApprovalPresentat
 
 
 def content(path: str, data: bytes) -> ApprovalPresentation:
-    """Return how to show a file that is read."""
+    """Return the presentation of a file that is read."""
     text = None if len(data) > _SHOWN_BYTES else _decode_text(data)
     return ApprovalPresentation(
         title=f"Read {line(path)}",
@@ -50,7 +53,7 @@ def content(path: str, data: bytes) -> ApprovalPresentation:
 
 
 def summary(data: bytes | None) -> str:
-    """Tell the size and the hash of a content, which is enough to know it again."""
+    """Return size and hash of a content, which identify it."""
     if data is None:
         return "nothing"
     kind = "text" if _decode_text(data) is not None else "binary"
@@ -58,12 +61,12 @@ def summary(data: bytes | None) -> str:
 
 
 def line(text: str) -> str:
-    """Return a text as one line: what would start another one, or cannot be seen, as its code."""
+    """Return a text as one line: line breaks and invisible characters are escaped."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def lines(text: str) -> list[str]:
-    """Return the lines of a text with their ends; only a line feed ends one, others would not be seen."""
+    """Return the lines of a text with their ends; only a line feed ends one, other breaks would be invisible."""
     found = [f"{each}\n" for each in text.split("\n")]
     last = found.pop().removesuffix("\n")
     return [*found, last] if last else found
@@ -78,14 +81,14 @@ def _decode_text(data: bytes) -> str | None:
 
 
 def _lines(data: bytes | None) -> list[str] | None:
-    """Return the lines of a content, or None if it is too long for a diff or no text."""
+    """Return the lines of a content, or None if it is too long for a diff or not text."""
     text = "" if data is None else _decode_text(data) if len(data) <= _MOST_BYTES else None
     found = None if text is None else lines(text)
     return found if found is not None and len(found) <= _MOST_LINES else None
 
 
 def _diff(before: list[str], after: list[str], names: tuple[str, str]) -> Iterator[str]:
-    """Yield a unified diff; where comparing line by line would take too long, everything between the same ends."""
+    """Yield a unified diff; where that would take too long, one hunk between the common head and tail."""
     head = _common_length(zip(before, after, strict=False))
     tail = _common_length(zip(reversed(before[head:]), reversed(after[head:]), strict=False))
     old, new = len(before) - head - tail, len(after) - head - tail

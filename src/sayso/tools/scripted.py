@@ -1,7 +1,7 @@
-"""A model that needs no network and no key: what it says and calls is written down in a script.
+"""Scripted model: a PydanticAI test double that needs no network and no key; a script holds its replies and tool calls.
 
-Which turn comes next is read off the messages of the run, so that runs beside, inside and after each other, and runs
-that are resumed, all get their own.
+It is stateless: the next turn is derived from the messages of the run, so that concurrent, nested, consecutive and
+resumed runs all get their own turns.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ SCRIPT = record("What a scripted model does.", {"turns": list_of("its answers", 
 
 
 class _Turn(NamedTuple):
-    """What a model answers, unless it is left out."""
+    """One reply of the model, and the tool result on which it depends, if any."""
 
     say: str | None
     calls: Sequence[tuple[str, dict[str, Any]]]
@@ -70,10 +70,10 @@ class _Turn(NamedTuple):
 def scripted_model(script: str | os.PathLike[str] | Sequence[Mapping[str, Any]]) -> Model:
     """Return a model that follows a script: a YAML file with `turns:`, or the turns themselves.
 
-    Every prompt of the user starts it from the top; behind its end the model says that it is over.
+    Every prompt of the user restarts it; after its last turn the model says that it is over.
 
     Raises:
-        PolicyError: tells every mistake in the script, with its place.
+        PolicyError: lists every mistake in the script, with its place.
     """
     if isinstance(script, str | os.PathLike):
         turns, name = _from_file(Path(script)), Path(script).name
@@ -168,12 +168,12 @@ def _parts(turns: Sequence[_Turn], messages: Sequence[ModelMessage]) -> Sequence
 
 
 def _start(messages: Sequence[ModelMessage]) -> int:
-    """Return where the last prompt is."""
+    """Return the index of the last prompt."""
     return next((at for at in reversed(range(len(messages))) if _is_prompt(messages, at)), 0)
 
 
 def _is_prompt(messages: Sequence[ModelMessage], at: int) -> bool:
-    """Whether a message is what a user said; what a tool attached and what PydanticAI objects to look alike."""
+    """Whether a message is a user's prompt; attachments of a tool and PydanticAI's retry prompts look alike."""
     message = messages[at]
     if not any(isinstance(part, UserPromptPart) for part in message.parts) or _results(message):
         return False  # attachments come with results
@@ -182,7 +182,7 @@ def _is_prompt(messages: Sequence[ModelMessage], at: int) -> bool:
 
 
 def _current_turn(turns: Sequence[_Turn], run: Sequence[ModelMessage]) -> _Turn | None:
-    """Return the turn that comes next, by going through those that the run has had."""
+    """Return the next turn, by replaying the turns of the run."""
     at, results = 0, list[str]()
     for message in run:
         if isinstance(message, ModelResponse):

@@ -1,8 +1,8 @@
-"""The tool for shell lines: what was judged is what runs, in a folder and an environment that the host has fixed.
+"""Shell tool: runs exactly the line that was judged, in a folder and an environment that the host has fixed.
 
-A line that is one plain command runs as that command, without a shell. Everything else is for bash, which is what the
-judge has read it as. Where a person was asked, it runs only if its programs, its folder and its environment are still
-the ones that they were shown.
+A line of one plain command runs directly, without a shell. Any other line runs in bash, the language in which it was
+judged. Where a person was asked, it runs only if the fingerprint of its programs, folder and environment is unchanged
+(TOCTOU).
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from sayso.tools.exec.programs import Programs
 from sayso.tools.fs.directory import OpenDirectory
 
 _BASH = ("bash", "--noprofile", "--norc", "-c")
-_SHELLS = "/bin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"  # not PATH, in which an agent may have put its own
-_ONE_COMMAND = {"", ";", "\n"}  # what may stand behind it; `&` would leave it running
-_CONFINED_HOME = "/tmp"  # noqa: S108 - the one that bubblewrap makes, which nobody else sees
+_SHELLS = "/bin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"  # not PATH, where an agent may have put its own
+_ONE_COMMAND = {"", ";", "\n"}  # operators behind it; `&` would leave it running
+_CONFINED_HOME = "/tmp"  # noqa: S108 - the one that bubblewrap makes, which is private
 _MARKS = {"none": "   ", "required": "ask", "once_per_session": "ask", "blocked": "no "}
 
 
 class _LaunchPlan(NamedTuple):
-    """How a line is run, and everything that this depends on."""
+    """Launch plan of a line: the command, and everything on which it depends."""
 
     argv: tuple[str, ...]
     program: str
-    parts: tuple[Part, ...] | None  # None if nobody can say which commands it runs
+    parts: tuple[Part, ...] | None  # None if its commands cannot be proved
     programs: Programs
     environment: dict[str, str]
 
@@ -52,17 +52,17 @@ class _LaunchPlan(NamedTuple):
 
 
 class ShellTool(AbstractContextManager["ShellTool"]):
-    """Shell lines under the shell rules of a policy; `functions` is the tool, for `guard` or for an agent."""
+    """Shell tool under the shell rules of a policy; `functions` is the tool, for `guard` or for an agent."""
 
     def __init__(
         self, policy: Policy, *, limits: processes.ProcessLimits | None = None, environment: Iterable[str] = ()
     ) -> None:
-        """Hold the folder open in which lines run.
+        """Open the folder in which lines run.
 
         Args:
-            policy: the one that the controller has, or the one that is under it; with `shell` rules.
-            limits: how long a line may run, and how much of its output is kept.
-            environment: names of variables that are passed on besides the usual harmless ones.
+            policy: the controller's, or the one below it; with `shell` rules.
+            limits: the timeout of a line, and the size of its output.
+            environment: names of variables to pass besides the usual harmless ones.
         """
         if not policy.shells:
             raise ConfigurationError("the policy has no `shell` rules, so no line could ever be judged")
@@ -73,20 +73,20 @@ class ShellTool(AbstractContextManager["ShellTool"]):
         if problem is not None:
             raise ConfigurationError(f"the policy says `shell.confine`, but {problem}")
         self._limits = limits or processes.ProcessLimits()
-        self._also = tuple(environment)
-        processes.clean_environment({}, extra=self._also)  # refuses names that steer
+        self._extra_names = tuple(environment)
+        processes.clean_environment({}, extra=self._extra_names)  # refuses names that steer
         self._folder = OpenDirectory(self._folder_path)
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the folder."""
         self._folder.close()
 
     @property
     def functions(self) -> list[Callable[..., Any]]:
-        """The tool, behind the controller that it runs under."""
+        """The tool, guarded by the active controller."""
         return [guard(self.shell, name="shell", preview=self._preview)]
 
     async def shell(self, command: str) -> str:
@@ -97,29 +97,29 @@ class ShellTool(AbstractContextManager["ShellTool"]):
         """
         if context.current_grant(command=command) is None:
             raise ConfigurationError("the shell runs only behind a controller; use that of `ShellTool.functions`")
-        terms = context.current_grant(Deed("shell", command, self._shell.folder))
-        if terms is None:
+        grant = context.current_grant(Deed("shell", command, self._shell.folder))
+        if grant is None:
             raise ToolError("no shell rules have judged this line; nothing was run")
-        start = self._plan_launch(command)
-        if not terms.rest_on(self._basis(start)):
+        plan = self._plan_launch(command)
+        if not grant.rest_on(self._basis(plan)):
             raise ToolError("its program, folder or environment was changed after it was approved; nothing was run")
-        return _result_text(await self._run(start, terms), self._limits)
+        return _result_text(await self._run(plan, grant), self._limits)
 
-    async def _run(self, start: _LaunchPlan, grant: Grant) -> processes.ProcessResult:
-        argv, program, environment = list(start.argv), start.program, start.environment
+    async def _run(self, plan: _LaunchPlan, grant: Grant) -> processes.ProcessResult:
+        argv, program, environment = list(plan.argv), plan.program, plan.environment
         if self._confinement is not None:
-            argv = self._confined(start, self._confinement, grant.own_files)
+            argv = self._confined(plan, self._confinement, grant.own_files)
             program, environment = argv[0], environment | {"HOME": _CONFINED_HOME, "TMPDIR": _CONFINED_HOME}
         with self._folder.duplicated_fd() as folder:
             return await processes.run_program(
                 argv, program=program, folder=folder, environment=environment, limits=self._limits
             )
 
-    def _confined(self, start: _LaunchPlan, confinement: Confinement, own_files: Iterable[str]) -> list[str]:
+    def _confined(self, plan: _LaunchPlan, confinement: Confinement, own_files: Iterable[str]) -> list[str]:
         walls = sandbox_view(self._zones, own_files)
         return confine.bwrap_command(
-            start.argv,
-            program=start.program,
+            plan.argv,
+            program=plan.program,
             folder=self._folder_path,
             mounts=walls.mounts,
             hidden=walls.hidden,
@@ -129,8 +129,8 @@ class ShellTool(AbstractContextManager["ShellTool"]):
         )
 
     def _preview(self, command: str) -> Preview:
-        start = self._plan_launch(command)
-        words = [*self._finding_lines(command), "", *self._launch_lines(start)]
+        plan = self._plan_launch(command)
+        words = [*self._finding_lines(command), "", *self._launch_lines(plan)]
         return Preview(
             description=f"Run a command in {previews.line(self._folder_path)}",
             presentation=ApprovalPresentation(
@@ -140,35 +140,35 @@ class ShellTool(AbstractContextManager["ShellTool"]):
                 language="bash",
             ),
             metadata={
-                "program": start.program,
-                "programs": list(start.programs.found),
+                "program": plan.program,
+                "programs": list(plan.programs.found),
                 "folder": self._folder_path,
-                "runs": "directly" if start.is_direct else "in bash",
-                "writes": _writes(start.parts),
+                "runs": "directly" if plan.is_direct else "in bash",
+                "writes": _writes(plan.parts),
                 "confined": self._confinement is not None,
             },
-            basis=self._basis(start),
+            basis=self._basis(plan),
         )
 
     def _finding_lines(self, command: str) -> Iterator[str]:
-        """Yield what the rules say about each part."""
+        """Yield a line for each finding of the rules."""
         for each in self._shell.findings(command):
             yield previews.line(f"{_MARKS[each.approval]} {each.part}  ({each.reason})")
 
-    def _launch_lines(self, start: _LaunchPlan) -> Iterator[str]:
+    def _launch_lines(self, plan: _LaunchPlan) -> Iterator[str]:
         yield previews.line(
-            f"runs {start.program} {'directly' if start.is_direct else 'with the line'}, in {self._folder_path}"
+            f"runs {plan.program} {'directly' if plan.is_direct else 'with the line'}, in {self._folder_path}"
         )
         if self._confinement is not None:
             yield f"confined to the zones, {'with' if self._confinement.network else 'without'} network"
-        yield from (previews.line(f"starts {each}") for each in start.programs.found if each != start.program)
-        if not start.programs.all_known:
+        yield from (previews.line(f"starts {each}") for each in plan.programs.found if each != plan.program)
+        if not plan.programs.all_known:
             yield "which programs it starts cannot all be told"
-        yield from (previews.line(f"writes {each}") for each in _writes(start.parts))
+        yield from (previews.line(f"writes {each}") for each in _writes(plan.parts))
 
     def _plan_launch(self, command: str) -> _LaunchPlan:
         self._check_folder()
-        environment = processes.clean_environment(os.environ, extra=self._also)
+        environment = processes.clean_environment(os.environ, extra=self._extra_names)
         try:
             parts = lex(command)
         except NotProvable:
@@ -182,7 +182,7 @@ class ShellTool(AbstractContextManager["ShellTool"]):
         return _LaunchPlan((*_BASH, command), bash, parts, programs, environment)
 
     def _check_folder(self) -> None:
-        """Refuse to run elsewhere than the rules have judged by its path."""
+        """Refuse to run if the path of the folder leads to another folder than the judged one."""
         try:
             facts = os.lstat(self._folder_path)
         except OSError:
@@ -190,11 +190,11 @@ class ShellTool(AbstractContextManager["ShellTool"]):
         if facts is None or (facts.st_dev, facts.st_ino) != self._folder.identity:
             raise ToolError(f"{self._folder_path!r} is no longer the folder that it was; nothing was run")
 
-    def _basis(self, start: _LaunchPlan) -> str:
-        variables = [f"{name}={value}" for name, value in sorted(start.environment.items())]
-        programs = start.programs.identities(start.program)
+    def _basis(self, plan: _LaunchPlan) -> str:
+        variables = [f"{name}={value}" for name, value in sorted(plan.environment.items())]
+        programs = plan.programs.identities(plan.program)
         return previews.fingerprint(
-            *start.argv, "", *programs, "", *variables, "", self._folder_path, str(self._folder.identity)
+            *plan.argv, "", *programs, "", *variables, "", self._folder_path, str(self._folder.identity)
         )
 
 
@@ -209,7 +209,7 @@ def _writes(parts: tuple[Part, ...] | None) -> list[str]:
 
 
 def _folder(shells: Iterable[ShellRules], zones: Zones | None) -> str:
-    """Return where lines run, which is the same for all rules, and inside a zone if there are some."""
+    """Return the folder of the lines, which is the same for all rules, and inside a zone if there are zones."""
     folders = {shell.folder for shell in shells}
     if len(folders) > 1:
         raise ConfigurationError(
@@ -227,7 +227,7 @@ def _folder(shells: Iterable[ShellRules], zones: Zones | None) -> str:
 
 
 def _confinement(shells: Iterable[ShellRules]) -> Confinement | None:
-    """Return how lines are confined if any of the policies wants them to be: as narrowly as all of those say."""
+    """Return the confinement if any policy has one: the intersection of all of them."""
     said = [shell.confinement for shell in shells if shell.confinement is not None]
     if not said:
         return None
@@ -235,12 +235,12 @@ def _confinement(shells: Iterable[ShellRules]) -> Confinement | None:
     return Confinement(network=all(each.network for each in said), readable=common)
 
 
-def _result_text(ended: processes.ProcessResult, limits: processes.ProcessLimits) -> str:
-    """Return what the model is told about a program that has run."""
-    if ended.timed_out:
+def _result_text(result: processes.ProcessResult, limits: processes.ProcessLimits) -> str:
+    """Return the text for the model about a program that has run."""
+    if result.timed_out:
         how = f"it was ended because it ran longer than {limits.seconds:g} seconds"
     else:
-        how = f"ended by {ended.signal}" if ended.signal else f"exit code {ended.exit_code}"
-    streams = [f"{name}:\n{text}" for name, text in (("stdout", ended.stdout), ("stderr", ended.stderr)) if text]
-    rest = ["something that it had started was not waited for, and may still run"] if ended.lingered else []
+        how = f"ended by {result.signal}" if result.signal else f"exit code {result.exit_code}"
+    streams = [f"{name}:\n{text}" for name, text in (("stdout", result.stdout), ("stderr", result.stderr)) if text]
+    rest = ["something that it had started was not waited for, and may still run"] if result.lingered else []
     return "\n".join([how, *streams, *rest])

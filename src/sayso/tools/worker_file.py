@@ -1,4 +1,4 @@
-"""A worker file: the instruction of an agent in Markdown and, in front of it, its tools and its policy in YAML."""
+"""Worker file: Markdown with the instructions of an agent, and YAML front matter with its tools and policy."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from sayso.policy.vocabulary import parse_approval, suggest
 from sayso.tools.created_workers import FOLDER as CREATED
 
 TOOLS = (*FILE_TOOLS, "shell", "worker_call", "worker_create")
-SCRIPTED = "scripted:"  # what a model's name starts with if a script stands for the model
-TOOLS_FILE = "tools.py"  # where the tools of a worker's own are
-WORKERS_FOLDER = "workers"  # the folder beside a worker where others may be
+SCRIPTED = "scripted:"  # prefix of a model's name that names a script instead
+TOOLS_FILE = "tools.py"  # the module of a worker's custom tools
+WORKERS_FOLDER = "workers"  # the folder next to a worker for other workers
 
 _FENCE = "---"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -49,7 +49,7 @@ _DEEPEST_PATH = 100  # parts; a link could make a folder its own
 _SCRIPT = re.compile(rb"""^model:[ \t]*["']?scripted:([^"'#\r\n]*[^"'#\s])""", re.MULTILINE)
 _FILE_SPEC = FileSpec(
     what="a worker file",
-    missing="",  # told by who is there instead
+    missing="",  # the error lists the existing workers instead
     empty="write a line such as `model: openai:gpt-5`",
     start="start its front matter with a line such as `model: openai:gpt-5`",
     largest=1_000_000,
@@ -92,17 +92,17 @@ WORKER = record(
 
 
 class WorkerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a worker may go; None leaves it to whoever runs it."""
+    """Limits of a worker; None leaves a limit to its caller."""
 
     depth: int | None = None
     requests: int | None = None
 
 
 class WorkerFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker file says.
+    """Parsed worker file.
 
-    `tools` are the built-in tools that it gets, and no others; `worker_rules` has the verdict about calling one of
-    `workers`, where the file says something special about it; `policy` decides about everything else.
+    `tools` are its built-in tools, and no others; `worker_rules` has the verdict about calling one of `workers`, where
+    the file has a rule for it; `policy` decides about every other call.
     """
 
     name: str
@@ -121,7 +121,7 @@ class WorkerFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def script(self) -> Path | None:
-        """The file that stands for the model, if one does."""
+        """The script file that replaces the model, if there is one."""
         return _script(self.model, self.folder)
 
 
@@ -131,10 +131,10 @@ def schema() -> dict[str, Any]:
 
 
 def find_worker(name: str, folder: str | os.PathLike[str]) -> Path:
-    """Return the file of a worker: `NAME.md` in the folder of who calls it, or in `workers` below that.
+    """Return the file of a worker: `NAME.md` in the folder of its caller, or in `workers` below that.
 
     Raises:
-        ConfigurationError: this is no name, or nobody has it, or two have it.
+        ConfigurationError: the name is invalid, unknown or ambiguous.
     """
     if not _NAME.fullmatch(name):
         raise ConfigurationError(f"{describe_value(name)} is no name of a worker; {_NAMING}")
@@ -153,17 +153,17 @@ def read_worker(path: str | os.PathLike[str]) -> WorkerFile:
     """Read a worker file.
 
     Raises:
-        PolicyError: tells what is wrong with it, and where.
+        PolicyError: lists every mistake, with its place.
     """
     path = Path(path)
     place = path.absolute()
     content = _content(path)
     document, instructions = _parse_file(path, content)
     data = document.data
-    mistakes = _WorkerFileChecker(document)
-    mistakes.raise_if_any(validate(WORKER, data))  # what has the wrong shape cannot be read any further
+    checker = _WorkerFileChecker(document)
+    checker.raise_if_any(validate(WORKER, data))  # data of the wrong shape cannot be parsed any further
     found = [*_name_problems(data, place), *_tool_problems(data), *_custom_tool_problems(data, place.parent)]
-    policy = mistakes.read_policy(place, found)
+    policy = checker.read_policy(place, found)
     names = dict.fromkeys(data.get("tools") or ())
     return WorkerFile(
         name=data.get("name", place.stem),
@@ -220,7 +220,7 @@ def _parted(content: str, source: str) -> tuple[str, str]:
 
 
 def workers_in(folder: Path) -> list[Path]:
-    """Return the files in a folder, and in `workers` below it, that can be workers."""
+    """Return the candidate worker files in a folder, and in `workers` below it."""
     return [file for each in (folder, folder / WORKERS_FOLDER) if each.is_dir() for file in _workers_here(each)]
 
 
@@ -239,11 +239,11 @@ def _known_workers_hint(folder: Path, name: str) -> str:
     return f"there are {', '.join(there[:_MOST_TOLD])}{more}{suggest(name, there)}"
 
 
-# --- The meaning ---------------------------------------------------------------------------------------------
+# --- Semantics ----------------------------------------------------------------------------------------------
 
 
 class _WorkerFileChecker:
-    """What is wrong with a worker file, each with its place."""
+    """Validator of a worker file: collects all mistakes, each with its place."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -255,7 +255,7 @@ class _WorkerFileChecker:
             raise PolicyError(sorted(mistakes, key=lambda each: (each.line or 0, each.column or 0)))
 
     def read_policy(self, path: Path, problems: Iterable[Problem]) -> Policy:
-        """Read the policy in a worker file, and tell its mistakes together with those found before."""
+        """Compile the policy in a worker file; its mistakes are raised together with the problems found before."""
         data, source = self._document.data, self._document.source
         tools: Any = data.get("tools", ())
         said: dict[str, Any] = {key: data[key] for key in _POLICY_KEYS if key in data}
@@ -271,7 +271,7 @@ class _WorkerFileChecker:
         return policy
 
     def _place(self, key: Key) -> tuple[int, int]:
-        """Return the place of a key, also of a tool that stands in a list."""
+        """Return the position of a key, also of a tool in a list."""
         match key:
             case ("tools", str(name), *_) if isinstance(self._document.data["tools"], list):
                 return load_policy.line_and_column(self._document, _tool_key(self._document.data, name))
@@ -344,7 +344,7 @@ def _script(model: str | None, folder: Path) -> Path | None:
 
 
 def _protected(data: Mapping[str, Any], path: Path, source: str) -> list[str]:
-    """Return where the files are that no file tool may touch: of this worker, and of all above and below it."""
+    """Return the real paths that no file tool may touch: the files of this worker, and of all above and below it."""
     files = [path, *([script] if (script := _script(data.get("model"), path.parent)) else [])]
     try:
         for folder in _worker_folders(path.parent):
@@ -360,7 +360,7 @@ def _protected(data: Mapping[str, Any], path: Path, source: str) -> list[str]:
 
 
 def _worker_folders(folder: Path) -> Iterator[Path]:
-    """Yield the folder, those below it that are called `workers`, and those above as long as this one is."""
+    """Yield the folder, its descendants called `workers`, and its ancestors while the folder is called so."""
     yield folder
     above = folder
     while above.name == WORKERS_FOLDER:
@@ -373,7 +373,7 @@ def _worker_folders(folder: Path) -> Iterator[Path]:
 
 
 def _script_of(worker: Path) -> Iterator[Path]:
-    """Yield the script that a worker file names, without reading the file for what is right or wrong about it."""
+    """Yield the script that a worker file names, without validating the file."""
     try:
         found = _SCRIPT.search(worker.read_bytes()[: _FILE_SPEC.largest])
     except OSError:

@@ -1,7 +1,7 @@
-"""Workers: agents on PydanticAI that are put together from worker files, and call each other under one controller.
+"""Workers: builds PydanticAI agents from worker files, which call each other under one controller.
 
-What a worker may do, everybody above it has to allow: its policy only adds to theirs. Calling a worker, making one and
-handing it a file are calls like any other, and are asked about unless the owner says otherwise.
+Every caller above a worker has to allow its calls: its policy only tightens theirs. Calling a worker, creating one and
+passing it a file are calls like any other, and are asked about unless the owner's policy says otherwise.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _DEEPEST = 5  # workers inside each other, where no file says otherwise
 
 
 def policy_of(worker: WorkerFile) -> Policy:
-    """Return the policy of a worker, with what its file says about calling single workers."""
+    """Return the policy of a worker, with its file's rules about calling single workers."""
     if not worker.worker_rules:
         return worker.policy
 
@@ -52,14 +52,14 @@ def policy_of(worker: WorkerFile) -> Policy:
 
 
 class _Equipment(NamedTuple):
-    """The tools that a worker has, and how it reads files for others."""
+    """Tools of a worker, and its reader of attachments for other workers."""
 
     tools: dict[str, Callable[..., Any]]
     attach: Callable[[str], Awaitable[Attachment]] | None
 
 
 class _ChainPosition(NamedTuple):
-    """Where a worker stands in a chain: what everybody down to it says, how deep it may go on, and inside whom."""
+    """Position in a chain of nested workers: the combined policy, the depth that is left, and the ancestors."""
 
     policy: Policy
     depth: int
@@ -67,13 +67,13 @@ class _ChainPosition(NamedTuple):
 
 
 class Workers(AbstractContextManager["Workers"]):
-    """Runs a worker, and those that it calls, under one controller; holds the folders of their zones open."""
+    """Runner of a worker and of the workers that it calls, under one controller; holds their zones' folders open."""
 
     def __init__(self, controller: ApprovalController, *, model: Model | str | None = None) -> None:
-        """Take the controller, whose policy is that of the outermost worker.
+        """Bind to a controller, whose policy is that of the outermost worker.
 
         Args:
-            controller: decides about everything that any of the workers does; see `policy_of`.
+            controller: decides about every call of any of the workers; see `policy_of`.
             model: for all of them, instead of the models that their files name.
         """
         self._controller = controller
@@ -86,14 +86,14 @@ class Workers(AbstractContextManager["Workers"]):
         self.close()
 
     def close(self) -> None:
-        """Let go of all folders."""
+        """Close all folders."""
         self._open.close()
 
     async def run(self, worker: WorkerFile, prompt: str) -> AgentRunResult[Any]:
-        """Run a worker on a prompt, and return what PydanticAI does.
+        """Run a worker on a prompt, and return PydanticAI's result.
 
         Raises:
-            ConfigurationError: its model or its tools cannot be had.
+            ConfigurationError: its model or its tools are not available.
             ToolError: the model gave up, cannot be reached, or was asked too often.
         """
         agent = self.agent(worker)
@@ -105,41 +105,41 @@ class Workers(AbstractContextManager["Workers"]):
     def agent(self, worker: WorkerFile) -> Agent[None, Any]:
         """Return the agent that a worker file describes, to be run in any of PydanticAI's ways."""
         depth = worker.limits.depth or _DEEPEST
-        place = _ChainPosition(self._controller.policy, depth, (worker.path.resolve(),))
-        return self._build_agent(worker, Approvals(self._controller), place)
+        position = _ChainPosition(self._controller.policy, depth, (worker.path.resolve(),))
+        return self._build_agent(worker, Approvals(self._controller), position)
 
-    def _build_agent(self, worker: WorkerFile, approvals: Approvals, place: _ChainPosition) -> Agent[None, Any]:
+    def _build_agent(self, worker: WorkerFile, approvals: Approvals, position: _ChainPosition) -> Agent[None, Any]:
         for name in worker.workers:
-            find_worker(name, worker.folder)  # who lists somebody should not learn in the middle that there is none
-        equipment = self._equip(worker, place)
+            find_worker(name, worker.folder)  # a missing worker is an error before the run, not in the middle
+        equipment = self._equip(worker, position)
         caller = Caller(
             worker=worker,
             controller=self._controller,
             tools=equipment.tools,
             attach=equipment.attach,
-            build_agent=partial(self._build_called_agent, worker, place),
-            depth=place.depth,
-            ancestors=place.ancestors,
+            build_agent=partial(self._build_called_agent, worker, position),
+            depth=position.depth,
+            ancestors=position.ancestors,
         )
         tools = [*equipment.tools.values(), *Delegation(caller).functions]
         return self._agent(worker, worker.name, worker.instructions, tools, approvals)
 
     def _build_called_agent(
-        self, caller: WorkerFile, place: _ChainPosition, worker: WorkerFile | CreatedWorker, depth: int
+        self, caller: WorkerFile, position: _ChainPosition, worker: WorkerFile | CreatedWorker, depth: int
     ) -> Agent[None, Any]:
-        """Return the agent of a worker that another one calls: its policy adds to what those above it are under."""
+        """Return the agent of a called worker: its policy is layered over that of its callers."""
         if isinstance(worker, WorkerFile):
             own = policy_of(worker)
-            if place.policy.shells:
-                own = own.running_in(place.policy.shells[0].folder)
+            if position.policy.shells:
+                own = own.running_in(position.policy.shells[0].folder)
             path = worker.path.resolve()
             below = _ChainPosition(
-                own.over(place.policy), min(worker.limits.depth or depth, depth), (*place.ancestors, path)
+                own.over(position.policy), min(worker.limits.depth or depth, depth), (*position.ancestors, path)
             )
             return self._build_agent(worker, Approvals(own), below)
-        equipment = self._equip(caller, place)
+        equipment = self._equip(caller, position)
         tools = [equipment.tools[name] for name in worker.tools if name in equipment.tools]
-        # Nobody has looked at this one's purpose but the person who let it be made: no answer of before is for it.
+        # Only the person who approved its creation knows its purpose: no earlier answer applies to it.
         strict = Approvals(Policy({}, default="required", remember=False))
         return self._agent(caller, worker.name, worker.instructions, tools, strict)
 
@@ -162,13 +162,13 @@ class Workers(AbstractContextManager["Workers"]):
                 output_type=self._outputs,
             )
         except (UserError, PydanticUserError, NameError, TypeError, ValueError) as error:
-            # What a function of the worker's own takes is unknown, or cannot be described to a model.
+            # The parameters of a custom function are unknown, or cannot be described to a model.
             raise ConfigurationError(f"{worker.path}: its tools cannot be described to a model: {error}") from error
 
-    def _equip(self, worker: WorkerFile, place: _ChainPosition) -> _Equipment:
-        key = (*place.ancestors, worker.fingerprint)
+    def _equip(self, worker: WorkerFile, position: _ChainPosition) -> _Equipment:
+        key = (*position.ancestors, worker.fingerprint)
         if key not in self._equipment:
-            policy = place.policy.protecting(getattr(self._controller.store, "files", ()))
+            policy = position.policy.protecting(getattr(self._controller.store, "files", ()))
             found: list[Callable[..., Any]] = []
             attach = None
             if worker.policy.zones is not None:

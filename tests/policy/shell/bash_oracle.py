@@ -24,7 +24,7 @@ Argv = tuple[str, ...]
 BASH = shutil.which("bash")
 
 _NOBODY = 65534
-_SEED = b"seed\n"
+_CONTENT = b"content\n"
 _BATCH = 64
 _LIMIT = 2.0  # seconds for a script alone; one of many may on average take the share
 _SHARE = 0.1
@@ -138,7 +138,7 @@ def _prepare(place: Path) -> None:
     for folder in (place / "0", place / "1"):
         folder.mkdir()
         _own(folder)
-        (folder / "f").write_bytes(_SEED)
+        (folder / "f").write_bytes(_CONTENT)
         _own(folder / "f")
 
 
@@ -195,7 +195,7 @@ def _word(written: bytes) -> str:
 
 def _touched(folder: Path) -> Iterator[str]:
     """Yield every file or folder that is new, changed or gone."""
-    seed = folder / "f"
-    if not seed.is_file() or seed.is_symlink() or seed.read_bytes() != _SEED:
+    given = folder / "f"
+    if not given.is_file() or given.is_symlink() or given.read_bytes() != _CONTENT:
         yield "f"
-    yield from (str(each.relative_to(folder)) for each in folder.rglob("*") if each != seed)
+    yield from (str(each.relative_to(folder)) for each in folder.rglob("*") if each != given)

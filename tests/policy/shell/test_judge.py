@@ -207,7 +207,7 @@ def test_a_verdict_about_what_no_rule_names_says_so() -> None:
     assert judge(policy_of(default="blocked"), "git rebase x").reason == "no rule names 'git rebase'"
 
 
-def test_rules_under_the_seed_s_name_are_told_by_that_name() -> None:
+def test_rules_under_the_name_shell_rules_are_told_by_that_name() -> None:
     data = {"default": "none", "shell_default": "blocked", "shell_rules": [{"pattern": "ls", "allowed": True}]}
     policy = Policy.from_dict(data)
     assert str(judge(policy, "ls").rule) == "policy shell_rules[0]"

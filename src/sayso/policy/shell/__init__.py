@@ -1,1 +1,1 @@
-"""Judging lines for bash: a strict lexer for what may run, a generous search for what must not, and tables."""
+"""Static analysis of bash lines: a strict lexer proves what may run, an over-approximating scan finds what must not."""

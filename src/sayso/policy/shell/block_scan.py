@@ -1,8 +1,8 @@
-"""Every command that a line might run, generously: for finding what is blocked, never for letting anything run.
+"""Block scan: over-approximates the commands that a line might run, to find blocked ones only.
 
-The strict lexer gives up on most of bash. What is blocked must be found there too: in loops and functions, behind
-substitutions, in the text that another shell is given. So this reading errs towards seeing commands, and several
-readings of one line are looked at; only what stands in quotes as an operand does not count.
+The strict lexer gives up on most of bash. Blocked commands must be found there too: in loops and functions, in
+substitutions, in the script of another shell. So this scan prefers false positives, and reads each line in several
+ways; only a quoted operand does not count.
 """
 
 from __future__ import annotations
@@ -38,58 +38,60 @@ _QUOTED_VALUES = re.compile(r"=(?:'([^']*)'|\"([^\"]*)\")")
 _VALUES = re.compile(r"(?:^|[\s;&|(])[A-Za-z_][A-Za-z0-9_]*=['\"]?([^\s'\";&|]+)")
 _MAY_RUN = re.compile(r"[\s$`\ue000\ue001]")  # a word that is a whole script, or has one in it
 _DESCRIPTOR = re.compile(r"\{.*\}", re.DOTALL)
-_How = Literal["run", "fed", "expanded"]  # what becomes of a script: only substitutions run in what is expanded
+_How = Literal["run", "fed", "expanded"]  # how a script is used: in an expanded one, only substitutions run
 # Variables whose value bash expands, and what makes it expand the values of others: as a prompt, or in a sum.
 _EXPANDED = frozenset({"PS0", "PS1", "PS2", "PS3", "PS4", "BASH_ENV", "ENV", "PROMPT_COMMAND"})
 _EXPANDS = re.compile(r"@P|\(\(|\[\[|\$\[|\blet\b|\$\{[A-Za-z_0-9@*]*(?:\[|:[^-=+?])")
 
 
 def scan_commands(text: str) -> Iterator[Argv]:
-    """Yield every command that the line might run, with the commands that those run in turn.
+    """Yield every command that the line might run, with their inner commands.
 
     Raises:
-        TooTangled: nobody can say what else it might run.
+        TooComplex: the scan exceeds its limit, so the line might run anything.
     """
-    look = _Scan(budget=_LEAST_BUDGET + _BUDGET * len(text))
+    scan = _Scan(budget=_LEAST_BUDGET + _BUDGET * len(text))
     for reading in dict.fromkeys(possible_expansions(text)):
-        yield from look.commands(reading, 0)
+        yield from scan.commands(reading, 0)
 
 
 class _Scan:
-    """One look through a line and the scripts in it, each once, with a limit on how much is read."""
+    """One scan of a line and the scripts in it, each once, with a budget of characters."""
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._seen: set[tuple[str, _How]] = set()
 
     def commands(self, script: str, depth: int, how: _How = "run") -> Iterator[Argv]:
-        """Yield the commands of a script; what is fed to a shell may begin at any of its words."""
+        """Yield the commands of a script; in the input of a shell, a command may begin at any word."""
         if (script, how) in self._seen:
             return
         self._seen.add((script, how))
         self._budget -= len(script)
         if self._budget < 0:
             raise TooComplex("it holds too many scripts inside scripts to look through")
-        nest = parse_script(script, document=how == "expanded")
-        spoken = [*nest.commands, *_simple_commands(nest.rest)]
+        parsed = parse_script(script, document=how == "expanded")
+        spoken = [*parsed.commands, *_simple_commands(parsed.rest)]
         argvs = list(dict.fromkeys(argv for words in spoken for argv in _stripped(words)))
         inner = list(dict.fromkeys(each for argv in argvs for each in with_inner_commands(argv)))
         for each in inner:
             yield each
             yield from self._inside(scripts_in(each), depth)
         words = [word for each in spoken for word in each]
-        yield from self._inside(nest.scripts, depth)
-        yield from self._inside(_expanded(words, nest), depth, "expanded")
-        scripts = [*(body for body, _ in nest.documents), *(word for word in words if _MAY_RUN.search(word))]
+        yield from self._inside(parsed.scripts, depth)
+        yield from self._inside(_expanded(words, parsed), depth, "expanded")
+        scripts = [*(body for body, _ in parsed.documents), *(word for word in words if _MAY_RUN.search(word))]
         if how == "fed" or any(reads_input(each) for each in inner):
-            values = ["".join(each) for each in _QUOTED_VALUES.findall(nest.rest)]
+            values = ["".join(each) for each in _QUOTED_VALUES.findall(parsed.rest)]
             yield from (each for argv in argvs for each in any_suffix(argv))
             yield from self._inside([*scripts, *values], depth, "fed")
-        elif nest.written and any(runs_file(each, nest.written) for each in inner):
+        elif parsed.written and any(runs_file(each, parsed.written) for each in inner):
             yield from self._inside(scripts, depth)
-        elif _DYNAMIC_NAME.search(nest.rest) or any(_DYNAMIC.search(each[0]) or each[0] in _RENAMES for each in inner):
+        elif _DYNAMIC_NAME.search(parsed.rest) or any(
+            _DYNAMIC.search(each[0]) or each[0] in _RENAMES for each in inner
+        ):
             yield from (each for argv in argvs for each in any_suffix(argv))  # any of it may be the name
-            yield from ((word,) for word in [*words, *_VALUES.findall(nest.rest)])
+            yield from ((word,) for word in [*words, *_VALUES.findall(parsed.rest)])
 
     def _inside(self, scripts: Iterable[str], depth: int, how: _How = "run") -> Iterator[Argv]:
         for script in scripts:
@@ -98,10 +100,10 @@ class _Scan:
             yield from self.commands(unmasked(script), depth + 1, how)
 
 
-def _expanded(words: Iterable[str], nest: ParsedScript) -> Iterator[str]:
-    """Yield what is expanded although it does not look so: here-documents, and values that bash expands at last."""
-    yield from (body for body, inert in nest.documents if not inert and MARK.search(body))
-    anything = _EXPANDS.search(nest.rest)
+def _expanded(words: Iterable[str], parsed: ParsedScript) -> Iterator[str]:
+    """Yield the texts that bash expands implicitly: here-documents, and values that it expands later."""
+    yield from (body for body, inert in parsed.documents if not inert and MARK.search(body))
+    anything = _EXPANDS.search(parsed.rest)
     for word in words:
         match = ASSIGNMENT.match(word)
         if match and (anything or match[1] in _EXPANDED) and MARK.search(word, match.end()):
@@ -109,7 +111,7 @@ def _expanded(words: Iterable[str], nest: ParsedScript) -> Iterator[str]:
 
 
 def _simple_commands(text: str) -> Iterator[list[str]]:
-    """Yield the words between what ends a command, as if nothing were nested."""
+    """Yield the words between command terminators, ignoring all nesting."""
     argv: list[str] = []
     word: list[str] = []
     target = ""  # the redirection whose file comes next, which is no argument
@@ -121,7 +123,7 @@ def _simple_commands(text: str) -> Iterator[list[str]]:
             word.append(dequoted(kind, token))
             continue
         if word and target == "<<<":
-            yield ["<<<", "".join(word)]  # what a shell may be fed
+            yield ["<<<", "".join(word)]  # a here-string may be the input of a shell
         elif word and not target and not (kind == "redirect" and _DESCRIPTOR.fullmatch("".join(word))):
             argv.append("".join(word))
         target = token.strip() if kind == "redirect" else target if not word and kind == "blank" else ""
@@ -134,7 +136,7 @@ def _simple_commands(text: str) -> Iterator[list[str]]:
 
 
 def _stripped(words: list[str]) -> Iterator[Argv]:
-    """Yield the command without the words of the grammar and the assignments before it; braces begin another one."""
+    """Yield the command without leading reserved words and assignments; a brace begins another command."""
     argv: list[str] = []
     if words and words[0] == "case":
         return  # up to the bracket these are patterns

@@ -1,4 +1,7 @@
-"""The texts that bash may make of a line before it runs anything, for those who look for what is blocked."""
+"""Expansions: the texts that bash may expand a line to before it runs, for the block scan.
+
+Tests: tests/policy/shell/test_block_scan.py
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _SET_OR_USED = re.compile(
 
 
 def possible_expansions(text: str) -> Iterator[str]:
-    """Yield the line as it stands, and as bash may make it."""
+    """Yield the line itself, and the lines that bash may expand it to."""
     yield text
     if "&>" in text:
         yield text.replace("&>", "& >")  # as shells other than bash read it
@@ -60,7 +63,7 @@ def _with_values(text: str) -> str:
 
 
 def _unquoted(text: str) -> Iterator[str]:
-    """Yield a line that does not come out even as if its quotes and comments were none, and every line by itself."""
+    """Yield a line with unbalanced quotes as if it had no quotes or comments, and each of its lines separately."""
     bare = text.replace("'", " ").replace('"', " ")
     yield bare
     yield bare.replace("#", " ")

@@ -1,6 +1,8 @@
-"""What a command may run in turn, generously: for finding what is blocked, never for letting anything run.
+"""Inner commands: over-approximates the commands that a command may run in turn, to find blocked ones only.
 
-The tables of `wrappers` know exactly where a command begins. Here it is enough that it may begin there.
+The tables of `wrappers` know exactly where an inner command begins; here every possible beginning counts.
+
+Tests: tests/policy/shell/test_block_scan.py
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from sayso.policy.shell.wrappers import (
 )
 
 _DEEPEST = 8
-_LONGEST = 100  # words that are kept of what may be a command; a rule is far shorter, with some options before it
+_LONGEST = 100  # words kept of a possible command; a rule is far shorter, even with some options before it
 _MOST_SPLIT = 2
 _SPLIT_STRING = re.compile(r"-[A-Za-z0]*S|--s[a-z-]*=")
 _BLANK = re.compile(r"\s")
@@ -34,7 +36,7 @@ _RUNS_SUFFIX = frozenset({
     "strace", "ltrace", "unshare", "taskset", "prlimit", "setarch", "linux32", "linux64", "chrt", "choom", "setpriv",
     "nsenter", "start-stop-daemon", "jobs", "chroot", "runcon", "pkexec", "gosu", "su-exec", "dbus-run-session",
 })  # fmt: skip
-# A command begins behind these and their options, whose values nobody here knows, and so many operands.
+# A command begins behind these, their options (whose arity is unknown here) and this number of operands.
 _RUNS_BEHIND: dict[int, str] = {
     0: (
         "busybox, toybox, ssh-agent, fakeroot, valgrind, systemd-run, run0, torsocks, torify, proxychains, "
@@ -48,7 +50,7 @@ _RUNS_BEHIND: dict[int, str] = {
         "podman exec, podman run, kubectl exec, oc exec, direnv exec, faketime, lxc exec"
     ),
 }
-# Their options without a value that are used most: what stands behind one of these is an operand.
+# Their most used options without a value: the word behind one of these is an operand.
 _FLAGS: dict[str, frozenset[str]] = {
     "docker": frozenset({"-i", "-t", "-it", "-ti", "-d", "--rm", "--init", "--privileged"}),
     "podman": frozenset({"-i", "-t", "-it", "-ti", "-d", "--rm", "--init", "--privileged"}),
@@ -57,7 +59,7 @@ _FLAGS: dict[str, frozenset[str]] = {
     "uv": frozenset({"--frozen", "--locked", "--no-sync", "--isolated", "-q", "--quiet"}),
     "systemd-run": frozenset({"--user", "--scope", "--wait", "--pipe", "--pty", "-t", "-P", "-q"}),
 }
-# A script begins behind these, their options and so many operands: at least, at most.
+# A script begins behind these, their options and a number of operands: at least, at most.
 _TAKES_SCRIPT = {
     "ssh": (1, 1),
     "watch": (0, 0),
@@ -74,7 +76,7 @@ _EXECUTES = frozenset({"-x", "--exec", "-X", "--exec-batch"})  # of fd
 
 
 def _by_program() -> dict[str, list[tuple[list[str], int]]]:
-    """Return the sub-commands of each program, with how many operands stand before what it runs."""
+    """Return the sub-commands of each program, with the number of operands before the inner command."""
     programs: dict[str, list[tuple[list[str], int]]] = {}
     for operands, names in _RUNS_BEHIND.items():
         for words in names.split(", "):
@@ -103,7 +105,7 @@ def with_inner_commands(argv: Argv) -> list[Argv]:
 
 
 def _inside(argv: Argv) -> list[Argv] | None:
-    """Return what this command runs itself; None if nobody knows where that begins."""
+    """Return the commands that this one runs directly; None if their beginning is unknown."""
     name = name_of(argv)
     if name in _RUNS_SUFFIX:
         return None
@@ -121,12 +123,12 @@ def _inside(argv: Argv) -> list[Argv] | None:
 
 
 def any_suffix(argv: Argv) -> list[Argv]:
-    """Return what begins anywhere in these words but at the first."""
+    """Return every proper suffix of these words."""
     return [argv[at : at + _LONGEST] for at in range(1, len(argv))]
 
 
 def _behind(argv: Argv, path: list[str], operands: int, flags: frozenset[str]) -> Iterator[Argv]:
-    """Yield what may begin behind a sub-command and as many operands."""
+    """Yield every possible inner command behind a sub-command and its operands."""
     if not path:
         yield from (argv[at : at + _LONGEST] for at in _starts(argv, operands, operands, flags))
         return
@@ -136,7 +138,7 @@ def _behind(argv: Argv, path: list[str], operands: int, flags: frozenset[str]) -
 
 
 def _starts(argv: Argv, least: int, most: int, flags: frozenset[str] = frozenset()) -> Iterator[int]:
-    """Yield the words that may stand behind so many operands: a word behind an option may be its value."""
+    """Yield the suffixes that may follow this number of operands: a word behind an option may be its value."""
     certain = possible = 0
     for at in range(1, len(argv)):
         if argv[at].startswith("-"):
@@ -152,7 +154,7 @@ def _starts(argv: Argv, least: int, most: int, flags: frozenset[str] = frozenset
 
 
 def reads_input(argv: Argv) -> bool:
-    """Whether a shell takes its script from what it is fed, or from what a substitution gives."""
+    """Whether a shell reads its script from standard input or from a substitution."""
     name, rest = name_of(argv), argv[1:]
     if name in {"source", ".", "eval", "at", "batch"}:
         return True
@@ -165,12 +167,12 @@ def reads_input(argv: Argv) -> bool:
 
 
 def is_shell(argv: Argv) -> bool:
-    """Whether this is a shell, or may be one: its name is worked out and it is given `-c`."""
+    """Whether this is a shell, or may be one: its name is computed, and it has `-c`."""
     return name_of(argv) in SHELLS or (bool(re.search(r"[$`*?\[]", argv[0])) and "-c" in argv)
 
 
 def runs_file(argv: Argv, files: Collection[str]) -> bool:
-    """Whether the command is one of these files, or a shell that is given one."""
+    """Whether the command is one of these files, or a shell that runs one."""
     if name_of(argv) in SHELLS:
         operand = next((word for word in argv[1:] if not word.startswith("-")), "")
         return operand.rpartition("/")[2] in files
@@ -178,7 +180,7 @@ def runs_file(argv: Argv, files: Collection[str]) -> bool:
 
 
 def scripts_in(argv: Argv) -> list[str]:
-    """Return every argument that may be a script for a shell."""
+    """Return every argument that a shell may evaluate as a script."""
     name, rest = name_of(argv), argv[1:]
     if name == "eval":
         return [" ".join(rest)]
@@ -199,7 +201,7 @@ def scripts_in(argv: Argv) -> list[str]:
 
 
 def _split_strings(words: Argv) -> Iterator[str]:
-    """Yield what `env -S` splits into a command."""
+    """Yield the strings that `env -S` splits into a command."""
     for at, word in enumerate(words):
         if _SPLIT_STRING.match(word):
             following = words[at + 1 : at + LONGEST_PATTERN]
@@ -207,7 +209,7 @@ def _split_strings(words: Argv) -> Iterator[str]:
 
 
 def _git_scripts(argv: Argv) -> Iterator[str]:
-    """Yield what git gives a shell: aliases, and what it runs on each commit or module."""
+    """Yield the scripts that git passes to a shell: aliases, and commands for each commit or submodule."""
     yield from (match[1] for word in argv if (match := _GIT_SHELL.fullmatch(word)))
     for at in _starts(argv, 0, 0):
         if argv[at] in {"rebase", "filter-branch"}:
@@ -217,7 +219,7 @@ def _git_scripts(argv: Argv) -> Iterator[str]:
 
 
 def _of_builtin(argv: Argv) -> list[str]:
-    """Return what a word of bash evaluates: an index, and what `compgen`, `complete` and `mapfile` call."""
+    """Return the texts that a builtin evaluates: an index, and the callbacks of `compgen`, `complete` and `mapfile`."""
     scripts = [word for word in argv[1:] if _MAY_BE_SCRIPT.search(word)]
     for option, value in pairwise((*argv[1:], "")):
         if option.startswith("-") and "C" in option:

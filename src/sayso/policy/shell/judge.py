@@ -1,6 +1,6 @@
-"""Judging a line for bash: every command in it by token-prefix rules, the strictest of all decides.
+"""Shell judge: matches every command of a bash line with token-prefix rules; the strictest decides.
 
-To let a line run takes proof, by the strict lexer; to block it takes only suspicion; everything else is asked about.
+A line is allowed only with proof, by the strict lexer; suspicion is enough to block it; any other line is asked about.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NOWHERE = "/dev/null"
 
 
 class Finding(NamedTuple):
-    """What one rule, or one look, says about one part of a line."""
+    """Finding: the approval of one rule or check for one part of a line."""
 
     part: str
     approval: Approval
@@ -58,14 +58,14 @@ Reaching = tuple[ShellRule, int]  # a rule, and how many words of it are about t
 
 
 class _Node(msgspec.Struct):
-    """A place in the tree of all rules' words."""
+    """Node of the trie of all rules' words."""
 
     rules: list[ShellRule] = []
     next: dict[str, _Node] = {}
 
 
 class ShellRules:
-    """The rules for shell lines; immutable once built."""
+    """Judge of shell lines, compiled from token-prefix rules; immutable once built."""
 
     def __init__(
         self,
@@ -85,13 +85,13 @@ class ShellRules:
         Args:
             rules: in any order; the strictest of those that match decides.
             default: for commands that no rule names.
-            rule: where the default stands.
+            rule: the place of the default in the policy.
             zones: judge what redirections write.
             folder: where lines run, for redirections to relative paths.
             trusted: folders whose programs are the ones that rules name without a folder.
             inert: variables that may be set for a command.
-            confinement: whoever runs the line has to confine it to the zones, like this.
-            settled: the folder was named for this, and is not just where the policy is.
+            confinement: the sandbox in which the line has to run.
+            has_own_folder: `folder` is configured, and not just the folder of the policy.
         """
         self._default: Approval = default
         self.rule = rule
@@ -118,7 +118,7 @@ class ShellRules:
             self._blocked.setdefault(name_of(each.words).lower(), []).append(each)
 
     def running_in(self, folder: str) -> ShellRules:
-        """Return the same rules for lines that run in this folder, unless they are for one already."""
+        """Return a copy for lines that run in this folder, unless a folder is configured."""
         if self.has_own_folder or folder == self.folder:
             return self
         other = copy.copy(self)
@@ -126,19 +126,19 @@ class ShellRules:
         return other
 
     def with_zones(self, zones: Zones) -> ShellRules:
-        """Return the same rules with other zones for what redirections write."""
+        """Return a copy with other zones for the targets of redirections."""
         other = copy.copy(self)
         vars(other).update(_zones=zones)
         return other
 
     @property
     def declared_rules(self) -> list[Rule]:
-        """Every rule that the owner wrote down, the default among them if it was."""
+        """Every rule that the policy declares, with the default if it is declared."""
         default = [self.rule] if self.rule.key.endswith("default") else []
         return [*(each.rule for each in self.rules), *default]
 
     def judge(self, line: object) -> Verdict:
-        """Return the verdict about a line, with what was found about each part of it."""
+        """Return the verdict about a line, with the findings about each part."""
         if not isinstance(line, str):
             return Verdict(approval="blocked", reason="the command is not a text", rule=self.rule)
         found = self.findings(line)
@@ -153,12 +153,12 @@ class ShellRules:
         )
 
     def findings(self, line: str) -> list[Finding]:
-        """Return everything that is to be said about a line, at least one thing."""
+        """Return all findings about a line, at least one."""
         found = [*self._proven(line, 0), *self._scan_for_blocked(line)]
         return found or [Finding(_short(line), "required", "there is no command in it", self.rule)]
 
     def matches(self, words: Argv, line: str) -> bool:
-        """Whether a rule for these words speaks about a command of the line, as its self-test asks."""
+        """Whether a rule for these words matches a command of the line; for its self-test."""
         try:
             parts = lex(line, expand=frozenset({"glob", "tilde"}))
         except NotProvable:
@@ -166,9 +166,9 @@ class ShellRules:
         return any(part.argv[: len(words)] == words for part in parts)
 
     def prefixes(self, line: str) -> tuple[Argv, ...]:
-        """Return the words that a yes to this line may be remembered for: those of every command that asks.
+        """Return the prefixes for which a yes to this line may be remembered: one for each command that asks.
 
-        There are none unless all of them are ordinary commands, and few enough to be read.
+        Empty unless all of them are ordinary commands, and few enough to be read.
         """
         try:
             parts = lex(line, expand=self._expand)
@@ -186,7 +186,7 @@ class ShellRules:
         plain = not part.expands and all(each.approval == "none" for each in self._beside(part, ""))
         ordinary = plain and part.argv and not danger(part.argv) and with_inner_commands(part.argv) == [part.argv]
         words = rememberable(part.argv) if ordinary else None
-        # A rule about more words than these wants to be asked about for itself.
+        # A rule with a longer prefix than this has to ask for itself.
         narrower = words and any(len(each.words) > len(words) for each in self._matching(part.argv))
         return None if narrower else words
 
@@ -229,7 +229,7 @@ class ShellRules:
         return found
 
     def _beside(self, part: Part, shown: str) -> list[Finding]:
-        """Judge what stands beside the command: assignments and redirections."""
+        """Judge the assignments and redirections of a command."""
         found = [self._assignment(each, shown) for each in part.assignments]
         return found + [each for redirect in part.redirects for each in self._redirection(redirect, shown)]
 
@@ -262,7 +262,7 @@ class ShellRules:
     def _judge_inner_commands(
         self, argv: Argv, shown: str, expands: frozenset[str], depth: int, rules: Sequence[Reaching]
     ) -> list[Finding]:
-        """Judge what this command runs in turn."""
+        """Judge the inner commands of this one."""
         if depth >= _DEEPEST:
             return [Finding(shown, "required", "commands inside commands, too deep to follow", self.rule)]
         script = script_of(argv)
@@ -288,7 +288,7 @@ class ShellRules:
         return [*found, *self._command(each.argv, shown, expands, depth + 1, above)]
 
     def _plain_name(self, argv: Argv) -> Argv:
-        """Take a program of a trusted folder for the one that rules name without it, and git without its pager too."""
+        """Normalise the name: strip a trusted folder from the program, and the pager option from git."""
         folder, slash, name = argv[0].rpartition("/")
         if slash and name and folder in self._trusted:
             argv = (name, *argv[1:])
@@ -355,7 +355,7 @@ class ShellRules:
 
 
 def _changes_folder(parts: Sequence[Part]) -> Part | None:
-    """Return the part that makes those after it run elsewhere."""
+    """Return the part that changes the folder of later parts."""
     return next((part for part in parts[:-1] if "cd" in map(name_of, with_inner_commands(part.argv))), None)
 
 

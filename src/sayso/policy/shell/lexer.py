@@ -1,7 +1,7 @@
-"""A strict lexer for bash: it says exactly which commands a line runs, or that it cannot prove it.
+"""Strict lexer for bash: returns exactly the commands that a line runs, or raises if it cannot prove them.
 
-It accepts less than bash does, and reads what it accepts exactly as bash reads it; the tests compare the two. What is
-refused here is no error: it means that a person has to look at the line.
+It accepts a subset of bash, and reads that subset exactly as bash does; the tests compare the two. A refused line is
+not an error: it means that a person has to judge it.
 """
 
 from __future__ import annotations
@@ -32,17 +32,16 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?")
 _DESCRIPTOR = re.compile(r"[0-9]{1,2}")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _HIDDEN_CATEGORIES = frozenset({"Cf", "Zl", "Zp", "Zs", "Co", "Cn"})
-# Letters, marks and symbols that show as nothing.
+# Letters, marks and symbols that are invisible.
 _HIDDEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 
 
 class NotProvable(ValueError):
-    """What a line runs cannot be said for certain; the reason, and where in the line."""
+    """Error: the commands of a line cannot be proved; the reason in words, and the offset in characters."""
 
     def __init__(self, reason: str, offset: int) -> None:
-        """Take the reason in words and the offset in characters."""
         super().__init__(reason)
         self.reason = reason
         self.offset = offset
@@ -75,17 +74,17 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def lex(text: str, *, expand: frozenset[str] = frozenset()) -> tuple[Part, ...]:
     """Return the commands that bash would run, in order.
 
-    `expand` names the expansions (`glob`, `tilde`) that operands may have; their words stand as they are written.
+    `expand` names the expansions (`glob`, `tilde`) that operands may have; such words are left unexpanded.
 
     Raises:
-        NotProvable: bash might run something else, or it is not known what.
+        NotProvable: bash might run other commands, or computed ones.
     """
     _look_at_characters(text)
     return _Lexer(text, expand).script()
 
 
 def hidden_character(text: str) -> int | None:
-    """Return the offset of the first character that people cannot see or that terminals act on, if there is one."""
+    """Return the offset of the first invisible or control character, if there is one."""
     found = [match.start() for match in (_CONTROL.search(text), _HIDDEN.search(text)) if match]
     if not text.isascii():
         odd = (at for at, char in enumerate(text) if char > "~" and unicodedata.category(char) in _HIDDEN_CATEGORIES)
@@ -102,7 +101,7 @@ def _look_at_characters(text: str) -> None:
 
 
 class _Word:
-    """A word while it is being read."""
+    """State of the word that is being read."""
 
     __slots__ = ("assigns", "bare", "braces", "expands", "start", "text")
 
@@ -138,7 +137,7 @@ class _Lexer:
         return tuple(parts)
 
     def _skip(self, blanks: str) -> None:
-        """Pass blanks, continuations and comments."""
+        """Skip blanks, continuations and comments."""
         while self.at < self.size:
             char = self.text[self.at]
             if char in blanks:
@@ -188,7 +187,7 @@ class _Lexer:
         )
 
     def _operator(self) -> str | None:
-        """Read the operator that stands here; None if there is none, nothing at the end."""
+        """Read the operator at the current offset; None if there is no operator, empty at the end."""
         if self.at == self.size:
             return ""
         for operator in _OPERATORS:
@@ -201,7 +200,7 @@ class _Lexer:
         return None
 
     def _no_continuation(self, operator: str) -> None:
-        """Refuse an operator that goes on behind a continuation, which bash would put together."""
+        """Refuse an operator that is split by a continuation, which bash would join."""
         if operator != "\n" and self.text.startswith("\\\n", self.at):
             self.refuse("an operator is split by a continuation")
 

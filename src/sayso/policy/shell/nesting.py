@@ -1,7 +1,9 @@
-"""The commands of a line at every depth: behind substitutions, in brackets and quotes, after here-documents.
+"""Tolerant bash parser: the commands of a script at every depth of substitution, bracket, quote and here-document.
 
-This follows the nesting as bash does, generously: what is odd is read on, and called broken if it does not come out
-even in the end. It serves to find what is blocked, never to let anything run.
+It follows the nesting as bash does, but never gives up: malformed text is parsed on, and the result is marked as broken
+if the nesting is not balanced. It serves to find blocked commands, never to let anything run.
+
+Tests: tests/policy/shell/test_block_scan.py
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[.*\])?\+?=", re.DOTALL)
 _ESCAPED = re.compile(r"\\([$`\\])")
 _BLANKS = frozenset(" \t\n")
 _BEFORE_COMMENT = frozenset(" \t\n;|&()<>")
-# The words that stand before a command and are none.
+# Reserved words that precede a command.
 GRAMMAR = frozenset({
     "if", "then", "elif", "else", "while", "until", "do", "coproc", "!", "{", "}", "function", "for", "select", "case",
     "in", "time", "-p", "--",
@@ -63,11 +65,11 @@ GRAMMAR = frozenset({
 
 
 class TooComplex(ValueError):
-    """A line holds so many scripts inside scripts that looking through them all would take too long."""
+    """Error: the scripts nested in a line exceed the limit of the analysis."""
 
 
 class _Frame:
-    """Something that has been opened: what, where, how many brackets of its own, and whether a word goes on behind."""
+    """Stack frame of an open construct: kind, offset, depth of its brackets, and whether it is part of a word."""
 
     __slots__ = ("brackets", "glued", "kind", "quoted", "start")
 
@@ -80,7 +82,7 @@ class _Frame:
 
 
 class _Command:
-    """A command while it is being read."""
+    """State of the command that is being parsed."""
 
     __slots__ = ("begun", "cases", "quoted", "target", "tests", "word", "words")
 
@@ -95,21 +97,21 @@ class _Command:
 
 
 class ParsedScript(msgspec.Struct, kw_only=True):
-    """What a script holds at every depth."""
+    """Parse result: the contents of a script at every depth."""
 
     commands: list[list[str]] = []  # the words of each, with assignments and grammar
     documents: list[tuple[str, bool]] = []  # its here-documents, and whether nothing in them runs
-    scripts: list[str] = []  # what stands in backticks
+    scripts: list[str] = []  # the texts in backticks
     written: set[str] = set()  # the files that redirections write, without their folders
     rest: str = ""  # the script without its here-documents
-    broken: bool = False  # not all that was opened was closed
+    broken: bool = False  # the nesting is not balanced
 
 
 def parse_script(text: str, *, document: bool = False) -> ParsedScript:
-    """Read a script, or the text of a here-document, in which only substitutions run.
+    """Parse a script, or the text of a here-document, in which only substitutions run.
 
     Raises:
-        TooTangled: it goes too deep.
+        TooComplex: it is nested too deeply.
     """
     return _ScriptParser(text, document=document).parse()
 
@@ -121,7 +123,7 @@ class _ScriptParser:
         self.found = ParsedScript()
         self.document = document
         self.frames = [_Frame("(", 0), *([_Frame("document", 0)] if document else [])]
-        self.commands = [_Command()]  # those being read
+        self.commands = [_Command()]  # a stack: the commands being parsed
         self.awaited: list[tuple[str, bool, bool]] = []  # here-documents that begin on the next line
         self.endless = False  # a here-document does not end
         self.left_out: list[tuple[int, int]] = []
@@ -148,7 +150,7 @@ class _ScriptParser:
             at = end
         return "".join([*kept, self.text[at:]])
 
-    # What opens and closes.
+    # Tokens that open and close a construct.
 
     def _push(self, kind: str, match: re.Match[str], *, glued: bool = True) -> None:
         if len(self.frames) >= _DEEPEST:
@@ -205,7 +207,7 @@ class _ScriptParser:
         self._push("${", match)
 
     def index(self, match: re.Match[str]) -> None:
-        """Read on to the closing bracket, blanks or not, if this is the index of a variable that is set."""
+        """Parse up to the closing bracket, across blanks, if this is the index in an assignment."""
         command = self.commands[-1]
         named = len(command.word) == 1 and _NAME.fullmatch(command.word[0])
         if match[0] == "$[" or (named and not command.begun):
@@ -228,7 +230,7 @@ class _ScriptParser:
             elif frame.kind == "((":
                 self.at += 1
 
-    # What makes up a word.
+    # Tokens that are part of a word.
 
     def plain(self, match: re.Match[str]) -> None:
         self.commands[-1].word.append(match[0])
@@ -256,7 +258,7 @@ class _ScriptParser:
         self.found.scripts.append(_ESCAPED.sub(r"\1", match[0][1:].removesuffix("`")))
         self.plain(match)
 
-    # What stands between words.
+    # Tokens between words.
 
     def blank(self, _: re.Match[str]) -> None:
         self._end_word()
@@ -306,7 +308,7 @@ class _ScriptParser:
         if command.target in {"<<", "<<-"}:
             self.awaited.append((word, command.quoted, command.target == "<<-"))
         elif command.target == "<<<":
-            self.found.commands.append(["<<<", word])  # what a shell may be fed
+            self.found.commands.append(["<<<", word])  # a here-string may be the input of a shell
         elif ">" in command.target:
             self.found.written.add(word.rpartition("/")[2])
 
@@ -327,7 +329,7 @@ class _ScriptParser:
         command.words, command.begun, command.target = [], False, ""
 
     def _read_documents(self) -> None:
-        """Pass the here-documents that begin on this line; if one does not end, none is passed from there on."""
+        """Skip the here-documents that begin on this line; after one without an end, none is skipped."""
         for name, quoted, tabs in self.awaited:
             end = None if self.endless else self._end_of_document(name, tabs=tabs)
             if end is None:
@@ -339,7 +341,7 @@ class _ScriptParser:
         self.awaited = []
 
     def _end_of_document(self, name: str, *, tabs: bool) -> tuple[int, int] | None:
-        """Return where the line begins and ends that ends a here-document."""
+        """Return the offsets of the line that ends a here-document."""
         at = self.at
         while at < len(self.text):
             end = self.text.find("\n", at) + 1 or len(self.text)

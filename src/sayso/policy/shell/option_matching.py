@@ -1,4 +1,7 @@
-"""Whether a command may be what a rule blocks: its options may be spelt in several ways, and stand anywhere."""
+"""Option matching: whether a command may match a blocking rule, whatever the spelling and order of its options.
+
+Tests: tests/policy/shell/test_block_scan.py
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 
 from sayso.policy.shell.wrappers import Argv
 
-# What letters often stand for: a rule that blocks one spelling means the other too.
+# Long forms of short options: a rule that blocks one spelling blocks the other too.
 _LETTERS = {
     "a": ("--all",),
     "d": ("--delete", "--data", "--detach"),
@@ -31,7 +34,7 @@ _EITHER_CASE = frozenset("rR")
 
 
 def may_match(words: Argv, argv: Argv) -> bool:
-    """Whether a command may be what these words block: options anywhere, together or apart, in full or cut short."""
+    """Whether a command may match the words of a rule: options in any place, bundled or not, in full or abbreviated."""
     flags = [word for word in words[1:] if word.startswith("-") and word != "-"]
     names = [word for word in words[1:] if not word.startswith("-") or word == "-"]
     before = next((at for at, word in enumerate(words[1:]) if word in flags), len(names))

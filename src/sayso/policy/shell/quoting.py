@@ -1,4 +1,7 @@
-"""What is left of quoted text when bash has taken the quotes away, for those who look for what is blocked."""
+"""Quote removal: the text of a quoted token after bash has removed its quotes, for the block scan.
+
+Tests: tests/policy/shell/test_block_scan.py
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import re
 # In single quotes these do nothing, unless what is quoted is a script.
 _MASK = str.maketrans("$`", "\ue000\ue001")
 _UNMASK = str.maketrans("\ue000\ue001", "$`")
-MARK = re.compile(r"[$`\ue000\ue001]")  # of what runs, or would if it were not quoted
+MARK = re.compile(r"[$`\ue000\ue001]")  # of a substitution, quoted or not
 _ESCAPED = re.compile(r"\\([$`\"\\])")
 _ANSI = re.compile(
     r"\\(?:x\{([0-9a-fA-F]+)\}?|x([0-9a-fA-F]{1,2})|([0-7]{1,3})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|(.))",
@@ -17,17 +20,17 @@ _ANSI_LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "n": "\n", "r": "
 
 
 def masked(text: str) -> str:
-    """Return the text with what would run in it made harmless."""
+    """Return the text with its substitutions masked by private characters."""
     return text.translate(_MASK)
 
 
 def unmasked(text: str) -> str:
-    """Return the text as a shell reads it that is given it as a script."""
+    """Return the text unmasked, as a shell reads it as its script."""
     return text.translate(_UNMASK)
 
 
 def dequoted(kind: str | None, token: str) -> str:
-    """Return what a quoted token of this kind stands for."""
+    """Return the value of a quoted token of this kind."""
     if kind == "single":
         return masked(token[1:].removesuffix("'"))
     if kind == "double":
@@ -42,7 +45,7 @@ def _ansi(match: re.Match[str]) -> str:
     braced, byte, octal, *unicode, letter = match.groups()
     if braced or byte or octal:
         number = int(octal, 8) if octal else int(byte or braced[-2:], 16)
-        return chr(number % 256)  # bash drops what does not fit into a byte
+        return chr(number % 256)  # bash drops the higher bits
     hexadecimal = unicode[0] or unicode[1]
     if hexadecimal:
         number = int(hexadecimal, 16)

@@ -1,4 +1,7 @@
-"""What an owner says about shell lines: rules for commands, and how far lines are shut in."""
+"""Records of the shell rules: token-prefix rules for commands, and the confinement (sandbox) of lines.
+
+Tests: tests/policy/shell/test_judge.py
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import msgspec
 from sayso.core.model import Approval, Rule
 from sayso.policy.shell.wrappers import Argv
 
-# Variables that change what runs; no list of harmless ones may name them.
+# Variables that change the code that runs; no list of inert ones may name them.
 CODE_LOADING_VARIABLES = (
     "PATH", "LD_*", "DYLD_*", "GIT_*", "*PAGER", "*EDITOR", "BASH_*", "ENV", "IFS", "PS4", "PYTHON*", "NODE_*", "*OPTS",
     "PERL5*", "RUBY*", "*_OPTIONS", "PROMPT_COMMAND", "LESS*", "*_PRELOAD", "*_PATH", "*PROXY", "*proxy", "HOME",
@@ -17,7 +20,7 @@ CODE_LOADING_VARIABLES = (
 
 
 class ShellRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What the owner says about commands that begin with these words."""
+    """Token-prefix rule: the approval for commands that begin with these words."""
 
     words: Argv
     approval: Approval
@@ -28,7 +31,7 @@ class ShellRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Confinement(msgspec.Struct, frozen=True, kw_only=True):
-    """How far lines are shut in with their zones: whether they see the network, and what else they may read."""
+    """Sandbox settings of shell lines: access to the network, and readable paths besides the zones."""
 
     network: bool = False
     readable: tuple[str, ...] = ()

@@ -1,4 +1,7 @@
-"""Programs that run other programs: where in their arguments the other one begins, by tables of their options."""
+"""Wrapper programs (`sudo`, `env`, `xargs` …): tables of their options locate the wrapped command exactly.
+
+Tests: tests/policy/shell/test_judge.py
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import msgspec
 Argv = tuple[str, ...]
 
 SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash", "csh", "tcsh", "yash"})
-# Words of bash that change it for what comes after, and evaluate the index of a variable.
+# Builtins that change the shell for later commands, or evaluate the index of a variable.
 BUILTINS = frozenset({
     "alias", "unalias", "bind", "compgen", "complete", "compopt", "declare", "typeset", "local", "export", "readonly",
     "enable", "getopts", "hash", "jobs", "let", "mapfile", "readarray", "read", "set", "shopt", "trap", "ulimit",
@@ -33,11 +36,11 @@ LONGEST_PATTERN = 30  # words of a rule
 
 
 class UnknownOption(ValueError):
-    """A wrapper is used in a way that the table does not know, so what it runs is not known either."""
+    """Error: the table does not know an option of a wrapper, so the wrapped command is unknown."""
 
 
 class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
-    """How a wrapper's own arguments look: options alone, options with a value, and how many words come first."""
+    """Option table of a wrapper: flags, options with a value, and the number of operands before the command."""
 
     flags: frozenset[str] = frozenset()
     values: frozenset[str] = frozenset()
@@ -112,7 +115,7 @@ _EXECUTES = _words("-exec -execdir -ok -okdir")
 
 
 class InnerCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """A command inside another: its arguments, where they begin, and what was set for it."""
+    """A wrapped command: its arguments, their offset, and the assignments for it."""
 
     argv: Argv
     start: int
@@ -126,10 +129,10 @@ def name_of(argv: Argv) -> str:
 
 
 def wrapped_commands(argv: Argv) -> list[InnerCommand]:
-    """Return the commands that this one runs; none if it is no wrapper, or runs nothing.
+    """Return the commands that this one runs; an empty list if it is not a wrapper, or runs nothing.
 
     Raises:
-        UnknownOption: it is a wrapper, and the table does not know how it is used.
+        UnknownOption: it is a wrapper with an option that is not in its table.
     """
     name = name_of(argv)
     if name == "find":
@@ -142,7 +145,7 @@ def wrapped_commands(argv: Argv) -> list[InnerCommand]:
 
 
 def _check_marks(options: Argv) -> None:
-    """Refuse a mark that may be part of the command: `xargs -I status git status` runs another one."""
+    """Refuse a placeholder that may be part of the command: `xargs -I status git status` runs another one."""
     for at, word in enumerate(options):
         mark = word[2:] or next(iter(options[at + 1 :]), "")
         if word.startswith("-I") and mark not in _MARKS:
@@ -181,7 +184,7 @@ def _has_value(word: str, wrapper: Wrapper) -> bool:
 
 
 def _found(argv: Argv) -> list[InnerCommand]:
-    """Return what `find` runs on what it finds."""
+    """Return the commands that `find` runs on its results."""
     commands: list[InnerCommand] = []
     at = 1
     while at < len(argv):
@@ -206,7 +209,7 @@ def _end_of_exec(argv: Argv, start: int) -> int:
 
 
 def script_of(argv: Argv) -> str | None:
-    """Return the script that a shell is given as text, if that is all it is given: `bash -c TEXT`, `eval TEXT`."""
+    """Return the script of a shell, if that is its only argument: `bash -c TEXT`, `eval TEXT`."""
     name, rest = name_of(argv), argv[1:]
     if name == "eval" and rest:
         return " ".join(rest)
@@ -217,19 +220,19 @@ def script_of(argv: Argv) -> str | None:
 
 
 def hides_script(argv: Argv) -> bool:
-    """Whether a shell is given a script in a way that nobody here can read."""
+    """Whether a shell gets its script in a form that cannot be analysed."""
     options = [word for word in argv[1:] if word.startswith(("-", "+"))]
     return name_of(argv) in SHELLS and script_of(argv) is None and any("c" in word for word in options)
 
 
 def runs_others(argv: Argv) -> bool:
-    """Whether the program runs what it is given: a wrapper, a shell, an interpreter."""
+    """Whether the program runs code from its arguments: a wrapper, a shell, an interpreter."""
     name = name_of(argv)
     return any(name in known for known in (WRAPPERS, SHELLS, INTERPRETERS, RUNNERS))
 
 
 def rememberable(argv: Argv) -> Argv | None:
-    """Return the program and its sub-command, if a yes to all that begins so is not a yes to nearly anything."""
+    """Return the program and its sub-command, unless a yes to that prefix is a yes to nearly anything."""
     count = _SUBCOMMANDS.get(argv[0])
     if count is None:
         return None
@@ -243,7 +246,7 @@ def rememberable(argv: Argv) -> Argv | None:
 
 
 def warning(pattern: Sequence[str]) -> str | None:
-    """Return why letting this prefix run lets nearly anything run, if it does."""
+    """Return why allowing this prefix allows nearly anything, if it does."""
     name = name_of(tuple(pattern))
     if name == "git" and len(pattern) == 1:
         return "bare `git` can run any program through its options and aliases; name the sub-command"

@@ -1,1 +1,1 @@
-"""Programs that the shell tool starts: processes with limits, the sandbox and its mounts."""
+"""Process execution for the shell tool: processes with limits, the sandbox and its mounts."""

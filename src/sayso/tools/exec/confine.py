@@ -1,7 +1,7 @@
-"""Command lines of bubblewrap: a program sees the system read-only, its zones, and nothing else of the machine.
+"""Sandbox by bubblewrap: builds the command line; a program sees the system read-only, its zones, and nothing else.
 
-The environment is not part of the command line, which every user of the machine can read: whoever starts it passes
-exactly what the program may know, since the program can also read the environment of the bubblewrap round it.
+The environment is not part of the command line, which every user of the machine can read: the caller passes exactly
+the variables of the program, since the program can also read the environment of the bubblewrap process around it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sayso.errors import ToolError
 from sayso.tools.exec.processes import find_program
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-# What programs look up. Never all of it: /etc holds the machine's secrets.
+# Files that programs look up. Never all of /etc: it holds the machine's secrets.
 _ETC = (
     *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives"),
     *("passwd", "group", "nsswitch.conf", "protocols", "services"),
@@ -39,14 +39,14 @@ _TRIAL_SECONDS = 10
 
 
 class Mount(NamedTuple):
-    """A folder or file of the machine that the program sees at its own path."""
+    """Bind mount: a folder or file of the machine, at the same path in the sandbox."""
 
     path: str
     writable: bool
 
 
 class _Access(IntEnum):
-    """What a program may do beneath a path; of two for the same path the higher one holds."""
+    """Access of a program beneath a path; of two for the same path the higher one applies."""
 
     WRITE = 0
     READ = 1
@@ -90,7 +90,7 @@ def bwrap_command(
 
 @functools.cache
 def unavailable_reason() -> str | None:
-    """Return why programs cannot be confined on this machine and what to do, or None; tries it once."""
+    """Return why the sandbox is unavailable on this machine and what to do, or None; probes once."""
     if sys.platform != "linux":
         return "programs can be confined only on Linux: run this there, or without confinement"
     if find_program("bwrap", _PLACES) is None:
@@ -112,7 +112,7 @@ def _not_permitted(words: str) -> str:
 
 
 def _plan(mounts: Iterable[Mount], *, frozen: Iterable[str], hidden: Iterable[str]) -> dict[str, _Access]:
-    """Map every path that gets a mount of its own to what may be done there."""
+    """Map every path that gets a mount of its own to its access."""
     plan: dict[str, _Access] = {}
     for path, writable in mounts:
         _check_mount(path)
@@ -143,7 +143,7 @@ def _hide(plan: dict[str, _Access], path: str) -> None:
 
 
 def _can_be_covered(path: str, plan: Mapping[str, _Access]) -> bool:
-    """Whether there is something at the path, and the program would see it."""
+    """Whether the path exists, and is visible to the program."""
     nearest = _nearest(path, [*plan, *_SYSTEM])
     if nearest is None or plan.get(nearest) is _Access.NONE or not os.path.lexists(path):
         return False
@@ -156,8 +156,8 @@ def _can_be_covered(path: str, plan: Mapping[str, _Access]) -> bool:
 def _between(path: str, plan: Mapping[str, _Access]) -> Iterator[str]:
     """Yield the folders from a writable mount down to a mount in it.
 
-    Each becomes a mount of its own, since only those cannot be renamed: with `.git` renamed, a frozen `.git/hooks`
-    could be made anew.
+    Each becomes a mount of its own, since only mount points cannot be renamed: with `.git` renamed, a frozen
+    `.git/hooks` could be created anew.
     """
     above = _nearest(os.path.dirname(path), plan)  # noqa: PTH120 - a text in, a text out
     if above is None or plan[above] is not _Access.WRITE:
@@ -177,7 +177,7 @@ def _mounting(plan: Mapping[str, _Access]) -> Iterator[str]:
                 yield from ("--ro-bind", path, path)
             case _Access.NONE if stat.S_ISDIR(os.lstat(path).st_mode):
                 yield from ("--tmpfs", path, "--remount-ro", path)
-            case _Access.NONE:  # a device on a mount without devices: nobody can open it
+            case _Access.NONE:  # a device on a mount without devices: it cannot be opened
                 yield from ("--ro-bind", "/dev/null", path)
 
 
@@ -209,7 +209,7 @@ def _check_mount(path: str) -> None:
 
 
 def _check_real(path: str) -> None:
-    """Refuse a link, which leads elsewhere whenever somebody changes it, and which cannot be mounted over."""
+    """Refuse a link, whose target can change at any time, and which cannot be mounted over."""
     if (real := _real(path)) != path:
         raise ToolError(f"{path!r} cannot be part of the sandbox: it is no real path, but leads to {real!r}")
 

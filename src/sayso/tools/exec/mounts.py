@@ -1,4 +1,7 @@
-"""What a confined line sees of its zones: mounted as they may be used, without what steers programs and agents."""
+"""Sandbox mounts: maps the zones to bind mounts, read-only or writable, and freezes files that steer programs.
+
+Tests: tests/tools/test_shell.py
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _MOST_NAMES = 300_000  # looked at in a zone that can be written
 
 
 class SandboxView(NamedTuple):
-    """The mounts, what is hidden in them, and what cannot be changed though it lies in a folder that can."""
+    """Sandbox view: mounts, paths hidden in them, and read-only paths inside writable mounts."""
 
     mounts: list[Mount]
     hidden: list[str]
@@ -23,7 +26,7 @@ class SandboxView(NamedTuple):
 
 
 def sandbox_view(zones: Zones | None, own_files: Iterable[str]) -> SandboxView:
-    """Return what a line may see: a zone that nobody may read is hidden, and one that nobody may write is read-only."""
+    """Return the view of a line: a zone with blocked reading is hidden, one with blocked writing is read-only."""
     if zones is None:
         return SandboxView([], [], [])
     seen = [zone for zone in zones.zones if zone.read != "blocked"]
@@ -44,7 +47,7 @@ def _is_beneath(path: str, mounts: Iterable[Mount]) -> bool:
 
 
 def _protected_paths(root: str, zones: Zones) -> Iterator[str]:
-    """Yield everything in a zone that programs or agents obey, with all that is in it."""
+    """Yield every protected path in a zone, with everything below it."""
     looked = 0
     for folder, names, files in os.walk(root):
         looked += len(names) + len(files)
@@ -57,7 +60,7 @@ def _protected_paths(root: str, zones: Zones) -> Iterator[str]:
 
 
 def _frozen(path: str, root: str) -> Iterator[str]:
-    """Yield what can be frozen: of a link that is what it leads to, if that lies in the zone."""
+    """Yield the path to freeze: of a link, its target, if that is in the zone."""
     try:
         real = resolve(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""Running one program: in a folder held by a handle, with limits of time and output, leaving nothing behind."""
+"""Process runner: one program in a folder given by descriptor, with timeout, output limit and a process group."""
 
 from __future__ import annotations
 
@@ -24,25 +24,24 @@ from anyio.lowlevel import checkpoint_if_cancelled
 
 from sayso.errors import ConfigurationError, ToolError
 
-_CHUNK = 65_536  # what a pipe holds
+_CHUNK = 65_536  # the capacity of a pipe
 _LAST_WORDS_SECONDS = 0.5  # for output that is still under way when the program has ended
 _DEATH_SECONDS = 5.0  # for the kernel to carry out SIGKILL
-_LOOK_SECONDS = 0.02  # between two looks, where the kernel cannot wake us
-_INSIDE_CHARACTERS = bytes(range(0x80, 0xC0))  # in UTF-8, what only goes on with a character
+_LOOK_SECONDS = 0.02  # polling interval, where the kernel cannot wake us
+_INSIDE_CHARACTERS = bytes(range(0x80, 0xC0))  # continuation bytes of UTF-8
 _FIRST_FREE = 3  # 0, 1 and 2 become the program's own streams
 
-# Where programs are, who the user is, how to write text: nothing here names code to run.
+# Search path, user, locale: no variable here names code to run.
 _NAMES = {
     *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR"),
     *("LANG", "LANGUAGE", "TZ"),
 }
 _FOLDERS = {"HOME", "TMPDIR"}  # a relative one would be the folder that the agent writes in
 _PATH = "/usr/local/bin:/usr/bin:/bin"
-# A pager would wait for a person who is not there; and nobody's terminal should decide whether a call is still the one
-# that was approved.
+# A pager would wait for input that never comes; and the terminal must not decide whether a call is the approved one.
 _SET = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb"}
 
-# What makes a program run or load something else, however harmless its command line is.
+# Variables that make a program load or run other code, however harmless its command line is.
 _CODE_LOADING_NAMES = {
     *("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "IFS"),
     *("CDPATH", "GLOBIGNORE", "PROMPT_COMMAND", "SHELL"),
@@ -55,14 +54,14 @@ _CODE_LOADING_SUFFIXES = ("PAGER", "EDITOR", "BROWSER", "VISUAL", "ASKPASS")
 
 
 class ProcessLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a program may run, how much of each stream is kept, and how long it may take to end when asked."""
+    """Limits of a process: timeout, bytes kept of each stream, and grace period between SIGTERM and SIGKILL."""
 
     seconds: float = 120
     output_bytes: int = 64_000
     grace_seconds: float = 2
 
     def __post_init__(self) -> None:
-        """Refuse limits that limit nothing or leave no room."""
+        """Refuse a timeout of zero, negative limits and an infinite grace period."""
         if not (self.seconds > 0 and self.output_bytes >= 0 and 0 <= self.grace_seconds < math.inf):
             raise ConfigurationError(
                 "the limits of a program are wrong: `seconds` has to be above 0, "
@@ -71,10 +70,10 @@ class ProcessLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a program.
+    """Result of a process.
 
-    `exit_code` is None if a signal or the time limit ended it. `lingered` says that something it had started held its
-    output open when it was over, and was cut off.
+    `exit_code` is None if a signal or the time limit ended it. `lingered` is whether a child of it held its
+    output open after its end, and was cut off.
     """
 
     exit_code: int | None
@@ -89,15 +88,15 @@ class ProcessResult(msgspec.Struct, frozen=True, kw_only=True):
 async def run_program(
     argv: Sequence[str], *, program: str, folder: int, environment: Mapping[str, str], limits: ProcessLimits
 ) -> ProcessResult:
-    """Run the program at the absolute path `program` in the folder that the handle is open on, and wait for its end.
+    """Run the program at the absolute path `program` in the folder of the file descriptor, and wait for its end.
 
-    It gets no input, no handle but its two streams, and exactly this environment. Nothing of its process group outlives
-    the call, also where the call is cancelled; what starts a session of its own can only be held by `confine`.
+    It gets no input, no descriptor but its two streams, and exactly this environment. No process of its group outlives
+    the call, even if the call is cancelled; a process with a session of its own can only be contained by `confine`.
 
     Raises:
         ToolError: it did not start, or cannot be killed.
     """
-    await checkpoint_if_cancelled()  # what is cancelled already is not started
+    await checkpoint_if_cancelled()  # a cancelled call starts nothing
     began = time.monotonic()
     process = _spawn(argv, program=program, folder=folder, environment=environment)
     outputs = _Outputs(process, limits.output_bytes)
@@ -120,10 +119,10 @@ async def run_program(
 
 
 def clean_environment(environment: Mapping[str, str], *, extra: Iterable[str] = ()) -> dict[str, str]:
-    """Keep of an environment what a program needs and nobody can steer it with, and the names in `also`.
+    """Sanitise an environment: keep the variables that a program needs and that cannot steer it, and those in `extra`.
 
     Raises:
-        ConfigurationError: a name in `also` makes programs run other code.
+        ConfigurationError: a name in `extra` makes programs run other code.
     """
     more = frozenset(extra)
     for name in sorted(more):
@@ -196,7 +195,7 @@ def _spawn(
 
 
 def _chdir_by_fd(handle: int) -> tuple[str | None, Callable[[], None] | None]:
-    """Return how the child enters a folder by its handle: a path to change to, or a function to call in the child."""
+    """Return how the child changes to a folder by descriptor: a path, or a function to call in the child."""
     link = f"/proc/self/fd/{handle}"  # read in the child, after the fork
     return (link, None) if os.path.lexists(link) else (None, functools.partial(os.fchdir, handle))
 
@@ -220,7 +219,7 @@ def _reason(error: OSError | ValueError | subprocess.SubprocessError, program: s
 
 
 async def _supervise(process: subprocess.Popen[bytes], outputs: _Outputs, limits: ProcessLimits) -> tuple[bool, bool]:
-    """Read what the program says until it is over; return whether it ran out of time, and whether anything lingered."""
+    """Read the output until the program ends; return whether it timed out, and whether a child lingered."""
     timed_out = lingered = False
     grace = limits.grace_seconds
     async with anyio.create_task_group() as reading:
@@ -230,7 +229,7 @@ async def _supervise(process: subprocess.Popen[bytes], outputs: _Outputs, limits
                 await _wait_for_exit(process)
             timed_out = time_left.cancelled_caught
             if not timed_out:
-                grace = 0  # what is left of the group has had its time
+                grace = 0  # the rest of the group has had its grace period
                 lingered = not await outputs.end_within(_LAST_WORDS_SECONDS)
         finally:
             await _terminate_group(process, outputs, grace)
@@ -238,7 +237,7 @@ async def _supervise(process: subprocess.Popen[bytes], outputs: _Outputs, limits
 
 
 async def _terminate_group(process: subprocess.Popen[bytes], outputs: _Outputs, grace: float) -> None:
-    """Leave nothing of the process group, whoever cancels: ask it to end, wait, kill it, and take the exit code."""
+    """End the process group, shielded from cancellation: SIGTERM, grace period, SIGKILL, then reap the exit code."""
     try:
         with anyio.CancelScope(shield=True):
             if grace:
@@ -261,12 +260,12 @@ async def _terminate_group(process: subprocess.Popen[bytes], outputs: _Outputs, 
 async def _wait_for_exit(process: subprocess.Popen[bytes]) -> None:
     """Wait until the program has exited.
 
-    Where the kernel has handles on processes, nobody takes the exit code yet: until then no other process can get the
-    number, and the group of that number is ours to kill.
+    Where the kernel has pidfds, the exit code is not reaped yet: until then the pid cannot be reused, and killing the
+    group of that pid is safe.
     """
     handle = _handle_on(process)
     if handle is None:
-        while process.poll() is None:  # noqa: ASYNC110 - nothing here tells us of the end
+        while process.poll() is None:  # noqa: ASYNC110 - the end is not signalled here
             await anyio.sleep(_LOOK_SECONDS)
         return
     try:
@@ -298,7 +297,7 @@ def _signal_name(number: int) -> str:
 
 
 class _Outputs:
-    """Both streams of a program, read side by side until both are closed, also while the call is cancelled."""
+    """Both output streams of a program, read concurrently until both are closed, even while the call is cancelled."""
 
     def __init__(self, process: subprocess.Popen[bytes], limit: int) -> None:
         self.stdout = _Stream(cast("IO[bytes]", process.stdout), limit)
@@ -327,7 +326,7 @@ class _Outputs:
 
 
 class _Stream:
-    """The beginning and the end of what comes through a pipe; the middle is counted and dropped."""
+    """Bounded buffer of a stream: keeps head and tail; the middle is counted and dropped."""
 
     def __init__(self, pipe: IO[bytes], limit: int) -> None:
         self.pipe = pipe
@@ -354,7 +353,7 @@ class _Stream:
     def text(self) -> str:
         if not self._dropped:
             return (self._head + self._tail).decode(errors="replace")
-        # What was cut through was a whole character: it counts as left out, not as broken.
+        # The cut went through a valid character: it counts as dropped, not as invalid.
         decoder = getincrementaldecoder("utf-8")("replace")
         head = decoder.decode(self._head)
         tail = self._tail.lstrip(_INSIDE_CHARACTERS)

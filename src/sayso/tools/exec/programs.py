@@ -1,4 +1,7 @@
-"""The programs that a shell line starts, as far as they can be told before it runs."""
+"""Program lookup: resolves the executables and scripts that a shell line starts, before it runs.
+
+Tests: tests/tools/test_shell.py
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _UNSETTLING = frozenset((
     "cd", "pushd", "popd", "hash", "alias", "unalias", "enable", "source", ".", "eval", "exec", "export", "set",
     "shopt", "unset", "declare", "typeset", "readonly", "local", "function",
 ))  # fmt: skip
-# What these do is in a file that they are given.
+# The code of these is in a file from their arguments.
 _INTERPRETERS = (
     "bash", "sh", "dash", "zsh", "ksh", "python", "node", "deno", "bun", "perl", "ruby", "php", "lua", "rscript", "awk",
     "gawk", "make", "tclsh",
@@ -26,7 +29,7 @@ _INTERPRETERS = (
 
 
 class Programs(NamedTuple):
-    """What a line starts: the programs that could be found, the scripts they are given, and whether that is all."""
+    """Programs of a line: the executables found, the scripts they run, and whether the list is complete."""
 
     first: str | None
     found: tuple[str, ...]
@@ -35,7 +38,7 @@ class Programs(NamedTuple):
 
     @classmethod
     def from_parts(cls, parts: Iterable[Part] | None, folder: str, path: str) -> Programs:
-        """Look up what the commands of a line start; no parts, if nobody can say what those are."""
+        """Look up the programs of a line's commands; `parts` is None if the commands are not provable."""
         given = [part.argv for part in parts or () if part.argv]
         if parts is None or any(argv[0] in _UNSETTLING for argv in given):
             return cls(None, (), (), all_known=False)
@@ -47,7 +50,7 @@ class Programs(NamedTuple):
         return cls(first, found, scripts, all_known=None not in programs)
 
     def identities(self, program: str) -> list[str]:
-        """Return what is true of the files of these programs until somebody changes one of them."""
+        """Return the identity (path, inode, size, times) of each file, which changes with the file."""
         return [_identity(each) for each in (program, *self.found, *self.scripts)]
 
 
@@ -66,7 +69,7 @@ def _scripts(argv: tuple[str, ...], folder: str) -> Iterator[str]:
             if stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a text
                 yield path
         except (OSError, ValueError):
-            continue  # an option, or something else that is no file
+            continue  # an option, or another word that is not a file
 
 
 def _identity(path: str) -> str:

@@ -1,1 +1,1 @@
-"""Files below an open directory: openat without symlinks, atomic writes."""
+"""File access below an open directory: openat without symlinks, atomic writes."""

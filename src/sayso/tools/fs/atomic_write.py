@@ -1,8 +1,10 @@
-"""Writes and removes files in an open folder so that each is whole, and nothing but what was meant is lost.
+"""Atomic writes and deletes in an open folder: write to a temporary file, lock, compare (TOCTOU), rename.
 
-A file is written under a name that nobody knows (`.sayso-….part`) and then put in its place. Who is killed
-meanwhile may leave such a file behind, with the new content or the one that was to go: nobody reads it, no name comes
-twice, and it may be deleted whenever nobody writes. (Without the calls of Linux it can be a second name of a new file.)
+A file is written under a random name (`.sayso-….part`) and then moved to its place. A process that is killed meanwhile
+may leave such a file behind, with the new or the old content: no program reads it, its name is never reused, and it may
+be deleted when no write is under way. (Without the calls of Linux it can be a second name of a new file.)
+
+Tests: tests/tools/fs/test_directory.py
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP}
 
 
 class DirFdPath(NamedTuple):
-    """A name in an open folder, and the way to it as it was given."""
+    """Path relative to a descriptor: a name in an open folder, and the path as it was given."""
 
     folder: int
     name: bytes
@@ -47,37 +49,37 @@ class _TempFile(NamedTuple):
 
 
 def create(place: DirFdPath, data: bytes) -> FileStat:
-    """Write a file where nothing is; what somebody else puts there meanwhile stays."""
+    """Create a file; one that another process creates meanwhile is kept, and an error."""
     if _is_there(place):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     # Made with the mode that it will have: the kernel subtracts the umask, which cannot be read without changing it
     # for all threads.
-    with _temp_file(place, data, mode=0o666) as draft:
-        _move_without_replacing(place._replace(name=draft.name), place)
-        return _done(place, draft)
+    with _temp_file(place, data, mode=0o666) as temp:
+        _move_without_replacing(place._replace(name=temp.name), place)
+        return _done(place, temp)
 
 
 def replace(place: DirFdPath, data: bytes, facts: FileStat) -> FileStat:
-    """Write a file instead of the one with these facts."""
+    """Replace the file with these facts (compare and swap)."""
     check_replaceable(place.path, facts)
-    with _locked(place, facts) as old, _temp_file(place, data, mode=0o600) as draft:
+    with _locked(place, facts) as old, _temp_file(place, data, mode=0o600) as temp:
         with suppress(PermissionError):
-            os.fchown(draft.file, old.st_uid, old.st_gid)
-        made = os.fstat(draft.file)
-        if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):  # the permissions would be for somebody else
+            os.fchown(temp.file, old.st_uid, old.st_gid)
+        made = os.fstat(temp.file)
+        if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):  # the permissions would be for another user
             raise ToolError(f"{place.path!r} belongs to a user or group that a new file cannot be given to")
-        os.fchmod(draft.file, facts.mode & _PERMISSIONS)
+        os.fchmod(temp.file, facts.mode & _PERMISSIONS)
         _check_plain(place)
         _check_same(place, facts)
-        _exchange(place, draft, facts)
-        return _done(place, draft)
+        _exchange(place, temp, facts)
+        return _done(place, temp)
 
 
 def remove(place: DirFdPath, facts: FileStat, trash: DirFdPath | None) -> None:
-    """Remove the file with these facts, or move it to the place in the trash, whose name has to be new."""
+    """Remove the file with these facts, or move it to a new name in the trash."""
     if facts.kind != "file":
         raise ToolError(f"{place.path!r} is no regular file, and nothing else is deleted")
-    # Moved first and looked at then: what has a name that nobody else knows cannot become something else.
+    # Moved first and compared then: a file under a random name cannot be replaced by another process.
     away = trash or place._replace(name=_unknown_name())
     with _locked(place, facts):
         os.rename(place.name, away.name, src_dir_fd=place.folder, dst_dir_fd=away.folder)
@@ -93,14 +95,14 @@ def remove(place: DirFdPath, facts: FileStat, trash: DirFdPath | None) -> None:
 
 
 def restore(source: DirFdPath, target: DirFdPath) -> None:
-    """Move a file that was removed to where nothing is."""
+    """Move a file from the trash to a path that does not exist."""
     _move_without_replacing(source, target)
     fsync_folder(target.folder)
     fsync_folder(source.folder)
 
 
 def _move_without_replacing(source: DirFdPath, target: DirFdPath) -> None:
-    """Move a file, of which only the caller knows the name, to where nothing is; never replace anything."""
+    """Move a file with a random name to a path that does not exist; never replace a file."""
     if target.portable or not _rename(source, target, _NOREPLACE):
         os.link(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder, follow_symlinks=False)
         os.unlink(source.name, dir_fd=source.folder)
@@ -108,7 +110,7 @@ def _move_without_replacing(source: DirFdPath, target: DirFdPath) -> None:
 
 @contextmanager
 def _locked(place: DirFdPath, facts: FileStat) -> Generator[os.stat_result]:
-    """Hold the file with these facts, so that of all who would change it here only one does."""
+    """Hold the lock of the file with these facts, so that only one process changes it."""
     file = None
     try:
         _check_same(place, facts)
@@ -136,49 +138,49 @@ def _lock(place: DirFdPath, file: int | None) -> None:
     except BlockingIOError:
         raise ToolError(f"{place.path!r} is locked: somebody else is changing it; look at it again") from None
     except OSError:
-        return  # a file system without locks: what others do shows when the file is moved
+        return  # a file system without locks: a concurrent change is detected when the file is moved
 
 
 @contextmanager
 def _temp_file(place: DirFdPath, data: bytes, *, mode: int) -> Generator[_TempFile]:
-    """Hold a new file with these bytes beside the place; it is gone afterwards, unless it was moved."""
-    draft = _TempFile(name := _unknown_name(), os.open(name, _NEW, mode, dir_fd=place.folder))
+    """Hold a temporary file with these bytes next to the target; it is deleted at the end, unless it was moved."""
+    temp = _TempFile(name := _unknown_name(), os.open(name, _NEW, mode, dir_fd=place.folder))
     try:
         rest = memoryview(data)
         while rest:
-            rest = rest[os.write(draft.file, rest) :]
-        os.fsync(draft.file)
-        yield draft
+            rest = rest[os.write(temp.file, rest) :]
+        os.fsync(temp.file)
+        yield temp
     finally:
         with suppress(OSError):
-            # An exchange may have put somebody else's file under this name.
-            if os.path.samestat(os.lstat(name, dir_fd=place.folder), os.fstat(draft.file)):
+            # An exchange may have put another process's file under this name.
+            if os.path.samestat(os.lstat(name, dir_fd=place.folder), os.fstat(temp.file)):
                 os.unlink(name, dir_fd=place.folder)
-        os.close(draft.file)
+        os.close(temp.file)
 
 
-def _exchange(place: DirFdPath, draft: _TempFile, facts: FileStat) -> None:
-    """Put the draft in its place and remove what was there, if that is the file with these facts."""
-    away = place._replace(name=draft.name)
+def _exchange(place: DirFdPath, temp: _TempFile, facts: FileStat) -> None:
+    """Exchange the temporary file with the target, and remove the old file if it is the one with these facts."""
+    away = place._replace(name=temp.name)
     if place.portable or not _rename(away, place, _EXCHANGE):
-        # What somebody who takes no lock puts there just before this line is lost; only an exchange would show it.
-        os.rename(draft.name, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+        # A file put there without a lock just before this line is lost; only an exchange would detect it.
+        os.rename(temp.name, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
         return
     if not _is_moved(away, facts):
         with _report_displaced_file(away, place):
             _rename(away, place, _EXCHANGE)
         raise _changed(place.path)
-    os.unlink(draft.name, dir_fd=place.folder)
+    os.unlink(temp.name, dir_fd=place.folder)
 
 
-def _done(place: DirFdPath, draft: _TempFile) -> FileStat:
+def _done(place: DirFdPath, temp: _TempFile) -> FileStat:
     fsync_folder(place.folder)
-    return FileStat.from_stat(os.fstat(draft.file))
+    return FileStat.from_stat(os.fstat(temp.file))
 
 
 @contextmanager
 def _report_displaced_file(away: DirFdPath, place: DirFdPath) -> Generator[None]:
-    """Say where somebody else's file is now, if it cannot be put back."""
+    """Report the new name of another process's file, if it cannot be moved back."""
     try:
         yield
     except OSError as error:
@@ -195,19 +197,19 @@ def _is_there(place: DirFdPath) -> bool:
 
 
 def check_replaceable(path: str, facts: FileStat) -> None:
-    """Refuse a file that nothing can be put in the place of."""
+    """Refuse a file that cannot be replaced without loss."""
     if facts.kind != "file":
         raise ToolError(f"{path!r} is no regular file, and nothing else is written")
     if facts.links > 1:
         raise ToolError(
             f"{path!r} is one of {facts.links} names (hard links) of a file, of which writing would make two"
         )
-    if not facts.mode & _OWNER_WRITES:  # putting another file in its place would get round that
+    if not facts.mode & _OWNER_WRITES:  # replacing it would bypass that
         raise ToolError(f"{path!r} is write-protected (its mode is {facts.mode:04o})")
 
 
 def _check_plain(place: DirFdPath) -> None:
-    """Refuse a file with access rules besides its mode: the new one would be without them, and open to others."""
+    """Refuse a file with access rules besides its mode: the new file would lose them (an ACL)."""
     if sys.platform != "linux":
         return
     file = _open_to_lock(place)
@@ -245,7 +247,7 @@ def _unknown_name() -> bytes:
 
 
 def _rename(source: DirFdPath, target: DirFdPath, flag: int) -> bool:
-    """Rename as the flag says; false if that cannot be had here."""
+    """Rename by `renameat2` with the flag; false if that is unsupported here."""
     renameat2 = _renameat2()
     if renameat2 is None:
         return False

@@ -1,8 +1,8 @@
-"""A folder held open, and everything that the file tools do below it.
+"""Open directory: a folder held by descriptor, and all operations of the file tools below it.
 
-A judge has decided about a place below the folder: a way without links or `..` in it. Here exactly that place is used,
-from the handle of the folder and never by a path that somebody could have bent since: a link met on the way is refused.
-Whatever fails is a `ToolError` of one sentence.
+The policy has judged a path below the folder, without links or `..`. Exactly that path is used here, from the
+descriptor of the folder and never by an absolute path that could have been redirected since (TOCTOU): a link on the
+path is refused. Every failure is a `ToolError` of one sentence.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _NOT_READ = {"folder": "is a folder", "link": "is a link", "other": "is a device
 
 
 class FileContent(msgspec.Struct, frozen=True):
-    """The bytes of a file, and the facts that they belong to."""
+    """Content of a file, and its stat at that moment."""
 
     data: bytes
     stat: FileStat
 
 
 class DirectoryEntry(msgspec.Struct, frozen=True):
-    r"""Something in a folder; bytes of its name that are no UTF-8 are shown as `\xff`, and no way leads there."""
+    r"""Entry of a folder; bytes of its name that are not UTF-8 are shown as `\xff`, and no path leads there."""
 
     name: str
     kind: FileKind
@@ -56,9 +56,9 @@ class DirectoryEntry(msgspec.Struct, frozen=True):
 
 
 class OpenDirectory(AbstractContextManager["OpenDirectory"]):
-    """An open handle of a folder, which stays the same folder whatever happens to its path; any thread may use it.
+    """Open descriptor of a folder, which stays the same folder whatever happens to its path; thread-safe.
 
-    A way is relative to the folder and has single slashes; the empty way is the folder itself.
+    A path is relative to the folder and has single slashes; the empty path is the folder itself.
     """
 
     def __init__(self, path: str, *, portable: bool = False) -> None:
@@ -66,8 +66,8 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
 
         Args:
             path: no part of it may be a link.
-            portable: do without the calls that only Linux has, which is slower; then a file that somebody else puts
-                in the place of one that is being replaced can be lost.
+            portable: do without the calls that only Linux has, which is slower; then a file that another
+                process puts in the place of one that is being replaced can be lost.
         """
         self._path = path
         self._portable = portable
@@ -85,12 +85,12 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
         self.close()
 
     def close(self) -> None:
-        """Give the handle back; what other threads have begun goes on to its end."""
+        """Close the descriptor; operations under way in other threads complete."""
         with self._lock:
             self._closing()
 
     def stat(self, path: str) -> FileStat | None:
-        """Return the facts of what is there, without following a link at the end, or None if nothing is."""
+        """Return the stat of a path, without following a link at the end, or None if it does not exist."""
         with os_errors_explained(path):
             try:
                 with self._open_parent(path) as place:
@@ -99,9 +99,9 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
                 return None
 
     def read(self, path: str, most: int) -> FileContent:
-        """Return a regular file of at most so many bytes, as it was at one moment."""
+        """Read a regular file of at most `most` bytes, as a consistent snapshot."""
         with os_errors_explained(path), self._open_parent(path) as place:
-            # Looked at before it is opened, because opening a device or a pipe can already do something.
+            # Checked before it is opened, because opening a device or a pipe can already do something.
             _check_readable(path, os.lstat(place.name, dir_fd=place.folder))
             file = os.open(place.name, _READ, dir_fd=place.folder)
             try:
@@ -110,7 +110,7 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
                 os.close(file)
 
     def list_entries(self, path: str, most: int) -> list[DirectoryEntry]:
-        """Return what is in a folder, sorted; more than so many names are refused."""
+        """List a folder, sorted; more than `most` names are refused."""
         with os_errors_explained(path):
             folder = self._enter(split_path(path), None)
             try:
@@ -125,10 +125,10 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
     def write(
         self, path: str, data: bytes, *, instead_of: FileStat | None, most: int, folders: bool = True
     ) -> FileStat:
-        """Write a whole file at once, and return the facts of the new one.
+        """Write a whole file atomically, and return the stat of the new one.
 
         Args:
-            way: where.
+            path: of the file.
             data: all of its bytes.
             instead_of: the file that must still be there, untouched; None if nothing may be there.
             most: more bytes than this are refused.
@@ -142,13 +142,13 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
             return atomic_write.replace(place, data, instead_of)
 
     def check_write(self, path: str, data: bytes, *, instead_of: FileStat | None, most: int) -> None:
-        """Refuse what `write` would refuse whatever happens meanwhile, so that nobody need be asked about it."""
+        """Refuse a write that is bound to fail, before a person is asked about it."""
         _check_size(path, data, most)
         if instead_of is not None:
             atomic_write.check_replaceable(path, instead_of)
 
     def delete(self, path: str, *, facts: FileStat, trash: str | None) -> str | None:
-        """Delete the very file with these facts, or move it into the folder `trash` and return the way to it there."""
+        """Delete the very file with these facts, or move it into the folder `trash` and return its path there."""
         with os_errors_explained(path), self._open_parent(path, changing=True) as place:
             if trash is None:
                 atomic_write.remove(place, facts, None)
@@ -162,7 +162,7 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
             return moved
 
     def restore(self, trashed: str, path: str) -> None:
-        """Put a file from the trash back where nothing is."""
+        """Restore a file from the trash to a path that does not exist."""
         with os_errors_explained(trashed), self._open_parent(trashed, changing=True) as source:
             if file_kind(os.lstat(source.name, dir_fd=source.folder)) != "file":
                 raise ToolError(f"{trashed!r} is no regular file, and nothing else is put back")
@@ -171,7 +171,7 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
 
     @contextmanager
     def duplicated_fd(self) -> Generator[int]:
-        """Hold a handle of the folder that stays open, whoever closes this meanwhile."""
+        """Hold a duplicate descriptor of the folder, which stays open if this object is closed meanwhile."""
         folder = self._dup_fd()
         try:
             yield folder
@@ -186,7 +186,7 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
 
     @contextmanager
     def _open_parent(self, path: str, *, changing: bool = False, mode: int | None = None) -> Generator[DirFdPath]:
-        """Hold the folder that the place is in; with a mode, missing folders are made."""
+        """Hold the parent folder of a path; with a mode, missing folders are created."""
         names = split_path(path)
         if changing and not names:
             raise ToolError(f"{path!r} is the folder itself, and no file in it")
@@ -205,7 +205,7 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
             return open_or_make_folder(self._dup_fd(), names, mode=mode)
 
     def _dup_fd(self) -> int:
-        """A handle of its own for each use: a number that another thread closes may mean another folder at once."""
+        """Duplicate the descriptor for each use: a number closed by another thread may be reused for another folder."""
         with self._lock:
             if not self._closing.alive:
                 raise ToolError(f"the folder {self._path!r} is closed; open it again")
@@ -228,10 +228,10 @@ def _read_open_file(path: str, file: int, most: int) -> FileContent:
     _check_readable(path, before)
     if before.st_size > most:
         raise ToolError(f"{path!r} has {before.st_size} bytes, and {most} is the most that is read")
-    # One byte more than there should be tells of a file that has grown.
+    # One byte more than expected reveals a file that has grown.
     data = _read_bytes(file, min(before.st_size + 1, most))
     facts = FileStat.from_stat(before)
-    # Of two writes within one tick of its clock the system tells only by the size.
+    # Two writes within one clock tick differ only in the size.
     if len(data) != facts.size or FileStat.from_stat(os.fstat(file)) != facts:
         raise ToolError(f"{path!r} was changed while it was read; read it again")
     return FileContent(data, facts)

@@ -1,6 +1,8 @@
-"""Opens folders from a handle, by exactly the names that were judged: a link among them was put there since.
+"""openat2 without symlinks (TOCTOU): opens folders from a descriptor by the judged names; a link was put there since.
 
-Where the kernel has `openat2` it walks the names at once; elsewhere each folder is opened from the one before.
+Where the kernel has `openat2` it walks the names at once; elsewhere each folder is opened from its parent.
+
+Tests: tests/tools/fs/test_directory.py
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ FOLDER: int = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLO
 
 _OPENAT2 = 437  # the same number on every architecture but Alpha
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
-_MOST_BYTES = 4095  # of a path that the kernel takes at once
-# A `struct open_how`: flags, mode, resolve. No O_NOFOLLOW, with which a link at the end is told as "no folder".
+_MOST_BYTES = 4095  # the kernel's limit of a path
+# A `struct open_how`: flags, mode, resolve. No O_NOFOLLOW, with which a link at the end is reported as "not a folder".
 _HOW = (ctypes.c_uint64 * 3)(FOLDER & ~os.O_NOFOLLOW, 0, _BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS)
 _TRIES = 100  # the kernel gives up for now if something is moved on the way
 _MISSING = {errno.ENOSYS, errno.EPERM}  # an old kernel, or a filter that does not know the call
@@ -50,7 +52,7 @@ FileKind = Literal["file", "folder", "link", "other"]
 
 
 class FileStat(msgspec.Struct, frozen=True, kw_only=True):
-    """What is at a place, and enough to know it again."""
+    """Stat of a file: its kind, size and mode, and the facts that identify this version of it."""
 
     kind: FileKind
     identity: tuple[int, int]
@@ -62,7 +64,7 @@ class FileStat(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_stat(cls, status: os.stat_result) -> FileStat:
-        """Return the facts in what the system tells; `mode` is without the kind."""
+        """Convert an `os.stat_result`; `mode` is without the kind."""
         return cls(
             kind=file_kind(status),
             identity=(status.st_dev, status.st_ino),
@@ -75,7 +77,7 @@ class FileStat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def file_kind(status: os.stat_result) -> FileKind:
-    """Return the word for what this is."""
+    """Return the kind of a file as a word."""
     if stat.S_ISREG(status.st_mode):
         return "file"
     if stat.S_ISDIR(status.st_mode):
@@ -85,7 +87,7 @@ def file_kind(status: os.stat_result) -> FileKind:
 
 @contextmanager
 def os_errors_explained(path: str) -> Generator[None]:
-    """Turn what the system says into a sentence about the way as it was given."""
+    """Translate an OSError to a `ToolError` about the path as it was given."""
     try:
         yield
     except OSError as error:
@@ -94,7 +96,7 @@ def os_errors_explained(path: str) -> Generator[None]:
 
 
 def split_path(path: str) -> list[bytes]:
-    """Return the names on a way, none for the folder where it begins; refuse what does not lead straight down."""
+    """Split a path into names, an empty list for the folder itself; refuse `..`, empty names and absolute paths."""
     try:
         names = path.encode().split(b"/") if path else []
     except UnicodeEncodeError:
@@ -107,7 +109,7 @@ def split_path(path: str) -> list[bytes]:
 
 
 def open_folder(folder: int, names: Sequence[bytes], *, portable: bool) -> int:
-    """Return a handle of the folder that the names lead to; the given handle is used up."""
+    """Return a descriptor of the folder that the names lead to; the given descriptor is consumed."""
     at_once = sys.platform == "linux" and not portable
     here = folder
     for part in _joined(names) if at_once else names:
@@ -120,7 +122,7 @@ def open_folder(folder: int, names: Sequence[bytes], *, portable: bool) -> int:
 
 
 def open_or_make_folder(folder: int, names: Sequence[bytes], *, mode: int) -> int:
-    """Enter a folder as `enter` does, and make what is missing on the way."""
+    """Open a folder as `open_folder` does, and create missing folders."""
     here = folder
     for name in names:
         try:
@@ -132,7 +134,7 @@ def open_or_make_folder(folder: int, names: Sequence[bytes], *, mode: int) -> in
 
 
 def fsync_folder(folder: int) -> None:
-    """Wait until the names in a folder would survive a power cut."""
+    """Make the names in a folder durable."""
     try:
         readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     except PermissionError:
@@ -159,7 +161,7 @@ def _step_or_make(folder: int, name: bytes, mode: int) -> int:
     try:
         return _step(folder, name)
     except FileNotFoundError:
-        with suppress(FileExistsError):  # somebody else has made it; it is opened like any other
+        with suppress(FileExistsError):  # another process has created it; it is opened like any other
             os.mkdir(name, mode, dir_fd=folder)
             fsync_folder(folder)
         return _step(folder, name)
@@ -180,7 +182,7 @@ def _open_with_openat2(folder: int, path: bytes) -> int:
 
 
 def _joined(names: Sequence[bytes]) -> Iterator[bytes]:
-    """Yield the names as paths that are as long as the kernel takes them."""
+    """Join the names to paths of at most the kernel's length."""
     path = b""
     for name in names:
         if path and len(path) + 1 + len(name) > _MOST_BYTES:

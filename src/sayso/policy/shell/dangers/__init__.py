@@ -1,1 +1,1 @@
-"""Tables of programs and options that run or write something, by subject."""
+"""Danger tables: options with which ordinary programs run code or write files, by subject."""

@@ -1,4 +1,7 @@
-"""What is dangerous about the tools of developers: options that load other code, or write something."""
+"""Dangers of developer tools (pytest, npm, make, go, pip …): options that load other code, or write something.
+
+Tests: tests/policy/shell/test_dangers.py
+"""
 
 from __future__ import annotations
 

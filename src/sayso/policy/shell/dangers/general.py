@@ -1,6 +1,8 @@
-"""Options with which ordinary programs run others or write files: whoever allows the program is asked about them.
+"""Dangers of ordinary programs: options with which an allowed program runs another one or writes files, so it asks.
 
-A table of what is known, not a list of what is safe: it can only turn a yes of the rules into a question.
+A deny-list of known dangers, not an allow-list: it can only turn a yes of the rules into a question.
+
+Tests: tests/policy/shell/test_dangers.py
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ _ALIASES = {
 
 
 def danger(argv: Argv) -> str | None:
-    """Return what makes this use of an ordinary program dangerous, if something is known to."""
+    """Return the known danger of this command, if it has one."""
     named = _named_inside(argv)
     if named[:1] and named[0].startswith("-"):
         return f"{named[0]} may change what {argv[0]} runs"
@@ -54,13 +56,13 @@ def danger(argv: Argv) -> str | None:
 
 
 def has_dangers(argv: Argv) -> bool:
-    """Whether the program has dangerous options at all, so that arguments nobody knows yet could be one of them."""
+    """Whether the program has dangerous options at all, so that an argument not yet expanded could be one of them."""
     runs = name_of(argv) in _RUNNER_NAMES or _named_inside(argv) != argv
     return runs or _known_name(argv) in _DANGERS
 
 
 def _known_name(argv: Argv) -> str:
-    """Return the name under which the tables know the program: without alias, version or the runner's environment."""
+    """Return the key of the program in the tables: without alias, version or the runner's environment."""
     name = name_of(argv).partition("@")[0].rpartition(":")[2]
     plain = name if name in _DANGERS else re.sub(r"(?<=[a-z])-?[23](?:\.\d+)*$", "", name)
     return _ALIASES.get(plain, plain)
@@ -82,8 +84,8 @@ def _run_by(argv: Argv) -> Argv:
     found = next((length for length in lengths if (name, *argv[1:length]) in _RUNNERS), 0)
     if not found:
         return ()
-    reading = _RUNNERS[name, *argv[1:found]].read(argv[found:], ordered=True)
-    return (reading.unknown,) if reading.unknown else reading.operands
+    parsed = _RUNNERS[name, *argv[1:found]].read(argv[found:], ordered=True)
+    return (parsed.unknown,) if parsed.unknown else parsed.operands
 
 
 def _module(args: Argv) -> Argv:
@@ -103,7 +105,7 @@ def _find(args: Argv) -> str | None:
 
 
 def _gfind(args: Argv) -> str | None:
-    # By this name nobody looks at the commands that it runs.
+    # By this name its inner commands are not judged.
     word = next((each for each in args if each in {"-exec", "-ok"}), None)
     return f"{word} runs a program" if word else _find(args)
 
@@ -137,8 +139,8 @@ _DATE = Harmless(
 
 
 def _date(args: Argv) -> str | None:
-    reading = _DATE.read(args)
-    word = reading.unknown or next((each for each in reading.operands if not each.startswith("+")), None)
+    parsed = _DATE.read(args)
+    word = parsed.unknown or next((each for each in parsed.operands if not each.startswith("+")), None)
     return f"{word} may set the clock" if word else None
 
 
@@ -189,7 +191,7 @@ def _bat(args: Argv) -> str | None:
 
 
 def _ssh_and_there(args: Argv) -> str | None:
-    """Look at what runs on the other machine too."""
+    """Check the remote command too."""
     there = ssh_command(args)
     if _known_name(_named_inside(there)) == "ssh":
         return "it goes on to a third machine"

@@ -1,4 +1,7 @@
-"""What is dangerous about git: options that run or write something, and sub-commands that do so unless told to list."""
+"""Dangers of git: options that run or write something, and sub-commands that do so unless they only list.
+
+Tests: tests/policy/shell/test_dangers.py
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ _CONFIG = Harmless(
 
 
 def git(args: Argv) -> str | None:
-    """Look at git's own options, then at the sub-command's."""
+    """Check git's own options, then the sub-command's."""
     at = 0
     while at < len(args) and args[at].startswith("-"):
         if args[at] not in _GLOBAL:
@@ -61,22 +64,22 @@ def _push(rest: Argv) -> str | None:
 
 
 def _branch(rest: Argv) -> str | None:
-    reading = _BRANCH.read(rest)
-    makes = reading.operands and not reading.names & _LISTS
-    return unlisted_reason("git branch", reading.unknown) or ("it makes a branch" if makes else None)
+    parsed = _BRANCH.read(rest)
+    makes = parsed.operands and not parsed.names & _LISTS
+    return unlisted_reason("git branch", parsed.unknown) or ("it makes a branch" if makes else None)
 
 
 def _tag(rest: Argv) -> str | None:
-    reading = _TAG.read(rest)
-    makes = reading.operands and not reading.names & (_LISTS | {"-n"})
-    return unlisted_reason("git tag", reading.unknown) or ("it makes a tag" if makes else None)
+    parsed = _TAG.read(rest)
+    makes = parsed.operands and not parsed.names & (_LISTS | {"-n"})
+    return unlisted_reason("git tag", parsed.unknown) or ("it makes a tag" if makes else None)
 
 
 def _remote(rest: Argv) -> str | None:
-    reading = _REMOTE.read(rest)
-    changes = reading.operands and reading.operands[0] not in {"show", "get-url"}
-    word = reading.unknown or next((each for each in reading.operands if "::" in each), None)
-    return unlisted_reason("git remote", word) or (f"`{reading.operands[0]}` changes the remotes" if changes else None)
+    parsed = _REMOTE.read(rest)
+    changes = parsed.operands and parsed.operands[0] not in {"show", "get-url"}
+    word = parsed.unknown or next((each for each in parsed.operands if "::" in each), None)
+    return unlisted_reason("git remote", word) or (f"`{parsed.operands[0]}` changes the remotes" if changes else None)
 
 
 def _reflog(rest: Argv) -> str | None:
@@ -93,11 +96,11 @@ def _submodule(rest: Argv) -> str | None:
 
 
 def _config(rest: Argv) -> str | None:
-    told = rest[:1] in {("get",), ("list",)}
-    reading = _CONFIG.read(rest[1:] if told else rest, ordered=True)  # behind a name, even `-l` is its new value
-    reads = told or reading.names & {"--get", "--get-all", "--get-regexp", "-l", "--list"}
+    is_query = rest[:1] in {("get",), ("list",)}
+    parsed = _CONFIG.read(rest[1:] if is_query else rest, ordered=True)  # behind a name, even `-l` is its new value
+    reads = is_query or parsed.names & {"--get", "--get-all", "--get-regexp", "-l", "--list"}
     changes = None if reads else "it may change a setting, and settings run programs"
-    return unlisted_reason("git config", reading.unknown) or changes
+    return unlisted_reason("git config", parsed.unknown) or changes
 
 
 _COMMANDS: dict[str, Danger] = {

@@ -1,4 +1,7 @@
-"""What is dangerous about programs that reach other machines, or look after this one."""
+"""Dangers of network clients and of administration tools: curl, wget, ssh, kubectl, gh, systemctl.
+
+Tests: tests/policy/shell/test_dangers.py
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ _CURL = Harmless(
     "-6 --ipv6 -# --progress-bar --no-progress-meter -A= --user-agent= -e= --referer= -H= --header= --http1.1 --http2 "
     "-N --no-buffer -g --globoff -V --version -o= --output= -w= --write-out=",
     {
-        # What begins with `@` is read from a file, and a header sends it.
+        # A value that begins with `@` is read from a file, and a header sends it.
         **dict.fromkeys(("-H", "--header", "-A", "--user-agent", "-e", "--referer"), r"[^@].*"),
         **dict.fromkeys(("-w", "--write-out"), r"(?!@)(?!.*%output)(?s:.*)"),
         **dict.fromkeys(("-o", "--output"), "/dev/null|-"),
@@ -25,7 +28,7 @@ _WGET = Harmless(
     dict.fromkeys(("-O", "--output-document"), "/dev/null|-"),
 )
 _SSH = Harmless("-q -v -T -t -n -x -a -C -4 -6 -p= -l= -i= -V")
-# Other protocols carry whatever one likes to whatever listens; `{}` and `[]` can spell them.
+# Other protocols carry arbitrary bytes to any listener; `{}` and `[]` can spell them.
 _NOT_WEB = re.compile(r"(?!https?://)(?:[^/]*:/|.*[{\[])", re.IGNORECASE | re.DOTALL)
 _PLAIN_WORDS = re.compile(r"[\w./:,@%+=-]+(?: +[\w./:,@%+=-]+)*")
 _COPIES = by_options("changes what runs on this machine or the other", short="SoFJDXb", valued="ciPlB")
@@ -33,30 +36,28 @@ _COPIES = by_options("changes what runs on this machine or the other", short="So
 
 def _curl(args: Argv) -> str | None:
     """Allow only to fetch something by HTTP and show it."""
-    reading = _CURL.read(args)
-    other = next((word for word in reading.operands if _NOT_WEB.match(word)), None)
-    return unlisted_reason("curl", reading.unknown or other)
+    parsed = _CURL.read(args)
+    other = next((word for word in parsed.operands if _NOT_WEB.match(word)), None)
+    return unlisted_reason("curl", parsed.unknown or other)
 
 
 def _wget(args: Argv) -> str | None:
     """Allow only to fetch something and show it: by default wget writes a file, under a name from outside."""
-    reading = _WGET.read(args)
-    shows = reading.names & {"--spider", "-O", "--output-document", "-V", "--version", "-h", "--help"}
-    return unlisted_reason("wget", reading.unknown) or (
-        None if shows else "it writes a file, under a name from outside"
-    )
+    parsed = _WGET.read(args)
+    shows = parsed.names & {"--spider", "-O", "--output-document", "-V", "--version", "-h", "--help"}
+    return unlisted_reason("wget", parsed.unknown) or (None if shows else "it writes a file, under a name from outside")
 
 
 def ssh_command(args: Argv) -> Argv:
-    """Return the command for the other machine, if it is one of plain words."""
+    """Return the remote command, if it has only plain words."""
     return tuple(" ".join(_SSH.read(args, ordered=True).operands[1:]).split())
 
 
 def _ssh(args: Argv) -> str | None:
-    """Allow only plain commands for the other machine, with options that change nothing on this one."""
-    reading = _SSH.read(args, ordered=True)
-    behind = reading.operands[1:]
-    unknown = reading.unknown or next((word for word in behind[:1] if word.startswith("-")), None)
+    """Allow only plain remote commands, with options that change nothing on this machine."""
+    parsed = _SSH.read(args, ordered=True)
+    behind = parsed.operands[1:]
+    unknown = parsed.unknown or next((word for word in behind[:1] if word.startswith("-")), None)
     if unknown:
         return unlisted_reason("ssh", unknown)
     command = " ".join(behind)

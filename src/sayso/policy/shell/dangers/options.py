@@ -1,4 +1,7 @@
-"""Reading the options of a program: by a list of those that are harmless, or by one of those that are not."""
+"""Option parsers for the danger tables: by an allow-list of harmless options, or by a deny-list of dangerous ones.
+
+Tests: tests/policy/shell/test_dangers.py
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import NamedTuple
 
 from sayso.policy.shell.wrappers import Argv
 
-Danger = Callable[[Argv], str | None]  # the arguments in, what is dangerous about them out
+Danger = Callable[[Argv], str | None]  # from the arguments to their danger, if any
 
 _SHORTEST = 3  # `--o` may stand for `--output`
 
@@ -19,7 +22,7 @@ def word_set(text: str) -> frozenset[str]:
 
 
 class ParsedOptions(NamedTuple):
-    """What a program is given: the first word that is not known to be harmless, its options, and all else."""
+    """Parsed arguments: the first word that is not on the allow-list, the options, and the operands."""
 
     unknown: str | None
     given: tuple[tuple[str, str], ...]
@@ -32,9 +35,9 @@ class ParsedOptions(NamedTuple):
 
 
 class Harmless:
-    """The options with which a program neither runs, writes nor sends anything; all others are unknown.
+    """Allow-list of the options with which a program neither runs, writes nor sends anything; others are unknown.
 
-    For programs of which no table will ever know every dangerous option.
+    For programs whose dangerous options cannot all be listed.
     """
 
     def __init__(self, spec: str, values: Mapping[str, str] | None = None) -> None:
@@ -49,11 +52,11 @@ class Harmless:
         self._values = {name: re.compile(pattern) for name, pattern in (values or {}).items()}
 
     def read(self, args: Argv, *, ordered: bool = False) -> ParsedOptions:
-        """Go through the arguments as the program does.
+        """Parse the arguments as the program does.
 
         Args:
             args: of the program.
-            ordered: whatever follows the first operand is one too, as for programs that hand it on.
+            ordered: every word after the first operand is an operand too, as for programs that pass them on.
         """
         given: list[tuple[str, str]] = []
         operands: list[str] = []
@@ -74,7 +77,7 @@ class Harmless:
         return name not in self._values or bool(self._values[name].fullmatch(value))
 
     def _options(self, word: str, following: Iterator[str]) -> list[tuple[str, str]] | None:
-        """Return the options in one word, with their values; nothing if one of them is not known."""
+        """Return the options in one word, with their values; nothing if one of them is unknown."""
         if word.startswith("--"):
             name, equals, value = word.partition("=")
             return self._valued(name, value, attached=bool(equals), following=following)
@@ -101,25 +104,25 @@ class Harmless:
         return [(name, value)]
 
     def as_danger(self, program: str) -> Danger:
-        """Return the look that asks about every other option of the program, and about options from a file."""
+        """Return the check that asks about every other option of the program, and about options from a file."""
 
-        def look(args: Argv) -> str | None:
+        def check(args: Argv) -> str | None:
             return self.unlisted_danger(program, args)
 
-        return look
+        return check
 
     def unlisted_danger(self, program: str, args: Argv) -> str | None:
-        """Return what is dangerous about the options of the program, if one is not on the list."""
+        """Return the danger of the first option that is not on the list."""
         return unlisted_reason(program, self.read(args).unknown or from_file(args))
 
 
 def unlisted_reason(program: str, word: str | None) -> str | None:
-    """Return the sentence about a word that is not known to be harmless."""
+    """Return the sentence about a word that is not on the list."""
     return f"{word} is not known to be harmless: {program} may write, run or send something" if word else None
 
 
 def from_file(args: Argv) -> str | None:
-    """Return the argument that stands for the words in a file, if there is one."""
+    """Return the first argument that names a response file, if there is one."""
     return next((word for word in args if word.startswith("@")), None)
 
 
@@ -186,15 +189,15 @@ def by_options(
     valued: str = "",
     files: bool = False,
 ) -> Danger:
-    """Return the look that asks about these options, and about those from a file where the program reads such."""
+    """Return the check that asks about these options, and about response files where the program reads them."""
     names = long.split()
 
-    def look(args: Argv) -> str | None:
+    def check(args: Argv) -> str | None:
         word = find_option(args, short=short, long=names, valued=valued)
         word = word or (from_file(args) if files else None)
         return f"{word} {why}" if word else None
 
-    return look
+    return check
 
 
 def with_one_dash(args: Argv, harmless: frozenset[str]) -> str | None:

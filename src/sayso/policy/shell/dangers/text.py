@@ -1,4 +1,7 @@
-"""What is dangerous about programs with a language of their own: only what can be read as harmless runs unasked."""
+"""Dangers of programs with a language of their own (sed, awk, less): only a script proved harmless does not ask.
+
+Tests: tests/policy/shell/test_dangers.py
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,7 @@ def awk(args: Argv) -> str | None:
 
 
 def _stays_in_awk(program: str) -> bool:
-    """Whether what looks like a way out stands in a string or a regular expression, or compares.
+    """Whether every apparent way out of awk is in a string or a regular expression, or is a comparison.
 
     A `>` compares where nothing can be printed: outside of `{}`, and in parentheses without a `print`.
     """
@@ -111,7 +114,7 @@ def _stays_in_awk(program: str) -> bool:
 
 
 def _code_of_awk(program: str) -> Iterator[str]:
-    """Yield the tokens of the program, with a way out of awk where it is in doubt what one is."""
+    """Yield the tokens of the program; an ambiguous one counts as a way out of awk."""
     at, before = 0, ""
     while at < len(program):
         match = _AWK_TOKEN.match(program, at)
@@ -129,7 +132,7 @@ def _code_of_awk(program: str) -> Iterator[str]:
 
 
 def _slash(program: str, at: int, before: str) -> re.Match[str] | None:
-    """Return the regular expression or the division that begins here, if what is before tells which."""
+    """Return the regular expression or the division that begins here, if the token before decides which."""
     if before in _BEFORE_REGEX:
         return _AWK_REGEX.match(program, at)
     return _AWK_TOKEN.match(program, at) if _OPERAND.fullmatch(before) and before not in _RESERVED else None
