@@ -8,10 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
@@ -27,6 +24,7 @@ from sayso.stores.postgres.schema import statement
 from sayso.stores.postgres.transaction import GroupTransaction, Need
 from sayso.stores.retry import retry
 from sayso.stores.waiters import Settled, deliver
+from sayso.stores.write_queue import WriteBehindQueue
 
 T = TypeVar("T")
 
@@ -41,28 +39,23 @@ _KIND = {"default_transaction_read_only": "off"}
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}SELECT 1 FROM sayso.head FOR UPDATE"
 
 
-class PostgresWriter:
+class PostgresWriter(WriteBehindQueue[Item]):
     """A queue, and the task that empties it. Jobs run in order; a group is durable before anybody hears of it."""
 
     def __init__(
         self, server: Server, loop: asyncio.AbstractEventLoop, *, patience: float, on_commit: Callable[..., Settled]
     ) -> None:
         """Take where to write, and whom to tell what was written."""
+        super().__init__(f"the store {server.shown}")
         self._server, self._loop, self._patience, self._on_commit = server, loop, patience, on_commit
         self._id = new_id()
         self._number = 0
-        self._queue: deque[Item] = deque()
-        self._gate = threading.Lock()
-        self._wake = asyncio.Event()
-        self._is_awake = False
+        self._awake = asyncio.Event()
         self._ends = float("inf")
         self._unflushed: list[Batch] = []
-        self._unawaited = 0  # how much is queued that nobody waits for
-        self._broken: StoreError | None = None
         self._connection: Connection | None = None
         self._pid, self._backoff = 0, backoff()
         self._hint_callback: Callable[[str], object] = _ignore_hint
-        self._process = os.getpid()
         self.cache = RequestCache()
 
     def set_hint_callback(self, ring: Callable[[str], object]) -> None:
@@ -82,22 +75,22 @@ class PostgresWriter:
         Whoever does not wait for it any more does not undo it.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._put(Job(work, needs, future, size))
+        self._put(Job(work, needs, future, size), is_awaited=True)
         return future
 
     def submit_blocking(self, work: Callable[[GroupTransaction], T], *needs: Need) -> T:
         """Run this in the next group and wait, without a loop, until that is durable."""
         done: Future[T] = Future()
-        self._put(Job(work, needs, done))
+        self._put(Job(work, needs, done), is_awaited=True)
         return done.result()
 
     def enqueue(self, item: AuditEntry | bytes | Work, *needs: Need) -> None:
         """Queue this; if the store cannot be written, the next caller is told."""
         broken = self._broken
         if broken is not None:
-            self._put(Job(_nothing))  # have another try at what is owed
+            self._put(Job(_nothing), is_awaited=False)  # have another try at what is owed
             raise broken
-        self._put(item if isinstance(item, AuditEntry | bytes) else Job(item, needs))
+        self._put(item if isinstance(item, AuditEntry | bytes) else Job(item, needs), is_awaited=False)
 
     def note_abandoned(self) -> None:
         """Note that nobody waits for something any more that may still be written: who reads now has to wait for it."""
@@ -106,38 +99,16 @@ class PostgresWriter:
 
     async def drain(self) -> None:
         """Wait until what was queued without waiting is durable, so that whoever reads now finds it."""
-        if self._unawaited:
+        if self._owed:
             await self.submit(_nothing)
-
-    @property
-    def backlog(self) -> int:
-        """How much is not durable yet, and nobody waits for."""
-        return self._unawaited
-
-    def check_open(self) -> None:
-        """Refuse to work when the store is closed, or in a process that has none of its threads."""
-        if self._process != os.getpid():
-            raise StoreError(
-                f"the store {self._server.shown} was opened before a fork; open it again in the child process"
-            )
-        if self._ends < float("inf"):
-            raise StoreError(f"the store {self._server.shown} is closed")
-
-    def _put(self, item: Item) -> None:
-        with self._gate:
-            self.check_open()
-            self._queue.append(item)
-            self._unawaited += not isinstance(item, Job) or item.future is None
-            if self._is_awake:
-                return
-            self._is_awake = True
-        self._loop.call_soon_threadsafe(self._wake.set)
 
     def stop(self) -> None:
         """Take nothing more, and end once what is queued is written, or could not be for a while."""
-        with self._gate:
-            self._ends = min(self._ends, time.monotonic() + _FAREWELL_SECONDS)
-        self._loop.call_soon_threadsafe(self._wake.set)
+        self._ends = min(self._ends, time.monotonic() + _FAREWELL_SECONDS)
+        self._close()
+
+    def _wake(self) -> None:
+        self._loop.call_soon_threadsafe(self._awake.set)
 
     # In the loop.
 
@@ -147,12 +118,12 @@ class PostgresWriter:
             items = self._gather()
             if items:
                 await self._commit(items)
-            elif self._ends < float("inf"):
+            elif self._is_drained():
                 break
             else:
                 await self._wait_for_work()
         if self._broken is not None:
-            _LOG.critical("%d entries could not be written: %s", self._unawaited, self._broken)
+            _LOG.critical("%d entries could not be written: %s", self._owed, self._broken)
         if self._connection is not None:
             self._connection.terminate()
 
@@ -166,21 +137,20 @@ class PostgresWriter:
                 pause = next(self._backoff)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
-                await self._wake.wait()
+                await self._awake.wait()
 
     def _gather(self) -> list[Item]:
         """Take what is there; what is too long for a group with others has one of its own."""
         items: list[Item] = []
         size = 0
-        with self._gate:
-            while self._queue and len(items) < _LARGEST_GROUP:
-                size += self._size(self._queue[0])
-                if items and size > _LARGEST_BYTES:
-                    break
-                items.append(self._queue.popleft())
-            if not items:
-                self._is_awake = False
-                self._wake.clear()
+        self._awake.clear()
+        if not self._has_items():
+            return items
+        while self._items and len(items) < _LARGEST_GROUP:
+            size += self._size(self._items[0])
+            if items and size > _LARGEST_BYTES:
+                break
+            items.append(self._items.popleft())
         return items
 
     def _size(self, item: Item) -> int:
@@ -241,8 +211,7 @@ class PostgresWriter:
         """Give every waiter the result of a batch that is now durable."""
         outcome = batch.outcome
         told = self._on_commit(outcome.group, outcome.known) if outcome.group is not None else []
-        with self._gate:
-            self._unawaited -= len(without_waiters(batch.items))
+        self._settle_owed(len(without_waiters(batch.items)))
         deliver(outcome.settled + told)
 
     async def _transact(self, batch: Batch) -> None:
@@ -261,7 +230,7 @@ class PostgresWriter:
                 with self._server.translate_errors():
                     await connection.execute(set_statements("SET", {**_LIMITS, **_KIND}))
                     await connection.add_listener(_CHANNEL, self._on_notify)
-                    connection.add_termination_listener(lambda _: self._wake.set())
+                    connection.add_termination_listener(lambda _: self._awake.set())
             self._connection, self._pid, self._backoff = connection, connection.get_server_pid(), backoff()
             self.cache.clear()  # a server that was away may have come back with an older past, and count on from there
             self._hint_callback("")

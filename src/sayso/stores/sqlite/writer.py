@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import logging
-import os
 import sqlite3
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -22,6 +18,7 @@ from sayso.core.model import ApprovalRequest, AuditEntry, Step
 from sayso.errors import StoreError, UnknownRequest
 from sayso.stores.sqlite.schema import connect, translate_errors
 from sayso.stores.waiters import Settled, deliver
+from sayso.stores.write_queue import WriterThread
 
 T = TypeVar("T")
 
@@ -91,95 +88,58 @@ class _WriteJob(msgspec.Struct):
 Item = _WriteJob | AuditEntry | bytes  # a line that was written out beforehand is bytes
 
 
-class SqliteWriter:
+class SqliteWriter(WriterThread[Item]):
     """A queue and a thread. Jobs run in order; a group is durable before anybody hears of it."""
 
     def __init__(self, path: Path, *, synchronous: str, on_commit: Callable[[Transaction], Settled]) -> None:
         """Open the file and start the thread."""
+        super().__init__(f"the store {path}", thread_name="sayso-sqlite")
         self._path = path
         self._connection = connect(path, synchronous=synchronous)
         self._on_commit = on_commit
-        self._queue: SimpleQueue[Item | None] = SimpleQueue()
-        self._gate = threading.Lock()
-        self._stopping = False
         self._unflushed: list[Item] = []
-        self._broken: StoreError | None = None
-        self._process = os.getpid()
-        self._thread = threading.Thread(target=self._serve, name="sayso-sqlite", daemon=True)
-        self._thread.start()
-        atexit.register(self.stop)
+        self._start()
 
     async def submit(self, work: Callable[[Transaction], T]) -> T:
         """Run this in the next group and return its result once that is durable."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._put(_WriteJob(work, future))
+        self._put(_WriteJob(work, future), is_awaited=True)
         return await future
 
     def submit_blocking(self, work: Callable[[Transaction], T]) -> T:
         """Run this in the next group and wait, without a loop, until that is durable."""
         done: Future[T] = Future()
-        self._put(_WriteJob(work, done))
+        self._put(_WriteJob(work, done), is_awaited=True)
         return done.result()
 
     def enqueue(self, item: Item | Callable[[Transaction], object]) -> None:
         """Queue this; if the store cannot be written, the next caller is told."""
         broken = self._broken
         if broken is not None:
-            self._put(_WriteJob(_nothing))  # have another try at what is owed
+            self._put(_WriteJob(_nothing), is_awaited=False)  # have another try at what is owed
             raise broken
-        self._put(item if isinstance(item, Item) else _WriteJob(item))
-
-    @property
-    def backlog(self) -> int:
-        """How much waits in the queue."""
-        return self._queue.qsize() + len(self._unflushed)
-
-    def stop(self) -> None:
-        """Write what is queued, then end the thread and close the file."""
-        atexit.unregister(self.stop)
-        if self._process != os.getpid():
-            return
-        with self._gate:
-            if not self._stopping:
-                self._stopping = True
-                self._queue.put(None)
-        self._thread.join()
-
-    def _put(self, item: Item) -> None:
-        if self._process != os.getpid():
-            raise StoreError(f"the store {self._path} was opened before a fork; open it again in the child process")
-        with self._gate:  # nothing may come behind the item that ends the thread
-            if self._stopping:
-                raise StoreError(f"the store {self._path} is closed")
-            self._queue.put(item)
+        self._put(item if isinstance(item, Item) else _WriteJob(item), is_awaited=False)
 
     def _serve(self) -> None:
-        last, full = False, 0
-        while not last:
-            group, last = self._gather()
-            if group or self._unflushed:
-                self._commit(group)
+        full = 0
+        while self._wait_for_items():
+            group = self._gather()
+            self._commit(group)
             full = full + 1 if len(group) >= _LARGEST_GROUP else 0
             if full > _MOST_FULL_GROUPS:
                 time.sleep(_BREATH_SECONDS)  # SQLite's lock is not fair: let other processes have it for a moment
                 full = 0
+        if self._unflushed:
+            self._commit([])
         if self._broken is not None:
             _LOG.critical("%d entries could not be written: %s", len(self._unflushed), self._broken)
         self._connection.close()
 
-    def _gather(self) -> tuple[list[Item], bool]:
-        """Wait for one item and take what else is there."""
+    def _gather(self) -> list[Item]:
         group: list[Item] = []
-        item = self._queue.get()
-        while item is not None:
-            group.append(item)
-            if len(group) >= _LARGEST_GROUP:
-                return group, False
-            try:
-                item = self._queue.get_nowait()
-            except Empty:
-                return group, False
-        return group, True
+        while self._items and len(group) < _LARGEST_GROUP:
+            group.append(self._items.popleft())
+        return group
 
     def _commit(self, group: list[Item]) -> None:
         """Write a group after what is still owed from earlier ones."""
@@ -198,6 +158,7 @@ class SqliteWriter:
             if len(group) == 1:
                 self._fail(group[0], error)
             return len(group) == 1
+        self._settle_owed(len(group) - len(settled))
         try:
             settled += self._on_commit(transaction)
         except Exception as error:  # noqa: BLE001 - whatever it is, the thread must live on, or everybody hangs
