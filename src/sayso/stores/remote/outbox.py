@@ -1,4 +1,9 @@
-"""The thread that tells a hub what happened: in order, in batches, each exactly once, and before the process ends."""
+"""Outbox of an agent: a write-behind queue whose thread sends results and audit lines to the hub in batches.
+
+Order is kept, and each batch is applied once: all attempts of a batch carry the same idempotency key.
+
+Tests: tests/stores/remote/test_store.py
+"""
 
 from __future__ import annotations
 
@@ -28,11 +33,11 @@ _LARGEST_BATCH = 1_000_000  # bytes
 _LONGEST_LINE = 1_000_000
 _FAREWELL_SECONDS = 10.0
 
-Item = AuditEntry | bytes | tuple[str, Result] | Future[None]  # whoever waits for all before has a future
+Item = AuditEntry | bytes | tuple[str, Result] | Future[None]  # a future is settled when all items before it are sent
 
 
 class _OutboxBatch(msgspec.Struct):
-    """What is told at once, under one name, however often it has to be tried."""
+    """Items of one request to the hub, with one idempotency key for all attempts."""
 
     attempt: str
     news: list[QueuedWrite]
@@ -41,25 +46,24 @@ class _OutboxBatch(msgspec.Struct):
 
 
 class Outbox(WriterThread[Item]):
-    """A queue and a thread; if the hub does not take what is told, the next caller is told so."""
+    """Write-behind queue and its thread; while the hub does not accept a batch, `enqueue` raises."""
 
     def __init__(self, hub: HubAddress) -> None:
-        """Start the thread."""
         super().__init__(f"the store at {hub.url}", thread_name="sayso-outbox")
         self._transport = HubTransport(hub)
         self._url, self._patience = hub.url, hub.patience
         self._stopping = threading.Event()
         self._ends = float("inf")
-        self.unsent_results: dict[str, Result] = {}  # what holds in this process, and may not be known to the hub yet
+        self.unsent_results: dict[str, Result] = {}  # by request: valid here, and not at the hub yet
         self._start()
 
     def enqueue(self, item: Item) -> None:
-        """Queue this."""
+        """Queue an item, or raise if the hub does not accept the items before it."""
         if self._broken is not None:
             raise self._broken
         self.check_open()
         if isinstance(item, tuple):
-            self.unsent_results[item[0]] = item[1]  # first: once it is queued it may be sent, and forgotten here
+            self.unsent_results[item[0]] = item[1]  # before it is queued, as sending it removes it here
         self._put(item, is_awaited=isinstance(item, Future))
 
     def _close(self) -> None:
@@ -95,7 +99,7 @@ class Outbox(WriterThread[Item]):
         batch.news.append(told)
 
     def _send_batch(self, batch: _OutboxBatch) -> bool:
-        """Tell a batch, however long that takes; false if the process ends before."""
+        """Send a batch with back-off, without limit while the store is open; false if it could not be sent."""
         began, waiting = time.monotonic(), backoff()
         while batch.news and not self._try(batch, began):
             if time.monotonic() >= self._ends:
@@ -139,7 +143,7 @@ class Outbox(WriterThread[Item]):
 
 
 def _truncate_line(line: bytes) -> bytes:
-    """Return a line that a hub takes: the digest still stands for the arguments."""
+    """Return the line without its long values; the digest of the arguments stays."""
     whole = msgspec.json.decode(line, type=audit.EntryBody)
     whole.args = whole.final_args = whole.result = None
     whole.error = f"its values are too long to be told to the hub: {len(line)} bytes"
