@@ -92,7 +92,7 @@ def cut(tx: Transaction, start: tuple[int, str], end: tuple[int, str]) -> None:
 
 
 def find_conflict(tx: Transaction, request: ApprovalRequest) -> ApprovalRequest:
-    """Return the existing request of the same call, or of the same id."""
+    """Return the existing request of the same call; raise if only the id is taken."""
     found = find(tx, request.session, request.key)
     if found is None:
         raise StoreError(f"the id {request.id} names another request")
