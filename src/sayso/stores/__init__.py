@@ -1,1 +1,1 @@
-"""Where requests, remembered decisions and the audit are kept: one module per store."""
+"""Stores for requests, remembered decisions and the audit: one module or package per store."""

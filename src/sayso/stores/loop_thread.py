@@ -1,4 +1,4 @@
-"""A thread with an event loop of its own, for a store whose library is bound to one."""
+"""Event loop thread: runs the coroutines of a store whose client library is bound to one loop."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """The loop and its thread."""
+    """A daemon thread that runs one event loop."""
 
     def __init__(self, name: str) -> None:
-        """Start the thread."""
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin this in the loop, from any thread."""
+        """Schedule a coroutine in the loop, from any thread."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def stop(self, cleanup: Callable[[], Awaitable[None]]) -> None:
-        """Cancel what is under way, do one last thing, and end the thread."""
+        """Cancel all tasks, run the cleanup, and join the thread."""
         if self.loop.is_closed():
             return
         self.submit(_end_all(cleanup)).result()

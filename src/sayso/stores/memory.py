@@ -1,4 +1,4 @@
-"""The store of one process: everything in dictionaries, gone when the process ends."""
+"""Memory store: everything in dictionaries of one process, gone when it ends."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ if TYPE_CHECKING:
 _KEPT_CLOSED = 10_000
 _KEPT_LINES = 100_000
 _KEPT_RECEIPTS = 100_000
-_SPARE = 1000  # so many changes are kept without tidying up
+_SPARE = 1000  # outdated changes that are kept before the log is compacted
 _MOST_UNSEALED, _SEALED_AT_ONCE = 20_000, 100
 
 T = TypeVar("T")
 
 
 class IdempotencyKeys:
-    """The answers to attempts that may be made again."""
+    """Answers by idempotency key, for attempts that a caller repeats."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._answers: OrderedDict[str, object] = OrderedDict()
 
     def idempotent(self, attempt: str, work: Callable[[], T]) -> T:
-        """Do this, unless this attempt has its answer."""
+        """Run the work once per idempotency key (`attempt`); return the stored answer to a repeated one."""
         if not attempt:
             return work()
         if attempt not in self._answers:
@@ -53,14 +52,13 @@ class MemoryStore:
 
     shared = False
     files: tuple[str, ...] = ()
-    backlog = 0  # nothing waits: what is in memory is as durable as it gets
+    backlog = 0  # no queue: memory is as durable as it gets
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._lock = threading.Lock()
         self._open: dict[str, ApprovalRequest] = {}
         self._closed: dict[str, ApprovalRequest] = {}
-        self._over: OrderedDict[str, None] = OrderedDict()  # those that may be forgotten, the oldest first
+        self._over: OrderedDict[str, None] = OrderedDict()  # requests that may be evicted, oldest first
         self._by_call: dict[tuple[str, str], str] = {}
         self._remembered: dict[str, Remembered] = {}
         self._parked: dict[str, bytes] = {}
@@ -69,7 +67,7 @@ class MemoryStore:
         self._remembered_subscribers = RememberedSubscribers()
         self._waiters = Waiters()
         self._feed = Feed()
-        self._changes: dict[str, int] = {}  # the number of each request's last change
+        self._changes: dict[str, int] = {}  # number of the last change of each request
         self._log: list[tuple[int, str]] = []  # all changes, in order; of each request only the last one counts
         self._change = 0
         self._fresh: deque[AuditEntry | bytes] = deque()
@@ -92,7 +90,7 @@ class MemoryStore:
         return request
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
-        """Return what was asked about this call."""
+        """Return the request of this call."""
         with self._lock:
             known = self._by_call.get((session, key))
             return None if known is None else self._get(known)
@@ -130,7 +128,7 @@ class MemoryStore:
         await self._feed.wait_past(after)
 
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
-        """Note that somebody has a request before them, if it is open."""
+        """Mark an open request as viewed."""
         with self._lock:
             before = self._get(request_id)
             after = decide.mark_seen(before, seen)
@@ -150,7 +148,7 @@ class MemoryStore:
         now: float,
         remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
-        """Close the request unless it is closed, and return it as it stands."""
+        """Close the request unless it is closed, and return it as it is now."""
         with self._lock:
             before = self._get(request_id)
             after = decide.close(before, status, decision, now)
@@ -197,7 +195,7 @@ class MemoryStore:
             self._waiters.discard(request_id, future)
 
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
-        """Take one use of a counted decision: false when none is left."""
+        """Consume one use of a counted decision: false if none is left."""
 
         def work() -> bool:
             left = decide.spend(self._remembered.get(remembered_id))
@@ -209,20 +207,20 @@ class MemoryStore:
             return self._idempotency_keys.idempotent(attempt, work)
 
     async def park(self, name: str, state: bytes) -> None:
-        """Keep the state of a run that can go on later, in the place of an earlier one."""
+        """Store the state of a run for a later resume, in the place of an earlier one."""
         self._parked[name] = state
 
     async def parked(self, name: str) -> bytes | None:
-        """Return the state that was parked under this name."""
+        """Return the state parked under this name."""
         return self._parked.get(name)
 
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
-        """Forget what was parked under this name, and return it to exactly one caller."""
+        """Delete the state parked under this name, and return it to exactly one caller."""
         with self._lock:
             return self._idempotency_keys.idempotent(attempt, lambda: self._parked.pop(name, None))
 
     async def add_token(self, token: Token) -> None:
-        """Keep a token."""
+        """Store a token."""
         self._tokens[token.id] = token
 
     async def token(self, token_id: str) -> Token | None:
@@ -234,7 +232,7 @@ class MemoryStore:
         return list(self._tokens.values())
 
     async def take_token(self, token_id: str) -> Token | None:
-        """Forget a token, and return it to exactly one caller."""
+        """Delete a token, and return it to exactly one caller."""
         return self._tokens.pop(token_id, None)
 
     def attach(self, learn: RememberedCallback) -> None:
@@ -249,13 +247,13 @@ class MemoryStore:
             return there
 
     def finish(self, request_id: str, result: Result) -> None:
-        """Keep what came of a used request."""
+        """Store the result of a used request."""
         with self._lock:
             woken = self._finish(request_id, result)
         deliver(woken)
 
     async def append(self, news: Sequence[QueuedWrite], *, attempt: str = "") -> None:
-        """Keep what another process tells: results, and lines of the audit."""
+        """Store results and audit lines that another process sent."""
         woken: Settled = []
 
         def work() -> None:
@@ -270,14 +268,14 @@ class MemoryStore:
         deliver(woken)
 
     def record(self, entry: AuditEntry) -> None:
-        """Add an entry to the audit; it is sealed when somebody reads it."""
+        """Add an entry to the audit; it is sealed when the audit is read."""
         self._fresh.append(audit.encode_early_if_needed(entry))
         if len(self._fresh) > _MOST_UNSEALED:
             with self._lock:
-                self._seal(_SEALED_AT_ONCE)  # a little at a time: the call that comes now has to wait for it
+                self._seal(_SEALED_AT_ONCE)  # a few at a time: this call waits for it
 
     async def flush(self) -> None:
-        """Return: there is nothing to wait for."""
+        """Return at once: there is no queue."""
 
     async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
         """Return audit entries as (number, body, hash), in order."""
@@ -302,7 +300,7 @@ class MemoryStore:
 
     def _finish(self, request_id: str, result: Result) -> Settled:
         if request_id not in self._closed:
-            return []  # it was so long ago that it is no longer kept
+            return []  # older than the kept entries
         self._closed[request_id] = decide.finish(self._closed[request_id], result)
         return self._mark_changed(request_id)
 

@@ -1,4 +1,7 @@
-"""Who has to know the remembered decisions: told in order, and let go of when nobody else holds them."""
+"""Subscribers to the remembered decisions, held weakly; updates are delivered in version order.
+
+Tests: tests/stores/remote/test_store.py
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,9 @@ RememberedCallback = Callable[[Sequence["Remembered"]], None]
 
 
 class RememberedSubscribers:
-    """The memories over one store."""
+    """The callbacks of all approval memories on one store, and the last version published to them."""
 
     def __init__(self) -> None:
-        """Begin with nobody to tell."""
         self._lock = threading.Lock()
         self._version = -1
         self._known: Sequence[Remembered] = ()
@@ -25,17 +27,17 @@ class RememberedSubscribers:
 
     @property
     def version(self) -> int:
-        """The version that everybody was told last."""
+        """The version that was published last."""
         return self._version
 
     def add(self, learn: RememberedCallback) -> None:
-        """Tell this one what is known, now and from now on."""
+        """Subscribe: call `learn` now and with every later version."""
         with self._lock:
             self._callbacks.append(weakref.WeakMethod(learn))
             learn(self._known)
 
     def publish(self, version: int, known: Sequence[Remembered]) -> None:
-        """Tell everybody, unless they know something newer: a revoked decision must not come back."""
+        """Publish a version, unless a newer one was: a revoked decision must not come back."""
         with self._lock:
             if version <= self._version:
                 return

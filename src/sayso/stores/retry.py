@@ -1,4 +1,7 @@
-"""Trying again what may soon work."""
+"""Retry with back-off until a deadline.
+
+Tests: tests/stores/remote/test_store.py
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ T = TypeVar("T")
 
 
 async def retry(work: Callable[[], Awaitable[T]], *, retry_on: type[Exception], deadline: Callable[[], float]) -> T:
-    """Do this, again and again while it raises `away`, until the monotonic clock would be past the end."""
+    """Run the work, again after each `retry_on` error, until the next pause would pass the deadline (monotonic)."""
     for pause in backoff():
         try:
             return await work()

@@ -1,4 +1,7 @@
-"""Futures that wait for requests to close: of many event loops, woken from any thread."""
+"""Futures that wait for requests to close or to change: of many event loops, settled from any thread.
+
+Tests: tests/stores/test_memory.py
+"""
 
 from __future__ import annotations
 
@@ -17,24 +20,23 @@ Settled = list[tuple["asyncio.Future[Any] | Future[Any]", Any]]
 
 
 class Waiters:
-    """Who waits for which request."""
+    """The futures that wait for a request to close, by its id."""
 
     def __init__(self) -> None:
-        """Begin with nobody waiting."""
         self._lock = threading.Lock()
         self._waiting: dict[str, list[asyncio.Future[ApprovalRequest]]] = {}
 
     def add(self, request_id: str) -> asyncio.Future[ApprovalRequest]:
-        """Return a future of the running loop that ends when the request is closed."""
+        """Return a future of the running loop that is settled when the request is closed."""
         future: asyncio.Future[ApprovalRequest] = asyncio.get_running_loop().create_future()
         with self._lock:
             self._waiting.setdefault(request_id, []).append(future)
         return future
 
     def discard(self, request_id: str, future: asyncio.Future[ApprovalRequest]) -> None:
-        """Wait no longer."""
+        """Remove a future whose task no longer waits."""
         if future.done() and not future.cancelled():
-            return  # whoever settled it has forgotten it
+            return  # `settle` or `fail` has removed it
         with self._lock:
             waiting = self._waiting.get(request_id, [])
             if future in waiting:
@@ -43,37 +45,36 @@ class Waiters:
                 self._waiting.pop(request_id, None)
 
     def ids(self) -> list[str]:
-        """Return the requests that somebody waits for."""
+        """Return the ids of all requests with a waiter."""
         with self._lock:
             return list(self._waiting)
 
     def filter_awaited(self, ids: Iterable[str]) -> list[str]:
-        """Return those of these requests that somebody waits for."""
+        """Return those of these ids that have a waiter."""
         with self._lock:
             return [each for each in ids if each in self._waiting]
 
     def fail(self, ids: Iterable[str], error: Exception) -> Settled:
-        """Return the futures of those who wait for these requests in vain, and forget them."""
+        """Remove the futures of these requests, and return them paired with the error."""
         with self._lock:
             return [(future, error) for each in ids for future in self._waiting.pop(each, ())]
 
     def settle(self, closed: Iterable[ApprovalRequest]) -> Settled:
-        """Return the futures that these closed requests settle, and forget them."""
+        """Remove the futures of these closed requests, and return them paired with their request."""
         with self._lock:
             return [(future, request) for request in closed for future in self._waiting.pop(request.id, ())]
 
 
 class Feed:
-    """How far the requests of a store have changed, and who waits for more."""
+    """Change feed: the number of the last change of a request, and the futures that wait for a later one."""
 
     def __init__(self) -> None:
-        """Begin before the first change."""
         self._lock = threading.Lock()
         self._point = 0
         self._waiting: set[asyncio.Future[None]] = set()
 
     def advance(self, point: int) -> Settled:
-        """Go on to that point, and return the futures of those who waited for it."""
+        """Advance to that change, and return the futures that waited for it."""
         with self._lock:
             if point <= self._point:
                 return []
@@ -82,7 +83,7 @@ class Feed:
         return [(future, None) for future in woken]
 
     async def wait_past(self, after: int) -> None:
-        """Wait until changes go beyond that point."""
+        """Wait for a change after that one."""
         while True:
             with self._lock:
                 if self._point > after:
@@ -97,7 +98,7 @@ class Feed:
 
 
 def deliver(settled: Settled) -> None:
-    """Give every future its result on its own loop, with one wake-up per loop."""
+    """Settle every future on its own loop, with one wake-up per loop; an exception as value is raised there."""
     here = asyncio._get_running_loop()  # noqa: SLF001 - the documented form raises, and threads come here without one
     by_loop: defaultdict[Loop, Settled] = defaultdict(list)
     for pair in settled:
@@ -113,7 +114,7 @@ def deliver(settled: Settled) -> None:
         try:
             loop.call_soon_threadsafe(_set, pairs)
         except RuntimeError:
-            continue  # that loop is closed, and nobody waits on it any more
+            continue  # the loop is closed, so no task of it waits any more
 
 
 def _set(pairs: Settled) -> None:

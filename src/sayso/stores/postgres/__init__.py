@@ -1,4 +1,4 @@
-"""The store in a PostgreSQL database."""
+"""PostgreSQL store: the public class."""
 
 from sayso.stores.postgres.store import PostgresStore
 

@@ -1,4 +1,7 @@
-"""What a PostgreSQL store writes in one transaction: the jobs, and what they come to."""
+"""Batch of write jobs that a PostgreSQL store commits in one transaction, and its result.
+
+Tests: tests/stores/postgres/test_left.py
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,19 @@ _EDIT_BYTES = 100_000  # most are shorter, some much longer
 
 
 class Job(msgspec.Struct, gc=False):
-    """Something to do inside a group, with the rows that it needs; with a future, somebody waits for it."""
+    """Write job: a function to run inside a transaction, the rows that it needs, and the future that waits for it."""
 
     work: Work
     needs: tuple[Need, ...] = ()
     future: asyncio.Future[Any] | Future[Any] | None = None
-    size: int = 0  # about how many bytes it writes
+    size: int = 0  # estimate of the bytes that it writes
 
 
-Item = Job | AuditEntry | bytes  # a line that was written out beforehand is bytes
+Item = Job | AuditEntry | bytes  # an audit line that is already encoded is bytes
 
 
 class BatchResult(msgspec.Struct):
-    """What a group comes to: whom to tell what, the group if it changed anything, what is remembered if that did."""
+    """Result of a transaction: futures to settle, the transaction if it wrote, remembered decisions if they changed."""
 
     settled: Settled = []
     group: GroupTransaction | None = None
@@ -41,18 +44,19 @@ class BatchResult(msgspec.Struct):
 
 
 class Batch(msgspec.Struct):
-    """What is written in one transaction.
+    """The items of one transaction, and its attempts.
 
-    Each attempt has a number, by which the next one knows, after a lost connection, whether it was written after all.
+    Each attempt has a number, stored with it: after a lost connection the next attempt finds it if the commit happened,
+    so a batch is written exactly once.
     """
 
     items: list[Item]
     outcome: BatchResult
-    sent: dict[int, BatchResult]  # by number: the attempts of which nobody knows what became of them
+    sent: dict[int, BatchResult]  # by number: attempts whose commit was not acknowledged
 
 
 def run_jobs(items: list[Item], group: GroupTransaction) -> tuple[Settled, tuple[Job, Exception] | None]:
-    """Do these jobs; return whom to tell what, and the first one that failed."""
+    """Run these jobs; return the futures to settle, and the first job that failed with its error."""
     settled: Settled = []
     for item in items:
         if not isinstance(item, Job):
@@ -62,7 +66,7 @@ def run_jobs(items: list[Item], group: GroupTransaction) -> tuple[Settled, tuple
             result = item.work(group)
         except UnknownRequest as error:
             result = error
-        except Exception as error:  # noqa: BLE001 - whoever waits for it must hear of it, and nobody else
+        except Exception as error:  # noqa: BLE001 - its waiter receives the error, and no other waiter does
             return settled, (item, error)
         if item.future is not None:
             settled.append((item.future, result))
@@ -70,12 +74,12 @@ def run_jobs(items: list[Item], group: GroupTransaction) -> tuple[Settled, tuple
 
 
 def without_waiters(items: list[Item]) -> list[Item]:
-    """Return what nobody waits for."""
+    """Return the items that no future waits for."""
     return [each for each in items if not isinstance(each, Job) or each.future is None]
 
 
 class OpenWork(msgspec.Struct, frozen=True, gc=False):
-    """Add a request; its bytes and the line of the audit are written out beforehand, not while others wait."""
+    """Job that adds a request; its bytes and its audit line are encoded by the caller, not inside the transaction."""
 
     request: ApprovalRequest
     call: bytes
@@ -83,12 +87,12 @@ class OpenWork(msgspec.Struct, frozen=True, gc=False):
     line: bytes
 
     def __call__(self, group: GroupTransaction) -> ApprovalRequest:
-        """Return the request, or the one that its call has."""
+        """Return the request, or the existing one of its call."""
         return group.open(self.request, self.call, self.packed, self.line)
 
 
 class CloseWork(msgspec.Struct, frozen=True, gc=False):
-    """Close a request."""
+    """Job that closes a request, and adds the remembered decisions that came with the answer."""
 
     request_id: str
     status: Status
@@ -98,11 +102,11 @@ class CloseWork(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int:
-        """About how many bytes it writes beyond the request: edited arguments are packed only in the group."""
+        """Estimate of the bytes beyond the request: edited arguments are packed only inside the transaction."""
         return 0 if self.decision is None or self.decision.override_args is None else _EDIT_BYTES
 
     def __call__(self, group: GroupTransaction) -> ApprovalRequest:
-        """Return the request as it stands."""
+        """Return the request as it is now."""
         before = group.require(self.request_id)
         after = decide.close(before, self.status, self.decision, self.now)
         if after is before:

@@ -1,6 +1,9 @@
-"""Requests as they were last read or written here: a group decides by them and need not read them first.
+"""Bounded cache of request rows with their versions, for optimistic concurrency.
 
-The database says whether they still hold when the group is written, so an old copy costs a second try and nothing else.
+A transaction decides by cached rows without reading them first; the write statement compares their versions, so a
+stale entry costs a retry under lock and nothing else.
+
+Tests: tests/stores/postgres/test_races.py
 """
 
 from __future__ import annotations
@@ -21,18 +24,17 @@ _MOST, _LONGEST = 4096, 8192  # requests, and bytes of each
 
 
 class RequestCache:
-    """A few thousand requests, each with its change; the oldest go first."""
+    """Cache of the last few thousand requests, each with the number of its last change, which is its version."""
 
     def __init__(self) -> None:
-        """Begin with none."""
-        # The oldest of a plain dictionary is found behind the places of all that went before it.
+        # Evicting the oldest entry of a plain dict scans past the slots of all that were evicted before.
         self.entries: OrderedDict[str, tuple[ApprovalRequest, int]] = OrderedDict()
 
     def put(self, request: ApprovalRequest, change: int, length: int) -> None:
-        """Keep a request as it is since that change, if anything can still happen to it."""
+        """Cache a request at that version, if it can still change."""
         _, known = self.entries.pop(request.id, (None, -1))
         if known > change:
-            return  # it was read before what is known to have happened; better none than that
+            return  # an older version than the cached one; no entry is better than a stale one
         if length > _LONGEST or _is_over(request):
             return
         self.entries[request.id] = (request, change)
@@ -40,24 +42,24 @@ class RequestCache:
             self.entries.popitem(last=False)
 
     def unpack_row(self, row: Row) -> ApprovalRequest:
-        """Return the request of a row (key, bytes, change), and keep it."""
+        """Return the request of a row (key, bytes, change), and cache it."""
         _, packed, change = row
         request = unpack_request(packed)
         self.put(request, change, len(packed))
         return request
 
     def select(self, needs: Iterable[Need]) -> dict[str, tuple[ApprovalRequest, int]]:
-        """Return those of the requests that are needed which are kept."""
+        """Return the cached ones of the requests that are needed."""
         kept = self.entries
         return {name: kept[name] for _, name in needs if isinstance(name, str) and name in kept}
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Keep these no longer."""
+        """Evict these requests."""
         for each in ids:
             self.entries.pop(each, None)
 
     def clear(self) -> None:
-        """Keep nothing."""
+        """Evict all requests."""
         self.entries.clear()
 
 

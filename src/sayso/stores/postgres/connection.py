@@ -1,4 +1,4 @@
-"""The way to a PostgreSQL server: its address, connections, and one clear sentence for whatever goes wrong."""
+"""PostgreSQL connections: address, TLS mode, read pool, and the translation of errors into one sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ except ImportError as error:
 _asyncpg = cast("Any", asyncpg)
 
 CONNECT_SECONDS = 10.0
-COMMAND_SECONDS = 12.0  # then nobody is there any more: what a statement may take, and a little
+COMMAND_SECONDS = 12.0  # longer than statement_timeout: then the connection counts as lost
 _MOST_READERS = 4
 _PORT = 5432
 _IDLE_SECONDS = 60.0
@@ -35,7 +35,7 @@ _NAMED = {"application_name": "sayso"}
 _FILES = {"sslrootcert": "PGSSLROOTCERT", "sslcert": "PGSSLCERT", "sslkey": "PGSSLKEY", "sslcrl": "PGSSLCRL"}
 _ENCRYPTED = ("require", "verify-ca", "verify-full")
 _NEAR = ("localhost", "127.0.0.1", "::1")
-# For a session of our own, or a transaction behind a pooler: statements are planned once, for tables that will grow.
+# For a session, or a transaction behind a pooler: statements are planned once, for tables that will grow.
 PLANS = {
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
@@ -50,20 +50,20 @@ Row = Sequence[Any]
 
 
 def set_statements(how: str, values: Mapping[str, str]) -> str:
-    """Return the statements that set these, each with its end."""
+    """Return a SET statement for each value."""
     return "".join(f"{how} {name} = '{value}'; " for name, value in values.items())
 
 
 class ServerUnavailable(StoreError):
-    """The server cannot be reached, the connection is gone, or somebody holds all up; that may soon be over."""
+    """Transient error: the server cannot be reached, the connection is lost, or a lock is held too long."""
 
 
 class Rejected(StoreError):
-    """The server does not take these values, whoever else is fine."""
+    """Permanent error: the server rejects these values; the other items of a batch may be fine."""
 
 
 class Prepared(Protocol):
-    """A statement that the server has planned."""
+    """Prepared statement."""
 
     async def fetch(self, *values: object) -> list[Row]:
         """Return its rows."""
@@ -71,7 +71,7 @@ class Prepared(Protocol):
 
 
 class Connection(Protocol):
-    """What is used of asyncpg's connections, which have no types of their own."""
+    """The used part of asyncpg's connection, which has no types of its own."""
 
     async def fetch(self, query: str, *values: object) -> list[Row]:
         """Return the rows of one statement."""
@@ -82,46 +82,46 @@ class Connection(Protocol):
         ...
 
     async def prepare(self, query: str) -> Prepared:
-        """Have a statement planned once."""
+        """Prepare a statement."""
         ...
 
     async def add_listener(self, channel: str, callback: Callable[[object, int, str, str], None]) -> None:
-        """Call back with session, channel and payload of every hint."""
+        """Call back with session, channel and payload of every notification."""
         ...
 
     def add_termination_listener(self, callback: Callable[[object], None]) -> None:
-        """Call back when the connection is gone."""
+        """Call back when the connection is lost."""
         ...
 
     def get_server_pid(self) -> int:
-        """Return the number of the session."""
+        """Return the process id of the session."""
         ...
 
     def is_closed(self) -> bool:
-        """Whether it is gone."""
+        """Whether it is closed or lost."""
         ...
 
     def terminate(self) -> None:
-        """End it, whatever is under way."""
+        """Close at once, whatever is under way."""
         ...
 
     async def close(self) -> None:
-        """End it in order."""
+        """Close gracefully."""
         ...
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """One database at one server, as it is named by an address, and without its password for people."""
+    """Address of a database: the URL, its form without the password for display, and its hosts."""
 
     url: str
     shown: str
-    pooler: bool  # behind a pooler that gives each transaction another connection
-    hosts: tuple[Mapping[str, str | int], ...] = ({},)  # where several are named, each of them
-    is_private: bool = False  # nobody can listen on the way to it, as far as the address says
+    pooler: bool  # behind a pooler in transaction mode
+    hosts: tuple[Mapping[str, str | int], ...] = ({},)  # one each, if the address names several
+    is_private: bool = False  # encrypted or local, as far as the address says
 
     @classmethod
     def from_url(cls, url: str) -> Server:
-        """Read an address; `pooler=transaction` is for sayso, all else is for asyncpg."""
+        """Parse an address; `pooler=transaction` is for sayso, all other options are for asyncpg."""
         try:
             parts = urlsplit(url)
             named = parts.netloc.rpartition("@")[2]
@@ -145,7 +145,10 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def connect(self, *, cached: bool) -> Connection:
-        """Return a new connection; with `cached`, one that keeps plans. What could be used before may be so again."""
+        """Return a new connection; with `cached`, one that keeps plans.
+
+        A configuration error counts as transient here: the address worked before, and may again.
+        """
         try:
             return await self._connect_first(cached=cached)
         except ConfigurationError as error:
@@ -181,20 +184,20 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         except ValueError as error:
             if isinstance(error, OSError | _asyncpg.InterfaceError):
                 raise
-            # A port or a host that is none, in the address or in the environment; asyncpg does not say which.
+            # An invalid port or host, in the address or in the environment; asyncpg does not say which.
             raise ConfigurationError(
                 f"the store {self.shown} cannot be used as it is written: see its host and port"
             ) from None
 
     async def _begin(self, connection: Connection, preparation: str) -> None:
-        """Set what holds for the session, and refuse to look at the past."""
+        """Set the session settings, and refuse a standby, which may lag behind."""
         if await connection.execute(f"{preparation}SELECT 1 WHERE pg_is_in_recovery()") == "SELECT 1":
             raise ServerUnavailable(
                 f"the store {self.shown} only lets itself be read: it is a standby; name the primary"
             )
 
     async def connect_and_detect_pooler(self) -> tuple[Server, Connection]:
-        """Return the first connection, and the server as it turns out to be: perhaps behind a pooler."""
+        """Return the first connection, and the server, with `pooler` set if it is found behind one."""
         connection = await self._connect_first(cached=False)
         with self.translate_errors():
             own = await connection.execute(f"SELECT 1 WHERE pg_backend_pid() = {connection.get_server_pid()}")
@@ -202,7 +205,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     @contextlib.contextmanager
     def translate_errors(self) -> Generator[None]:
-        """Turn what asyncpg and the network raise into one sentence that says what to do."""
+        """Translate errors of asyncpg and the network into one sentence that says what to do."""
         try:
             yield
         except _asyncpg.ClientConfigurationError as error:
@@ -214,29 +217,28 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         except _BAD_VALUES as error:
             raise Rejected(f"the store {self.shown} cannot keep this: {_first_line(error)}") from error
         except _asyncpg.InterfaceError as error:
-            kind = (
-                Rejected if isinstance(error, ValueError) else ServerUnavailable
-            )  # values, or the state of the connection
+            # About the values, or about the state of the connection.
+            kind = Rejected if isinstance(error, ValueError) else ServerUnavailable
             raise kind(f"the store {self.shown} failed: {_first_line(error)}") from error
         except _asyncpg.PostgresError as error:
             raise StoreError(f"the store {self.shown} {_about_refusal(error)}") from error
 
 
 def _is_ambiguous_url(parts: SplitResult) -> bool:
-    """Whether a part of a password would be taken for the name of a user, host or database: looked for, and shown."""
+    """Whether part of a password would be parsed as user, host or database, and so be sent to a resolver and shown."""
     names = f"{parts.path}{parts.fragment}".lower()
-    many = parts.netloc.count("@") > 1  # asyncpg takes what follows the first one for the host, others the last one
+    many = parts.netloc.count("@") > 1  # asyncpg splits at the first one, others at the last
     return many or "@" in names or "password=" in names or ":" in unquote(parts.username or "")
 
 
 def _host(named: str) -> Mapping[str, str | int]:
-    """Return one of the hosts of an address, as asyncpg is told it."""
+    """Parse one host of an address into arguments for asyncpg."""
     parts = urlsplit(f"//{named}")
     return {"host": unquote(parts.hostname or ""), "port": parts.port or _PORT}
 
 
 def _sslmode(options: Mapping[str, str]) -> str:
-    """Return how sure the connection has to be; refuse what would be taken for more than it is."""
+    """Return the TLS mode; refuse options that promise more than it checks."""
     said = {name: options.get(name) or os.environ.get(variable) for name, variable in _FILES.items()}
     for name, file in said.items():
         if file and not os.access(file, os.R_OK):
@@ -251,10 +253,9 @@ def _sslmode(options: Mapping[str, str]) -> str:
 
 
 class ReadPool:
-    """A few connections for what only reads; each is opened when it is needed and closed when it is not."""
+    """Connection pool for reads: connections are opened on demand and closed when idle."""
 
     def __init__(self, server: Server) -> None:
-        """Open none yet."""
         self._server = server
         self._pool: Any = _asyncpg.create_pool(
             server.url,
@@ -269,7 +270,7 @@ class ReadPool:
         return await self._server.connect(cached=not self._server.pooler)
 
     async def start(self) -> None:
-        """Get ready; this connects to nothing."""
+        """Initialise the pool, without a connection."""
         with self._server.translate_errors():
             await self._pool
 
@@ -289,7 +290,7 @@ class ReadPool:
 
 
 async def _leave_as_it_is(connection: object) -> None:
-    """Do nothing: nothing is ever set that would have to be reset."""
+    """Skip the reset: the session settings never change."""
 
 
 _LOST = (
@@ -302,7 +303,7 @@ _LOST = (
     _asyncpg.TooManyConnectionsError,
     _asyncpg.IdleInTransactionSessionTimeoutError,
     _asyncpg.LockNotAvailableError,
-    _asyncpg.InternalClientError,  # a session that the server ends at the moment in which it is given something to do
+    _asyncpg.InternalClientError,  # the server ended the session as a statement was sent
 )
 _BAD_VALUES = (
     _asyncpg.DataError,

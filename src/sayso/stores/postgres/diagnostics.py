@@ -1,4 +1,7 @@
-"""How the way to a PostgreSQL server is, for people who want to know."""
+"""Health check of a PostgreSQL store, for `sayso doctor`.
+
+Tests: tests/stores/postgres/test_promises.py
+"""
 
 from __future__ import annotations
 
@@ -19,19 +22,19 @@ _TRIPS = 5
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured and found; times are in seconds."""
+    """Result of the health check; times are in seconds."""
 
     version: str
     round_trip: float
-    hint: float | None  # how long it takes to hear of a change; None if it is only polled
+    hint: float | None  # delay of a notification; None if it only polls
     connections: int
     most_connections: int
-    own_connections: int  # of sayso, in this database
-    private: bool  # nobody can listen on the way there: it is encrypted, or does not leave this machine
+    own_connections: int  # connections of sayso to this database
+    private: bool  # encrypted, or local to this machine
     durable: bool
-    replica_lag: float | None  # of the slowest replica, where there is one and it may be seen
-    clock_ahead: float  # the server's clock against this machine's
-    missing: list[str]  # the rights that this user needs for writing, and does not have
+    replica_lag: float | None  # of the slowest replica, if this user may see one
+    clock_ahead: float  # server clock minus local clock
+    missing: list[str]  # rights that this user needs for writing and lacks
 
 
 async def measure_health(server: Server, readers: ReadPool, follower: PostgresFollower, clock: ServerClock) -> Health:
@@ -50,7 +53,7 @@ async def measure_health(server: Server, readers: ReadPool, follower: PostgresFo
         connections=connections,
         most_connections=most,
         own_connections=own,
-        private=server.is_private if server.pooler else private,  # the server sees the pooler, and not who is behind it
+        private=server.is_private if server.pooler else private,  # the server sees only the connection of the pooler
         durable=durable,
         replica_lag=lag,
         clock_ahead=clock.now() - time.time(),

@@ -1,4 +1,7 @@
-"""How a PostgreSQL store hears of what others did: it looks at every hint and now and then, from where it was."""
+"""Follower of a PostgreSQL store: polls the change feed after each notification (NOTIFY), and periodically.
+
+Tests: tests/stores/postgres/test_connection.py
+"""
 
 from __future__ import annotations
 
@@ -20,20 +23,19 @@ if TYPE_CHECKING:
     from sayso.stores.postgres.writer import PostgresWriter
 
 _LOG = logging.getLogger("sayso")
-_POLL_SECONDS = 5.0  # beside a connection that listens
+_POLL_SECONDS = 5.0  # besides notifications
 _ONLY_POLL_SECONDS = 0.5
-_REST, _LONGEST_REST_SECONDS = 4, 0.05  # times as long as a look took: so a crowd of hints is not a crowd of looks
+_REST, _LONGEST_REST_SECONDS = 4, 0.05  # times the duration of a poll: many hints share one
 _STALE_SECONDS = 60.0
 _PAGE = 1000
 
 
 class PostgresFollower:
-    """Follows the changes of requests, and of what is remembered."""
+    """Delivers what other processes changed: closed requests and remembered decisions."""
 
     def __init__(
         self, server: Server, clock: ServerClock, readers: ReadPool, subscribers: Subscribers, writer: PostgresWriter
     ) -> None:
-        """Know nothing yet; what the writer did itself is known already."""
         self._server, self._clock, self._readers = server, clock, readers
         self._subscribers, self._writer = subscribers, writer
         self._connection: Connection | None = None
@@ -45,7 +47,7 @@ class PostgresFollower:
         self.point = 0
 
     async def use_connection(self, connection: Connection) -> None:
-        """Look over this connection from now on; behind a pooler nothing can be heard, so it is only polled."""
+        """Poll over this connection; behind a pooler there are no notifications, and the read pool polls."""
         if self._server.pooler:
             _LOG.info("the store %s is behind a pooler: it is polled, so answers take longer", self._server.shown)
             await connection.close()
@@ -55,17 +57,17 @@ class PostgresFollower:
         self._connection = connection
 
     def on_hint(self, payload: str) -> None:
-        """Take a hint."""
+        """Receive a notification."""
         if payload and payload == self._echo:
             self._echoed.set()
         else:
             self._rung.set()
 
     async def measure_hint_delay(self) -> float | None:
-        """Return how many seconds a hint takes to come back; None if none can be heard."""
+        """Return the delay of a notification in seconds; None if none arrives."""
         if self._server.pooler:
             return None
-        await self._writer.submit(lambda _: None)  # so it is connected by now, and listens
+        await self._writer.submit(lambda _: None)  # now it is connected, and listens
         self._echo, began = new_id(), time.monotonic()
         await self._readers.fetch(statement("echo"), self._echo)
         try:
@@ -99,7 +101,7 @@ class PostgresFollower:
                 await asyncio.sleep(next(waiting))
 
     async def _wait_for_hint(self) -> None:
-        """Wait until somebody says that there may be something to see, or for a while."""
+        """Wait for a notification, or until the next poll is due."""
         try:
             async with asyncio.timeout(_POLL_SECONDS if self._writer.is_listening else _ONLY_POLL_SECONDS):
                 await self._rung.wait()
@@ -107,17 +109,17 @@ class PostgresFollower:
             return
 
     async def _timed_poll(self) -> float:
-        """Look, and return how long to rest after that."""
+        """Poll, and return the seconds to pause after it."""
         began = time.monotonic()
         await self.poll()
         return min(_REST * (time.monotonic() - began), _LONGEST_REST_SECONDS)
 
     async def poll(self) -> None:
-        """Take what happened after the last look."""
+        """Read and deliver the changes since the last poll."""
         self._rung.clear()
         reached, changes = -1, 0
         while reached < changes:
-            began, point = time.monotonic(), self.point  # it goes on meanwhile, by what this store does itself
+            began, point = time.monotonic(), self.point  # this store's own commits advance it meanwhile
             changes, version, said, closed, last = (await self._fetch())[0]
             self._heard_at = time.monotonic()
             self._clock.synchronize(said, began)
@@ -142,12 +144,12 @@ class PostgresFollower:
             return await self._fetch_changes(self.point, _PAGE)
 
     def skip_own_commit(self, began: int, reached: int) -> None:
-        """Skip what this store did itself, if nobody else did anything before."""
+        """Skip a commit of this store, if no other change came before it."""
         if self.point == began:
             self.point = reached
 
     def stop(self) -> None:
-        """Stop listening, and begin nothing new."""
+        """Stop following, and drop the connection."""
         self._is_over = True
         self._rung.set()
         if self._connection is not None:

@@ -1,4 +1,10 @@
-"""Reading single rows of a PostgreSQL store: what is looked for while one statement is under way goes into the next."""
+"""Data loader for single rows of a PostgreSQL store: reads that arrive during one statement share the next.
+
+Coalescing keeps many waiting tasks from taking a connection each. Nothing is cached: a row is never older than the
+lookup for it.
+
+Tests: tests/stores/postgres/test_races.py
+"""
 
 from __future__ import annotations
 
@@ -16,7 +22,7 @@ V = TypeVar("V")
 
 
 class Lookup(Generic[K, V]):
-    """One kind of row, found by its first column."""
+    """Data loader for one kind of row, by its first column."""
 
     def __init__(
         self,
@@ -26,7 +32,6 @@ class Lookup(Generic[K, V]):
         *,
         closed: str,
     ) -> None:
-        """Take where to read, how, what to make of a row, and what to say once nothing is read any more."""
         self._loop, self._fetch, self._make, self._closed = loop, fetch, make, closed
         self._gate = threading.Lock()
         self._asked: list[tuple[K, asyncio.Future[V | None]]] = []
@@ -34,7 +39,7 @@ class Lookup(Generic[K, V]):
         self._is_awake = self._is_over = False
 
     async def find(self, key: K) -> V | None:
-        """Return what is there under this key, from any loop; never from a statement that was sent before."""
+        """Return the row of this key, from any loop; never from a statement that was sent before the call."""
         future: asyncio.Future[V | None] = asyncio.get_running_loop().create_future()
         with self._gate:
             if self._is_over:
@@ -73,8 +78,8 @@ class Lookup(Generic[K, V]):
         except Rejected as error:
             if len(asked) == 1:
                 return [(asked[0][1], error)]
-            return [told for each in asked for told in await self._answers([each])]  # only one of them is at fault
-        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, and the next who ask must be served
+            return [told for each in asked for told in await self._answers([each])]  # one key may be at fault
+        except Exception as error:  # noqa: BLE001 - waiters receive the error, and later lookups must be served
             return [(future, _as_store_error(error)) for _, future in asked]
         found = {row[0]: self._made(row) for row in rows}
         return [(future, found.get(key)) for key, future in asked]

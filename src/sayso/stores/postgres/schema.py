@@ -1,4 +1,7 @@
-"""The statements of a PostgreSQL store, and the form of its tables, brought up to date by whoever comes first."""
+"""SQL statements and schema migrations of a PostgreSQL store.
+
+Tests: tests/stores/postgres/test_store.py
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from sayso.errors import StoreError
 if TYPE_CHECKING:
     from sayso.stores.postgres.connection import Connection, Server
 
-_LOCK = 0x5A150  # ours, among the advisory locks of the database
+_LOCK = 0x5A150  # number of sayso's advisory lock
 _ENCODING = "UTF8"
 _OLDEST_SERVER = 14
-_CHANGE_SECONDS = 600.0  # an index over many rows takes its time, and who comes second waits for it
+_CHANGE_SECONDS = 600.0  # building an index takes long, and a second process waits for it
 
 
 @cache
@@ -31,11 +34,11 @@ def _migrations() -> tuple[str, ...]:
 
 
 async def migrate(connection: Connection, server: Server) -> None:
-    """Make the tables or change them to the current form, if nobody has; refuse those of a newer sayso."""
+    """Create the tables or migrate them, under an advisory lock; refuse those of a newer sayso."""
     if await _version(connection, server) == len(_migrations()):
-        return  # nearly always: then nothing is locked, and no right to change tables is needed
+        return  # nearly always: without a lock, or the right to change tables
     await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})", timeout=_CHANGE_SECONDS)
-    version = await _version(connection, server)  # again: somebody may have been faster
+    version = await _version(connection, server)  # again: another process may have migrated meanwhile
     if not await connection.fetch("SELECT 1 FROM pg_namespace WHERE nspname = 'sayso'"):
         await connection.execute("CREATE SCHEMA sayso")
     for number, script in enumerate(_migrations()[version:], version + 1):

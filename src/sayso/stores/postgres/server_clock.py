@@ -1,4 +1,7 @@
-"""The database's clock, as this process knows it: all who use a store go by one time, whatever their own clocks say."""
+"""Server clock: the database's time as estimated here, so that all users of a store share one clock.
+
+Tests: tests/stores/postgres/test_store.py
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,14 @@ _STALE_SECONDS = 60.0
 
 
 class ServerClock:
-    """Goes on from what the server last said, by a clock that nobody sets."""
+    """Monotonic clock plus the offset of the server, measured at each poll."""
 
     def __init__(self) -> None:
-        """Begin with the time of this machine; the server is heard before anybody asks."""
         self._offset = time.time() - time.monotonic()
         self._uncertainty, self._synced_at = float("inf"), 0.0
 
     def synchronize(self, server_time: float, began: float) -> None:
-        """Take what the server said to a question that began then; a quick answer is worth more than a slow one."""
+        """Update the offset from a reply to a query that began then; a quicker reply is more accurate."""
         now = time.monotonic()
         doubt = now - began
         if doubt <= self._uncertainty or now - self._synced_at > _STALE_SECONDS:

@@ -1,4 +1,4 @@
-"""The store in a PostgreSQL database: for any number of processes on any number of machines."""
+"""PostgreSQL store: for any number of processes on any number of machines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sayso.core.ports import QueuedWrite
     from sayso.core.tokens import Token
 
-_AFTER_ALL = "\U0010ffff"  # ids sort by the time of their making; this one comes after all of them
+_AFTER_ALL = "\U0010ffff"  # ids sort by creation time; this one sorts after all of them
 
 
 class PostgresStore:
@@ -43,7 +43,7 @@ class PostgresStore:
     files: tuple[str, ...] = ()
 
     def __init__(self, url: str, *, patience: float = 30.0) -> None:
-        """Reach the database, and make sayso's tables if they are not there.
+        """Connect to the database, and create or migrate sayso's tables.
 
         Args:
             url: where it is, such as `postgresql://agent@db.example.com/sayso?sslmode=verify-full`.
@@ -110,8 +110,8 @@ class PostgresStore:
     async def open(self, request: ApprovalRequest) -> ApprovalRequest:
         """Add the request, or return the one that its session and key already have."""
         packed, call = pack_request(request), call_key(request.session, request.key)
-        line = audit.encode(audit.request_entry(request, "asked", request.asked_at))  # here, not while others wait
-        self._subscribers.open_here.add(request.id)  # before it is written: nobody can have closed it yet
+        line = audit.encode(audit.request_entry(request, "asked", request.asked_at))  # here, outside the transaction
+        self._subscribers.open_here.add(request.id)  # before the write: it cannot be closed yet
         opening = OpenWork(request, call, packed, line)
         try:
             found = await self._writer.submit(
@@ -129,13 +129,13 @@ class PostgresStore:
         return found
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
-        """Return what was asked about this call."""
+        """Return the request of this call."""
         return await self._look_up(self._by_call, call_key(session, key))
 
     async def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request."""
         if "\x00" in request_id:
-            return None  # the database does not even take the question
+            return None  # PostgreSQL rejects a text with NUL
         return await self._look_up(self._by_id, request_id)
 
     async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
@@ -164,7 +164,7 @@ class PostgresStore:
         await self._subscribers.feed.wait_past(after)
 
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
-        """Note that somebody has a request before them, if it is open."""
+        """Mark an open request as viewed."""
 
         def work(group: GroupTransaction) -> ApprovalRequest:
             before = group.require(request_id)
@@ -184,7 +184,7 @@ class PostgresStore:
         now: float,
         remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
-        """Close the request unless it is closed, and return it as it stands."""
+        """Close the request unless it is closed, and return it as it is now."""
         closing = CloseWork(request_id, status, decision, now, remember)
         return await self._writer.submit(closing, ("request", request_id), size=closing.size)
 
@@ -205,12 +205,10 @@ class PostgresStore:
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
-        future = self._subscribers.waiters.add(
-            request_id
-        )  # first, so that a close between the look and the wait is heard
+        future = self._subscribers.waiters.add(request_id)  # before the read, so that no close is missed in between
         try:
             if request_id in self._subscribers.open_here:
-                return await future  # opened by this store, and nothing was heard of it since
+                return await future  # opened by this store, without a later change
             request = await self.get(request_id)
             if request is None:
                 raise UnknownRequest(request_id)
@@ -223,13 +221,13 @@ class PostgresStore:
         return unpack_requests_leniently(row[0] for row in await self._fetch("requests_oldest", after, limit))
 
     async def drop(self, ids: Sequence[str]) -> int:
-        """Forget these requests, but none that is open or approved and not used, and return how many were there."""
+        """Delete these requests, except open and approved ones, and return how many were deleted."""
         return len(await self._fetch("requests_drop", list(ids)))
 
     # Remembered decisions, parked runs and tokens.
 
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
-        """Take one use of a counted decision: false when none is left."""
+        """Consume one use of a counted decision: false if none is left."""
         return await self._writer.submit(
             lambda group: group.idempotent(attempt, lambda: group.spend(remembered_id)),
             ("remembered", remembered_id),
@@ -250,16 +248,16 @@ class PostgresStore:
         return self._writer.submit_blocking(work, *(("remembered", each) for each in dropped))
 
     async def park(self, name: str, state: bytes) -> None:
-        """Keep the state of a run that can go on later, in the place of an earlier one."""
+        """Store the state of a run for a later resume, in the place of an earlier one."""
         await self._writer.submit(lambda group: group.key_values["parked"].put(name, state), size=len(state))
 
     async def parked(self, name: str) -> bytes | None:
-        """Return the state that was parked under this name."""
+        """Return the state parked under this name."""
         found = await self._fetch("parked_get", name)
         return found[0][0] if found else None
 
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
-        """Forget what was parked under this name, and return it to exactly one caller."""
+        """Delete the state parked under this name, and return it to exactly one caller."""
         return await self._writer.submit(
             lambda group: group.idempotent(attempt, lambda: group.pop("parked", name)),
             ("parked", name),
@@ -267,7 +265,7 @@ class PostgresStore:
         )
 
     async def add_token(self, token: Token) -> None:
-        """Keep a token."""
+        """Store a token."""
         await self._writer.submit(lambda group: group.key_values["tokens"].put(token.id, pack_token(token)))
 
     async def token(self, token_id: str) -> Token | None:
@@ -279,14 +277,14 @@ class PostgresStore:
         return [unpack_token(row[0]) for row in await self._fetch("tokens_all")]
 
     async def take_token(self, token_id: str) -> Token | None:
-        """Forget a token, and return it to exactly one caller."""
+        """Delete a token, and return it to exactly one caller."""
         packed = await self._writer.submit(lambda group: group.pop("tokens", token_id), ("tokens", token_id))
         return None if packed is None else unpack_token(packed)
 
     # The audit.
 
     def finish(self, request_id: str, result: Result) -> None:
-        """Queue what came of a used request."""
+        """Queue the result of a used request."""
         self._writer.enqueue(
             lambda group: group.update(decide.finish(group.require(request_id), result)), ("request", request_id)
         )
@@ -296,7 +294,7 @@ class PostgresStore:
         self._writer.enqueue(audit.encode_early_if_needed(entry))
 
     async def append(self, news: Sequence[QueuedWrite], *, attempt: str = "") -> None:
-        """Write what another process tells: results, and lines of the audit."""
+        """Write results and audit lines that another process sent."""
         ids = (("request", each[0]) for each in news if not isinstance(each, bytes))
         size = sum(len(each) for each in news if isinstance(each, bytes))
         await self._writer.submit(
@@ -309,7 +307,7 @@ class PostgresStore:
         return self._writer.backlog
 
     async def flush(self) -> None:
-        """Wait until everything queued so far is durable; where nothing is, the server need not be there."""
+        """Wait until everything queued so far is durable; an empty queue does not need the server."""
         await self._writer.drain()
 
     async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
@@ -322,13 +320,13 @@ class PostgresStore:
         return (head[0], head[1]), (head[2], head[3])
 
     async def cut(self, start: tuple[int, str], end: tuple[int, str]) -> None:
-        """Forget the audit up to an entry, if what it keeps still begins after `start`; then it begins after `end`."""
+        """Delete the audit entries up to `end`, if the audit still begins after `start`."""
         await self._fetch("audit_cut", *start, *end)
 
     # The life of the store.
 
     async def health(self) -> Health:
-        """Return how the way to the server and back is, measured now."""
+        """Measure the connection to the server, now."""
         return await asyncio.wrap_future(
             self._loop_thread.submit(measure_health(self._server, self._readers, self._follower, self.clock))
         )
@@ -353,7 +351,7 @@ class PostgresStore:
         self._loop_thread.stop(_nothing_more)
 
     async def _end(self) -> None:
-        """End the connections before the tasks: a statement that is cancelled would want a connection for that."""
+        """Close the connections before the tasks end: cancelling a statement would need a connection."""
         self._follower.stop()
         await self._readers.aclose()
         await asyncio.sleep(0)
@@ -363,13 +361,13 @@ class PostgresStore:
         return Lookup(self._loop_thread.loop, lambda keys: self._read_with_retry(name, keys), make, closed=closed)
 
     async def _look_up(self, lookup: Lookup[K, V], key: K) -> V | None:
-        """Read one row, after what was queued here."""
+        """Read one row, after all queued writes of this store."""
         await self._writer.drain()
         self._writer.check_open()
         return await lookup.find(key)
 
     async def _fetch(self, name: str, *values: object) -> list[Row]:
-        """Read, after what was queued here; tried again if the connection turns out to be gone."""
+        """Read with retries, after all queued writes of this store."""
         await self._writer.drain()
         self._writer.check_open()
         reading = self._loop_thread.submit(self._read_with_retry(name, *values))
@@ -377,7 +375,7 @@ class PostgresStore:
             return await asyncio.wrap_future(reading)
         except asyncio.CancelledError:
             if reading.cancelled():
-                self._writer.check_open()  # it was cancelled because the store was closed
+                self._writer.check_open()  # closing the store cancels reads: say so
             raise
 
     async def _read_with_retry(self, name: str, *values: object) -> list[Row]:
@@ -387,7 +385,7 @@ class PostgresStore:
         )
 
     def _on_commit(self, group: GroupTransaction, known: Row | None) -> Settled:
-        """Tell everybody who has to hear of a group that is now durable."""
+        """Apply a committed transaction, and return the futures to settle."""
         self._follower.skip_own_commit(group.began, group.change)
         return self._subscribers.on_commit(group, known)
 

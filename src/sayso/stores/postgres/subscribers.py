@@ -1,4 +1,7 @@
-"""Who in this process has to hear of what happens in a PostgreSQL store, whoever did it."""
+"""Subscribers of a PostgreSQL store in this process: waiters, change feed and remembered decisions.
+
+Tests: tests/stores/postgres/test_promises.py
+"""
 
 from __future__ import annotations
 
@@ -18,26 +21,25 @@ if TYPE_CHECKING:
 
 
 class Subscribers:
-    """Those who wait for requests or for changes, and the memories that know what is remembered."""
+    """Delivers the commits of all processes to waiting futures and to approval memories."""
 
     def __init__(self, readers: ReadPool, cache: RequestCache) -> None:
-        """Begin with nobody."""
         self.waiters, self.feed, self.remembered = Waiters(), Feed(), RememberedSubscribers()
-        self.open_here: set[str] = set()  # opened by this store, and nothing was heard of it since
+        self.open_here: set[str] = set()  # ids opened by this store, without a later change
         self._readers, self._cache = readers, cache
         self._version = -1
         self._remembered: Sequence[Remembered] = ()
 
     def on_commit(self, group: GroupTransaction, known: Row | None) -> Settled:
-        """Take what this store did itself; return who waited for it."""
+        """Apply a commit of this store; return the futures to settle."""
         self.open_here.difference_update(request.id for request in group.closed)
         if known is not None:
             self._update_remembered(known)
         return self.waiters.settle(group.closed) + self.feed.advance(group.change)
 
     async def on_remote_change(self, closed: Sequence[str], reached: int) -> None:
-        """Wake those who wait for requests that are closed, or for any change."""
-        self.open_here.difference_update(closed)  # first: who begins to wait from now on looks for itself
+        """Settle the futures that wait for these closed requests, or for any change."""
+        self.open_here.difference_update(closed)  # first: a wait that begins from now on reads the row
         waited = self.waiters.filter_awaited(closed)
         if waited:
             rows = await self._readers.fetch(statement("requests_get"), waited)
@@ -46,27 +48,27 @@ class Subscribers:
         deliver(self.feed.advance(reached))
 
     async def resync(self) -> None:
-        """Look at everything that is waited for: the past may have changed."""
+        """Clear the cache and read every awaited request: the database may be an older copy."""
         self.open_here.clear()
         self._cache.clear()
         self._version = -1
         await self.on_remote_change(self.waiters.ids(), 0)
 
     async def refresh(self, version: int) -> None:
-        """Read what is remembered, if it is newer than what is known."""
+        """Read the remembered decisions, if this version is newer than the known one."""
         if version > self._version:
             self._update_remembered((await self._readers.fetch(statement("remembered_read")))[0])
 
     def _update_remembered(self, known: Row) -> None:
         version, packed = known
         if version <= self._version:
-            return  # read before what is known by now
+            return  # not newer than the known one
         self._version = version
         self._remembered = [unpack_remembered(each) for each in packed]
         self._publish(lambda _: True)
 
     def distrust(self) -> None:
-        """Go on without what may have been revoked: a yes holds only as long as it could be taken back."""
+        """Withdraw remembered approvals, which may have been revoked unnoticed; remembered denials stay."""
         if self._version >= 0:
             self._version = -1
             self._publish(lambda each: not each.decision.approved)

@@ -1,4 +1,7 @@
-"""One group of changes of a PostgreSQL store: the rows that its jobs need, as they stand, and what becomes of them."""
+"""Group transaction of a PostgreSQL store: the rows that its jobs read, and the changes that they make.
+
+Tests: tests/stores/postgres/test_races.py
+"""
 
 from __future__ import annotations
 
@@ -21,39 +24,36 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Reply = Literal["written", "written before", "stale"]  # of the database, to a group
-CachedRequests = Mapping[
-    str, tuple["ApprovalRequest", int]
-]  # requests that were read or written before, each with its change
+Reply = Literal["written", "written before", "stale"]  # of the database, to a write
+CachedRequests = Mapping[str, tuple["ApprovalRequest", int]]  # by id: the request and its version
 Need = tuple[str, str | bytes]  # a kind of row, and which
 _KINDS = ("request", "call", "remembered", "parked", "tokens", "receipts")
 _KEY_VALUE_TABLES = ("remembered", "parked", "tokens")
-_NEW = ("new", "call", "receipts")  # what is nearly always not there; the database notices if it is
+_NEW = ("new", "call", "receipts")  # nearly always absent, so not read first; the write reports a conflict
 
 
 def call_key(session: str, key: str) -> bytes:
-    """Return what stands for a call of a session in the database, which limits how long a key can be."""
+    """Return the hash that identifies a call of a session: an index limits the length of a key."""
     return hashlib.sha256(f"{len(session)}:{session}{key}".encode("utf-8", "surrogatepass")).digest()
 
 
 class KeyValueRows:
-    """Bytes under names, as they stand and as the group leaves them."""
+    """Rows of a key-value table: as they were read, and with the changes of the transaction."""
 
     def __init__(self) -> None:
-        """Begin with what will be read."""
         self._there: dict[str, bytes | None] = {}
         self._changed: dict[str, bytes | None] = {}
 
     def load(self, name: str, packed: bytes) -> None:
-        """Take a row as it stands."""
+        """Add a row that was read."""
         self._there[name] = packed
 
     def get(self, name: str) -> bytes | None:
-        """Return what is under a name."""
+        """Return the bytes under a name."""
         return self._there.get(name)
 
     def put(self, name: str, packed: bytes | None) -> None:
-        """Put this under a name, or nothing."""
+        """Set the bytes under a name; None deletes it."""
         self._there[name] = self._changed[name] = packed
 
     @property
@@ -62,23 +62,26 @@ class KeyValueRows:
         return bool(self._changed)
 
     def changes(self) -> tuple[list[str], list[bytes], list[str]]:
-        """Return the names and bytes to put, and the names to drop."""
+        """Return the names and bytes to upsert, and the names to delete."""
         kept = {name: packed for name, packed in self._changed.items() if packed is not None}
         return list(kept), list(kept.values()), [name for name in self._changed if name not in kept]
 
 
 class GroupTransaction:
-    """What a group knows and does. What it decides holds only if all that it knows is still so when it is written."""
+    """Unit of work: decides by the rows that were read or cached, and collects the changes.
+
+    Optimistic concurrency: the write statement compares the version of every row that was used, and writes nothing if
+    one has changed; then the writer retries under lock.
+    """
 
     def __init__(self, rows: Iterable[Row], known: CachedRequests | None = None) -> None:
-        """Take the rows that were read, and requests that are known from before."""
         self.closed: list[ApprovalRequest] = []
         self.changes_remembered = False
-        self.last_group = -1  # of this writer
-        self.began = self.change = 0  # how far the changes went before it and go with it, once it is written
+        self.last_group = -1  # number of this writer's last committed attempt
+        self.began = self.change = 0  # number of the last change before it and with it, once it is written
         self._known: CachedRequests = known or {}
         self._requests: dict[str, bytes | ApprovalRequest] = {}
-        self._changes: dict[str, int] = {}  # of the requests that were there
+        self._changes: dict[str, int] = {}  # versions of the requests that exist
         self._seen: set[str] = set()
         self._by_call: dict[bytes, str] = {}
         self._added: dict[str, bytes] = {}
@@ -104,7 +107,7 @@ class GroupTransaction:
     # Requests.
 
     def get(self, request_id: str) -> ApprovalRequest | None:
-        """Return one request."""
+        """Return one request, and count it as used."""
         self._seen.add(request_id)
         found = self._requests.get(request_id)
         if isinstance(found, bytes):
@@ -115,14 +118,14 @@ class GroupTransaction:
         return found
 
     def require(self, request_id: str) -> ApprovalRequest:
-        """Return a request that has to be there."""
+        """Return a request, or raise UnknownRequest."""
         request = self.get(request_id)
         if request is None:
             raise UnknownRequest(request_id)
         return request
 
     def open(self, request: ApprovalRequest, call: bytes, packed: bytes, line: bytes) -> ApprovalRequest:
-        """Add a request with the line that tells of it, or return the one that its call has."""
+        """Add a request with its audit line, or return the existing one of its call."""
         if call in self._by_call:
             return self.require(self._by_call[call])
         if request.id in self._requests:
@@ -135,12 +138,12 @@ class GroupTransaction:
         return request
 
     def update(self, request: ApprovalRequest) -> None:
-        """Change a request to what it is now."""
+        """Write a request in the place of its earlier state."""
         self._written[request.id] = (request, pack_request(request))
         self._requests[request.id] = request
 
     def append(self, news: Sequence[QueuedWrite]) -> None:
-        """Take results, and lines of the audit; a request that is no longer kept needs no result."""
+        """Add results and audit lines; a request that was deleted needs no result."""
         for each in news:
             if isinstance(each, bytes):
                 self.record(each)
@@ -152,17 +155,17 @@ class GroupTransaction:
     # The audit.
 
     def record_step(self, request: ApprovalRequest, step: Step, at: float) -> None:
-        """Audit a step of a request."""
+        """Add an audit entry for a step of a request."""
         self.record(audit.request_entry(request, step, at))
 
     def record(self, entry: AuditEntry | bytes) -> None:
-        """Add an entry behind the last one."""
+        """Add an audit entry after the last one."""
         self._lines.append(entry if isinstance(entry, bytes) else audit.encode(entry))
 
     # Everything else.
 
     def idempotent(self, attempt: str, work: Callable[[], T]) -> T:
-        """Do this, unless this attempt has its answer."""
+        """Run the work once per idempotency key (`attempt`); return the stored answer to a repeated one."""
         if not attempt:
             return work()
         receipts = self.key_values["receipts"]
@@ -174,7 +177,7 @@ class GroupTransaction:
         return answer
 
     def pop(self, table: str, name: str) -> bytes | None:
-        """Return what is under a name, and leave nothing there."""
+        """Delete a name, and return its bytes."""
         packed = self.key_values[table].get(name)
         if packed is not None:
             self.key_values[table].put(name, None)
@@ -187,13 +190,13 @@ class GroupTransaction:
             self.changes_remembered = True
 
     def forget(self, dropped: Sequence[str]) -> int:
-        """Drop remembered decisions, and return how many were there."""
+        """Delete remembered decisions, and return how many existed."""
         gone = sum(self.pop("remembered", each) is not None for each in dropped)
         self.changes_remembered = self.changes_remembered or gone > 0
         return gone
 
     def spend(self, remembered_id: str) -> bool:
-        """Take one use of a counted decision: false when none is left."""
+        """Consume one use of a counted decision: false if none is left."""
         packed = self.key_values["remembered"].get(remembered_id)
         left = decide.spend(None if packed is None else unpack_remembered(packed))
         if left is None:
@@ -213,16 +216,16 @@ class GroupTransaction:
 
     @property
     def is_simple(self) -> bool:
-        """Whether all that it changes can be written in one statement."""
+        """Whether one statement can write all its changes."""
         return not any(self.key_values[name].is_changed for name in _KEY_VALUE_TABLES)
 
     @property
     def used_cache(self) -> bool:
-        """Whether it decided anything by what is only known from before."""
+        """Whether a decision used a cached row."""
         return not self._known.keys().isdisjoint(self._seen)
 
     async def write(self, connection: Connection, writer: str, number: int) -> Reply:
-        """Write all that has changed, unless something else has changed that it decided by."""
+        """Write all changes, unless the version of a row that was used has changed."""
         for name in _KEY_VALUE_TABLES:
             if self.key_values[name].is_changed:
                 await connection.fetch(statement(f"{name}_write"), *self.key_values[name].changes())
@@ -264,32 +267,32 @@ class GroupTransaction:
         return seen, [self._changes[each] for each in seen]
 
     def store_in_cache(self, cache: RequestCache) -> None:
-        """Have the requests kept that it wrote, each with the change that the database gave it."""
+        """Cache the requests that it wrote, each with the version that the database gave it."""
         old = [each for each in self._written if each not in self._added]
         for change, each in enumerate([*old, *self._added], self.began + 1):
             request, packed = self._written[each]
             cache.put(request, change, len(packed))
 
     def evict_from_cache(self, cache: RequestCache) -> None:
-        """Have nothing kept by which it decided."""
+        """Evict all requests that it used: one of them was stale."""
         cache.forget(self._seen)
 
 
 def _storable_text(value: str) -> str:
-    """Return a text as the database can hold it: a name to look for, not the record."""
+    """Replace characters that PostgreSQL cannot store; the text serves for searching and is not the record."""
     return value.replace("\x00", "").encode("utf-8", "replace").decode()
 
 
 def rows_to_read(needs: Iterable[Need], known: CachedRequests) -> list[Need] | None:
-    """Return what has to be read before a group can be tried; None if it cannot be tried at all."""
+    """Return the rows to read before an optimistic write; None if it needs the lock."""
     wanted = [each for each in needs if each[0] not in _NEW and (each[0] != "request" or each[1] not in known)]
     return wanted if all(kind == "request" for kind, _ in wanted) else None
 
 
 async def read_rows(connection: Connection, writer: str, needs: Iterable[Need]) -> list[Row]:
-    """Return the rows that a group needs."""
+    """Read the rows that the jobs of a transaction need."""
     wanted: dict[str, list[str | bytes]] = {kind: [] for kind in _KINDS}
     for kind, name in needs:
-        if name:  # who makes one attempt only gives it no name
+        if name:  # an attempt without an idempotency key has no name
             wanted["request" if kind == "new" else kind].append(name)
     return await connection.fetch(statement("group_read"), writer, *wanted.values())

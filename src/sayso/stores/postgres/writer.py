@@ -1,6 +1,9 @@
-"""The one task that writes to a PostgreSQL store: in groups, one transaction for all that came in meanwhile.
+"""Writer task of a PostgreSQL store: takes batches from a write-behind queue, one transaction for each.
 
-Its connection listens too: so a hint that this store gives itself comes with the answer, and wakes nobody.
+Optimistic concurrency: a batch decides by cached row versions and is written in one statement; if a version is stale,
+it is retried under lock. The connection also listens, so that the writer's own notification wakes no other task.
+
+Tests: tests/stores/postgres/test_promises.py
 """
 
 from __future__ import annotations
@@ -8,10 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
@@ -27,137 +27,110 @@ from sayso.stores.postgres.schema import statement
 from sayso.stores.postgres.transaction import GroupTransaction, Need
 from sayso.stores.retry import retry
 from sayso.stores.waiters import Settled, deliver
+from sayso.stores.write_queue import WriteBehindQueue
 
 T = TypeVar("T")
 
 _LOG = logging.getLogger("sayso")
 _CHANNEL = "sayso"
-_LARGEST_GROUP, _LARGEST_BYTES = 500, 16_000_000  # what is long must not hold up the others, or be refused with them
+_LARGEST_GROUP, _LARGEST_BYTES = 500, 16_000_000  # a large item must not delay the others or fail them
 _UNREAD_BYTES = {"request": 100_000, "parked": 4_000_000}  # most are shorter, some much longer
 _FAREWELL_SECONDS = 10.0
-# Whoever falls silent in the middle of a group must not hold up the others for ever: it is over before they give up.
+# A writer that falls silent in a transaction must not block the others: the server ends it before they time out.
 _LIMITS = {"lock_timeout": "8s", "statement_timeout": "10s", "idle_in_transaction_session_timeout": "4s"}
 _KIND = {"default_transaction_read_only": "off"}
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}SELECT 1 FROM sayso.head FOR UPDATE"
 
 
-class PostgresWriter:
-    """A queue, and the task that empties it. Jobs run in order; a group is durable before anybody hears of it."""
+class PostgresWriter(WriteBehindQueue[Item]):
+    """Write-behind queue and the task that empties it: jobs run in order, results are delivered after the commit."""
 
     def __init__(
         self, server: Server, loop: asyncio.AbstractEventLoop, *, patience: float, on_commit: Callable[..., Settled]
     ) -> None:
-        """Take where to write, and whom to tell what was written."""
+        super().__init__(f"the store {server.shown}")
         self._server, self._loop, self._patience, self._on_commit = server, loop, patience, on_commit
         self._id = new_id()
         self._number = 0
-        self._queue: deque[Item] = deque()
-        self._gate = threading.Lock()
-        self._wake = asyncio.Event()
-        self._is_awake = False
+        self._awake = asyncio.Event()
         self._ends = float("inf")
         self._unflushed: list[Batch] = []
-        self._unawaited = 0  # how much is queued that nobody waits for
-        self._broken: StoreError | None = None
         self._connection: Connection | None = None
         self._pid, self._backoff = 0, backoff()
         self._hint_callback: Callable[[str], object] = _ignore_hint
-        self._process = os.getpid()
         self.cache = RequestCache()
 
     def set_hint_callback(self, ring: Callable[[str], object]) -> None:
-        """Call back with every hint that others give, and after each time in which none could be heard."""
+        """Set the callback for notifications of other sessions, and (with an empty payload) for each reconnect."""
         self._hint_callback = ring
 
     @property
     def is_listening(self) -> bool:
-        """Whether hints are heard."""
+        """Whether notifications are received."""
         return self._connection is not None and not self._connection.is_closed() and not self._server.pooler
 
     # From any thread.
 
     def submit(self, work: Callable[[GroupTransaction], T], *needs: Need, size: int = 0) -> asyncio.Future[T]:
-        """Run this, which writes about so many bytes, in the next group; the future has its result once it is durable.
+        """Run a job of about `size` bytes in the next batch; its result is delivered to the future after the commit.
 
-        Whoever does not wait for it any more does not undo it.
+        Cancelling the future does not undo the job.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._put(Job(work, needs, future, size))
+        self._put(Job(work, needs, future, size), is_awaited=True)
         return future
 
     def submit_blocking(self, work: Callable[[GroupTransaction], T], *needs: Need) -> T:
-        """Run this in the next group and wait, without a loop, until that is durable."""
+        """Run a job in the next batch and block until it is durable."""
         done: Future[T] = Future()
-        self._put(Job(work, needs, done))
+        self._put(Job(work, needs, done), is_awaited=True)
         return done.result()
 
     def enqueue(self, item: AuditEntry | bytes | Work, *needs: Need) -> None:
-        """Queue this; if the store cannot be written, the next caller is told."""
+        """Queue an item that no future waits for; after a failed write, the next call raises."""
         broken = self._broken
         if broken is not None:
-            self._put(Job(_nothing))  # have another try at what is owed
+            self._put(Job(_nothing), is_awaited=False)  # retries the write of what is owed
             raise broken
-        self._put(item if isinstance(item, AuditEntry | bytes) else Job(item, needs))
+        self._put(item if isinstance(item, AuditEntry | bytes) else Job(item, needs), is_awaited=False)
 
     def note_abandoned(self) -> None:
-        """Note that nobody waits for something any more that may still be written: who reads now has to wait for it."""
+        """Make later reads wait for the queue: a cancelled write may still commit, and they must see it."""
         with contextlib.suppress(StoreError):
             self.enqueue(_nothing)
 
     async def drain(self) -> None:
-        """Wait until what was queued without waiting is durable, so that whoever reads now finds it."""
-        if self._unawaited:
+        """Wait until all items without a future are durable, so that a read sees them."""
+        if self._owed:
             await self.submit(_nothing)
 
-    @property
-    def backlog(self) -> int:
-        """How much is not durable yet, and nobody waits for."""
-        return self._unawaited
-
-    def check_open(self) -> None:
-        """Refuse to work when the store is closed, or in a process that has none of its threads."""
-        if self._process != os.getpid():
-            raise StoreError(
-                f"the store {self._server.shown} was opened before a fork; open it again in the child process"
-            )
-        if self._ends < float("inf"):
-            raise StoreError(f"the store {self._server.shown} is closed")
-
-    def _put(self, item: Item) -> None:
-        with self._gate:
-            self.check_open()
-            self._queue.append(item)
-            self._unawaited += not isinstance(item, Job) or item.future is None
-            if self._is_awake:
-                return
-            self._is_awake = True
-        self._loop.call_soon_threadsafe(self._wake.set)
-
     def stop(self) -> None:
-        """Take nothing more, and end once what is queued is written, or could not be for a while."""
-        with self._gate:
-            self._ends = min(self._ends, time.monotonic() + _FAREWELL_SECONDS)
-        self._loop.call_soon_threadsafe(self._wake.set)
+        """Close the queue; the task ends once the queue is written, or after a grace period."""
+        self._ends = min(self._ends, time.monotonic() + _FAREWELL_SECONDS)
+        self._close()
+
+    def _wake(self) -> None:
+        self._loop.call_soon_threadsafe(self._awake.set)
 
     # In the loop.
 
     async def serve(self) -> None:
-        """Write until told to stop."""
+        """Write batches until the queue is closed and empty."""
         while True:
             items = self._gather()
             if items:
                 await self._commit(items)
-            elif self._ends < float("inf"):
+            elif self._is_drained():
                 break
             else:
                 await self._wait_for_work()
         if self._broken is not None:
-            _LOG.critical("%d entries could not be written: %s", self._unawaited, self._broken)
+            _LOG.critical("%d entries could not be written: %s", self._owed, self._broken)
         if self._connection is not None:
             self._connection.terminate()
 
     async def _wait_for_work(self) -> None:
-        """Wait for something to do; hints come over the connection, so it is made again if it is gone."""
+        """Wait for items; notifications arrive over the connection, so reconnect if it is lost."""
         pause = None
         if not self._server.pooler and not self.is_listening:
             try:
@@ -166,43 +139,42 @@ class PostgresWriter:
                 pause = next(self._backoff)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
-                await self._wake.wait()
+                await self._awake.wait()
 
     def _gather(self) -> list[Item]:
-        """Take what is there; what is too long for a group with others has one of its own."""
+        """Take the next batch; an item too large for a batch with others has one of its own."""
         items: list[Item] = []
         size = 0
-        with self._gate:
-            while self._queue and len(items) < _LARGEST_GROUP:
-                size += self._size(self._queue[0])
-                if items and size > _LARGEST_BYTES:
-                    break
-                items.append(self._queue.popleft())
-            if not items:
-                self._is_awake = False
-                self._wake.clear()
+        self._awake.clear()
+        if not self._has_items():
+            return items
+        while self._items and len(items) < _LARGEST_GROUP:
+            size += self._size(self._items[0])
+            if items and size > _LARGEST_BYTES:
+                break
+            items.append(self._items.popleft())
         return items
 
     def _size(self, item: Item) -> int:
-        """Return about how many bytes it writes and reads; what is known only by its name has to be read."""
+        """Estimate the bytes that an item writes and reads; rows that are not cached have to be read."""
         if not isinstance(item, Job):
             return len(item) if isinstance(item, bytes) else 0
         unread = (kind for kind, name in item.needs if name not in self.cache.entries)
         return item.size + sum(_UNREAD_BYTES.get(kind, 0) for kind in unread)
 
     async def _commit(self, items: list[Item]) -> None:
-        """Write a group after what is still owed from earlier ones."""
+        """Write a batch, after the unflushed rest of earlier ones."""
         batches, self._unflushed = [*self._unflushed, Batch(items, BatchResult(), {})], []
-        patience = self._patience if self._broken is None else 0.0  # who was told already need not wait again
+        patience = self._patience if self._broken is None else 0.0  # earlier callers have waited that long already
         self._broken = None
         for batch in batches:
             if self._unflushed and self._broken is not None:
-                self._unflushed += self._fail(batch, self._broken)  # what was queued later must not be durable earlier
+                self._unflushed += self._fail(batch, self._broken)  # a later item must not be durable earlier
             else:
                 self._unflushed += await self._persist(batch, patience)
 
     async def _persist(self, batch: Batch, patience: float) -> list[Batch]:
-        """Write this, and return what of it is still owed."""
+        """Write a batch with retries, and return what of it stays unflushed."""
         began = time.monotonic()
         try:
             await retry(
@@ -215,12 +187,12 @@ class PostgresWriter:
             if len(batch.items) == 1:
                 return self._fail(batch, error)
             return await self._one_by_one(batch.items, patience)
-        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, and the task must live on
+        except Exception as error:  # noqa: BLE001 - waiters receive the error, and the task must survive
             return self._fail(batch, error)
         return []
 
     async def _one_by_one(self, items: list[Item], patience: float) -> list[Batch]:
-        """Write what does not need the one that cannot be written."""
+        """Write each item on its own, so that a rejected one fails alone."""
         owed: list[Batch] = []
         for item in items:
             batch = Batch([item], BatchResult(), {})
@@ -229,7 +201,7 @@ class PostgresWriter:
         return owed
 
     def _fail(self, batch: Batch, error: Exception) -> list[Batch]:
-        """Tell those who wait; what nobody waits for is owed, and the store refuses work until it is written."""
+        """Deliver the error; items without future stay unflushed, and until they are written the store refuses work."""
         told = [(each.future, error) for each in batch.items if isinstance(each, Job) and each.future is not None]
         batch.items = without_waiters(batch.items)
         if batch.items:
@@ -241,8 +213,7 @@ class PostgresWriter:
         """Give every waiter the result of a batch that is now durable."""
         outcome = batch.outcome
         told = self._on_commit(outcome.group, outcome.known) if outcome.group is not None else []
-        with self._gate:
-            self._unawaited -= len(without_waiters(batch.items))
+        self._settle_owed(len(without_waiters(batch.items)))
         deliver(outcome.settled + told)
 
     async def _transact(self, batch: Batch) -> None:
@@ -251,7 +222,7 @@ class PostgresWriter:
             try:
                 await self._write_batch(connection, batch)
             except BaseException:
-                connection.terminate()  # that is a rollback, unless the commit is what got lost
+                connection.terminate()  # a rollback, unless only the reply to the commit was lost
                 raise
 
     async def _ensure_connected(self) -> Connection:
@@ -261,9 +232,9 @@ class PostgresWriter:
                 with self._server.translate_errors():
                     await connection.execute(set_statements("SET", {**_LIMITS, **_KIND}))
                     await connection.add_listener(_CHANNEL, self._on_notify)
-                    connection.add_termination_listener(lambda _: self._wake.set())
+                    connection.add_termination_listener(lambda _: self._awake.set())
             self._connection, self._pid, self._backoff = connection, connection.get_server_pid(), backoff()
-            self.cache.clear()  # a server that was away may have come back with an older past, and count on from there
+            self.cache.clear()  # a restored database may reuse version numbers
             self._hint_callback("")
         return self._connection
 
@@ -272,14 +243,14 @@ class PostgresWriter:
             self._hint_callback(payload)
 
     async def _write_batch(self, connection: Connection, batch: Batch) -> None:
-        """Write a group by what is known here; where that is not enough or not so any more, hold the head and read."""
+        """Optimistic concurrency: cached row versions, one statement; if one is missing or stale, retry under lock."""
         needs = [need for each in batch.items if isinstance(each, Job) for need in each.needs]
-        is_first = not batch.sent and not self._server.pooler  # whose transactions have settings of their own
+        is_first = not batch.sent and not self._server.pooler  # a pooler needs settings per transaction
         if not (is_first and await self._write_optimistic(connection, batch, needs)):
             await self._write_locked(connection, batch, needs)
 
     async def _write_optimistic(self, connection: Connection, batch: Batch, needs: list[Need]) -> bool:
-        known = self.cache.select(needs)  # now: while the rest is read, some may go that are not read then
+        known = self.cache.select(needs)  # before the read, during which entries may be evicted
         missing = groups.rows_to_read(needs, known)
         if missing is None:
             return False
@@ -299,7 +270,7 @@ class PostgresWriter:
         return False
 
     def _begin_attempt(self, batch: Batch) -> int:
-        """Return the number of an attempt that may be durable from now on."""
+        """Number an attempt, which may be durable from now on even if its reply is lost."""
         self._number += 1
         batch.sent[self._number] = batch.outcome
         return self._number
@@ -310,10 +281,10 @@ class PostgresWriter:
         rows = await groups.read_rows(connection, self._id, needs)
         now = GroupTransaction(rows)
         if now.last_group in batch.sent:
-            # It was written all along, and only the answer was lost; a commit behind it waits for what that waited for.
+            # It was committed, and only the reply was lost; another commit waits for the same disk and standbys.
             await connection.fetch(statement("group_confirm"), self._id)
             await self._commit_transaction(connection)
-            # Others may have changed something since, so how far the changes go by now says nothing about this group.
+            # Other writers may have advanced the head since, so its change number says nothing about this batch.
             batch.outcome = batch.sent[now.last_group]
             return
         group, settled = self._run_jobs(batch.items, rows)
@@ -339,7 +310,7 @@ class PostgresWriter:
     def _run_jobs(
         self, items: list[Item], rows: list[Row], known: groups.CachedRequests | None = None
     ) -> tuple[GroupTransaction, Settled]:
-        """Do all jobs; whatever one does that fails in the middle is as if it had never been there."""
+        """Run all jobs; if one fails, run the others again without it."""
         failed: Settled = []
         while True:
             group = GroupTransaction(rows, known)

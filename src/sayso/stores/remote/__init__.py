@@ -1,4 +1,4 @@
-"""The store at a hub, over HTTP."""
+"""Remote store, at a hub over HTTP: the public class."""
 
 from sayso.stores.remote.store import RemoteStore
 

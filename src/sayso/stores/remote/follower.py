@@ -1,4 +1,7 @@
-"""One long poll for all who wait in this process: it hears of every change, and comes back by itself."""
+"""Follower of a hub: one long poll of the change feed for all waiters of this process, with back-off.
+
+Tests: tests/stores/remote/test_store.py
+"""
 
 from __future__ import annotations
 
@@ -22,34 +25,33 @@ if TYPE_CHECKING:
     from sayso.stores.remote.transport import AsyncHubTransport
 
 _LOG = logging.getLogger("sayso")
-_WAIT_SECONDS = 25.0  # less than what stands between agent and hub lets a connection be idle
+_WAIT_SECONDS = 25.0  # less than the idle timeout of common proxies
 _STALE_SECONDS = 60.0
 _BEGIN_SECONDS = 10.0
 
 
 class ChangeListener(Protocol):
-    """Who has to know what is heard."""
+    """Receiver of the changes: the remote store."""
 
     async def on_changes(self, point: int, rows: Sequence[bytes]) -> None:
-        """Take what has changed up to that point."""
+        """Receive the changes up to that point."""
         ...
 
     async def resync(self) -> None:
-        """Look at everything that is waited for: something may have been missed."""
+        """Read every awaited request: a change may have been missed."""
         ...
 
     def fail_waiters(self, error: StoreError) -> None:
-        """Give up: the hub does not talk to this agent any more."""
+        """Fail all waiters: the hub refuses this agent."""
         ...
 
 
 class HubFollower:
-    """Follows the changes of the agent's own requests, and what is remembered for it."""
+    """Delivers the changes of the agent's own requests and of the remembered decisions for it."""
 
     def __init__(
         self, transport: AsyncHubTransport, listener: ChangeListener, subscribers: RememberedSubscribers
     ) -> None:
-        """Know nothing yet."""
         self._transport = transport
         self._listener = listener
         self._subscribers = subscribers
@@ -59,7 +61,7 @@ class HubFollower:
         self._heard_at = time.monotonic()
 
     async def start(self) -> int:
-        """Learn where the hub stands and what is remembered, before anything is decided; return the point."""
+        """Load the current change number and the remembered decisions, before any decision; return the number."""
         told = _decode_reply(
             await self._transport.send_with_retry("changes", GetChanges(after=None), patience=_BEGIN_SECONDS)
         )
@@ -74,7 +76,7 @@ class HubFollower:
             try:
                 if missed:
                     await self._listener.resync()
-                    await self._long_poll(0.0)  # only what it answers says that it is back
+                    await self._long_poll(0.0)  # only a reply proves that the hub is back
                     missed = False
                     _LOG.warning("the hub %s is back; waiting goes on", self._transport.hub.url)
                 await self._long_poll(_WAIT_SECONDS)
@@ -91,7 +93,7 @@ class HubFollower:
         told = _decode_reply(await self._transport.send_once("changes", asked, extra_seconds=seconds))
         self._heard_at = time.monotonic()
         self._update_remembered(told)
-        if self._point is not None and told.point < self._point:  # another past: perhaps an older copy of its store
+        if self._point is not None and told.point < self._point:  # perhaps a restored copy of its store
             await self._listener.resync()
         await self._listener.on_changes(told.point, told.rows)
         self._point = told.point
@@ -103,11 +105,11 @@ class HubFollower:
             self.publish()
 
     def publish(self, only: Callable[[Remembered], bool] = lambda _: True) -> None:
-        """Tell everybody what is remembered, as far as it is known to hold."""
+        """Publish the remembered decisions that pass the filter."""
         self._subscribers.publish(self._subscribers.version + 1, [each for each in self._remembered if only(each)])
 
     def _distrust(self, error: StoreError | UnknownRequest) -> None:
-        """Go on without what may have been revoked: a yes holds only as long as the hub could take it back."""
+        """Withdraw remembered approvals, which the hub may have revoked unnoticed; remembered denials stay."""
         if not isinstance(error, HubUnavailable):
             self._listener.fail_waiters(StoreError(str(error)))
         elif time.monotonic() - self._heard_at < _STALE_SECONDS:

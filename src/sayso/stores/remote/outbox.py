@@ -1,14 +1,16 @@
-"""The thread that tells a hub what happened: in order, in batches, each exactly once, and before the process ends."""
+"""Outbox of an agent: a write-behind queue whose thread sends results and audit lines to the hub in batches.
+
+Order is kept, and each batch is applied once: all attempts of a batch carry the same idempotency key.
+
+Tests: tests/stores/remote/test_store.py
+"""
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
 import threading
 import time
 from concurrent.futures import Future
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,6 +22,7 @@ from sayso.core.model import AuditEntry, Result, new_id
 from sayso.errors import StoreError, UnknownRequest
 from sayso.stores.remote.transport import HubTransport, HubUnavailable
 from sayso.stores.waiters import deliver
+from sayso.stores.write_queue import WriterThread
 
 if TYPE_CHECKING:
     from sayso.core.ports import QueuedWrite
@@ -30,11 +33,11 @@ _LARGEST_BATCH = 1_000_000  # bytes
 _LONGEST_LINE = 1_000_000
 _FAREWELL_SECONDS = 10.0
 
-Item = AuditEntry | bytes | tuple[str, Result] | Future[None]  # whoever waits for all before has a future
+Item = AuditEntry | bytes | tuple[str, Result] | Future[None]  # a future is settled when all items before it are sent
 
 
 class _OutboxBatch(msgspec.Struct):
-    """What is told at once, under one name, however often it has to be tried."""
+    """Items of one request to the hub, with one idempotency key for all attempts."""
 
     attempt: str
     news: list[QueuedWrite]
@@ -42,85 +45,48 @@ class _OutboxBatch(msgspec.Struct):
     size: int = 0
 
 
-class Outbox:
-    """A queue and a thread; if the hub does not take what is told, the next caller is told so."""
+class Outbox(WriterThread[Item]):
+    """Write-behind queue and its thread; while the hub does not accept a batch, `enqueue` raises."""
 
     def __init__(self, hub: HubAddress) -> None:
-        """Start the thread."""
+        super().__init__(f"the store at {hub.url}", thread_name="sayso-outbox")
         self._transport = HubTransport(hub)
         self._url, self._patience = hub.url, hub.patience
-        self._queue: SimpleQueue[Item | None] = SimpleQueue()
-        self._gate = threading.Lock()
         self._stopping = threading.Event()
         self._ends = float("inf")
-        self._unsent = 0
-        self._waiting: list[Future[None]] = []
-        self._broken: StoreError | None = None
-        self._process = os.getpid()
-        self.unsent_results: dict[str, Result] = {}  # what holds in this process, and may not be known to the hub yet
-        self._thread = threading.Thread(target=self._serve, name="sayso-teller", daemon=True)
-        self._thread.start()
-        atexit.register(self.stop)
+        self.unsent_results: dict[str, Result] = {}  # by request: valid here, and not at the hub yet
+        self._start()
 
     def enqueue(self, item: Item) -> None:
-        """Queue this."""
+        """Queue an item, or raise if the hub does not accept the items before it."""
         if self._broken is not None:
             raise self._broken
-        self.check_process()
-        with self._gate:  # nothing may come behind the item that ends the thread
-            if self._stopping.is_set():
-                raise StoreError(f"the store at {self._url} is closed")
-            if isinstance(item, tuple):
-                self.unsent_results[item[0]] = item[1]
-            elif isinstance(item, Future):
-                self._waiting.append(item)
-            self._queue.put(item)
+        self.check_open()
+        if isinstance(item, tuple):
+            self.unsent_results[item[0]] = item[1]  # before it is queued, as sending it removes it here
+        self._put(item, is_awaited=isinstance(item, Future))
 
-    def check_process(self) -> None:
-        """Refuse to work in a process that has none of the threads."""
-        if self._process != os.getpid():
-            raise StoreError(f"the store at {self._url} was opened before a fork; open it again in the child process")
-
-    @property
-    def backlog(self) -> int:
-        """How much has not been told yet."""
-        return self._queue.qsize() + self._unsent
-
-    def stop(self) -> None:
-        """Tell what is queued, for a while, and end the thread."""
-        atexit.unregister(self.stop)
-        if self._process != os.getpid():
-            return
-        with self._gate:
-            if not self._stopping.is_set():
-                self._ends = time.monotonic() + _FAREWELL_SECONDS
-                self._stopping.set()
-                self._queue.put(None)
-        self._thread.join()
+    def _close(self) -> None:
+        """Take no more items; what is queued is still sent, for a while."""
+        self._ends = min(self._ends, time.monotonic() + _FAREWELL_SECONDS)
+        self._stopping.set()
+        super()._close()
 
     def _serve(self) -> None:
-        last, told = False, True
-        while told and not last:
-            batch, last = self._gather()
-            told = self._send_batch(batch)
-        if not told:
+        batch, is_sent = _OutboxBatch("", [], []), True
+        while is_sent and self._wait_for_items():
+            batch = self._gather()
+            is_sent = self._send_batch(batch)
+        if not is_sent:
             _LOG.critical("%d entries could not be told to the hub %s: %s", self.backlog, self._url, self._broken)
-        self._fail(self._broken or StoreError(f"the store at {self._url} is closed"))
+        self._fail(batch, self._broken or StoreError(f"{self._store_name} is closed"))
         self._transport.close()
 
-    def _gather(self) -> tuple[_OutboxBatch, bool]:
-        """Wait for one item and take what else is there."""
+    def _gather(self) -> _OutboxBatch:
         batch = _OutboxBatch(new_id(), [], [])
-        item = self._queue.get()
-        while item is not None:
-            self._add(batch, item)
-            if len(batch.news) >= MOST_NEWS or batch.size > _LARGEST_BATCH:
-                return batch, False
-            try:
-                item = self._queue.get_nowait()
-            except Empty:
-                return batch, False
-        return batch, True
+        while self._items and len(batch.news) < MOST_NEWS and batch.size <= _LARGEST_BATCH:
+            self._add(batch, self._items.popleft())
+        return batch
 
     def _add(self, batch: _OutboxBatch, item: Item) -> None:
         if isinstance(item, Future):
@@ -131,10 +97,9 @@ class Outbox:
             told = _truncate_line(told)
         batch.size += len(told)
         batch.news.append(told)
-        self._unsent += 1
 
     def _send_batch(self, batch: _OutboxBatch) -> bool:
-        """Tell a batch, however long that takes; false if the process ends before."""
+        """Send a batch with back-off, without limit while the store is open; false if it could not be sent."""
         began, waiting = time.monotonic(), backoff()
         while batch.news and not self._try(batch, began):
             if time.monotonic() >= self._ends:
@@ -144,13 +109,12 @@ class Outbox:
                 time.sleep(min(pause, 1.0))
             else:
                 self._stopping.wait(pause)
-        self._broken, self._unsent = None, 0
+        self._broken = None
+        self._settle_owed(len(batch.news))
         for each in batch.news:
             if isinstance(each, tuple):
                 self.unsent_results.pop(each[0], None)
         deliver([(each, None) for each in batch.waiting])
-        with self._gate:
-            self._waiting = [each for each in self._waiting if not each.done()]
         return True
 
     def _try(self, batch: _OutboxBatch, began: float) -> bool:
@@ -158,28 +122,28 @@ class Outbox:
             self._transport.send_once("append", Append(news=batch.news, attempt=batch.attempt))
         except HubUnavailable as error:
             if time.monotonic() - began > self._patience:
-                self._break(error)
+                self._break(batch, error)
             return False
         except (StoreError, UnknownRequest) as error:
-            self._break(StoreError(str(error)))
+            self._break(batch, StoreError(str(error)))
             return False
         return True
 
-    def _break(self, error: StoreError) -> None:
+    def _break(self, batch: _OutboxBatch, error: StoreError) -> None:
         if self._broken is None:
             _LOG.error("the audit cannot be told to the hub, so no call runs until it can: %s", error)
         self._broken = error
-        self._fail(error)
+        self._fail(batch, error)
 
-    def _fail(self, error: StoreError) -> None:
-        """Tell all who wait, also those behind what could not be told."""
+    def _fail(self, batch: _OutboxBatch, error: StoreError) -> None:
+        """Fail the waiters of a batch that cannot be sent, and all that are queued behind it."""
         with self._gate:
-            self._waiting, failed = [], self._waiting
-        deliver([(each, error) for each in failed])
+            queued = [each for each in self._items if isinstance(each, Future)]
+        deliver([(each, error) for each in [*batch.waiting, *queued]])
 
 
 def _truncate_line(line: bytes) -> bytes:
-    """Return a line that a hub takes: the digest still stands for the arguments."""
+    """Return the line without its long values; the digest of the arguments stays."""
     whole = msgspec.json.decode(line, type=audit.EntryBody)
     whole.args = whole.final_args = whole.result = None
     whole.error = f"its values are too long to be told to the hub: {len(line)} bytes"

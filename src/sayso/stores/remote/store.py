@@ -1,4 +1,4 @@
-"""The store at a hub, for an agent on any machine: its questions wait there, and people answer them there."""
+"""Remote store for an agent on any machine: its requests are kept at a hub, where people answer them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class RemoteStore:
         tls: ssl.SSLContext | None = None,
         patience: float = 30.0,
     ) -> None:
-        """Reach the hub, and learn what is remembered there.
+        """Connect to the hub, and load the remembered decisions.
 
         Args:
             url: where the hub is, such as `https://hub.example.com`.
@@ -73,7 +73,7 @@ class RemoteStore:
         self._waiters = Waiters()
         self._feed = Feed()
         self._asked: dict[str, ApprovalRequest] = {}  # opened here, and not known to be closed
-        self._open_here: set[str] = set()  # those of them that no change can have been missed of
+        self._open_here: set[str] = set()  # those of them without a missed change
         self._opening: dict[str, Future[ApprovalRequest]] = {}
         self._expired_here: OrderedDict[str, ApprovalRequest] = OrderedDict()
         self._is_closed = False
@@ -96,9 +96,9 @@ class RemoteStore:
         """Add the request, or return the one that its session and key already have."""
         message = protocol.Open(request=pack_request(request))
         self._outbox.check_process()
-        self._asked[request.id] = request  # before it is sent: nobody can have closed it yet
+        self._asked[request.id] = request  # before it is sent: it cannot be closed yet
         self._open_here.add(request.id)
-        # Not cancelled with its caller, who may want to withdraw it: that takes that it has arrived.
+        # Not cancelled with its caller, who may withdraw the request: it has to arrive first.
         opening = self._opening[request.id] = self._loop_thread.submit(self._open(request, message))
         opening.add_done_callback(lambda _: self._opening.pop(request.id, None))
         return await asyncio.shield(asyncio.wrap_future(opening))
@@ -113,12 +113,12 @@ class RemoteStore:
                 self._forget(request.id)
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
-        """Return what was asked about this call."""
+        """Return the request of this call."""
         ended = (each for each in tuple(self._expired_here.values()) if (each.session, each.key) == (session, key))
         return next(ended, None) or await self._row("find", protocol.Find(session=session, key=key))
 
     async def get(self, request_id: str) -> ApprovalRequest | None:
-        """Return one request; if the hub is away, as it was when it was opened here, which is never a yes."""
+        """Return one request; without a hub, as it was opened here, which is never an approval."""
         await self._wait_until_opened(request_id)
         if request_id in self._expired_here:
             return self._expired_here[request_id]
@@ -158,7 +158,7 @@ class RemoteStore:
         await self._feed.wait_past(after)
 
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
-        """Note that somebody has a request before them, as this agent says."""
+        """Mark an open request as viewed, as this agent reports."""
         message = protocol.MarkSeen(id=request_id, who=seen.who, channel=seen.channel, at=seen.at)
         return self._require(request_id, await self._row("see", message))
 
@@ -171,7 +171,7 @@ class RemoteStore:
         now: float,
         remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
-        """Withdraw a request or let it expire, unless it is closed, and return it as it stands; answers are refused."""
+        """Withdraw or expire a request unless it is closed, and return it as it is now; the hub refuses answers."""
         if status not in {"withdrawn", "expired"} or remember or (decision is not None and decision.approved):
             raise NotEntitled(f"only people at the hub {self.url} can answer what is asked there")
         await self._wait_until_opened(request_id)
@@ -191,7 +191,7 @@ class RemoteStore:
             return self._expire_here(opened)
 
     def _expire_here(self, opened: ApprovalRequest) -> ApprovalRequest:
-        """Let a request be over for this process whose time is up, whatever the hub will say when it is back."""
+        """Expire an overdue request for this process, whatever the hub says when it is back."""
         ended = self._expired_here[opened.id] = replace(opened, status="expired")
         self._forget(opened.id)
         if len(self._expired_here) > _KEPT_ENDED:
@@ -207,30 +207,30 @@ class RemoteStore:
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
-        future = self._waiters.add(request_id)  # first, so that a close between the look and the wait is heard
+        future = self._waiters.add(request_id)  # before the read, so that no close is missed in between
         try:
             if request_id in self._open_here:
-                return await future  # opened by this store, and nothing was heard of it since
+                return await future  # opened by this store, without a later change
             request = self._require(request_id, await self.get(request_id))
             return request if request.status != "open" else await future
         finally:
             self._waiters.discard(request_id, future)
 
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
-        """Take one use of a counted decision: false when none is left."""
+        """Consume one use of a counted decision: false if none is left."""
         message = protocol.Spend(id=remembered_id, attempt=attempt or new_id())
         return self._decode(await self._ask("spend", message), _BOOL)
 
     async def park(self, name: str, state: bytes) -> None:
-        """Keep the state of a run that can go on later, in the place of an earlier one."""
+        """Store the state of a run for a later resume, in the place of an earlier one."""
         await self._ask("park", protocol.Park(name=name, state=state))
 
     async def parked(self, name: str) -> bytes | None:
-        """Return the state that was parked under this name."""
+        """Return the state parked under this name."""
         return self._decode(await self._ask("parked", protocol.GetParked(name=name)), _MAYBE)
 
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
-        """Forget what was parked under this name, and return it to exactly one caller."""
+        """Delete the state parked under this name, and return it to exactly one caller."""
         message = protocol.Unpark(name=name, attempt=attempt or new_id())
         return self._decode(await self._ask("unpark", message), _MAYBE)
 
@@ -239,11 +239,11 @@ class RemoteStore:
         self._remembered_subscribers.add(learn)
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> Never:  # noqa: ARG002 - never done
-        """Refuse: what is remembered was said by people, and only they take it back."""
+        """Refuse: only people add or revoke remembered decisions."""
         raise NotEntitled(f"only people at the hub {self.url} can change what is remembered there")
 
     def finish(self, request_id: str, result: Result) -> None:
-        """Queue what came of a used request."""
+        """Queue the result of a used request."""
         self._outbox.enqueue((request_id, result))
 
     def record(self, entry: AuditEntry) -> None:
@@ -251,7 +251,7 @@ class RemoteStore:
         self._outbox.enqueue(audit.encode_early_if_needed(entry))
 
     async def append(self, news: Sequence[QueuedWrite], *, attempt: str = "") -> Never:  # noqa: ARG002 - never done
-        """Refuse: an agent tells only what it has done itself."""
+        """Refuse: an agent reports only its own results."""
         raise StoreError("an agent cannot tell the hub the news of others; give each agent a token of its own")
 
     @property
@@ -279,18 +279,18 @@ class RemoteStore:
         self.fail_waiters(StoreError(f"the store at {self.url} is closed"))
         await asyncio.to_thread(self._shut_down)
 
-    # What the follower hears.
+    # Callbacks of the follower.
 
     async def on_changes(self, point: int, rows: Sequence[bytes]) -> None:
-        """Wake those who wait for requests that are closed, or for any change."""
+        """Settle the futures that wait for closed requests, or for any change."""
         found = [self._request(each) for each in rows]
         self._wake([each for each in found if each.status != "open"])
         if found:
             deliver(self._feed.advance(point))
 
     async def resync(self) -> None:
-        """Look at everything that is waited for: something may have been missed."""
-        self._open_here.clear()  # first: who begins to wait from now on looks for itself
+        """Read every awaited request: a change may have been missed."""
+        self._open_here.clear()  # first: a wait that begins from now on reads the row
         ids = self._waiters.ids()
         for start in range(0, len(ids), protocol.MOST_ROWS):
             asked = tuple(ids[start : start + protocol.MOST_ROWS])
@@ -301,7 +301,7 @@ class RemoteStore:
             deliver(self._waiters.fail(unknown, UnknownRequest("the hub knows no such request any more")))
 
     def fail_waiters(self, error: StoreError) -> None:
-        """Tell all who wait that no answer will come."""
+        """Fail all waiting futures."""
         self._open_here.clear()
         deliver(self._waiters.fail(self._waiters.ids(), error))
 
@@ -314,7 +314,7 @@ class RemoteStore:
         self._open_here.discard(request_id)
         self._asked.pop(request_id, None)
 
-    # The way to the hub and back.
+    # Transport.
 
     async def _ask(self, operation: str, message: protocol.AgentMessage) -> bytes:
         self._outbox.check_process()
@@ -353,12 +353,12 @@ class RemoteStore:
         return request
 
     async def _wait_until_opened(self, request_id: str) -> None:
-        """Wait until a request that is being opened here is at the hub, or is not."""
+        """Wait until the opening of a request has succeeded or failed."""
         opening = self._opening.get(request_id)
         if opening is not None:
             await asyncio.wait([asyncio.wrap_future(opening)])
 
     def _shut_down(self) -> None:
-        """End what is under way, the connections, and the thread."""
+        """Cancel all tasks, close the connections, and end the thread."""
         self._is_closed = True
         self._loop_thread.stop(self._transport.aclose)

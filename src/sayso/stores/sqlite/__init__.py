@@ -1,4 +1,4 @@
-"""The store in one SQLite file."""
+"""SQLite store: the public class."""
 
 from sayso.stores.sqlite.store import SqliteStore
 

@@ -1,6 +1,8 @@
-"""A doorbell between processes that share a database file: a datagram socket each, in a folder beside the file.
+"""Doorbell: notifications between processes that share a SQLite file, by datagram sockets in a folder next to it.
 
-A ring is only a hint to look at the rows; forging or losing one changes nothing, and a slow poll is the net.
+A notification is only a hint to read the rows: forging or losing one changes nothing, and a slow poll is the fallback.
+
+Tests: tests/stores/sqlite/test_store.py
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ _LONGEST_ADDRESS = 100  # the kernel takes 107 bytes
 
 
 class Doorbell:
-    """This process's bell, and the way to ring everybody else's."""
+    """The datagram socket of this process, and the broadcast to the sockets of the others."""
 
     def __init__(self, database: Path) -> None:
-        """Hang up a bell beside the database; without one (Windows, an odd file system) rings are never heard."""
+        """Bind a socket next to the database; without one (Windows, an odd file system) only the poll works."""
         self._folder = database.with_name(database.name + "-bells")
         self._name = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._socket: socket.socket | None = None
@@ -34,7 +36,7 @@ class Doorbell:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             self._folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            bell.settimeout(0)  # a peer that does not listen must not hold up whoever rings
+            bell.settimeout(0)  # a peer that does not read must not block the sender
             try:
                 bell.bind(self._address(self._name))
             except OSError:
@@ -43,7 +45,7 @@ class Doorbell:
             self._socket = bell
 
     def ring(self, request_ids: list[str]) -> None:
-        """Tell the others that these requests, or something else, changed."""
+        """Notify the other processes that these requests, or something else, changed."""
         if self._socket is None:
             return
         message = ",".join(request_ids).encode()
@@ -60,17 +62,17 @@ class Doorbell:
         try:
             self._socket.sendto(message, self._address(name))
         except ConnectionRefusedError:
-            self._unlink_socket(name)  # its process was killed and left it hanging
+            self._unlink_socket(name)  # its process was killed and left the socket
         except OSError:
             return  # its queue is full: it is awake anyway, or will poll
 
     def _unlink_socket(self, name: str) -> None:
         with contextlib.suppress(OSError):
-            if stat.S_ISSOCK(os.lstat(name, dir_fd=self._folder_fd).st_mode):  # only ever a bell
+            if stat.S_ISSOCK(os.lstat(name, dir_fd=self._folder_fd).st_mode):  # and nothing but a socket
                 os.unlink(name, dir_fd=self._folder_fd)
 
     def wait_for_ring(self, seconds: float) -> list[str] | None:
-        """Wait that long for a ring; return the ids it names, all of them for an empty list, None for silence."""
+        """Wait for a notification; return its ids (an empty list means any), or None after the timeout."""
         if self._socket is None:
             self._awake.wait(seconds)
             return None
@@ -83,13 +85,13 @@ class Doorbell:
         return message.decode(errors="replace").split(",") if message else []
 
     def wake(self) -> None:
-        """End a `hear` that is under way."""
+        """End a `wait_for_ring` that is under way."""
         self._awake.set()
         if self._socket is not None:
             self._send(b"", self._name)
 
     def close(self) -> None:
-        """Take the bell down."""
+        """Close and remove the socket."""
         if self._socket is not None:
             self._unlink_socket(self._name)
             self._socket.close()
@@ -98,10 +100,10 @@ class Doorbell:
             self._folder_fd = -1
         self._socket = None
         with contextlib.suppress(OSError):
-            self._folder.rmdir()  # the last one out; others keep it non-empty
+            self._folder.rmdir()  # only the last process succeeds; the sockets of others keep it
 
     def _address(self, name: str) -> str:
         plain = str(self._folder / name)
         if len(os.fsencode(plain)) <= _LONGEST_ADDRESS:
             return plain
-        return f"/proc/self/fd/{self._folder_fd}/{name}"  # a short way to a folder with a long name
+        return f"/proc/self/fd/{self._folder_fd}/{name}"  # a short path to a folder with a long name

@@ -1,4 +1,7 @@
-"""The rows of a SQLite store, inside a transaction: requests, remembered decisions, and what is parked."""
+"""Row queries of a SQLite store, inside a transaction: requests, remembered decisions, parked runs, tokens.
+
+Tests: tests/stores/sqlite/test_store.py
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,9 @@ if TYPE_CHECKING:
     from sayso.stores.sqlite.writer import Transaction
 
 GET = "SELECT packed FROM requests WHERE id = ?"
-_ALL = -1  # as SQLite says it
-_AFTER_ALL = "\U0010ffff"  # ids sort by the time of their making; this one comes after all of them
-_RECEIPT_SECONDS = 7 * 24 * 3600.0  # nobody tries again after so long
+_ALL = -1  # no limit, for SQLite
+_AFTER_ALL = "\U0010ffff"  # ids sort by creation time; this one sorts after all of them
+_RECEIPT_SECONDS = 7 * 24 * 3600.0  # TTL: no caller retries after that
 
 T = TypeVar("T")
 
@@ -41,7 +44,7 @@ def get(tx: Transaction, request_id: str) -> ApprovalRequest | None:
 
 
 def require(tx: Transaction, request_id: str) -> ApprovalRequest:
-    """Return a request that has to be there."""
+    """Return a request, or raise UnknownRequest."""
     request = get(tx, request_id)
     if request is None:
         raise UnknownRequest(request_id)
@@ -49,7 +52,7 @@ def require(tx: Transaction, request_id: str) -> ApprovalRequest:
 
 
 def find(tx: Transaction, session: str, key: str) -> ApprovalRequest | None:
-    """Return what was asked about a call."""
+    """Return the request of a call."""
     row = tx.execute("SELECT packed FROM requests WHERE session = ? AND call_id = ?", session, key).fetchone()
     return None if row is None else unpack_request(row[0])
 
@@ -76,20 +79,20 @@ def oldest(tx: Transaction, limit: int, after: str) -> list[ApprovalRequest]:
 
 
 def drop(tx: Transaction, ids: Sequence[str]) -> int:
-    """Forget those of these requests that nobody needs any more, and return how many."""
+    """Delete these requests, except open and approved ones, and return how many were deleted."""
     query = "DELETE FROM requests WHERE id = ? AND status NOT IN ('open', 'approved')"
     return sum(tx.execute(query, each).rowcount for each in ids)
 
 
 def cut(tx: Transaction, start: tuple[int, str], end: tuple[int, str]) -> None:
-    """Forget the audit up to an entry, if it still begins after `start`."""
+    """Delete the audit entries up to `end`, if the audit still begins after `start`."""
     query = "UPDATE facts SET start_number = ?, start_hash = ? WHERE (start_number, start_hash) = (?, ?)"
     if tx.execute(query, *end, *start).rowcount:
         tx.execute("DELETE FROM audit WHERE number <= ?", end[0])
 
 
 def find_conflict(tx: Transaction, request: ApprovalRequest) -> ApprovalRequest:
-    """Return what keeps a request from being added."""
+    """Return the existing request of the same call; raise if only the id is taken."""
     found = find(tx, request.session, request.key)
     if found is None:
         raise StoreError(f"the id {request.id} names another request")
@@ -106,7 +109,7 @@ def insert(tx: Transaction, request: ApprovalRequest, packed: bytes) -> bool:
 
 
 def update(tx: Transaction, request: ApprovalRequest) -> None:
-    """Write a request as it is now."""
+    """Write a request in the place of its earlier state."""
     tx.execute(
         "UPDATE requests SET status = ?, packed = ?, change = ? WHERE id = ?",
         request.status, pack_request(request), tx.next_change(), request.id,
@@ -128,13 +131,13 @@ def last_change(connection: sqlite3.Connection) -> int:
 
 
 def parked(tx: Transaction, name: str) -> bytes | None:
-    """Return the state that was parked under this name."""
+    """Return the state parked under this name."""
     row = tx.execute("SELECT state FROM parked WHERE name = ?", name).fetchone()
     return None if row is None else row[0]
 
 
 def idempotent(tx: Transaction, attempt: str, work: Callable[[], T]) -> T:
-    """Do this, unless this attempt has its answer."""
+    """Run the work once per idempotency key (`attempt`); return the stored answer to a repeated one."""
     if not attempt:
         return work()
     row = tx.execute("SELECT answer FROM receipts WHERE attempt = ?", attempt).fetchone()
@@ -147,7 +150,7 @@ def idempotent(tx: Transaction, attempt: str, work: Callable[[], T]) -> T:
 
 
 def append(tx: Transaction, news: Sequence[QueuedWrite]) -> None:
-    """Write results, and lines of the audit; a request that is no longer kept needs no result."""
+    """Write results and audit lines; a request that was deleted needs no result."""
     for each in news:
         if isinstance(each, bytes):
             tx.record(each)
@@ -172,7 +175,7 @@ def remember(tx: Transaction, added: Sequence[Remembered]) -> None:
 
 
 def spend(tx: Transaction, remembered_id: str) -> bool:
-    """Take one use of a counted decision: false when none is left."""
+    """Consume one use of a counted decision: false if none is left."""
     row = tx.execute("SELECT packed FROM remembered WHERE id = ?", remembered_id).fetchone()
     left = decide.spend(None if row is None else unpack_remembered(row[0]))
     if left is None:
@@ -185,7 +188,7 @@ def spend(tx: Transaction, remembered_id: str) -> bool:
 
 
 def forget(tx: Transaction, dropped: Sequence[str]) -> int:
-    """Drop remembered decisions, and return how many were there."""
+    """Delete remembered decisions, and return how many existed."""
     gone = sum(tx.execute("DELETE FROM remembered WHERE id = ?", each).rowcount for each in dropped)
     tx.remembered = tx.remembered or gone > 0
     return gone

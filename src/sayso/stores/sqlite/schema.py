@@ -1,4 +1,7 @@
-"""Opening a SQLite file as a sayso store: its form, its version, and clear errors for what can be wrong with it."""
+"""Opening of a SQLite store: file checks, schema migrations, and the translation of errors into one sentence.
+
+Tests: tests/stores/sqlite/test_store.py
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ from pathlib import Path
 
 from sayso.errors import StoreError
 
-_APPLICATION = 0x5A150  # marks the file as ours
+_APPLICATION = 0x5A150  # SQLite's application_id of a sayso store
 _BUSY_MS = 10_000
 _PAUSE_SECONDS = 0.02
 _SMALLEST = 512  # bytes: one page of the smallest kind
 
 
 def connect(path: Path, *, synchronous: str) -> sqlite3.Connection:
-    """Open the file, made private to its owner if it is new, and bring it to the current form."""
+    """Open the file, created private to its owner if it is new, and migrate it."""
     with translate_errors(path):
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -46,7 +49,7 @@ def _check_size(path: Path) -> None:
 
 @contextlib.contextmanager
 def translate_errors(path: Path) -> Generator[None]:
-    """Turn what SQLite and the file system raise into one sentence that says what to do."""
+    """Translate errors of SQLite and the file system into one sentence that says what to do."""
     try:
         yield
     except sqlite3.Error as error:
@@ -74,7 +77,7 @@ def _sentence(path: Path, error: sqlite3.Error) -> str:
 
 
 def _prepare_with_retry(connection: sqlite3.Connection, path: Path, synchronous: str) -> None:
-    """Bring the file to its form, again if others are just making it: SQLite does not wait for all that they hold."""
+    """Prepare the file, again while another process does: the busy timeout does not cover all its locks."""
     deadline = time.monotonic() + _BUSY_MS / 1000
     while True:
         try:
@@ -92,7 +95,7 @@ def _prepare_with_retry(connection: sqlite3.Connection, path: Path, synchronous:
 def _prepare(connection: sqlite3.Connection, path: Path, synchronous: str) -> None:
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
     latest = _migrations()
-    connection.execute("BEGIN")  # one look: another process may be making the file right now
+    connection.execute("BEGIN")  # one snapshot: another process may be creating the file
     version, application = _read_version(connection)
     foreign = application != _APPLICATION and (version > 0 or _has_tables(connection))
     connection.execute("COMMIT")

@@ -1,4 +1,4 @@
-"""The store in one SQLite file: survives the process, and several processes may use it at once."""
+"""SQLite store: one file, durable, shared by several processes on one machine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SqliteStore:
     shared = True
 
     def __init__(self, path: str | os.PathLike[str], *, synchronous: Literal["FULL", "NORMAL"] = "FULL") -> None:
-        """Open or make the file.
+        """Open or create the file.
 
         Args:
             path: the file; its folder must exist.
@@ -72,7 +72,7 @@ class SqliteStore:
         packed = pack_request(request)
 
         def work(tx: Transaction) -> ApprovalRequest:
-            self._open_here.add(request.id)  # before it is written: nobody can have closed it yet
+            self._open_here.add(request.id)  # before the write: it cannot be closed yet
             if not rows.insert(tx, request, packed):
                 self._open_here.discard(request.id)
                 return rows.find_conflict(tx, request)
@@ -83,7 +83,7 @@ class SqliteStore:
         return await self._writer.submit(work)
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
-        """Return what was asked about this call."""
+        """Return the request of this call."""
         return await self._writer.submit(lambda tx: rows.find(tx, session, key))
 
     async def get(self, request_id: str) -> ApprovalRequest | None:
@@ -107,7 +107,7 @@ class SqliteStore:
         await self._feed.wait_past(after)
 
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
-        """Note that somebody has a request before them, if it is open."""
+        """Mark an open request as viewed."""
 
         def work(tx: Transaction) -> ApprovalRequest:
             before = rows.require(tx, request_id)
@@ -127,7 +127,7 @@ class SqliteStore:
         now: float,
         remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
-        """Close the request unless it is closed, and return it as it stands."""
+        """Close the request unless it is closed, and return it as it is now."""
 
         def work(tx: Transaction) -> ApprovalRequest:
             before = rows.require(tx, request_id)
@@ -160,29 +160,29 @@ class SqliteStore:
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
-        future = self._waiters.add(request_id)  # first, so that a close between the look and the wait is heard
+        future = self._waiters.add(request_id)  # before the read, so that no close is missed in between
         try:
             if request_id in self._open_here:
-                return await future  # opened by this store, and nothing was heard of it since
+                return await future  # opened by this store, without a later change
             request = await self._writer.submit(lambda tx: rows.require(tx, request_id))
             return request if request.status != "open" else await future
         finally:
             self._waiters.discard(request_id, future)
 
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
-        """Take one use of a counted decision: false when none is left."""
+        """Consume one use of a counted decision: false if none is left."""
         return await self._writer.submit(lambda tx: rows.idempotent(tx, attempt, lambda: rows.spend(tx, remembered_id)))
 
     async def park(self, name: str, state: bytes) -> None:
-        """Keep the state of a run that can go on later, in the place of an earlier one."""
+        """Store the state of a run for a later resume, in the place of an earlier one."""
         await self._writer.submit(lambda tx: tx.execute("INSERT OR REPLACE INTO parked VALUES (?, ?)", name, state))
 
     async def parked(self, name: str) -> bytes | None:
-        """Return the state that was parked under this name."""
+        """Return the state parked under this name."""
         return await self._writer.submit(lambda tx: rows.parked(tx, name))
 
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
-        """Forget what was parked under this name, and return it to exactly one caller."""
+        """Delete the state parked under this name, and return it to exactly one caller."""
 
         def work(tx: Transaction) -> bytes | None:
             state = rows.parked(tx, name)
@@ -192,7 +192,7 @@ class SqliteStore:
         return await self._writer.submit(lambda tx: rows.idempotent(tx, attempt, lambda: work(tx)))
 
     async def add_token(self, token: Token) -> None:
-        """Keep a token."""
+        """Store a token."""
         await self._writer.submit(
             lambda tx: tx.execute("INSERT INTO tokens VALUES (?, ?)", token.id, pack_token(token))
         )
@@ -203,12 +203,12 @@ class SqliteStore:
 
     async def tokens(self) -> list[Token]:
         """Return all tokens, oldest first."""
-        query = "SELECT packed FROM tokens ORDER BY id"  # an id sorts by the time of its making
+        query = "SELECT packed FROM tokens ORDER BY id"  # ids sort by creation time
         found = await self._writer.submit(lambda tx: tx.execute(query).fetchall())
         return [unpack_token(row[0]) for row in found]
 
     async def take_token(self, token_id: str) -> Token | None:
-        """Forget a token, and return it to exactly one caller."""
+        """Delete a token, and return it to exactly one caller."""
 
         def work(tx: Transaction) -> Token | None:
             token = rows.token(tx, token_id)
@@ -231,7 +231,7 @@ class SqliteStore:
         return self._writer.submit_blocking(work)
 
     def finish(self, request_id: str, result: Result) -> None:
-        """Queue what came of a used request."""
+        """Queue the result of a used request."""
         self._writer.enqueue(lambda tx: rows.update(tx, decide.finish(rows.require(tx, request_id), result)))
 
     def record(self, entry: AuditEntry) -> None:
@@ -239,7 +239,7 @@ class SqliteStore:
         self._writer.enqueue(audit.encode_early_if_needed(entry))
 
     async def append(self, news: Sequence[QueuedWrite], *, attempt: str = "") -> None:
-        """Write what another process tells: results, and lines of the audit."""
+        """Write results and audit lines that another process sent."""
         await self._writer.submit(lambda tx: rows.idempotent(tx, attempt, lambda: rows.append(tx, news)))
 
     @property
@@ -267,11 +267,11 @@ class SqliteStore:
         return await self._writer.submit(lambda tx: rows.oldest(tx, limit, after))
 
     async def drop(self, ids: Sequence[str]) -> int:
-        """Forget these requests, but none that is open or approved and not used, and return how many were there."""
+        """Delete these requests, except open and approved ones, and return how many were deleted."""
         return await self._writer.submit(lambda tx: rows.drop(tx, ids))
 
     async def cut(self, start: tuple[int, str], end: tuple[int, str]) -> None:
-        """Forget the audit up to an entry, if what it keeps still begins after `start`; then it begins after `end`."""
+        """Delete the audit entries up to `end`, if the audit still begins after `start`."""
         await self._writer.submit(lambda tx: rows.cut(tx, start, end))
 
     async def aclose(self) -> None:
@@ -284,7 +284,7 @@ class SqliteStore:
         self._reader.close()
 
     def _on_commit(self, tx: Transaction) -> Settled:
-        """Tell everybody who has to hear of a group that is now durable."""
+        """Apply a committed transaction, and return the futures to settle."""
         self._open_here.difference_update(request.id for request in tx.closed)
         if tx.remembered:
             self._publish_remembered(tx.connection)
@@ -294,14 +294,14 @@ class SqliteStore:
         return self._waiters.settle(tx.closed) + moved
 
     def _publish_remembered(self, connection: sqlite3.Connection) -> None:
-        # The version first: a list that is newer than its number is told twice, an older one never.
+        # The version first: a list newer than its version is published twice, an older one never.
         version = connection.execute("SELECT remembered_version FROM facts").fetchone()[0]
         if version > self._remembered_subscribers.version:
             found = connection.execute("SELECT packed FROM remembered ORDER BY id").fetchall()
             self._remembered_subscribers.publish(version, [unpack_remembered(row[0]) for row in found])
 
     def _listen(self) -> None:
-        """Look at the rows that a ring names and, as a ring can be lost, at all of them about once a second."""
+        """Read the rows that a notification names and, as one can be lost, poll all of them about once a second."""
         seen, due = -1, 0.0
         while not self._closing.is_set():
             rung = self._bell.wait_for_ring(_POLL_SECONDS)
@@ -311,14 +311,14 @@ class SqliteStore:
                 if not rung or time.monotonic() >= due:
                     version = self._reader.execute("PRAGMA data_version").fetchone()[0]
                     if version != seen:
-                        self._open_here.clear()  # a ring may have been lost: who waits from now on looks for itself
+                        self._open_here.clear()  # a ring may be lost: a later wait reads the row
                         self._check_requests(self._waiters.ids())
                     seen, due = version, time.monotonic() + _POLL_SECONDS
-            except Exception as error:  # noqa: BLE001 - whatever it is, an ear that dies would hear of nothing any more
+            except Exception as error:  # noqa: BLE001 - the listener thread must survive, or waiters hang
                 _LOG.warning("the store %s could not be read, trying again: %r", self.path, error)
 
     def _check_requests(self, ids: Sequence[str]) -> None:
-        self._open_here.difference_update(ids)  # first: who begins to wait from now on looks for itself
+        self._open_here.difference_update(ids)  # first: a wait that begins from now on reads the row
         found = [self._reader.execute(rows.GET, (each,)).fetchone() for each in self._waiters.filter_awaited(ids)]
         requests = [unpack_request(row[0]) for row in found if row is not None]
         deliver(self._waiters.settle([each for each in requests if each.status != "open"]))

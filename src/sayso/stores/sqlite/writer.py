@@ -1,18 +1,17 @@
-"""The one thread that touches a SQLite store: it writes in groups, one commit for all that came in meanwhile."""
+"""Writer thread of a SQLite store: takes batches from a write-behind queue, one commit for each.
+
+Tests: tests/stores/sqlite/test_store.py
+"""
 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import logging
-import os
 import sqlite3
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -22,6 +21,7 @@ from sayso.core.model import ApprovalRequest, AuditEntry, Step
 from sayso.errors import StoreError, UnknownRequest
 from sayso.stores.sqlite.schema import connect, translate_errors
 from sayso.stores.waiters import Settled, deliver
+from sayso.stores.write_queue import WriterThread
 
 T = TypeVar("T")
 
@@ -31,15 +31,14 @@ _MOST_FULL_GROUPS, _BREATH_SECONDS = 10, 0.002
 
 
 class Transaction:
-    """One group of changes: the connection, and what the group did that others must hear of."""
+    """Transaction of one batch: the connection, the audit lines, and the changes to publish after the commit."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Begin a group."""
         self.connection = connection
         self.opened = False
         self.closed: list[ApprovalRequest] = []
         self.remembered = False
-        self.change: int | None = None  # the number of the last change of a request
+        self.change: int | None = None  # number of the last change of a request
         self._lines: list[tuple[int, bytes, str]] = []
         self._end: tuple[int, str] | None = None
 
@@ -56,11 +55,11 @@ class Transaction:
         return self.change
 
     def record_step(self, request: ApprovalRequest, step: Step, at: float) -> None:
-        """Audit a step of a request."""
+        """Add an audit entry for a step of a request."""
         self.record(audit.request_entry(request, step, at))
 
     def record(self, entry: AuditEntry | bytes) -> None:
-        """Seal an entry behind the last one."""
+        """Seal an audit entry into the hash chain, after the last one."""
         last, previous = self._end or self._read_end()
         line = entry if isinstance(entry, bytes) else audit.encode(entry)
         sealed = audit.seal(previous, last + 1, line)
@@ -71,7 +70,7 @@ class Transaction:
         return self.execute("SELECT chain_number, chain_hash FROM facts").fetchone()
 
     def write_bookkeeping(self) -> None:
-        """Write the sealed lines and where the chain now ends."""
+        """Write the sealed lines, the end of the hash chain, and the counters."""
         if self._end is not None and self._lines:
             self.connection.executemany("INSERT INTO audit VALUES (?, ?, ?)", self._lines)
             self.execute("UPDATE facts SET chain_number = ?, chain_hash = ?", *self._end)
@@ -82,126 +81,89 @@ class Transaction:
 
 
 class _WriteJob(msgspec.Struct):
-    """Something to do inside a group; with a future, somebody waits for it."""
+    """Write job: a function to run inside a transaction, and the future that waits for it."""
 
     work: Callable[[Transaction], Any]
     future: asyncio.Future[Any] | Future[Any] | None = None
 
 
-Item = _WriteJob | AuditEntry | bytes  # a line that was written out beforehand is bytes
+Item = _WriteJob | AuditEntry | bytes  # an audit line that is already encoded is bytes
 
 
-class SqliteWriter:
-    """A queue and a thread. Jobs run in order; a group is durable before anybody hears of it."""
+class SqliteWriter(WriterThread[Item]):
+    """Write-behind queue and its thread: jobs run in order, results are delivered after the commit."""
 
     def __init__(self, path: Path, *, synchronous: str, on_commit: Callable[[Transaction], Settled]) -> None:
-        """Open the file and start the thread."""
+        super().__init__(f"the store {path}", thread_name="sayso-sqlite")
         self._path = path
         self._connection = connect(path, synchronous=synchronous)
         self._on_commit = on_commit
-        self._queue: SimpleQueue[Item | None] = SimpleQueue()
-        self._gate = threading.Lock()
-        self._stopping = False
         self._unflushed: list[Item] = []
-        self._broken: StoreError | None = None
-        self._process = os.getpid()
-        self._thread = threading.Thread(target=self._serve, name="sayso-sqlite", daemon=True)
-        self._thread.start()
-        atexit.register(self.stop)
+        self._start()
 
     async def submit(self, work: Callable[[Transaction], T]) -> T:
-        """Run this in the next group and return its result once that is durable."""
+        """Run a job in the next batch, and return its result once it is durable."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._put(_WriteJob(work, future))
+        self._put(_WriteJob(work, future), is_awaited=True)
         return await future
 
     def submit_blocking(self, work: Callable[[Transaction], T]) -> T:
-        """Run this in the next group and wait, without a loop, until that is durable."""
+        """Run a job in the next batch and block until it is durable."""
         done: Future[T] = Future()
-        self._put(_WriteJob(work, done))
+        self._put(_WriteJob(work, done), is_awaited=True)
         return done.result()
 
     def enqueue(self, item: Item | Callable[[Transaction], object]) -> None:
-        """Queue this; if the store cannot be written, the next caller is told."""
+        """Queue an item that no future waits for; after a failed write, the next call raises."""
         broken = self._broken
         if broken is not None:
-            self._put(_WriteJob(_nothing))  # have another try at what is owed
+            self._put(_WriteJob(_nothing), is_awaited=False)  # retries the write of what is owed
             raise broken
-        self._put(item if isinstance(item, Item) else _WriteJob(item))
-
-    @property
-    def backlog(self) -> int:
-        """How much waits in the queue."""
-        return self._queue.qsize() + len(self._unflushed)
-
-    def stop(self) -> None:
-        """Write what is queued, then end the thread and close the file."""
-        atexit.unregister(self.stop)
-        if self._process != os.getpid():
-            return
-        with self._gate:
-            if not self._stopping:
-                self._stopping = True
-                self._queue.put(None)
-        self._thread.join()
-
-    def _put(self, item: Item) -> None:
-        if self._process != os.getpid():
-            raise StoreError(f"the store {self._path} was opened before a fork; open it again in the child process")
-        with self._gate:  # nothing may come behind the item that ends the thread
-            if self._stopping:
-                raise StoreError(f"the store {self._path} is closed")
-            self._queue.put(item)
+        self._put(item if isinstance(item, Item) else _WriteJob(item), is_awaited=False)
 
     def _serve(self) -> None:
-        last, full = False, 0
-        while not last:
-            group, last = self._gather()
-            if group or self._unflushed:
-                self._commit(group)
+        full = 0
+        while self._wait_for_items():
+            group = self._gather()
+            self._commit(group)
             full = full + 1 if len(group) >= _LARGEST_GROUP else 0
             if full > _MOST_FULL_GROUPS:
                 time.sleep(_BREATH_SECONDS)  # SQLite's lock is not fair: let other processes have it for a moment
                 full = 0
+        if self._unflushed:
+            self._commit([])
         if self._broken is not None:
             _LOG.critical("%d entries could not be written: %s", len(self._unflushed), self._broken)
         self._connection.close()
 
-    def _gather(self) -> tuple[list[Item], bool]:
-        """Wait for one item and take what else is there."""
+    def _gather(self) -> list[Item]:
         group: list[Item] = []
-        item = self._queue.get()
-        while item is not None:
-            group.append(item)
-            if len(group) >= _LARGEST_GROUP:
-                return group, False
-            try:
-                item = self._queue.get_nowait()
-            except Empty:
-                return group, False
-        return group, True
+        while self._items and len(group) < _LARGEST_GROUP:
+            group.append(self._items.popleft())
+        return group
 
     def _commit(self, group: list[Item]) -> None:
-        """Write a group after what is still owed from earlier ones."""
+        """Write a batch, after the unflushed rest of earlier ones."""
         group, self._unflushed, self._broken = [*self._unflushed, *group], [], None
         if not self._try(group):
-            for item in group:  # one bad job must not take down those before it, or those that do not need it
+            for item in group:  # one by one: a bad job must fail alone
                 if self._broken is not None:
-                    self._fail(item, self._broken)  # what was queued later must not be durable earlier
+                    self._fail(item, self._broken)  # a later item must not be durable earlier
                 else:
                     self._try([item])
 
     def _try(self, group: list[Item]) -> bool:
         try:
             settled, transaction = self._transact(group)
-        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, whatever it is
+        except Exception as error:  # noqa: BLE001 - the waiter receives the error, whatever it is
             if len(group) == 1:
                 self._fail(group[0], error)
             return len(group) == 1
+        self._settle_owed(len(group) - len(settled))
         try:
             settled += self._on_commit(transaction)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the thread must live on, or everybody hangs
-            # The group is durable, so it must not be tried again; but nobody may go on as if all had been told.
+        except Exception as error:  # noqa: BLE001 - the thread must survive, or all waiters hang
+            # The batch is durable, so there is no retry; but the store must not work on as if all were notified.
             self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._path}: {error!r}")
             _LOG.critical("what was written could not be told to everybody: %s", self._broken)
         deliver(settled)
@@ -211,7 +173,7 @@ class SqliteWriter:
         if isinstance(item, _WriteJob) and item.future is not None:
             deliver([(item.future, error)])
             return
-        # Nobody waits for this one, so it is kept and tried again, and the store refuses work until it is written.
+        # No future waits for this item, so it is kept for a retry, and the store refuses work until it is written.
         self._unflushed.append(item)
         self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._path}: {error}")
 

@@ -1,4 +1,4 @@
--- The audit begins later, unless somebody else has moved its start; and stores that are long gone leave their places.
+-- Retention: delete the oldest audit entries, if the start is still as expected, and the rows of writers idle for a day.
 WITH moved AS (
     UPDATE sayso.head SET start_number = $3, start_hash = $4
     WHERE start_number = $1 AND start_hash = $2 AND chain_number >= $3

@@ -1,2 +1,2 @@
--- A hint to oneself.
+-- Notify this store itself, to measure the delay.
 SELECT pg_notify('sayso', $1)

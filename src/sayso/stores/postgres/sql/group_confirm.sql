@@ -1,5 +1,5 @@
--- That a group was written is told only when its commit, too, would have been: after a restart it is here, but perhaps on
--- no standby that has to have it. Whatever the server says meanwhile, this waits for the disk.
+-- Confirm a transaction whose reply was lost: after a restart of the server it is here, but perhaps on no synchronous
+-- standby yet. This write commits after it, and so waits for the same standbys; and always for the disk.
 WITH careful AS (
     SELECT set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), true)
 )

@@ -1,4 +1,4 @@
--- What a group has to know: where everything stands, and the rows that its jobs name.
+-- Read the head, the last attempt of this writer, and the rows that the jobs of a transaction need.
 SELECT 'head' AS what, '' AS id, NULL::bytea AS packed, request_changes AS number FROM sayso.head
 UNION ALL
 SELECT 'writer', id, NULL, last_group FROM sayso.writers WHERE id = $1

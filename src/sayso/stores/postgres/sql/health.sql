@@ -1,5 +1,5 @@
--- How the server is: its version, its sessions, whether nobody can listen to this one, what it does for safety, and which
--- of the rights of deploy/rights.sql this user does not have.
+-- Health check: version, sessions, whether this session is encrypted or local, durability, replica lag, and which of the
+-- rights of deploy/rights.sql this user lacks.
 SELECT
     current_setting('server_version'),
     (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),

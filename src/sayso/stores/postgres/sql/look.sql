@@ -1,4 +1,4 @@
--- What happened after a point: how far the changes go, which of the requests are closed, and the time.
+-- Poll: the last change, the version of the remembered decisions, the time, and the requests closed after a change.
 SELECT head.request_changes, head.remembered_version, extract(epoch FROM clock_timestamp())::float8, ended.ids, ended.last
 FROM sayso.head, (
     SELECT coalesce(array_agg(id), '{}') AS ids, max(change) AS last

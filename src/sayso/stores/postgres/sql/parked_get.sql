@@ -1,2 +1,2 @@
--- What was parked under a name.
+-- The state parked under a name.
 SELECT packed FROM sayso.parked WHERE id = $1

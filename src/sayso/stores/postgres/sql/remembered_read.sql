@@ -1,2 +1,2 @@
--- All remembered decisions, and the version that they are.
+-- All remembered decisions, with their version.
 SELECT head.remembered_version, ARRAY(SELECT packed FROM sayso.remembered ORDER BY id) FROM sayso.head

@@ -1,2 +1,2 @@
--- What was asked about these calls, each with its last change.
+-- The requests of these calls, each with its last change.
 SELECT call, packed, change FROM sayso.requests WHERE call = ANY ($1::bytea[])

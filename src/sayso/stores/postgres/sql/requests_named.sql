@@ -1,5 +1,5 @@
--- The newest requests before an id whose own id starts or ends so; of an end that is too short for its index, all ids are
--- looked through.
+-- The newest requests before an id whose own id starts or ends with a text; an end of fewer than four characters is too
+-- short for the index, and scans all ids.
 WITH named AS MATERIALIZED (
     (SELECT id FROM sayso.requests WHERE id >= $3 AND id < $3 || chr(1114111) AND id < $1 ORDER BY id DESC LIMIT $2)
     UNION

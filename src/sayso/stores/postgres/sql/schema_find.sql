@@ -1,5 +1,5 @@
--- The version and the encoding, whether there are tables, and whether this user may change them. By the catalogue's rows:
--- names are looked up in a cache, which may not know yet what another session made a moment ago.
+-- Version and encoding of the server, whether the tables exist, and whether this user may change them. From the catalogue
+-- tables: a lookup by name uses a cache, which may miss what another session has just created.
 SELECT
     current_setting('server_version_num')::integer / 10000,
     current_setting('server_version'),

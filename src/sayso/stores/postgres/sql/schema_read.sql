@@ -1,2 +1,2 @@
--- The form of the tables, if there are any.
+-- The schema version.
 SELECT version FROM sayso.form

@@ -1,2 +1,2 @@
--- The form that the tables have now.
+-- Set the schema version.
 UPDATE sayso.form SET version = $1

@@ -1,2 +1,2 @@
--- All tokens; an id sorts by the time of its making.
+-- All tokens; ids sort by creation time.
 SELECT packed FROM sayso.tokens ORDER BY id

@@ -1,4 +1,4 @@
--- What a group puts in here, and takes out.
+-- Upserts and deletes of a transaction.
 WITH dropped AS (
     DELETE FROM sayso.tokens WHERE id = ANY ($3::text[])
 )

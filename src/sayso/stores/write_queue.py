@@ -1,0 +1,118 @@
+"""Write-behind queue: any thread puts items, one writer takes them in order; it refuses work after a close or a fork.
+
+Tests: tests/stores/sqlite/test_store.py, tests/stores/postgres/test_promises.py, tests/stores/remote/test_store.py
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import Generic, TypeVar
+
+from sayso.errors import StoreError
+
+T = TypeVar("T")
+
+
+class WriteBehindQueue(ABC, Generic[T]):
+    """Base of the writers: the queue, the count of what is owed, and why nothing can be written at the moment."""
+
+    def __init__(self, store_name: str) -> None:
+        self._store_name = store_name  # as errors name it
+        self._items: deque[T] = deque()  # only the writer takes from it
+        self._gate = threading.Lock()
+        self._owed = 0  # items that no future waits for and that are not durable yet
+        self._broken: StoreError | None = None
+        self._is_awake = self._is_closed = False
+        self._process = os.getpid()
+
+    @abstractmethod
+    def _wake(self) -> None:
+        """Wake the writer, from any thread."""
+
+    @property
+    def backlog(self) -> int:
+        """How many items are not durable yet that no future waits for."""
+        return self._owed
+
+    def check_process(self) -> None:
+        """Refuse to work in a forked process, which has none of the store's threads."""
+        if self._process != os.getpid():
+            raise StoreError(f"{self._store_name} was opened before a fork; open it again in the child process")
+
+    def check_open(self) -> None:
+        """Refuse to work when the store is closed, or in a forked process."""
+        self.check_process()
+        if self._is_closed:
+            raise StoreError(f"{self._store_name} is closed")
+
+    def _put(self, item: T, *, is_awaited: bool) -> None:
+        self.check_process()  # before the lock, which another thread may have held during the fork
+        with self._gate:
+            self.check_open()
+            self._items.append(item)
+            self._owed += not is_awaited
+            if not self._is_awake:
+                self._wake()
+                self._is_awake = True  # last: an interrupt before costs a second wake-up, and never the only one
+
+    def _has_items(self) -> bool:
+        """Whether there is anything to take; if not, the next item wakes the writer."""
+        with self._gate:
+            self._is_awake = bool(self._items)
+            return self._is_awake
+
+    def _is_drained(self) -> bool:
+        """Whether nothing is queued and nothing can be any more."""
+        with self._gate:
+            return self._is_closed and not self._items
+
+    def _settle_owed(self, count: int) -> None:
+        """Note that this many items that no future waits for are durable now."""
+        with self._gate:
+            self._owed -= count
+
+    def _close(self) -> None:
+        """Take no more items; what is queued is still written."""
+        with self._gate:
+            self._is_closed = True
+            self._wake()
+
+
+class WriterThread(WriteBehindQueue[T]):
+    """Write-behind queue that a thread of its own empties, also when the process ends."""
+
+    def __init__(self, store_name: str, *, thread_name: str) -> None:
+        super().__init__(store_name)
+        self._awake = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name=thread_name, daemon=True)
+
+    @abstractmethod
+    def _serve(self) -> None:
+        """Write batches until there can be no more."""
+
+    def _start(self) -> None:
+        self._thread.start()
+        atexit.register(self.stop)
+
+    def _wake(self) -> None:
+        self._awake.set()
+
+    def _wait_for_items(self) -> bool:
+        """Wait for the next item; false if there can be no more."""
+        while not self._has_items():
+            if self._is_drained():
+                return False
+            self._awake.wait()
+            self._awake.clear()
+        return True
+
+    def stop(self) -> None:
+        """Write what is queued, then end the thread."""
+        atexit.unregister(self.stop)
+        if self._process == os.getpid():
+            self._close()
+            self._thread.join()
