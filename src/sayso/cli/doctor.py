@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
+from sayso.channels.display.durations import format_rough_duration
 from sayso.cli import policy_input
 from sayso.cli.open_store import epilog, existing_store, json_option, store_option, with_hub, with_store
 from sayso.cli.screen import say, short_path, visible, wrap_text
-from sayso.cli.times import format_duration
 from sayso.core import audit
 from sayso.core.json_codec import to_json
 from sayso.core.tokens import EVERY_PROJECT
@@ -205,7 +205,7 @@ def _open_requests_diagnosis(asked_at: Sequence[float], now: float, *, more: boo
     if not asked_at:
         return Diagnosis("ok", "requests", "none is open")
     many = f"{len(asked_at)}{' or more' if more else ''} open"
-    told = f"{many}, the oldest for {format_duration(now - asked_at[0])}; see `sayso pending`"
+    told = f"{many}, the oldest for {format_rough_duration(now - asked_at[0])}; see `sayso pending`"
     return Diagnosis("ok", "requests", told)
 
 

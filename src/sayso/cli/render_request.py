@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from sayso.channels.display.durations import format_exact_duration, format_rough_duration
 from sayso.channels.display.request_lines import asker, format_name, format_value
 from sayso.cli.screen import bold, exact_lines, rule_location, truncate_visible, width, wrap_text
-from sayso.cli.times import format_duration, moment
+from sayso.cli.times import moment
 from sayso.core.canonical import thaw
 from sayso.core.json_codec import state_text
 from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest
@@ -35,7 +36,7 @@ def answered_by(decision: ApprovalDecision) -> str:
 
 def brief_lines(request: ApprovalRequest, name: str, now: float) -> Iterator[str]:
     """Yield which request it is and who asks, and the call itself, each cut to the width."""
-    age = f"{format_duration(now - request.asked_at)} old"
+    age = f"{format_rough_duration(now - request.asked_at)} old"
     stands = request.state if request.status != "open" else _left(request, now)
     yield bold(name) + "  " + truncate_visible(f"{age}, {stands}: {asking_agent(request)}", width() - len(name) - 2)
     yield f"{' ' * len(name)}  {one_line(request, width() - len(name) - 2)}"
@@ -55,7 +56,7 @@ def call_text(request: ApprovalRequest) -> str:
 
 
 def _left(request: ApprovalRequest, now: float) -> str:
-    return "no end" if request.expires_at is None else f"{format_duration(request.expires_at - now)} left"
+    return "no end" if request.expires_at is None else f"{format_rough_duration(request.expires_at - now)} left"
 
 
 # --- In full -----------------------------------------------------------------------------------------
@@ -83,7 +84,7 @@ def _fact_lines(request: ApprovalRequest, now: float) -> Iterator[str]:
     rows = [
         ("id", request.id),
         ("status", state_text(request)),
-        ("asked", f"{moment(request.asked_at)}, {format_duration(now - request.asked_at)} ago"),
+        ("asked", f"{moment(request.asked_at)}, {format_rough_duration(now - request.asked_at)} ago"),
         ("expires", _expiry(request, now)),
         ("agent", asking_agent(request)),
         ("tool", request.tool_name),
@@ -114,7 +115,7 @@ def approvals_needed(request: ApprovalRequest) -> str:
 def _expiry(request: ApprovalRequest, now: float) -> str:
     if request.expires_at is None:
         return "never"
-    left = f", in {format_duration(request.expires_at - now)}" if request.expires_at > now else ""
+    left = f", in {format_rough_duration(request.expires_at - now)}" if request.expires_at > now else ""
     return f"{moment(request.expires_at)}{left}"
 
 
@@ -148,7 +149,7 @@ def _scopes(request: ApprovalRequest) -> Iterator[str]:
     )
     yield from _rows([(scope.kind, scope.label) for scope in request.scopes])
     if request.scopes and request.remember_max is not None:
-        yield from wrap_text(f"for {format_duration(request.remember_max)} at most", head=" ", indent=2)
+        yield from wrap_text(f"for {format_exact_duration(request.remember_max)} at most", head=" ", indent=2)
 
 
 def _answer_lines(decision: ApprovalDecision) -> Iterator[str]:

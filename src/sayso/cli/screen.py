@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sayso.channels.display.durations import format_exact_duration
 from sayso.channels.display.request_lines import hard_wrap
 from sayso.channels.display.request_lines import truncate as cut_cells
 from sayso.channels.display.sanitize import visible
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 _COLOURS = {"none": "green", "required": "yellow", "once_per_session": "yellow", "blocked": "red"}
 _WIDEST = 100
 _NARROWEST = 20
-_UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 _ROOM = 30  # columns that a reason needs beside its rule; with fewer it stands below
 
 
@@ -108,12 +108,7 @@ def _ask_option_lines(verdict: Verdict) -> Iterator[str]:
     if verdict.approvers is not None:
         yield f"needs the yes of {visible(str(verdict.approvers))}"
     if verdict.expires is not None:
-        yield f"expires unanswered after {_exact_duration(verdict.expires)}"
-
-
-def _exact_duration(seconds: float) -> str:
-    size, unit = next((each for each in _UNITS if seconds % each[0] == 0), (1, "s"))
-    return f"{seconds / size:g}{unit}"
+        yield f"expires unanswered after {format_exact_duration(verdict.expires)}"
 
 
 def _table(considered: list[RuleTrace]) -> Iterator[str]:

@@ -11,14 +11,6 @@ from sayso.cli.screen import visible
 from sayso.errors import ConfigurationError
 from sayso.policy.vocabulary import parse_seconds
 
-_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-
-
-def format_duration(seconds: float) -> str:
-    """Write about how long something takes, in its largest whole unit."""
-    size, unit = next((each for each in _UNITS if seconds >= each[0]), (1, "s"))
-    return f"{max(0, int(seconds // size))}{unit}"
-
 
 def moment(at: float) -> str:
     """Write a moment in the time of this machine; one that no calendar has, as its number."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from sayso.channels.display.durations import format_rough_duration
 from sayso.cli.main import CODES_OF_GROUPS, Commands
 from sayso.cli.open_store import (
     CODES_OF_IDS,
@@ -23,7 +24,7 @@ from sayso.cli.open_store import (
     with_store,
 )
 from sayso.cli.screen import bold, say, wrap_text
-from sayso.cli.times import format_duration, read_span
+from sayso.cli.times import read_span
 from sayso.core import json_codec, tokens
 from sayso.core.tokens import EVERY_PROJECT, Token, TokenKind
 from sayso.engine.clock import clock_of
@@ -180,5 +181,5 @@ def _token_text(each: Token) -> str:
         told.append("of every project" if each.project == EVERY_PROJECT else f"of the project {each.project}")
     if each.roles:
         told.append(f"in the role {' and '.join(each.roles)}")
-    left = "" if each.expires_at is None else f", for another {format_duration(each.expires_at - time.time())}"
+    left = "" if each.expires_at is None else f", for another {format_rough_duration(each.expires_at - time.time())}"
     return f"{' '.join(told)}{left}"

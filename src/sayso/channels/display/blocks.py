@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from sayso.channels.display import request_lines
-from sayso.channels.display.phrases import format_clock
+from sayso.channels.display.durations import format_clock
 from sayso.channels.display.request_lines import format_value
 from sayso.channels.display.sanitize import visible
 from sayso.core.canonical import thaw

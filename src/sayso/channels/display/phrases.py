@@ -7,7 +7,6 @@ from sayso.channels.display.sanitize import visible
 from sayso.core.model import ApprovalRequest
 
 _LONGEST_AGENT, _LONGEST_TOOL = 40, 60
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 JUDGED_LATER = "The rules and the tool judge these arguments where the call runs, and may still refuse them."
 
 
@@ -27,17 +26,3 @@ def closed_text(request: ApprovalRequest) -> str:
     where = f" ({decision.channel})" if decision.channel else ""
     word = "allowed" if decision.approved else "denied"
     return f"{request_title(request)} was {word} by {decision.who or 'somebody'}{where}."
-
-
-def format_clock(seconds: float) -> str:
-    """Write a time as a clock does that counts."""
-    minutes, rest = divmod(max(int(seconds), 0), _MINUTE)
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"  # noqa: PLR2004 - minutes of an hour
-
-
-def format_rough_duration(seconds: float) -> str:
-    """Write about how long something takes, for a list that should not flicker."""
-    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "m")):
-        if seconds >= size:
-            return f"{int(seconds) // size}{unit}"
-    return f"{max(int(seconds), 0)}s"

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from sayso.channels.display.durations import format_duration_in_words
 from sayso.channels.display.request_lines import Line, hanging_indent
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Remembered, Scope
 
 _SPANS = ((3600.0, "an hour"), (86_400.0, "a day"), (7 * 86_400.0, "a week"), (30 * 86_400.0, "30 days"))
-_UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 Uses = tuple[int | None, str]
 USES: tuple[Uses, ...] = (
     (None, "any number of times"),
@@ -49,19 +49,12 @@ def lifetimes(longest: float | None) -> list[Lifetime]:
             *everywhere,
             Lifetime("for ever, in every session", "always", None),
         ]
-    most = _duration_in_words(longest)
+    most = dict(_SPANS).get(longest) or format_duration_in_words(longest)
     return [
         Lifetime(f"in this session, for {most} at most", "session", None),
         *everywhere,
         Lifetime(f"for {most}, in every session; the rules allow no longer", "always", longest),
     ]
-
-
-def _duration_in_words(seconds: float) -> str:
-    known = next((words for each, words in _SPANS if each == seconds), None)
-    size, unit = next((each for each in _UNITS if seconds >= each[0] and seconds % each[0] == 0), (1, "second"))
-    count = f"{seconds / size:g}"
-    return known or f"{count} {unit}{'' if count == '1' else 's'}"
 
 
 def also_allowed(request: ApprovalRequest, scope: Scope) -> str:

@@ -9,7 +9,8 @@ import time
 from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
-from sayso.channels.display.phrases import format_clock, request_title
+from sayso.channels.display.durations import format_clock
+from sayso.channels.display.phrases import request_title
 from sayso.channels.display.request_lines import truncate
 from sayso.channels.display.sanitize import visible
 from sayso.channels.terminal.keys import Closed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from sayso.channels.display.phrases import format_rough_duration
+from sayso.channels.display.durations import format_rough_duration
 from sayso.channels.display.request_lines import Line, asker, display_width, truncate, wrap_items
 from sayso.channels.display.sanitize import visible
 from sayso.channels.terminal.colours import highlight_keys
