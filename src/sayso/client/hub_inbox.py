@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from http import HTTPStatus
 
 from sayso.client.hub_http import HubClient
-from sayso.client.inbox import AnswerResult
+from sayso.client.inbox import AnswerResult, check_edit
 from sayso.core import json_codec
 from sayso.core.approvers import Seen
 from sayso.core.canonical import thaw
@@ -53,6 +53,7 @@ class HubInbox:
         """Answer a request; see `Inbox`."""
         if request.status != "open":
             return AnswerResult(request=request, accepted=False)
+        await check_edit(request, decision)
         terms = {"scope": decision.scope, "uses": decision.uses, "until": decision.until}
         body = {
             "approved": decision.approved,

@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from sayso.core.approvers import Seen
+from sayso.core.canonical import thaw
 from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered
 from sayso.core.ports import Store
 from sayso.engine.controller import ApprovalController
@@ -39,7 +40,7 @@ class Inbox(Protocol):
 
         Raises:
             UnknownRequest: it is there no more.
-            StillOpen: the answer was not taken, and why.
+            StillOpen: the answer was not taken, and why; edited arguments that do not fit the tool are not even sent.
         """
         ...
 
@@ -58,6 +59,21 @@ class Inbox(Protocol):
     async def aclose(self) -> None:
         """Let go of it."""
         ...
+
+
+async def check_edit(request: ApprovalRequest, decision: ApprovalDecision) -> None:
+    """Validate edited arguments by the JSON Schema of the request, before an answer is sent.
+
+    Raises:
+        StillOpen: they do not fit the tool, and why.
+    """
+    if decision.override_args is None or not request.parameters:
+        return
+    from sayso.channels.edit_schema import schema_violation  # noqa: PLC0415 - slow to load, and only an edit needs it
+
+    problem = await asyncio.to_thread(schema_violation, thaw(decision.override_args), request.parameters)
+    if problem is not None:
+        raise StillOpen(f"these arguments do not fit the tool: {problem}")
 
 
 class StoreInbox:
@@ -84,6 +100,7 @@ class StoreInbox:
             return AnswerResult(request=request, accepted=False)
         if decision.remember != "none" and not request.scopes:
             raise StillOpen("this answer cannot be remembered: the rule that asks does not allow it")
+        await check_edit(request, decision)
         async with self._answering:
             return await self._answer(request, decision)
 
