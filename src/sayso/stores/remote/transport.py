@@ -32,19 +32,15 @@ class HubUnavailable(StoreError):
     """The hub cannot be reached, or is not ready; it may be soon."""
 
 
-class HubAddress:
-    """One hub, as an agent knows it. Each operation may be tried again: the hub does nothing twice."""
+class HubEndpoint:
+    """One hub and a bearer token for it: TLS, headers, and each failure as one sentence, for agents and approvers."""
 
-    def __init__(
-        self, url: str, token: str, *, insecure: bool = False, tls: ssl.SSLContext | None = None, patience: float = 30.0
-    ) -> None:
-        """Check the address and the token, before anything is sent anywhere."""
+    tls_advice = "name the file with its authority's certificate in SSL_CERT_FILE"
+
+    def __init__(self, url: str, token: str, *, insecure: bool, tls: ssl.SSLContext | None = None) -> None:
         self.url = checked_address(url, insecure=insecure)
-        self.patience = patience
-        self._headers = {"authorization": f"Bearer {_checked_token(token)}", "content-type": MEDIA, "accept": MEDIA}
+        self._headers = {"authorization": f"Bearer {token}"}
         self._tls = tls
-        self._reached = time.monotonic()
-        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         """Name the hub, and never the token."""
@@ -57,6 +53,52 @@ class HubAddress:
             "verify": self._tls or self.url.startswith("https:"),  # plain HTTP has nothing to check
             "follow_redirects": False,
             "trust_env": self.url.startswith("https:"),
+        }
+
+    def problem(self, response: httpx2.Response) -> StoreError | UnknownRequest:
+        """Return what it means that the hub, or something in its place, did not answer as hoped."""
+        status, detail = response.status_code, _details(response)[1]
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _TRY_AGAIN:
+            return HubUnavailable(f"the hub {self.url} cannot serve now ({status}{detail}); look at its log")
+        if response.is_redirect:
+            where = response.headers.get("location", "elsewhere")
+            return StoreError(f"the hub {self.url} sends to {where!r}; give that address if it is right")
+        if status == HTTPStatus.UNAUTHORIZED:
+            return StoreError(
+                f"the hub {self.url} does not take the token: it has expired, was revoked or is of another hub; "
+                "make one with `sayso token create` and put it in SAYSO_TOKEN"
+            )
+        if status in {HTTPStatus.OK, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
+            return StoreError(f"there is no sayso hub at {self.url} ({status}{detail}); check the address")
+        return StoreError(f"the hub {self.url} refuses ({status}{detail})")
+
+    def unreachable(self, error: httpx2.RequestError) -> StoreError:
+        """Return what it means that a request did not come through."""
+        said = str(error) or type(error).__name__
+        if _is_of_tls(error):
+            return StoreError(f"the hub {self.url} cannot be trusted: {said}; {self.tls_advice}")
+        if isinstance(error, httpx2.TransportError) and not isinstance(error, httpx2.UnsupportedProtocol):
+            return HubUnavailable(f"the hub {self.url} cannot be reached ({said}); check that it runs, and the network")
+        return StoreError(f"the hub {self.url} answers in a way that cannot be read: {said}")
+
+
+class HubAddress(HubEndpoint):
+    """One hub, as an agent knows it. Each operation may be tried again: the hub does nothing twice."""
+
+    tls_advice = f"{HubEndpoint.tls_advice}, or pass tls="
+
+    def __init__(
+        self, url: str, token: str, *, insecure: bool = False, tls: ssl.SSLContext | None = None, patience: float = 30.0
+    ) -> None:
+        super().__init__(url, _checked_token(token), insecure=insecure, tls=tls)
+        self.patience = patience
+        self._headers |= {"content-type": MEDIA, "accept": MEDIA}
+        self._reached = time.monotonic()
+        self._lock = threading.Lock()
+
+    def client_options(self) -> dict[str, Any]:
+        """Return the options of every client, with an agent's time-outs and number of connections."""
+        return super().client_options() | {
             "timeout": httpx2.Timeout(_SECONDS, connect=5.0, pool=None),
             "limits": httpx2.Limits(
                 max_connections=_MOST_CONNECTIONS, max_keepalive_connections=_MOST_CONNECTIONS, keepalive_expiry=30.0
@@ -77,37 +119,13 @@ class HubAddress:
             with self._lock:
                 self._reached = time.monotonic()
             return response.content
-        raise self._problem(response)
+        raise self.problem(response)
 
-    def _problem(self, response: httpx2.Response) -> StoreError | UnknownRequest:
-        status, (kind, detail) = response.status_code, _details(response)
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _TRY_AGAIN:
-            return HubUnavailable(f"the hub {self.url} cannot serve now ({status}{detail}); look at its log")
-        if response.is_redirect:
-            where = response.headers.get("location", "elsewhere")
-            return StoreError(f"the hub {self.url} sends to {where!r}; give that address if it is right")
-        if status == HTTPStatus.UNAUTHORIZED:
-            return StoreError(
-                f"the hub {self.url} does not take the token: it has expired, was revoked or is of another hub; "
-                "make one with `sayso token create` and put it in SAYSO_TOKEN"
-            )
-        if status == HTTPStatus.NOT_FOUND and kind == UNKNOWN_REQUEST:
+    def problem(self, response: httpx2.Response) -> StoreError | UnknownRequest:
+        """Return what an answer means that is not OK; an unknown request is no failure of the hub."""
+        if response.status_code == HTTPStatus.NOT_FOUND and _details(response)[0] == UNKNOWN_REQUEST:
             return UnknownRequest("the hub knows no such request of this agent")
-        if status in {HTTPStatus.OK, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
-            return StoreError(f"there is no sayso hub at {self.url} ({status}{detail}); check the address")
-        return StoreError(f"the hub {self.url} refuses ({status}{detail})")
-
-    def unreachable(self, error: httpx2.RequestError) -> StoreError:
-        """Return what it means that a request did not come through."""
-        said = str(error) or type(error).__name__
-        if _is_of_tls(error):
-            return StoreError(
-                f"the hub {self.url} cannot be trusted: {said}; "
-                "name the file with its authority's certificate in SSL_CERT_FILE, or pass tls="
-            )
-        if isinstance(error, httpx2.TransportError) and not isinstance(error, httpx2.UnsupportedProtocol):
-            return HubUnavailable(f"the hub {self.url} cannot be reached ({said}); check that it runs, and the network")
-        return StoreError(f"the hub {self.url} answers in a way that cannot be read: {said}")
+        return super().problem(response)
 
 
 class AsyncHubTransport:
