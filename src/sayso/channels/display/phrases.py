@@ -1,4 +1,7 @@
-"""Words about requests, for every place at which people answer."""
+"""Phrases about requests that all front ends share: title, outcome, caveat.
+
+Tests: tests/cli/test_watch.py
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,13 @@ JUDGED_LATER = "The rules and the tool judge these arguments where the call runs
 
 
 def request_title(request: ApprovalRequest) -> str:
-    """Name the agent and the tool, as far as there is room on any screen; the request itself has all of it."""
+    """Return agent and tool, truncated so that they fit on any screen; the request itself shows all of it."""
     who, tool = visible(asker(request)), visible(request.tool_name)
     return f"{truncate(who, _LONGEST_AGENT)}: {truncate(tool, _LONGEST_TOOL)}" if who else truncate(tool, _LONGEST_TOOL)
 
 
 def closed_text(request: ApprovalRequest) -> str:
-    """Say what has become of a request that somebody else closed."""
+    """Say how a request was closed elsewhere: expired, withdrawn, allowed or denied."""
     decision = request.decision
     if request.status == "expired":
         return f"{request_title(request)} has expired: nobody answered in time."
