@@ -1,4 +1,7 @@
-"""How the full screen is divided: a title, the list, the selected request, and the keys."""
+"""Layout of the full-screen inbox: title, list, selected request, key legend.
+
+Tests: tests/cli/test_watch.py
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,14 @@ _HELP = (
 
 
 class WatchLayout:
-    """A screen of this size."""
+    """Layout for one screen size."""
 
     def __init__(self, width: int, height: int) -> None:
-        """Take the size."""
         self._width = width
         self._height = height
 
     def help(self) -> list[Line]:
-        """Return what the keys do."""
+        """Return the lines of the help screen."""
         rows = {**_MOVES, **{key: KEY_LABELS[key] for key in "yaenmvr"}, **_LEAVE}
         keys = (f"{key:<11}{words}" for key, words in rows.items())
         return [
