@@ -1,4 +1,4 @@
-"""The inbox: what waits for an answer, one request in full, and the answer to it."""
+"""Commands of the inbox: `pending`, `show`, `approve` and `deny`."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def show(part: str, where: str | None, *, as_json: bool) -> None:
 
 
 def _answer_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what both answers share: which request, a note, who, and how the answer is remembered."""
+    """Decorator for the options that `approve` and `deny` share."""
     for each in reversed((
         click.option("-m", "--note", help="A note; the agent is told it."),
         who_option,

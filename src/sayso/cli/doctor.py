@@ -1,4 +1,4 @@
-"""What is set up here, and what of it does not work."""
+"""`sayso doctor`: diagnoses of policy, store or hub, audit and libraries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CODES = "Ends with: 0 nothing is broken, 1 something is, 2 wrong usage."
 
 
 class Diagnosis(NamedTuple):
-    """How something is, what it is, and what there is to say about it."""
+    """Result of one check: severity, subject and sentence."""
 
     state: State
     what: str
@@ -230,7 +230,7 @@ def _versions() -> Iterator[Diagnosis]:
 
 
 def _libraries(requirements: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the libraries that sayso can use, each with the smallest extra that installs it."""
+    """Yield the optional libraries, each with the smallest extra that installs it."""
     brought = [found.groups() for line in requirements if (found := _BROUGHT.match(line))]
     sizes = Counter(extra for _, extra in brought)
     for name in dict.fromkeys(name for name, _ in brought):

@@ -1,4 +1,4 @@
-"""Decisions that stand for later calls: seeing them, and taking them back."""
+"""Commands of remembered decisions: list and revoke."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def revoke(ids: tuple[str, ...], where: str | None, *, as_json: bool, who: str, 
 
 
 async def _remembered_with_requests(records: Records) -> list[tuple[Remembered, ApprovalRequest | None]]:
-    """Return what is remembered, each with the request that it was the answer to, if that is still there."""
+    """Return the remembered decisions, each with the request it answered, if that still exists."""
     known = await records.remembered()
     return [(each, await records.request(each.request_id) if each.request_id else None) for each in known]
 
@@ -113,7 +113,7 @@ def _lines(each: Remembered, request: ApprovalRequest | None, name: str) -> Iter
 
 
 def validity_text(each: Remembered) -> str:
-    """Say for whom, how long and how often a decision stands."""
+    """Describe session, lifetime and remaining uses of a remembered decision."""
     told = ["in every session" if each.session is None else f"in the session {each.session}"]
     if each.expires_at is not None:
         told.append(f"for another {format_rough_duration(each.expires_at - time.time())}")

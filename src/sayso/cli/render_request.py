@@ -1,4 +1,7 @@
-"""A request as people read it: on one line, or in full."""
+"""Rendering of a request as text for the command line: on one line, or in full.
+
+Tests: tests/cli/test_approve_deny.py
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,12 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def asking_agent(request: ApprovalRequest) -> str:
-    """Name the agent that asks, behind those that called it."""
+    """Return the path of the requesting agent."""
     return asker(request) or "an agent"
 
 
 def answered_by(decision: ApprovalDecision) -> str:
-    """Say who answered, where and when."""
+    """Say who answered, through which channel and when."""
     channel = f" ({decision.channel})" if decision.channel else ""
     when = "" if decision.decided_at is None else f" at {moment(decision.decided_at)}"
     return f"{decision.who or 'somebody'}{channel}{when}"
@@ -35,7 +38,7 @@ def answered_by(decision: ApprovalDecision) -> str:
 
 
 def brief_lines(request: ApprovalRequest, name: str, now: float) -> Iterator[str]:
-    """Yield which request it is and who asks, and the call itself, each cut to the width."""
+    """Yield two truncated lines: id, age and agent; and the call."""
     age = f"{format_rough_duration(now - request.asked_at)} old"
     stands = request.state if request.status != "open" else _left(request, now)
     yield bold(name) + "  " + truncate_visible(f"{age}, {stands}: {asking_agent(request)}", width() - len(name) - 2)
@@ -43,12 +46,12 @@ def brief_lines(request: ApprovalRequest, name: str, now: float) -> Iterator[str
 
 
 def one_line(request: ApprovalRequest, room: int) -> str:
-    """Return the call, with the arguments as they are rather than with the words of the tool."""
+    """Return the call on one line, with its arguments rather than the tool's description."""
     return truncate_visible(call_text(request), room)
 
 
 def call_text(request: ApprovalRequest) -> str:
-    """Write the call, even one with a number that Python refuses to write."""
+    """Format the call, even with an integer that Python refuses to write."""
     try:
         return str(request)
     except ValueError:
@@ -63,7 +66,7 @@ def _left(request: ApprovalRequest, now: float) -> str:
 
 
 def full_lines(request: ApprovalRequest, now: float) -> Iterator[str]:
-    """Yield everything that there is to say, with every character of it visible."""
+    """Yield the whole request, sanitised."""
     yield from _title(f"{asking_agent(request)} wants to run {request.tool_name}")
     yield from _fact_lines(request, now)
     yield from argument_lines("Arguments", request.args)
@@ -107,7 +110,7 @@ def _rows(rows: list[tuple[str, str | None]]) -> Iterator[str]:
 
 
 def approvals_needed(request: ApprovalRequest) -> str:
-    """Say how many people have to say yes, and who has."""
+    """Say how many approvals are needed (quorum), and which are given."""
     votes = ", ".join(f"{vote.who}" for vote in request.votes)
     return f"{request.approvers}; {votes} said yes" if votes else str(request.approvers)
 
