@@ -1,4 +1,7 @@
-"""Talking to a hub as a person with a token: what is sent, and what is wrong when nothing good comes back."""
+"""REST client of a hub for approvers: JSON requests, event stream, and errors as sentences.
+
+Tests: tests/cli/test_hub.py
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,15 @@ _QUIET_SECONDS = 60.0  # a stream that says nothing for so long is dead: the hub
 
 
 class HubReply(dict[str, Any]):
-    """What a hub tells; that it does not tell something that every hub does is a `StoreError`."""
+    """JSON body of a reply; a missing field, which every hub sends, raises `StoreError`."""
 
     def __missing__(self, name: str) -> Any:  # noqa: ANN401 - nothing is returned
-        """Say that this is no hub, or one of another version."""
+        """Raise: the reply is not of a hub, or of one of another version."""
         raise StoreError(f"the hub tells nothing of {name!r}; check its address, and whether it is of this version")
 
 
 class HubClient:
-    """REST client of a hub, with the token of an approver."""
+    """REST client with an approver's bearer token."""
 
     def __init__(self, url: str, token: str) -> None:
         self._endpoint = HubEndpoint(url, token, insecure=settings.is_insecure())
@@ -73,7 +76,7 @@ class HubClient:
         await self._client.aclose()
 
     def _checked_reply(self, answer: httpx2.Response, *, reading: bool) -> HubReply:
-        """Read a reply; a page or a redirection comes from something else, perhaps in front of the hub."""
+        """Decode a reply; a page or a redirect is not the hub, but perhaps a proxy in front of it."""
         status, facts = answer.status_code, _json_object(answer)
         if facts is None or answer.is_redirect or status == HTTPStatus.UNAUTHORIZED:
             raise self._endpoint.problem(answer)

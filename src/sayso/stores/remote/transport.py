@@ -1,4 +1,7 @@
-"""The way to a hub over HTTP: where the token may be sent, and every failure as one sentence that says what to do."""
+"""HTTP transport to a hub: address check, bearer token, TLS, retries, and each failure as one sentence.
+
+Tests: tests/stores/remote/test_store.py
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,11 @@ _TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS
 
 
 class HubUnavailable(StoreError):
-    """The hub cannot be reached, or is not ready; it may be soon."""
+    """The hub is unreachable or not ready; a retry may succeed."""
 
 
 class HubEndpoint:
-    """One hub and a bearer token for it: TLS, headers, and each failure as one sentence, for agents and approvers."""
+    """Address of a hub with a bearer token: client options, and each failure as one sentence."""
 
     tls_advice = "name the file with its authority's certificate in SSL_CERT_FILE"
 
@@ -43,11 +46,11 @@ class HubEndpoint:
         self._tls = tls
 
     def __repr__(self) -> str:
-        """Name the hub, and never the token."""
+        """Return the address, and never the token."""
         return f"Hub({self.url!r})"
 
     def client_options(self) -> dict[str, Any]:
-        """Return what every client of this hub is built with: no redirects, and no proxy that could read the token."""
+        """Return the options of every HTTP client of this hub: no redirects, and no proxy that could read the token."""
         return {
             "headers": self._headers,
             "verify": self._tls or self.url.startswith("https:"),  # plain HTTP has nothing to check
@@ -56,7 +59,7 @@ class HubEndpoint:
         }
 
     def problem(self, response: httpx2.Response) -> StoreError | UnknownRequest:
-        """Return what it means that the hub, or something in its place, did not answer as hoped."""
+        """Map a failed response, of the hub or of something in its place, to an error."""
         status, detail = response.status_code, _details(response)[1]
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _TRY_AGAIN:
             return HubUnavailable(f"the hub {self.url} cannot serve now ({status}{detail}); look at its log")
@@ -73,7 +76,7 @@ class HubEndpoint:
         return StoreError(f"the hub {self.url} refuses ({status}{detail})")
 
     def unreachable(self, error: httpx2.RequestError) -> StoreError:
-        """Return what it means that a request did not come through."""
+        """Map a transport error to an error of ours."""
         said = str(error) or type(error).__name__
         if _is_of_tls(error):
             return StoreError(f"the hub {self.url} cannot be trusted: {said}; {self.tls_advice}")
@@ -83,7 +86,7 @@ class HubEndpoint:
 
 
 class HubAddress(HubEndpoint):
-    """One hub, as an agent knows it. Each operation may be tried again: the hub does nothing twice."""
+    """Endpoint with an agent's token. Each operation may be retried: the hub applies it once (idempotency key)."""
 
     tls_advice = f"{HubEndpoint.tls_advice}, or pass tls="
 
@@ -97,7 +100,7 @@ class HubAddress(HubEndpoint):
         self._lock = threading.Lock()
 
     def client_options(self) -> dict[str, Any]:
-        """Return the options of every client, with an agent's time-outs and number of connections."""
+        """Return the options of every client, with the time-outs and connection limits of an agent."""
         return super().client_options() | {
             "timeout": httpx2.Timeout(_SECONDS, connect=5.0, pool=None),
             "limits": httpx2.Limits(
@@ -106,15 +109,15 @@ class HubAddress(HubEndpoint):
         }
 
     def address(self, operation: str) -> str:
-        """Return where an operation is done."""
+        """Return the URL of an operation."""
         return f"{self.url}/agent/{operation}"
 
     def deadline(self) -> float:
-        """Return until when to try: longer if the hub was there a moment ago."""
+        """Return when to give up retrying: later if the hub was reached a moment ago."""
         return max(self._reached + self.patience, time.monotonic() + min(_BRIEF, self.patience))
 
     def check_response(self, response: httpx2.Response) -> bytes:
-        """Return what the hub answered, or raise what that means."""
+        """Return the body of a response that is OK, or raise the error it means."""
         if response.status_code == HTTPStatus.OK and response.headers.get("content-type") == MEDIA:
             with self._lock:
                 self._reached = time.monotonic()
@@ -122,22 +125,21 @@ class HubAddress(HubEndpoint):
         raise self.problem(response)
 
     def problem(self, response: httpx2.Response) -> StoreError | UnknownRequest:
-        """Return what an answer means that is not OK; an unknown request is no failure of the hub."""
+        """Map a failed response to an error; an unknown request is no failure of the hub."""
         if response.status_code == HTTPStatus.NOT_FOUND and _details(response)[0] == UNKNOWN_REQUEST:
             return UnknownRequest("the hub knows no such request of this agent")
         return super().problem(response)
 
 
 class AsyncHubTransport:
-    """Asks a hub from one event loop."""
+    """Asynchronous transport, for one event loop."""
 
     def __init__(self, hub: HubAddress) -> None:
-        """Open nothing yet."""
         self.hub = hub
         self._client = httpx2.AsyncClient(**hub.client_options())
 
     async def send_once(self, operation: str, message: AgentMessage, *, extra_seconds: float = 0.0) -> bytes:
-        """Make one attempt, which may take so much longer than others."""
+        """Make one attempt; a long poll adds `extra_seconds` to its time-out."""
         timeout = httpx2.Timeout(_SECONDS + extra_seconds, connect=5.0, pool=None)
         body = msgspec.msgpack.encode(message)
         try:
@@ -148,7 +150,7 @@ class AsyncHubTransport:
             raise self.hub.unreachable(error) from error
 
     async def send_with_retry(self, operation: str, message: AgentMessage, *, patience: float = math.inf) -> bytes:
-        """Try until there is an answer, or for as long as it is worth it."""
+        """Retry with back-off until there is a reply, or until the deadline."""
         ends = min(self.hub.deadline(), time.monotonic() + patience)
         return await retry(lambda: self.send_once(operation, message), retry_on=HubUnavailable, deadline=lambda: ends)
 
@@ -158,10 +160,9 @@ class AsyncHubTransport:
 
 
 class HubTransport:
-    """Asks a hub from one thread, which needs no event loop: it also works while the process ends."""
+    """Synchronous transport, for one thread without an event loop: it also works at interpreter exit."""
 
     def __init__(self, hub: HubAddress) -> None:
-        """Open nothing yet."""
         self.hub = hub
         self._client = httpx2.Client(**hub.client_options())
 
@@ -180,7 +181,7 @@ class HubTransport:
 
 
 def checked_address(url: str, *, insecure: bool) -> str:
-    """Return the address of a hub to which a token may be sent.
+    """Validate the address of a hub to which a token may be sent, and return it.
 
     Raises:
         ConfigurationError: it is none, and why.
@@ -219,7 +220,7 @@ def _checked_token(token: str) -> str:
 
 
 def _details(response: httpx2.Response) -> tuple[str, str]:
-    """Return the kind of a problem, and its sentence."""
+    """Return kind and detail of a problem response (RFC 9457)."""
     try:
         problem = msgspec.json.decode(response.content, type=dict[str, Any])
     except (msgspec.MsgspecError, ValueError):
