@@ -143,7 +143,7 @@ def shared_terminal() -> Generator[TerminalIO]:
         create_app_session(input=ends.keyboard, output=ends.screen),
         patch_output(ends.screen) if shared else contextlib.nullcontext() as above,
     ):
-        yield ends._replace(above=above)
+        yield ends._replace(patched_output=above)
 
 
 def open_terminal() -> TerminalIO:
