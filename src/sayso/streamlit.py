@@ -1,4 +1,4 @@
-"""The inbox as a part of any Streamlit app: what waits for an answer, in full, and the answers to it.
+"""Streamlit component of the inbox: shows open requests in full and takes the answers.
 
 What agents, tools and other people wrote goes through `st.text` and `st.code` only, which show texts as they are.
 Streamlit's labels, captions and notices are Markdown, and hold nothing but words of our own.
@@ -57,7 +57,7 @@ _TOO_SOON = "Nothing was answered: it had only just appeared. Look at it, and pr
 def approval_inbox(
     where: StoreLike, *, who: str | None = None, token: str | None = None, every: float | None = 2.0, key: str = "sayso"
 ) -> None:
-    """Show what waits for an answer, and take the answers; this part of the app refreshes itself.
+    """Show the open requests and take the answers; this fragment of the app refreshes itself.
 
     Args:
         where: the store that the agents ask through: an object, a file, or the address of a database or a hub.
@@ -84,12 +84,12 @@ def approval_inbox(
 
 
 def show_approval_requests(where: StoreLike | None = None, *, who: str | None = None) -> None:
-    """Show what waits for an answer, by seed 002's name; without a place, where `StreamlitPermissionManager()` asks."""
+    """Show the inbox, by AdalFlow's name; without a place, where `StreamlitPermissionManager()` asks."""
     approval_inbox(where or os.environ.get("SAYSO_STORE") or _STORE, who=who)
 
 
 def _signed_in() -> str | None:
-    """Return who is signed in; an empty name if nobody is, None if this app lets nobody sign in."""
+    """Return the name of the signed-in user; empty if not signed in, None if the app has no sign-in."""
     if "is_logged_in" not in st.user:
         return None
     if not st.user.is_logged_in:
@@ -135,7 +135,7 @@ def _hub_inbox(url: str, token: str) -> Inbox:
 
 @dataclass
 class _InboxState:
-    """What is before one person: which request and since when, what they are about to do, what came of the last."""
+    """Session state of one user: the selected request and since when, the form in progress, the last message."""
 
     request_id: str = ""
     since: float = 0.0
@@ -144,16 +144,16 @@ class _InboxState:
     message: str = ""
 
     def select(self, request_id: str) -> None:
-        """Put a request before the person, or nothing."""
+        """Select a request, or none."""
         self.request_id, self.since, self.action, self.draft = request_id, time.time(), "", ""
 
     def start_action(self, action: Literal["", "lasting", "editing", "noting"]) -> None:
-        """Begin to do something about the request, or leave it."""
+        """Open a form about the request, or close it."""
         self.action, self.message = action, ""
 
 
 def _draw_inbox(inbox: Inbox, who: str, key: str) -> None:
-    """Draw the inbox once; Streamlit calls this again and again."""
+    """Render the fragment; Streamlit calls this on every refresh."""
     desk: _InboxState = st.session_state.setdefault(f"{key}-desk", _InboxState())
     try:
         waiting = blocking.run(inbox.pending)
@@ -177,7 +177,7 @@ def _draw_inbox(inbox: Inbox, who: str, key: str) -> None:
 
 
 async def _mark_seen(inbox: Inbox, request_id: str, who: str) -> ApprovalRequest | None:
-    """Return the request as it stands, and let others know that this person has it before them."""
+    """Mark the request as viewed (presence), and return its current state."""
     try:
         return await inbox.mark_seen(request_id, Seen(who=who, channel=_CHANNEL, at=time.time()))
     except UnknownRequest:
@@ -186,7 +186,7 @@ async def _mark_seen(inbox: Inbox, request_id: str, who: str) -> ApprovalRequest
 
 @dataclass(frozen=True, kw_only=True)
 class _InboxView:
-    """One drawing of the inbox, and what its buttons do."""
+    """One rendering of the inbox, with the callbacks of its buttons."""
 
     inbox: Inbox
     who: str
@@ -197,7 +197,7 @@ class _InboxView:
     # --- What is asked -------------------------------------------------------------------------------
 
     def draw(self, request: ApprovalRequest) -> None:
-        """Draw one request in full, and what can be done about it."""
+        """Render one request in full, with its actions."""
         with st.container(horizontal=True, vertical_alignment="center", key=f"sayso-head-{self.key}"):
             st.text(f"{blocks.asker(request)} wants to run")
             st.code(visible(request.tool_name), language=None, wrap_lines=True, width="content")
@@ -213,7 +213,7 @@ class _InboxView:
             self._draw_closed(request)
 
     def _draw_arguments(self, request: ApprovalRequest, *, whole: bool) -> int:
-        """Draw the arguments and what the tool shows; return how many lines are left out."""
+        """Render the arguments and the tool's presentation; return the number of folded lines."""
         st.caption("Arguments, as the agent wrote them" if request.args else "It has no arguments.")
         found = [*blocks.argument_blocks(request.args, whole=whole)]
         shown = blocks.presentation_block(request.presentation, whole=whole)
@@ -242,7 +242,7 @@ class _InboxView:
         self._button(request, "Next request" if others else "Close", self.state.select, others[0] if others else "")
 
     def draw_others(self) -> None:
-        """Draw what else waits, on one line each."""
+        """Render the other open requests, on one line each."""
         others = [each for each in self.waiting if each.id != self.state.request_id]
         if not others:
             return
@@ -351,7 +351,7 @@ class _InboxView:
         return ApprovalDecision(approved=False, note=(note or "").strip() or None, who=self.who, channel=_CHANNEL)
 
     def _submit_answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:
-        """Answer what was before the person, and keep what came of it."""
+        """Submit the answer to the displayed request, and keep the result as the message."""
         if time.time() - self.state.since < _SETTLING:
             self.state.message = _TOO_SOON
             return
@@ -370,7 +370,7 @@ class _InboxView:
     def _button(
         self, request: ApprovalRequest, label: str, act: Callable[..., None], *args: object, disabled: bool = False
     ) -> None:
-        """Draw a button that does something about the request that is before the person."""
+        """Render a button that acts on the displayed request only."""
 
         def pressed() -> None:
             if self.state.request_id == request.id:  # else it is done: this is a second click, on a button from before
@@ -383,7 +383,7 @@ class _InboxView:
 
 
 def _read_edit(text: str, parameters: str) -> Mapping[str, Any] | str:
-    """Read edited arguments, or say why they cannot be."""
+    """Parse and validate edited arguments, or return why they are refused."""
     try:
         args = read_arguments(text.encode(errors="surrogatepass"), "this")
     except (CanonicalError, ConfigurationError) as error:

@@ -1,1 +1,1 @@
-"""Ways to tell people that a request is open: one module per kind of front end."""
+"""Channels: how people are asked or notified of a request, one module per kind of front end."""

@@ -1,4 +1,4 @@
-"""Asking through the host's own function: `approval_callback`, or an object with `choose`."""
+"""Callback channel: asks through the host's own function, `approval_callback`, or an object with `choose`."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ _ACTIVE_CHANNELS: contextvars.ContextVar[tuple[object, ...]] = contextvars.Conte
 
 
 class CallbackChannel:
-    """Asks by calling a function; a synchronous one runs in a thread of its own, one question at a time."""
+    """Channel that asks by calling a function; a synchronous one runs in a worker thread, one question at a time."""
 
     def __init__(self, callback: Callback | ApprovalUI, *, mode: Mode = "interactive") -> None:
-        """Take the host's function, or its object with `choose(request, *, mode)`."""
         self._call = _as_function(callback, mode)
         self.is_async = is_async(self._call)
         self._thread: _CallbackThread | None = None
         self._lock = threading.Lock()
 
     async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
-        """Call the function and return its answer; whoever asked for it checks the type."""
+        """Call the function and return its answer; the caller checks the type."""
         asking = _ACTIVE_CHANNELS.get()
         if self in asking:  # another one may ask through this one, but this one not through itself
             raise RuntimeError("the approval callback itself made a call that has to be asked about")
@@ -65,7 +64,7 @@ class CallbackChannel:
 
 
 class _CallbackThread:
-    """A daemon thread that asks one question at a time: a hanging prompt must not keep the process alive."""
+    """Daemon worker thread for one question at a time: a prompt that hangs must not keep the process alive."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -77,7 +76,7 @@ class _CallbackThread:
         self._questions.put((question, answer))
 
     def hand_over(self) -> _CallbackThread:
-        """Return a fresh thread with the questions that this one has not begun, and let this one end."""
+        """Return a fresh thread with the queue of questions that have not begun, and let this one end."""
         fresh = _CallbackThread()
         while True:
             try:

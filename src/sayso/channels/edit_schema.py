@@ -1,4 +1,7 @@
-"""Whether arguments that a person has edited fit the tool, by the JSON Schema that came with the question."""
+"""Validation of edited arguments by the JSON Schema of the tool, with a step limit against hostile schemas.
+
+Tests: tests/adapters/test_parameters.py
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _steps_left: ContextVar[int] = ContextVar("sayso_fitting_left")
 
 
 class TooManySteps(Exception):
-    """A schema that takes longer than anybody can wait: a few references can ask for billions of steps."""
+    """The step limit was reached: a few references in a schema can ask for billions of steps."""
 
 
 def _step_limited(keyword: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,7 +71,7 @@ _BROKEN = (  # what a schema that is none can lead to
 
 
 def schema_violation(args: Mapping[str, Any], parameters: str) -> str | None:
-    """Say why these arguments do not fit the tool, if they do not; without a schema, everything fits here.
+    """Return why arguments violate the JSON Schema of the tool, or None; without a schema everything passes.
 
     Whatever is let through is judged where the call runs all the same. Nothing of the schema, which is the agent's, is
     tried that can take years in one step, such as a regular expression.

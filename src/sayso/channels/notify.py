@@ -1,6 +1,8 @@
-"""Telling people who are elsewhere: by chat, mail and push through Apprise, and programs by signed webhooks.
+"""Notifications, one-way: chat, mail and push through Apprise, and signed webhooks for programs.
 
 Nobody answers here. A message says that a question is open, with its arguments redacted, and may carry a link to it.
+
+Tests: tests/server/notices/test_scheduler.py
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ _ATTEMPTS = 3
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told: nothing in it is a secret or can act on a screen."""
+    """Text of a notification: redacted and sanitised."""
 
     event: Event
     request_id: str
@@ -57,12 +59,12 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     link: str | None = None
 
     def with_link(self, link: str) -> Message:
-        """Return the message with a link to the request."""
+        """Return a copy with a link to the request."""
         return replace(self, text=f"{self.text}\nanswer: {link}", link=link)
 
 
 def build_message(request: ApprovalRequest, event: Event = "asked", *, at: float | None = None) -> Message:
-    """Return what to tell of a request; `at` tells one reminder from another."""
+    """Build the notification of a request; `at` tells one reminder from another."""
     title = _TITLES[event].format(who=asker(request) or "an agent", tool=request.tool_name, status=request.status)
     args = json.dumps(redact(request.args), ensure_ascii=False, default=repr)
     lines = (f"why: {redact_text(request.reason)}", f"arguments: {args}")
@@ -81,18 +83,18 @@ def _truncate(value: str, longest: int) -> str:
 
 
 class Destination(Protocol):
-    """Somewhere to send messages."""
+    """Protocol of a notification service."""
 
     async def send(self, message: Message) -> None:
-        """Send it; raises `OSError` if it could not be delivered."""
+        """Deliver a message; raises `OSError` if that failed."""
         ...
 
 
 class AppriseService:
-    """A person's chat, mail or phone, by an Apprise URL such as `ntfy://topic` or `mailto://…`."""
+    """Chat, mail or push by an Apprise URL such as `ntfy://topic` or `mailto://…`."""
 
     def __init__(self, url: str) -> None:
-        """Check the URL; it often holds a password, so it is never told."""
+        """Check the URL; it often holds a password, so no error or log quotes it."""
         self._apprise = Apprise()
         if not self._apprise.add(url):  # pyright: ignore[reportUnknownMemberType] - half typed
             scheme = visible(url.partition(":")[0])
@@ -112,10 +114,9 @@ class AppriseService:
 
 
 class SignedWebhook:
-    """A program, told by POST; the signature covers id, time and body, as Standard Webhooks says."""
+    """Webhook for a program; the signature covers id, time and body, as Standard Webhooks specifies."""
 
     def __init__(self, url: str, secret: str) -> None:
-        """Take the address, and the secret that both sides know (`whsec_…`)."""
         parts = urlsplit(url)
         if not parts.hostname or (parts.scheme != "https" and parts.hostname not in {"127.0.0.1", "::1", "localhost"}):
             raise ConfigurationError(f"the webhook {url!r} must be https: what it carries is nobody else's business")
@@ -126,7 +127,7 @@ class SignedWebhook:
         self._url = url
 
     async def send(self, message: Message) -> None:
-        """Send a message, a few times if the other side does not take it; always under the same id."""
+        """POST a message, with a few retries under the same id (idempotency key)."""
         body = json.dumps({"type": f"approval.{message.event}", "data": msgspec.to_builtins(message)})
         async with httpx2.AsyncClient(timeout=_SECONDS, follow_redirects=False) as client:
             for attempt, pause in enumerate(islice(backoff(first=1.0), _ATTEMPTS), 1):
@@ -151,7 +152,7 @@ class SignedWebhook:
 
 
 async def send_to_all(message: Message, destinations: Sequence[Destination]) -> None:
-    """Send a message everywhere at once; what fails is logged and holds up nobody."""
+    """Deliver a message to all destinations concurrently; failures are logged and delay no other."""
     await asyncio.gather(*(_send_or_log(message, each) for each in destinations))
 
 
@@ -163,13 +164,12 @@ async def _send_or_log(message: Message, destination: Destination) -> None:
 
 
 class NotifyChannel:
-    """Tells of every request: `ApprovalController(channels=[NotifyChannel("ntfy://my-topic")], store="sayso.db")`."""
+    """Channel that notifies: `ApprovalController(channels=[NotifyChannel("ntfy://my-topic")], store="sayso.db")`."""
 
     def __init__(self, *destinations: str | Destination) -> None:
-        """Take Apprise URLs, or destinations."""
         self._destinations = [AppriseService(each) if isinstance(each, str) else each for each in destinations]
 
     async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
-        """Tell of it; the answer comes another way."""
+        """Notify of a request; the answer comes through another channel."""
         await send_to_all(build_message(request), self._destinations)
         return None

@@ -1,1 +1,1 @@
-"""The command line: one module per group of commands."""
+"""Command line interface: one module per group of commands."""

@@ -1,4 +1,4 @@
-"""The inbox: what waits for an answer, one request in full, and the answer to it."""
+"""Commands of the inbox: `pending`, `show`, `approve` and `deny`."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def show(part: str, where: str | None, *, as_json: bool) -> None:
 
 
 def _answer_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what both answers share: which request, a note, who, and how the answer is remembered."""
+    """Decorator for the options that `approve` and `deny` share."""
     for each in reversed((
         click.option("-m", "--note", help="A note; the agent is told it."),
         who_option,
@@ -214,23 +214,12 @@ async def _submit_answer(inbox: Inbox, part: str, decision: ApprovalDecision) ->
     request = await find_request(inbox, part)
     if request.status == "open" and sys.stderr.isatty():
         say(one_line(request, width()), err=True)
-    _check_edited(request, decision)
     try:
         return await inbox.answer(request, decision)
     except UnknownRequest as error:  # pruned a moment ago
         raise UnknownId(str(error)) from None
     except StillOpen as error:
         raise Failure(f"{error}; the request is still open") from None
-
-
-def _check_edited(request: ApprovalRequest, decision: ApprovalDecision) -> None:
-    if decision.override_args is None or not request.parameters:
-        return
-    from sayso.channels.edit_schema import schema_violation  # noqa: PLC0415 - only who edits needs it
-
-    problem = schema_violation(decision.override_args, request.parameters)
-    if problem is not None:
-        raise Failure(f"these arguments do not fit the tool: {problem}; the request is still open")
 
 
 def _raise_not_taken(request: ApprovalRequest) -> NoReturn:

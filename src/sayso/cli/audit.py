@@ -1,4 +1,4 @@
-"""The audit: looking things up in it, checking that nobody has changed it, and handing it on."""
+"""Commands of the audit log: list, show, export, and verify its hash chain."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _field(name: str, text: str) -> Iterator[str]:
 
 
 async def _newest(records: Records, limit: int, wanted: Mapping[str, Any]) -> list[EntryFields]:
-    """Return the last entries that are wanted, looking from the end in ever larger pieces."""
+    """Return the last matching entries, reading backwards in growing pages."""
     (start, _), (end, _) = await records.audit_ends()
     found: deque[EntryFields] = deque()
     size = limit
@@ -248,7 +248,7 @@ def export(where: str | None, *, as_json: bool, form: str | None, output: Path |
 
 @contextlib.contextmanager
 def _output(path: Path | None) -> Generator[IO[str]]:
-    """Open a new file, private to its owner, which does not stay if it cannot be finished; or the output."""
+    """Open a new private file, removed again if the export fails; or stdout."""
     if path is None:
         yield sys.stdout
         sys.stdout.flush()
@@ -279,7 +279,7 @@ def _csv_writer(file: IO[str]) -> Callable[[EntryFields], object]:
 
 
 def _cell(name: str, value: object) -> object:
-    """Return what stands in a cell; whatever began like a formula is a text."""
+    """Return a CSV cell; a leading formula character is escaped (CSV injection)."""
     if value is None or (isinstance(value, int | float) and name not in {"at", "decided_at"}):
         return value
     text = visible(_field_text(name, value))

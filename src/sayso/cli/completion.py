@@ -1,4 +1,4 @@
-"""Completion in a shell: the script that switches it on, and the ids that it offers.
+"""Shell completion: the script that enables it, and completion of ids.
 
 A shell runs the program for every press of Tab, in the middle of a line that somebody writes. So nothing may be
 printed there but candidates, no request may be touched, and nothing may take long.
@@ -58,7 +58,7 @@ def completion(context: click.Context, shell: str) -> None:
 
 
 def enter_completion_mode() -> None:
-    """See to it that this process says nothing but candidates, and that it ends soon."""
+    """Silence this process except for candidates, and set a time limit."""
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 2)
     os.close(silence)
@@ -71,12 +71,12 @@ def enter_completion_mode() -> None:
 
 
 def complete_request_ids(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Offer the requests that wait for an answer."""
+    """Complete ids of open requests."""
     return list(_completion_items(context, _open_requests, incomplete))
 
 
 def complete_remembered_ids(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Offer the decisions that stand for later calls, but those that are on the line already."""
+    """Complete ids of remembered decisions, except those already on the line."""
     given = context.params.get("ids") or ()
     return [each for each in _completion_items(context, _remembered_decisions, incomplete) if each.value not in given]
 
@@ -102,7 +102,7 @@ async def _remembered_decisions(store: Store) -> dict[str, str]:
 
 
 def _completion_items(context: click.Context, query: IdQuery, incomplete: str) -> Iterator[CompletionItem[str]]:
-    """Yield the short ids that begin so, each with what it is about; none if the store cannot be looked into."""
+    """Yield short ids with this prefix, each with a description; none if the store cannot be read."""
     # Whoever starts a shell that has completion should not wait for what only a store needs.
     from sayso.cli.open_store import Failure, short_ids, with_store  # noqa: PLC0415
     from sayso.cli.screen import truncate_visible  # noqa: PLC0415
@@ -118,7 +118,7 @@ def _completion_items(context: click.Context, query: IdQuery, incomplete: str) -
 
 
 def _store(context: click.Context) -> str | None:
-    """Return the store that is meant; a shell hands over the line as it is written, so ~ is still to be replaced."""
+    """Return the store named on the line; the shell passes words unexpanded, so ~ is replaced here."""
     where = context.params.get("where")
     if where is None or context.get_parameter_source("where") is not ParameterSource.COMMANDLINE:
         return where
@@ -126,7 +126,7 @@ def _store(context: click.Context) -> str | None:
 
 
 def _escape_for_shell(about: str) -> str:
-    """Keep a backslash, which zsh would take away, and mark where click's script for fish ends: at the first comma."""
+    """Escape backslashes for zsh; cut at the first comma for fish, where click's script splits."""
     shell = os.environ.get(COMPLETE)
     if shell == "zsh_complete":
         return about.replace("\\", "\\\\")

@@ -1,4 +1,4 @@
-"""What is set up here, and what of it does not work."""
+"""`sayso doctor`: diagnoses of policy, store or hub, audit and libraries."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
+from sayso.channels.display.durations import format_rough_duration
 from sayso.cli import policy_input
 from sayso.cli.open_store import epilog, existing_store, json_option, store_option, with_hub, with_store
 from sayso.cli.screen import say, short_path, visible, wrap_text
-from sayso.cli.times import format_duration
 from sayso.core import audit
 from sayso.core.json_codec import to_json
 from sayso.core.tokens import EVERY_PROJECT
@@ -40,7 +40,7 @@ _CODES = "Ends with: 0 nothing is broken, 1 something is, 2 wrong usage."
 
 
 class Diagnosis(NamedTuple):
-    """How something is, what it is, and what there is to say about it."""
+    """Result of one check: severity, subject and sentence."""
 
     state: State
     what: str
@@ -205,7 +205,7 @@ def _open_requests_diagnosis(asked_at: Sequence[float], now: float, *, more: boo
     if not asked_at:
         return Diagnosis("ok", "requests", "none is open")
     many = f"{len(asked_at)}{' or more' if more else ''} open"
-    told = f"{many}, the oldest for {format_duration(now - asked_at[0])}; see `sayso pending`"
+    told = f"{many}, the oldest for {format_rough_duration(now - asked_at[0])}; see `sayso pending`"
     return Diagnosis("ok", "requests", told)
 
 
@@ -230,7 +230,7 @@ def _versions() -> Iterator[Diagnosis]:
 
 
 def _libraries(requirements: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the libraries that sayso can use, each with the smallest extra that installs it."""
+    """Yield the optional libraries, each with the smallest extra that installs it."""
     brought = [found.groups() for line in requirements if (found := _BROUGHT.match(line))]
     sizes = Counter(extra for _, extra in brought)
     for name in dict.fromkeys(name for name, _ in brought):

@@ -1,4 +1,7 @@
-"""Arguments that a person has edited, from a file or from the input."""
+"""Parser of edited arguments (`approve --args`), from a file or stdin.
+
+Tests: tests/cli/test_approve_deny.py
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _FORMS: Mapping[str, Literal["json", "yaml"]] = {".json": "json", ".yaml": "yaml
 
 
 def read_edited(name: str) -> Mapping[str, Any]:
-    """Read all arguments of a call: JSON if that is its name or if it begins with a brace, else YAML."""
+    """Parse all arguments of a call: JSON by the file name or a leading brace, else YAML."""
     source = "the input" if name == "-" else name
     try:
         content = (

@@ -1,4 +1,7 @@
-"""The group of all commands, and how a run of it ends."""
+"""Root command group with lazy loading, and the exit code of the process.
+
+Tests: tests/cli/test_help.py
+"""
 
 from __future__ import annotations
 
@@ -44,15 +47,14 @@ _COMMANDS = {
 
 
 class LazyCommand(click.Command):
-    """A command whose module is loaded when it is used; until then its name and a sentence stand for it."""
+    """Command whose module is imported on first use; until then its name and summary represent it."""
 
     def __init__(self, name: str, module: str, sentence: str) -> None:
-        """Take what there is to list."""
         super().__init__(name, help=sentence)
         self._module = f"sayso.cli.{module}"
 
     def load(self) -> click.Command:
-        """Return the command itself."""
+        """Import the module and return the command."""
         return getattr(import_module(self._module), str(self.name))
 
     def make_context(
@@ -62,24 +64,24 @@ class LazyCommand(click.Command):
         parent: click.Context | None = None,
         **extra: Any,  # noqa: ANN401 - as click has it
     ) -> click.Context:
-        """Hand the arguments to the command itself."""
+        """Delegate parsing to the loaded command."""
         return self.load().make_context(info_name, args, parent, **extra)
 
 
 def command_summary(command: click.Command) -> str:
-    """Return what a command does, uncut."""
+    """Return the summary of a command, uncut."""
     return command.get_short_help_str(limit=_UNCUT)
 
 
 class Commands(click.Group):
-    """Commands in the order in which people need them, with help that fits the terminal."""
+    """Command group in the order of definition, with help wrapped to the terminal."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click has it
-        """Return the names as they were added."""
+        """Return the names in the order of definition."""
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as click has it
-        """Write every sentence to its end; click would cut it."""
+        """Write every summary in full; click would cut it."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, command_summary(each)) for name, each in self.commands.items()])
 
@@ -90,7 +92,7 @@ class Commands(click.Group):
         parent: click.Context | None = None,
         **extra: Any,  # noqa: ANN401 - as click has it
     ) -> click.Context:
-        """Tell click, and so every command, of a narrow terminal."""
+        """Pass the width of a narrow terminal to click, and so to every command."""
         import shutil  # noqa: PLC0415 - click loads it late too
 
         columns = shutil.get_terminal_size().columns
@@ -120,7 +122,7 @@ def commands() -> None:
 
 
 def run() -> None:
-    """Run the command that the arguments name, and end the process."""
+    """Run the command line and exit."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that knows few characters is no mistake

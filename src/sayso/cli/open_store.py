@@ -1,4 +1,7 @@
-"""The store that a command is about, the ids in it, and the codes that commands end with."""
+"""Store resolution (`--store`), lookup of short ids, and exit codes of commands.
+
+Tests: tests/cli/test_approve_deny.py
+"""
 
 from __future__ import annotations
 
@@ -47,50 +50,49 @@ _FORMS = "use a file such as sayso.db, postgresql://… or https://… of a hub"
 
 
 class Failure(click.ClickException):
-    """One sentence, with every character of it visible, and lines that are ready to be printed."""
+    """Error with one sanitised sentence, and lines that are ready to print."""
 
     def __init__(self, sentence: str, *lines: str) -> None:
-        """Take what is to be told."""
         super().__init__("\n".join([visible(sentence), *lines]))
 
 
 class UnknownId(Failure):
-    """Nothing has this id."""
+    """No record has this id."""
 
     exit_code = 3
 
 
 class AmbiguousId(Failure):
-    """Several things could be meant."""
+    """Several records match this part of an id."""
 
     exit_code = 4
 
 
 class AlreadyAnswered(Failure):
-    """Somebody else was faster."""
+    """Conflict: another approver answered first."""
 
     exit_code = 5
 
 
 class NoLongerOpen(Failure):
-    """No answer is wanted any more."""
+    """Conflict: the request has expired or was withdrawn."""
 
     exit_code = 6
 
 
 class BrokenChain(Failure):
-    """The audit is not what was written."""
+    """The hash chain of the audit does not verify."""
 
     exit_code = 7
 
 
 def store_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--store`, which the environment may answer; a hub will do."""
+    """Add `--store`, with SAYSO_STORE as default; a hub is accepted."""
     return _store_option("a file, postgresql://… or https://… of a hub (its token in SAYSO_TOKEN)")(command)
 
 
 def own_store_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--store` to a command that no hub does for others."""
+    """Add `--store` to a command that works on the store itself, not through a hub."""
     return _store_option("a file or postgresql://…")(command)
 
 
@@ -110,12 +112,12 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def who_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--who`, by default the name under which this user is logged in."""
+    """Add `--who`, by default the login name."""
     return click.option("--who", metavar="NAME", default=login_name, help="Who you are; else your login name.")(command)
 
 
 def login_name() -> str:
-    """Return the name under which this user is logged in."""
+    """Return the login name."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a user of a container that has no entry
@@ -123,7 +125,7 @@ def login_name() -> str:
 
 
 def epilog(example: str, codes: str) -> str:
-    """Return what stands at the end of a command's help."""
+    """Return the epilog of a command's help: an example and the exit codes."""
     return f"Example: {example}\n\n{codes}"
 
 
@@ -131,7 +133,7 @@ def epilog(example: str, codes: str) -> str:
 
 
 def with_store(where: str | None, work: Callable[[Store], Awaitable[T]]) -> T:
-    """Do something with a store that is there; whatever is wrong with it is told in one sentence."""
+    """Run work with an existing store; every failure becomes one sentence."""
     place = existing_store(where)
     try:
         return asyncio.run(_with_store(place, work))
@@ -148,7 +150,7 @@ async def _with_store(place: Path | str, work: Callable[[Store], Awaitable[T]]) 
 
 
 def with_inbox(where: str | None, work: Callable[[Inbox], Awaitable[T]]) -> T:
-    """Do something with the inbox of a store or, at a web address, of a hub."""
+    """Run work with the inbox of a store or, for a web address, of a hub."""
     if not settings.is_hub(where):
         return with_store(where, lambda store: work(StoreInbox(store)))
     from sayso.client.hub_inbox import HubInbox  # noqa: PLC0415 - only who has a hub needs what it needs
@@ -157,7 +159,7 @@ def with_inbox(where: str | None, work: Callable[[Inbox], Awaitable[T]]) -> T:
 
 
 def with_records(where: str | None, work: Callable[[Records], Awaitable[T]]) -> T:
-    """Do something with what stays in a store or, at a web address, at a hub."""
+    """Run work with the records of a store or, for a web address, of a hub."""
     if not settings.is_hub(where):
         return with_store(where, lambda store: work(StoreRecords(store)))
     from sayso.client.hub_records import HubRecords  # noqa: PLC0415 - as above
@@ -173,7 +175,7 @@ HubClientT = TypeVar("HubClientT", bound=_AsyncCloseable)
 
 
 def with_hub(kind: Callable[[str, str], HubClientT], url: str, work: Callable[[HubClientT], Awaitable[T]]) -> T:
-    """Do something at a hub, with the token that the environment has; what goes wrong is told in one sentence."""
+    """Run work with a client of a hub and the token in SAYSO_TOKEN; every failure becomes one sentence."""
 
     async def visit() -> T:
         there = kind(url, settings.hub_token())
@@ -189,7 +191,7 @@ def with_hub(kind: Callable[[str, str], HubClientT], url: str, work: Callable[[H
 
 
 def existing_store(where: str | None) -> Path | str:
-    """Return the file of the store that is meant, or the address of its database.
+    """Return the file of the store, or the address of its database.
 
     A file has to be there, since a new one would hold no requests.
     """
@@ -224,7 +226,7 @@ def _existing_file(where: str) -> Path:
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """Return the shortest end of each id that names no other; ids begin with the time, so their starts look alike."""
+    """Return the shortest unique suffix of each id; ids begin with the time, so their prefixes look alike."""
     left = set(ids)
     whole, found = tuple(left), dict[str, str]()
     for length in range(_SHOWN, _WHOLE):
@@ -238,17 +240,17 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
 
 
 def short_id(whole: str) -> str:
-    """Return the end of an id that stands alone."""
+    """Return the short suffix of a single id."""
     return short_ids([whole])[whole]
 
 
 def id_matches(part: str, whole: str) -> bool:
-    """Whether an id begins or ends so."""
+    """Whether an id begins or ends with this part."""
     return whole.startswith(part) or whole.endswith(part)
 
 
 def normalize_id_part(part: str) -> str:
-    """Return what was typed for an id as ids are written, or refuse what could be no id, or too many."""
+    """Normalise a typed part of an id; reject one that is malformed or too short."""
     plain = part.strip().lower().replace("-", "")
     if not plain or set(plain) - set("0123456789abcdef") or len(plain) > _WHOLE:
         raise UnknownId(f"{part!r} is no id; see the ids with `sayso pending --all`")
@@ -258,7 +260,7 @@ def normalize_id_part(part: str) -> str:
 
 
 def ambiguous_id_error(part: str, found: list[tuple[str, str]]) -> AmbiguousId:
-    """Return the error that lists what begins or ends so, each in full and with what it is about."""
+    """Return the error that lists all matches, each in full and with a description."""
     shown = [
         f"  {truncate_visible(f'{whole}  {about}', max(width(), _WHOLE + 2) - 2)}"
         for whole, about in found[:_MOST_CANDIDATES]
@@ -268,7 +270,7 @@ def ambiguous_id_error(part: str, found: list[tuple[str, str]]) -> AmbiguousId:
 
 
 async def find_request(inbox: Inbox, part: str) -> ApprovalRequest:
-    """Return the one request whose id begins or ends so."""
+    """Return the one request whose id begins or ends with this part."""
     part = normalize_id_part(part)
     requests = await inbox.recent(_MOST_CANDIDATES + 1, part)
     if not requests:

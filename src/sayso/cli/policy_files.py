@@ -1,4 +1,4 @@
-"""Writing a policy, finding its mistakes, and asking it about calls."""
+"""Commands of the policy file: `init`, `schema`, `check`, `explain`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def init(path: Path, *, force: bool) -> None:
 
 
 def _write(target: Path, content: str, *, force: bool) -> None:
-    """Write a file as a whole or not at all."""
+    """Write a file atomically."""
     draft = target.with_name(f".{target.name}.{new_id()}")
     try:
         with draft.open("x", encoding="utf-8") as file:
@@ -109,7 +109,7 @@ _KindedMistake = tuple[str, Mistake]  # its kind, and what it is
 
 
 def _check_file(path: Path) -> tuple[int, list[_KindedMistake]]:
-    """Return how many rules a file has, and what there is to say about them."""
+    """Return the number of rules in a file, and the warnings about them."""
     try:
         policy, warnings = policy_input.load_with_warnings(path)
     except PolicyError as error:
@@ -206,7 +206,7 @@ def _standard_input() -> IO[bytes]:
 
 
 def _explain_lines(policy: Policy, stream: IO[bytes]) -> None:
-    """Explain one call after the other, in memory that does not grow; a bad line ends nothing."""
+    """Explain calls from JSON lines, in constant memory; a bad line does not end the run."""
     bad = False
     for number, line in enumerate(_lines(stream), 1):
         try:
@@ -219,7 +219,7 @@ def _explain_lines(policy: Policy, stream: IO[bytes]) -> None:
 
 
 def _lines(stream: IO[bytes]) -> Iterator[bytes | None]:
-    """Yield every line; None stands for one that is too long to be kept."""
+    """Yield every line; None for one over the size limit."""
     while line := stream.readline(_LONGEST_LINE):
         whole = line.endswith(b"\n") or len(line) < _LONGEST_LINE
         yield line if whole else None

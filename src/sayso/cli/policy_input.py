@@ -1,4 +1,7 @@
-"""Policies and calls, from where the command line gets them."""
+"""Loading of policies and parsing of calls for the command line.
+
+Tests: tests/cli/test_policy_files.py
+"""
 
 from __future__ import annotations
 
@@ -44,10 +47,9 @@ _ONE_CALL = record("a call", CALL)
 
 
 class FileMistakes(click.ClickException):
-    """A file with mistakes, each told on a line of its own."""
+    """Error that lists the mistakes of a policy file, one per line."""
 
     def __init__(self, error: ConfigurationError) -> None:
-        """Take what went wrong."""
         super().__init__(visible(str(error)))
         self._listed = error.mistakes if isinstance(error, PolicyError) else ()
         self.mistakes = self._listed or (Mistake("", None, None, str(error)),)
@@ -77,7 +79,7 @@ def load(path: Path | None) -> Policy:
 
 
 def load_with_warnings(path: Path) -> tuple[Policy, list[Mistake]]:
-    """Load the policy of a file, and what there is to warn of."""
+    """Load the policy of a file, with its warnings."""
     policy, deprecated = _load(path)
     old = [Mistake(str(path), None, None, each) for each in deprecated]
     return policy, [*old, *(_parse_warning(each, str(path)) for each in policy.warnings)]
@@ -96,7 +98,7 @@ def _parse_warning(warning: str, source: str) -> Mistake:
 
 
 def parse_call(line: str) -> ToolCall:
-    """Read a call from JSON, strictly.
+    """Parse a call from JSON, strictly.
 
     Raises:
         ConfigurationError: says what is wrong with it.
@@ -112,7 +114,7 @@ def parse_call(line: str) -> ToolCall:
 
 
 def problems_of_call(data: Mapping[str, Any], key: Key = ()) -> Iterator[Problem]:
-    """Yield what is wrong with a call whose fields have the right shape."""
+    """Yield semantic errors of a call whose fields have the right types."""
     named = [name for name in ("tool", *SHORTHANDS) if name in data]
     place = dotted(key) if key else "the call"
     if len(named) != 1:
@@ -123,7 +125,7 @@ def problems_of_call(data: Mapping[str, Any], key: Key = ()) -> Iterator[Problem
 
 
 def build_call(data: Mapping[str, Any]) -> ToolCall:
-    """Make the call that these fields mean."""
+    """Build the call from its fields."""
     for word, (tool, argument) in SHORTHANDS.items():
         if word in data:
             return ToolCall(tool=tool, args={argument: data[word]})

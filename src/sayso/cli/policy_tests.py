@@ -1,4 +1,4 @@
-"""Unit tests for a policy: calls, and what has to happen to each."""
+"""`sayso test`: unit tests of a policy, each a call and the expected verdict."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CASES = record("cases for a policy", {"cases": list_of("calls", _CASE)}, require
 
 
 class _Case(msgspec.Struct, frozen=True, kw_only=True):
-    """A call, what has to happen to it, and where that is written."""
+    """Test case: a call, the expected verdict, and its place in the file."""
 
     name: str
     call: ToolCall
@@ -47,19 +47,19 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _CaseResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A case, and what really happens."""
+    """Test case with the actual verdict."""
 
     case: _Case
     verdict: Verdict
 
     @property
     def passed(self) -> bool:
-        """Whether the approval, and the rule if one is named, are the expected ones."""
+        """Whether approval and, if named, rule are the expected ones."""
         return self.verdict.approval == self.case.expect and self.case.rule in {None, self.decider}
 
     @property
     def decider(self) -> str | None:
-        """The key of the rule that decided."""
+        """The key of the deciding rule."""
         return None if self.verdict.rule is None else self.verdict.rule.key
 
 
@@ -91,7 +91,7 @@ def test(path: Path | None, cases: Path | None, *, strict: bool, as_json: bool) 
 
 
 def _run_cases(policy: Policy, cases: Iterable[_Case]) -> tuple[list[_CaseResult], list[Rule]]:
-    """Run the cases; return what happened, and the rules that had no say in any of them."""
+    """Run the cases; return the results, and the rules that no case exercised."""
     outcomes: list[_CaseResult] = []
     idle = dict.fromkeys(policy.rules)
     for case in cases:

@@ -1,4 +1,4 @@
-"""Letting go of what is long over, and keeping it in an archive."""
+"""`sayso prune`: retention of closed requests and audit entries, with an archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions that stand for later calls: seeing them, and taking them back."""
+"""Commands of remembered decisions: list and revoke."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sayso.channels.display.durations import format_rough_duration
 from sayso.cli.completion import complete_remembered_ids
 from sayso.cli.main import CODES_OF_GROUPS, Commands
 from sayso.cli.open_store import (
@@ -26,7 +27,6 @@ from sayso.cli.open_store import (
 )
 from sayso.cli.render_request import answered_by, one_line
 from sayso.cli.screen import bold, say, width, wrap_text
-from sayso.cli.times import format_duration
 from sayso.core import json_codec
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def revoke(ids: tuple[str, ...], where: str | None, *, as_json: bool, who: str, 
 
 
 async def _remembered_with_requests(records: Records) -> list[tuple[Remembered, ApprovalRequest | None]]:
-    """Return what is remembered, each with the request that it was the answer to, if that is still there."""
+    """Return the remembered decisions, each with the request it answered, if that still exists."""
     known = await records.remembered()
     return [(each, await records.request(each.request_id) if each.request_id else None) for each in known]
 
@@ -113,10 +113,10 @@ def _lines(each: Remembered, request: ApprovalRequest | None, name: str) -> Iter
 
 
 def validity_text(each: Remembered) -> str:
-    """Say for whom, how long and how often a decision stands."""
+    """Describe session, lifetime and remaining uses of a remembered decision."""
     told = ["in every session" if each.session is None else f"in the session {each.session}"]
     if each.expires_at is not None:
-        told.append(f"for another {format_duration(each.expires_at - time.time())}")
+        told.append(f"for another {format_rough_duration(each.expires_at - time.time())}")
     if each.uses_left is not None:
         told.append("once more" if each.uses_left == 1 else f"{each.uses_left} times more")
     return ", ".join(told)

@@ -1,4 +1,7 @@
-"""A request as people read it: on one line, or in full."""
+"""Rendering of a request as text for the command line: on one line, or in full.
+
+Tests: tests/cli/test_approve_deny.py
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from typing import Any
 
 import click
 
+from sayso.channels.display.durations import format_exact_duration, format_rough_duration
 from sayso.channels.display.request_lines import asker, format_name, format_value
 from sayso.cli.screen import bold, exact_lines, rule_location, truncate_visible, width, wrap_text
-from sayso.cli.times import format_duration, moment
+from sayso.cli.times import moment
 from sayso.core.canonical import thaw
 from sayso.core.json_codec import state_text
 from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest
@@ -19,12 +23,12 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def asking_agent(request: ApprovalRequest) -> str:
-    """Name the agent that asks, behind those that called it."""
+    """Return the path of the requesting agent."""
     return asker(request) or "an agent"
 
 
 def answered_by(decision: ApprovalDecision) -> str:
-    """Say who answered, where and when."""
+    """Say who answered, through which channel and when."""
     channel = f" ({decision.channel})" if decision.channel else ""
     when = "" if decision.decided_at is None else f" at {moment(decision.decided_at)}"
     return f"{decision.who or 'somebody'}{channel}{when}"
@@ -34,20 +38,20 @@ def answered_by(decision: ApprovalDecision) -> str:
 
 
 def brief_lines(request: ApprovalRequest, name: str, now: float) -> Iterator[str]:
-    """Yield which request it is and who asks, and the call itself, each cut to the width."""
-    age = f"{format_duration(now - request.asked_at)} old"
+    """Yield two truncated lines: id, age and agent; and the call."""
+    age = f"{format_rough_duration(now - request.asked_at)} old"
     stands = request.state if request.status != "open" else _left(request, now)
     yield bold(name) + "  " + truncate_visible(f"{age}, {stands}: {asking_agent(request)}", width() - len(name) - 2)
     yield f"{' ' * len(name)}  {one_line(request, width() - len(name) - 2)}"
 
 
 def one_line(request: ApprovalRequest, room: int) -> str:
-    """Return the call, with the arguments as they are rather than with the words of the tool."""
+    """Return the call on one line, with its arguments rather than the tool's description."""
     return truncate_visible(call_text(request), room)
 
 
 def call_text(request: ApprovalRequest) -> str:
-    """Write the call, even one with a number that Python refuses to write."""
+    """Format the call, even with an integer that Python refuses to write."""
     try:
         return str(request)
     except ValueError:
@@ -55,14 +59,14 @@ def call_text(request: ApprovalRequest) -> str:
 
 
 def _left(request: ApprovalRequest, now: float) -> str:
-    return "no end" if request.expires_at is None else f"{format_duration(request.expires_at - now)} left"
+    return "no end" if request.expires_at is None else f"{format_rough_duration(request.expires_at - now)} left"
 
 
 # --- In full -----------------------------------------------------------------------------------------
 
 
 def full_lines(request: ApprovalRequest, now: float) -> Iterator[str]:
-    """Yield everything that there is to say, with every character of it visible."""
+    """Yield the whole request, sanitised."""
     yield from _title(f"{asking_agent(request)} wants to run {request.tool_name}")
     yield from _fact_lines(request, now)
     yield from argument_lines("Arguments", request.args)
@@ -83,7 +87,7 @@ def _fact_lines(request: ApprovalRequest, now: float) -> Iterator[str]:
     rows = [
         ("id", request.id),
         ("status", state_text(request)),
-        ("asked", f"{moment(request.asked_at)}, {format_duration(now - request.asked_at)} ago"),
+        ("asked", f"{moment(request.asked_at)}, {format_rough_duration(now - request.asked_at)} ago"),
         ("expires", _expiry(request, now)),
         ("agent", asking_agent(request)),
         ("tool", request.tool_name),
@@ -106,7 +110,7 @@ def _rows(rows: list[tuple[str, str | None]]) -> Iterator[str]:
 
 
 def approvals_needed(request: ApprovalRequest) -> str:
-    """Say how many people have to say yes, and who has."""
+    """Say how many approvals are needed (quorum), and which are given."""
     votes = ", ".join(f"{vote.who}" for vote in request.votes)
     return f"{request.approvers}; {votes} said yes" if votes else str(request.approvers)
 
@@ -114,7 +118,7 @@ def approvals_needed(request: ApprovalRequest) -> str:
 def _expiry(request: ApprovalRequest, now: float) -> str:
     if request.expires_at is None:
         return "never"
-    left = f", in {format_duration(request.expires_at - now)}" if request.expires_at > now else ""
+    left = f", in {format_rough_duration(request.expires_at - now)}" if request.expires_at > now else ""
     return f"{moment(request.expires_at)}{left}"
 
 
@@ -148,7 +152,7 @@ def _scopes(request: ApprovalRequest) -> Iterator[str]:
     )
     yield from _rows([(scope.kind, scope.label) for scope in request.scopes])
     if request.scopes and request.remember_max is not None:
-        yield from wrap_text(f"for {format_duration(request.remember_max)} at most", head=" ", indent=2)
+        yield from wrap_text(f"for {format_exact_duration(request.remember_max)} at most", head=" ", indent=2)
 
 
 def _answer_lines(decision: ApprovalDecision) -> Iterator[str]:

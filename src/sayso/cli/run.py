@@ -1,4 +1,4 @@
-"""Running a worker in this terminal."""
+"""`sayso run`: runs a worker in this terminal."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def _run(name: str, prompt: str, model: str | None, store: str | None) -> 
 
 
 def _print_step(entry: AuditEntry) -> None:
-    """Say what has happened to a call, as it happens."""
+    """Print an audit step of a call as it happens."""
     word = _STEP_WORDS.get(entry.step)
     if word is not None:
         who = " > ".join(entry.about.agent_path)

@@ -1,4 +1,7 @@
-"""What people see: text that plays no tricks on a terminal, wrapped to its width, in colour where that is wanted."""
+"""Terminal output of the command line: sanitised text, wrapped to the width, with colour where wanted.
+
+Tests: tests/cli/test_policy_files.py
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sayso.channels.display.durations import format_exact_duration
 from sayso.channels.display.request_lines import hard_wrap
 from sayso.channels.display.request_lines import truncate as cut_cells
 from sayso.channels.display.sanitize import visible
@@ -24,12 +28,11 @@ if TYPE_CHECKING:
 _COLOURS = {"none": "green", "required": "yellow", "once_per_session": "yellow", "blocked": "red"}
 _WIDEST = 100
 _NARROWEST = 20
-_UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 _ROOM = 30  # columns that a reason needs beside its rule; with fewer it stands below
 
 
 def say(text: str = "", *, err: bool = False) -> None:
-    """Print a line; in colour only on a terminal whose user has not said NO_COLOR."""
+    """Print a line; coloured only on a terminal without NO_COLOR."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     click.echo(text, err=err, color=False if plain else None)
 
@@ -40,12 +43,12 @@ def bold(text: str) -> str:
 
 
 def width() -> int:
-    """How many columns a line may have."""
+    """Return the width of a line in columns."""
     return max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
 
 
 def wrap_text(text: str, *, head: str = "", indent: int = 0) -> Iterator[str]:
-    """Yield the lines of a text that may come from anybody; the first starts with `head`, the others are indented."""
+    """Sanitise and wrap untrusted text; the first line starts with `head`, the others are indented."""
     room = max(width() - indent, _NARROWEST // 2)
     words = textwrap.wrap(visible(text), room, break_on_hyphens=False) or [""]
     lines = [row for line in words for row in hard_wrap(line, room)]
@@ -54,12 +57,12 @@ def wrap_text(text: str, *, head: str = "", indent: int = 0) -> Iterator[str]:
 
 
 def truncate_visible(text: str, room: int) -> str:
-    """Return a text that may come from anybody on one line of that many columns."""
+    """Sanitise untrusted text, and cut it to one line of this width."""
     return cut_cells(visible(text), room)
 
 
 def exact_lines(text: str, *, indent: int) -> Iterator[str]:
-    """Yield every character of a text, spaces too: each line behind a bar, the rest of a long one behind a dotted."""
+    """Yield every character of a text, spaces too: lines behind a bar, continuation rows behind a dotted one."""
     room = max(width() - indent - 2, _NARROWEST // 2)
     for line in text.split("\n"):
         first, *others = hard_wrap(visible(line), room)
@@ -68,7 +71,7 @@ def exact_lines(text: str, *, indent: int) -> Iterator[str]:
 
 
 def short_path(path: str) -> str:
-    """Write a path the shortest way: from here, from home, or in full."""
+    """Return the shortest form of a path: relative, from ~, or absolute."""
     if not Path(path).is_absolute():
         return path
     ways = [path, os.path.relpath(path)]
@@ -79,18 +82,18 @@ def short_path(path: str) -> str:
 
 
 def rule_location(rule: Rule) -> str:
-    """Name a rule with its file and line."""
+    """Return file, line and key of a rule."""
     line = "" if rule.line is None else f":{rule.line}"
     return visible(f"{short_path(rule.source)}{line} {rule.key}")
 
 
 def mistake_line(mistake: Mistake, kind: str = "") -> str:
-    """Write a mistake so that an editor can jump to it."""
+    """Format a mistake so that an editor can jump to it."""
     return visible(str(mistake._replace(source=short_path(mistake.source), message=kind + mistake.message)))
 
 
 def explanation(verdict: Verdict, considered: Iterable[RuleTrace]) -> Iterator[str]:
-    """Yield the lines that tell what happens to a call, which rule says so, and what all the others say."""
+    """Yield the explanation of a verdict: the deciding rule, and what all others say."""
     word = verdict.approval
     yield from wrap_text(
         verdict.reason, head=click.style(f"{word}:", fg=_COLOURS[word], bold=True), indent=len(word) + 2
@@ -108,16 +111,11 @@ def _ask_option_lines(verdict: Verdict) -> Iterator[str]:
     if verdict.approvers is not None:
         yield f"needs the yes of {visible(str(verdict.approvers))}"
     if verdict.expires is not None:
-        yield f"expires unanswered after {_exact_duration(verdict.expires)}"
-
-
-def _exact_duration(seconds: float) -> str:
-    size, unit = next((each for each in _UNITS if seconds % each[0] == 0), (1, "s"))
-    return f"{seconds / size:g}{unit}"
+        yield f"expires unanswered after {format_exact_duration(verdict.expires)}"
 
 
 def _table(considered: list[RuleTrace]) -> Iterator[str]:
-    """Yield approval, rule and why of each; those about a part of a line under that part."""
+    """Yield a table of approval, rule and reason; rules about a part of a shell line under that part."""
     first = max(len(each.approval or "-") for each in considered) + 2
     second = max(len(rule_location(each.rule)) for each in considered) + 2
     parts = any(each.part is not None for each in considered)

@@ -1,4 +1,4 @@
-"""Serving a hub from the command line."""
+"""`sayso serve`: runs a hub."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where this m
 
 
 class _ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What was said on the command line."""
+    """Parsed options of the command."""
 
     where: str
     host: str
@@ -228,7 +228,7 @@ def _load_certificate(load: Callable[[], None], options: _ServeOptions) -> None:
 
 
 def _token_name() -> str:
-    """Return the login name, as the name of a token."""
+    """Return the login name as the name of a token."""
     return re.sub(r"[^A-Za-z0-9._@+-]", "-", login_name())[:100].lstrip("._@+-") or "owner"
 
 

@@ -1,4 +1,7 @@
-"""Moments and spans of time, as people read and write them."""
+"""Parsing and formatting of timestamps and durations in options.
+
+Tests: tests/cli/test_audit.py
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,9 @@ from sayso.cli.screen import visible
 from sayso.errors import ConfigurationError
 from sayso.policy.vocabulary import parse_seconds
 
-_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-
-
-def format_duration(seconds: float) -> str:
-    """Write about how long something takes, in its largest whole unit."""
-    size, unit = next((each for each in _UNITS if seconds >= each[0]), (1, "s"))
-    return f"{max(0, int(seconds // size))}{unit}"
-
 
 def moment(at: float) -> str:
-    """Write a moment in the time of this machine; one that no calendar has, as its number."""
+    """Format a timestamp in local time; one outside the calendar as its number."""
     try:
         return datetime.fromtimestamp(at, UTC).astimezone().isoformat(sep=" ", timespec="seconds")
     except (ValueError, OverflowError, OSError):
@@ -29,7 +24,7 @@ def moment(at: float) -> str:
 
 
 def read_span(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
-    """Read a span such as 30m, as a policy file writes it, in seconds."""
+    """Parse a duration such as 30m, as a policy file writes it, into seconds."""
     try:
         return None if value is None else parse_seconds(value, "the span")
     except ConfigurationError as error:
@@ -37,7 +32,7 @@ def read_span(_: click.Context, __: click.Parameter, value: str | None) -> float
 
 
 def read_moment(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
-    """Read a date or a time, of this machine if it says no other, or a span such as 2h for that long ago."""
+    """Parse a date or time, local unless it has a zone, or a duration such as 2h for that long ago."""
     if value is None:
         return None
     try:

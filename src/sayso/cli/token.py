@@ -1,4 +1,4 @@
-"""Tokens: who may ask and who may answer through a hub."""
+"""Commands of bearer tokens for a hub: create, list, revoke, and sign-in links."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from sayso.channels.display.durations import format_rough_duration
 from sayso.cli.main import CODES_OF_GROUPS, Commands
 from sayso.cli.open_store import (
     CODES_OF_IDS,
@@ -23,7 +24,7 @@ from sayso.cli.open_store import (
     with_store,
 )
 from sayso.cli.screen import bold, say, wrap_text
-from sayso.cli.times import format_duration, read_span
+from sayso.cli.times import read_span
 from sayso.core import json_codec, tokens
 from sayso.core.tokens import EVERY_PROJECT, Token, TokenKind
 from sayso.engine.clock import clock_of
@@ -40,7 +41,7 @@ def token() -> None:
 
 
 def _identity_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what every new token has: a name, a project and roles."""
+    """Decorator for the options of every new token: name, project and roles."""
     for each in reversed((
         click.option("--name", required=True, metavar="NAME", help="Who it stands for."),
         click.option("--project", default="", metavar="NAME", help="Whose requests; * for all projects."),
@@ -84,7 +85,7 @@ def link(where: str | None, *, url: str, as_json: bool, **whose: Any) -> None:  
 
 
 def sign_in_address(url: str, text: str) -> str:
-    """Return the address of a link."""
+    """Return the URL of a sign-in link."""
     return f"{url.rstrip('/')}/sign-in?code={text}"
 
 
@@ -98,7 +99,7 @@ def _make_token(where: str | None, kind: TokenKind, seconds: float | None, **who
 
 
 def keyring(store: Store) -> Keyring:
-    """Return the store as what keeps tokens, which every one that programs can share does."""
+    """Return the store as a `Keyring`; every store that processes can share is one."""
     return cast("Keyring", store)
 
 
@@ -142,7 +143,7 @@ def revoke(part: str, where: str | None, *, as_json: bool) -> None:
 
 
 def token_json(each: Token) -> dict[str, Any]:
-    """Return what may be told of a token."""
+    """Return the public fields of a token."""
     return {
         "id": each.id,
         "kind": each.kind,
@@ -180,5 +181,5 @@ def _token_text(each: Token) -> str:
         told.append("of every project" if each.project == EVERY_PROJECT else f"of the project {each.project}")
     if each.roles:
         told.append(f"in the role {' and '.join(each.roles)}")
-    left = "" if each.expires_at is None else f", for another {format_duration(each.expires_at - time.time())}"
+    left = "" if each.expires_at is None else f", for another {format_rough_duration(each.expires_at - time.time())}"
     return f"{' '.join(told)}{left}"

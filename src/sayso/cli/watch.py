@@ -1,4 +1,4 @@
-"""The inbox on the whole screen of this terminal."""
+"""`sayso watch`: opens the full-screen inbox."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def _watch(inbox: Inbox, who: str) -> None:
 
 
 async def _submit_answer(inbox: Inbox, request: ApprovalRequest, decision: ApprovalDecision) -> AnswerReport:
-    """Answer a request, and say what came of it."""
+    """Submit an answer, and report the result as a sentence."""
     from sayso.channels.display.phrases import request_title  # noqa: PLC0415
     from sayso.channels.terminal.dialog import answer_text  # noqa: PLC0415
     from sayso.channels.terminal.watch_app import AnswerReport  # noqa: PLC0415 - as above

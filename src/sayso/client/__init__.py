@@ -1,1 +1,1 @@
-"""What approvers and operators do, over a store or over a hub: inbox, records, retention, archive."""
+"""Client API for approvers and operators, over a store or a hub: inbox, records, retention, archive."""

@@ -1,4 +1,7 @@
-"""An archive: a file with what has left a store, which still proves that nobody changed it."""
+"""Archive file of pruned requests and audit entries; their hash chain still verifies.
+
+Tests: tests/client/test_retention.py
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _VERSION = 1
 
 
 class _Record(msgspec.Struct, omit_defaults=True):
-    """One line of the file: how it begins, a request, or an entry of the audit as it was sealed."""
+    """One line of the archive: header, request, or sealed audit entry."""
 
     archive: int | None = None
     after: audit.EntryRef | None = None  # the entry before the first one in here
@@ -31,19 +34,19 @@ class _Record(msgspec.Struct, omit_defaults=True):
 
 
 class Archive:
-    """A new file, private to its owner, with one JSON object on each line. What was added is on the disk."""
+    """New private file with one JSON object per line (JSON Lines); each batch is synced to disk."""
 
     def __init__(self, path: Path) -> None:
-        """Take where it will be; it is made when there is something to put into it."""
+        """Set the path; the file is created with the first batch."""
         self.path = path
         self._file: int | None = None
 
     def add_requests(self, requests: Iterable[ApprovalRequest]) -> None:
-        """Add requests as they stand."""
+        """Append requests."""
         self._write([f'{{"request":{to_json(request_to_dict(each))}}}'.encode() for each in requests])
 
     def add_entries(self, after: audit.EntryRef, entries: Iterable[audit.SealedEntry]) -> None:
-        """Add entries of the audit that come after one that is known.
+        """Append audit entries that follow `after`, once their chain is verified.
 
         Raises:
             AuditError: they are not what was written.
@@ -54,12 +57,12 @@ class Archive:
         self._write(msgspec.json.encode(each) for each in [_Record(after=after), *told])
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             os.close(self._file)
 
     def _write(self, lines: Iterable[bytes]) -> None:
-        """Write whole lines, and wait until they are on the disk."""
+        """Append whole lines, and fsync."""
         try:
             if self._file is None:
                 self._file = new_file(self.path)
@@ -74,7 +77,7 @@ class Archive:
 
 
 def new_file(path: Path) -> int:
-    """Make a file that was not there, private to its owner.
+    """Create a file, private to its owner; never overwrite.
 
     Raises:
         StoreError: it is there already, or cannot be made.
@@ -101,7 +104,7 @@ def _sync_folder(path: Path) -> None:
 
 
 def verify(path: Path, known: audit.EntryRef | None = None) -> tuple[audit.EntryRef, audit.EntryRef] | None:
-    """Check the entries in an archive; return the one before the first and the last one, or None if it has none.
+    """Verify the chain in an archive; return the entry before its first and its last one, or None without entries.
 
     `known` is an entry that was noted earlier; where it is in here, it has to be the same.
 
@@ -130,7 +133,7 @@ def verify(path: Path, known: audit.EntryRef | None = None) -> tuple[audit.Entry
 
 
 def join(paths: Sequence[Path], start: audit.EntryRef, known: audit.EntryRef | None = None) -> audit.EntryRef | None:
-    """Check archives, oldest first, each of which goes on where the one before ends, up to where the store begins.
+    """Verify archives, oldest first: each continues its predecessor's chain, and the store's audit the last one's.
 
     Returns `known`, an entry that was noted earlier, if the archives do not have it, so that the store has to.
 

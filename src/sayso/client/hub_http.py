@@ -1,4 +1,7 @@
-"""Talking to a hub as a person with a token: what is sent, and what is wrong when nothing good comes back."""
+"""REST client of a hub for approvers: JSON requests, event stream, and errors as sentences.
+
+Tests: tests/cli/test_hub.py
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any, cast
 from sayso.core import json_codec
 from sayso.engine import settings
 from sayso.errors import ConfigurationError, StoreError, UnknownRequest
-from sayso.stores.remote.transport import checked_address
+from sayso.stores.remote.transport import HubEndpoint
 
 try:
     import httpx2
@@ -21,82 +24,72 @@ _QUIET_SECONDS = 60.0  # a stream that says nothing for so long is dead: the hub
 
 
 class HubReply(dict[str, Any]):
-    """What a hub tells; that it does not tell something that every hub does is a `StoreError`."""
+    """JSON body of a reply; a missing field, which every hub sends, raises `StoreError`."""
 
     def __missing__(self, name: str) -> Any:  # noqa: ANN401 - nothing is returned
-        """Say that this is no hub, or one of another version."""
+        """Raise: the reply is not of a hub, or of one of another version."""
         raise StoreError(f"the hub tells nothing of {name!r}; check its address, and whether it is of this version")
 
 
 class HubClient:
-    """A hub, and the token of whoever looks into it."""
+    """REST client with an approver's bearer token."""
 
     def __init__(self, url: str, token: str) -> None:
-        """Take the address of the hub, and an approver's token."""
-        self.address = checked_address(url, insecure=settings.is_insecure())
+        self._endpoint = HubEndpoint(url, token, insecure=settings.is_insecure())
+        self.address = self._endpoint.url
         if not token:
             raise ConfigurationError("a hub wants to know who you are: put an approver's token into SAYSO_TOKEN")
-        self._client = httpx2.AsyncClient(
-            base_url=self.address,
-            headers={"authorization": f"Bearer {token}"},
-            timeout=_SECONDS,
-            follow_redirects=False,
-            trust_env=self.address.startswith("https:"),  # else a proxy could read the token
-        )
+        self._client = httpx2.AsyncClient(base_url=self.address, timeout=_SECONDS, **self._endpoint.client_options())
 
     async def get(self, path: str, **query: Any) -> HubReply:  # noqa: ANN401 - as httpx takes them
-        """Return what the hub tells."""
+        """Return the body of a reply that is OK."""
         return (await self.send("GET", path, query=query))[1]
 
     async def send(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, query: Mapping[str, Any] | None = None
     ) -> tuple[int, HubReply]:
-        """Send something, and return the status with what the hub says; where nothing is changed, only what is well."""
+        """Send a request, and return status and body; a refusal (4xx) is raised for GET, and else is the caller's."""
         content = None if body is None else json_codec.to_json(body)
         headers = {} if body is None else {"content-type": "application/json"}
         try:
             answer = await self._client.request(
                 method, path, params=dict(query or {}), content=content, headers=headers
             )
-        except httpx2.HTTPError as error:
-            raise self._unreachable(error) from error
-        facts = self._read_reply(answer)
-        self._check(answer.status_code, facts, reading=method == "GET")
-        return answer.status_code, facts
+        except httpx2.RequestError as error:
+            raise self._endpoint.unreachable(error) from error
+        return answer.status_code, self._checked_reply(answer, reading=method == "GET")
 
     async def lines(self, path: str) -> AsyncIterator[str]:
-        """Yield the lines of a stream, for as long as the hub tells."""
+        """Yield the lines of a stream, until the hub ends it."""
         try:
             async with self._client.stream("GET", path, timeout=_QUIET_SECONDS) as stream:
                 if stream.status_code != HTTPStatus.OK:
                     await stream.aread()
-                    self._check(stream.status_code, self._read_reply(stream))
+                    self._checked_reply(stream, reading=True)
                 async for line in stream.aiter_lines():
                     yield line
-        except httpx2.HTTPError as error:
-            raise self._unreachable(error) from error
+        except httpx2.RequestError as error:
+            raise self._endpoint.unreachable(error) from error
 
     async def aclose(self) -> None:
-        """Let go of the hub."""
+        """Close all connections."""
         await self._client.aclose()
 
-    def _unreachable(self, error: Exception) -> StoreError:
-        return StoreError(f"the hub {self.address} cannot be reached ({type(error).__name__}); try again")
-
-    def _check(self, status: int, facts: Mapping[str, Any], *, reading: bool = True) -> None:
-        if status == HTTPStatus.UNAUTHORIZED:
-            raise StoreError(f"the hub {self.address} does not take this token; put a valid one into SAYSO_TOKEN")
+    def _checked_reply(self, answer: httpx2.Response, *, reading: bool) -> HubReply:
+        """Decode a reply; a page or a redirect is not the hub, but perhaps a proxy in front of it."""
+        status, facts = answer.status_code, _json_object(answer)
+        if facts is None or answer.is_redirect or status == HTTPStatus.UNAUTHORIZED:
+            raise self._endpoint.problem(answer)
         if status == HTTPStatus.NOT_FOUND:
             raise UnknownRequest("the hub has no such request")
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or (reading and status >= HTTPStatus.BAD_REQUEST):
-            raise StoreError(f"the hub {self.address} says: {facts.get('detail', status)}")
+            raise self._endpoint.problem(answer)
+        return HubReply(facts)
 
-    def _read_reply(self, answer: httpx2.Response) -> HubReply:
-        """Read an answer; a page or a redirection comes from something else, perhaps in front of the hub."""
-        try:
-            facts: object = answer.json() if answer.content and not answer.is_redirect else {}
-        except ValueError:
-            facts = None
-        if answer.is_redirect or not isinstance(facts, dict):
-            raise StoreError(f"{self.address} does not answer as a hub does ({answer.status_code}); check the address")
-        return HubReply(cast("dict[str, Any]", facts))
+
+def _json_object(answer: httpx2.Response) -> dict[str, Any] | None:
+    try:
+        facts: object = answer.json() if answer.content else {}
+    except ValueError:
+        return None
+    return cast("dict[str, Any]", facts) if isinstance(facts, dict) else None

@@ -1,4 +1,4 @@
-"""The inbox of a hub, for people who have a token of their own."""
+"""Inbox of a hub, over REST and server-sent events, with an approver's token."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from http import HTTPStatus
 
 from sayso.client.hub_http import HubClient
-from sayso.client.inbox import AnswerResult
+from sayso.client.inbox import AnswerResult, check_edit
 from sayso.core import json_codec
 from sayso.core.approvers import Seen
 from sayso.core.canonical import thaw
@@ -20,10 +20,9 @@ _PAGE = 500
 
 
 class HubInbox:
-    """The inbox of a hub, over REST and events; the token says who answers."""
+    """Client of the inbox of a hub; the token identifies the approver."""
 
     def __init__(self, url: str, token: str) -> None:
-        """Take the address of the hub, and an approver's token."""
         self._hub = HubClient(url, token)
         self._received: list[tuple[int, ApprovalRequest]] = []
         self._partial: list[ApprovalRequest] = []  # of a change that is not told to its end
@@ -44,7 +43,7 @@ class HubInbox:
         return found
 
     async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
-        """Return the newest requests, newest first; with `part`, of the newest thousand those whose id fits."""
+        """Return the newest requests first; with `part`, matches by id among the newest thousand."""
         page = await self._hub.get("/approvals", status="all", limit=1000 if part else min(limit, 1000))
         found = [json_codec.request_from_dict(each) for each in page["items"]]
         return [each for each in found if each.id.startswith(part) or each.id.endswith(part)][:limit]
@@ -53,6 +52,7 @@ class HubInbox:
         """Answer a request; see `Inbox`."""
         if request.status != "open":
             return AnswerResult(request=request, accepted=False)
+        await check_edit(request, decision)
         terms = {"scope": decision.scope, "uses": decision.uses, "until": decision.until}
         body = {
             "approved": decision.approved,
@@ -70,13 +70,13 @@ class HubInbox:
         return AnswerResult(request=json_codec.request_from_dict(facts), accepted=True, remembered=remembered)
 
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
-        """Note that this person has a request before them; the hub knows who, and when."""
+        """Mark a request as viewed; the hub adds name and time."""
         del seen
         await self._hub.send("POST", f"/approvals/{request_id}/seen", {})
         return json_codec.request_from_dict(await self._hub.get(f"/approvals/{request_id}"))
 
     async def changes(self, after: int | None = None) -> tuple[int, list[ApprovalRequest]]:
-        """Return what changed after a point, of what the hub told since; what came before it is gone."""
+        """Return the changes after a point, of those received since the subscription began."""
         if self._listener is None:
             self._listener = asyncio.ensure_future(self._listen())
         while self._point is None:
@@ -88,12 +88,12 @@ class HubInbox:
         return self._point, list(found.values())
 
     async def changed(self, after: int) -> None:
-        """Wait until requests have changed after that point."""
+        """Wait for a change after that point."""
         while self._point is None or self._point <= after:
             await self._wait_for_update()
 
     async def aclose(self) -> None:
-        """Let go of the hub."""
+        """Cancel the subscription and close all connections."""
         if self._listener is not None:
             self._listener.cancel()
             with contextlib.suppress(asyncio.CancelledError, StoreError):
@@ -101,7 +101,7 @@ class HubInbox:
         await self._hub.aclose()
 
     async def _wait_for_update(self) -> None:
-        """Wait for news, or raise what keeps them from coming."""
+        """Wait for an event, or raise the error that ended the subscription."""
         listening = self._listener or asyncio.ensure_future(self._listen())
         self._listener, news = listening, asyncio.ensure_future(self._updated.wait())
         try:
@@ -127,7 +127,7 @@ class HubInbox:
             ) from error
 
     def _receive(self, point: int, request: ApprovalRequest) -> None:
-        """Take in an event; of several that belong together, only the last one has the point that they reach."""
+        """Buffer an event; of a batch, only the last event carries the new point."""
         self._partial.append(request)
         if self._point is None or point > self._point:
             self._received += [(point, each) for each in self._partial]

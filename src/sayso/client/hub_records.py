@@ -1,4 +1,7 @@
-"""What stays at a hub, for people who have a token of their own."""
+"""Remembered decisions and audit log of a hub, over REST, with an approver's token.
+
+Tests: tests/cli/test_hub.py
+"""
 
 from __future__ import annotations
 
@@ -32,18 +35,17 @@ class _SealedLinesPage(msgspec.Struct):
 
 
 class HubRecords:
-    """What stays at a hub, over REST; the token says what may be seen."""
+    """Client of the records of a hub; the token determines which are visible."""
 
     def __init__(self, url: str, token: str) -> None:
-        """Take the address of the hub, and an approver's token."""
         self._hub = HubClient(url, token)
 
     async def remembered(self) -> list[Remembered]:
-        """Return what is remembered."""
+        """Return the remembered decisions."""
         return [json_codec.remembered_from_dict(each) for each in (await self._hub.get("/remembered"))["items"]]
 
     async def revoke(self, remembered_id: str, who: str) -> bool:
-        """Take a decision back; the hub knows who does."""
+        """Revoke a remembered decision; the token identifies the approver."""
         del who
         try:
             status, facts = await self._hub.send("DELETE", f"/remembered/{remembered_id}")
@@ -54,14 +56,14 @@ class HubRecords:
         return True
 
     async def request(self, request_id: str) -> ApprovalRequest | None:
-        """Return a request."""
+        """Return a request, or None."""
         try:
             return json_codec.request_from_dict(await self._hub.get(f"/approvals/{request_id}"))
         except UnknownRequest:
             return None
 
     async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
-        """Return those entries that this person may see; a hub may need several looks to find some."""
+        """Return the visible audit entries; the hub may send several empty pages before one with entries."""
         found: list[_SealedLine] = []
         following: int | None = after
         while following is not None and not found:
@@ -70,12 +72,12 @@ class HubRecords:
         return [(each.number, each.line.encode(), each.hash) for each in found]
 
     async def audit_ends(self) -> tuple[tuple[int, str], tuple[int, str]]:
-        """Return where the audit starts and ends."""
+        """Return the first and the last link of the audit chain."""
         page = await self._page(0, 1)
         return (page.start.number, page.start.hash), (page.end.number, page.end.hash)
 
     async def verify(self, known: tuple[int, str] | None = None) -> int:
-        """Check here, not at the hub, that the chain is what was written."""
+        """Verify the audit chain here, without trust in the hub."""
         if not (await self._page(0, 1)).whole:
             raise StoreError(
                 "this token sees the entries of its project only, and a chain can be checked only as a whole: "
@@ -84,7 +86,7 @@ class HubRecords:
         return await audit.verify(self, known=known)
 
     async def aclose(self) -> None:
-        """Let go of the hub."""
+        """Close all connections."""
         await self._hub.aclose()
 
     async def _page(self, after: int, limit: int) -> _SealedLinesPage:

@@ -1,4 +1,4 @@
-"""What people work with: the requests that wait, and the answers to them, in a store or at a hub."""
+"""Inbox of approvers: the open requests and the answers to them, in a store or at a hub."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from sayso.core.approvers import Seen
+from sayso.core.canonical import thaw
 from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered
 from sayso.core.ports import Store
 from sayso.engine.controller import ApprovalController
@@ -15,7 +16,7 @@ from sayso.errors import ApprovalBlocked, NotEntitled, StillOpen
 
 
 class AnswerResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of an answer: whether it was taken, what is remembered, and what else it has answered."""
+    """Result of an answer: whether it was accepted, the decisions remembered, and the other requests it closed."""
 
     request: ApprovalRequest
     accepted: bool
@@ -24,14 +25,14 @@ class AnswerResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inbox(Protocol):
-    """An inbox. Whatever fails is a `StoreError`, in one sentence."""
+    """Protocol of an inbox. Every failure is a `StoreError`, in one sentence."""
 
     async def pending(self) -> list[ApprovalRequest]:
-        """Return the open requests, oldest first; those whose time is up are closed."""
+        """Return the open requests, oldest first; overdue ones are closed."""
         ...
 
     async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
-        """Return the newest requests, open or not, newest first; with `part`, those whose id starts or ends so."""
+        """Return the newest requests, open or not, newest first; `part` filters by prefix or suffix of the id."""
         ...
 
     async def answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> AnswerResult:
@@ -39,32 +40,46 @@ class Inbox(Protocol):
 
         Raises:
             UnknownRequest: it is there no more.
-            StillOpen: the answer was not taken, and why.
+            StillOpen: the answer was not taken, and why; edited arguments that do not fit the tool are not even sent.
         """
         ...
 
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
-        """Note that somebody has a request before them, and return it as it stands."""
+        """Mark a request as viewed (presence), and return its current state."""
         ...
 
     async def changes(self, after: int | None = None) -> tuple[int, list[ApprovalRequest]]:
-        """Return what changed after a point, and the point that this reaches; see `Store.changes`."""
+        """Return the changes after a point, and the point they reach; see `Store.changes`."""
         ...
 
     async def changed(self, after: int) -> None:
-        """Wait until requests have changed after that point."""
+        """Wait for a change after that point."""
         ...
 
     async def aclose(self) -> None:
-        """Let go of it."""
+        """Close the store or the connections."""
         ...
 
 
+async def check_edit(request: ApprovalRequest, decision: ApprovalDecision) -> None:
+    """Validate edited arguments by the JSON Schema of the request, before an answer is sent.
+
+    Raises:
+        StillOpen: they do not fit the tool, and why.
+    """
+    if decision.override_args is None or not request.parameters:
+        return
+    from sayso.channels.edit_schema import schema_violation  # noqa: PLC0415 - slow to load, and only an edit needs it
+
+    problem = await asyncio.to_thread(schema_violation, thaw(decision.override_args), request.parameters)
+    if problem is not None:
+        raise StillOpen(f"these arguments do not fit the tool: {problem}")
+
+
 class StoreInbox:
-    """The inbox of a store that is at hand."""
+    """Inbox over a local store."""
 
     def __init__(self, store: Store) -> None:
-        """Take the store, which stays its owner's."""
         self.store = store
         self._steps: list[AuditEntry] = []
         self._answering = asyncio.Lock()  # or one answer would take the steps of another for its own
@@ -84,6 +99,7 @@ class StoreInbox:
             return AnswerResult(request=request, accepted=False)
         if decision.remember != "none" and not request.scopes:
             raise StillOpen("this answer cannot be remembered: the rule that asks does not allow it")
+        await check_edit(request, decision)
         async with self._answering:
             return await self._answer(request, decision)
 
@@ -104,15 +120,15 @@ class StoreInbox:
         )
 
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
-        """Note that somebody has a request before them."""
+        """Mark a request as viewed."""
         return await self.store.mark_seen(request_id, seen)
 
     async def changes(self, after: int | None = None) -> tuple[int, list[ApprovalRequest]]:
-        """Return what changed after a point."""
+        """Return the changes after a point."""
         return await self.store.changes(after)
 
     async def changed(self, after: int) -> None:
-        """Wait until requests have changed after that point."""
+        """Wait for a change after that point."""
         await self.store.changed(after)
 
     async def aclose(self) -> None:

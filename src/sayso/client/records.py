@@ -1,4 +1,7 @@
-"""What stays: decisions that stand for later calls, and the audit, in a store or at a hub."""
+"""Records of operators: remembered decisions and the audit log, in a store or at a hub.
+
+Tests: tests/cli/test_remembered.py
+"""
 
 from __future__ import annotations
 
@@ -11,53 +14,52 @@ from sayso.engine.remembered import ApprovalMemory
 
 
 class Records(AuditLog, Protocol):
-    """What people look up, and what they take back. Whatever fails is a `StoreError`, in one sentence."""
+    """Protocol for lookup and revocation. Every failure is a `StoreError`, in one sentence."""
 
     async def remembered(self) -> list[Remembered]:
-        """Return the decisions that stand for later calls, oldest first."""
+        """Return the remembered decisions, oldest first."""
         ...
 
     async def revoke(self, remembered_id: str, who: str) -> bool:
-        """Take a decision back; false if somebody else was faster."""
+        """Revoke a remembered decision; false if it was already gone."""
         ...
 
     async def request(self, request_id: str) -> ApprovalRequest | None:
-        """Return the request that something is about, if it is there."""
+        """Return a request, or None."""
         ...
 
     async def verify(self, known: tuple[int, str] | None = None) -> int:
-        """Check the whole chain and return the number of its last entry; see `audit.verify`."""
+        """Verify the whole audit chain and return the number of its last entry; see `audit.verify`."""
         ...
 
 
 class StoreRecords:
-    """What stays in a store that is at hand."""
+    """Records of a local store."""
 
     def __init__(self, store: Store) -> None:
-        """Take the store, which stays its owner's."""
         self._store = store
         self._memory = ApprovalMemory(store=store)
 
     async def remembered(self) -> list[Remembered]:
-        """Return what is remembered."""
+        """Return the remembered decisions."""
         return self._memory.list()
 
     async def revoke(self, remembered_id: str, who: str) -> bool:
-        """Take a decision back."""
+        """Revoke a remembered decision."""
         return self._memory.revoke(remembered_id, who=who)
 
     async def request(self, request_id: str) -> ApprovalRequest | None:
-        """Return a request."""
+        """Return a request, or None."""
         return await self._store.get(request_id)
 
     async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
-        """Return entries of the audit."""
+        """Return audit entries."""
         return await self._store.audit(after, limit)
 
     async def audit_ends(self) -> tuple[tuple[int, str], tuple[int, str]]:
-        """Return where the audit starts and ends."""
+        """Return the first and the last link of the audit chain."""
         return await self._store.audit_ends()
 
     async def verify(self, known: tuple[int, str] | None = None) -> int:
-        """Check the chain."""
+        """Verify the audit chain."""
         return await audit.verify(self, known=known)

@@ -1,4 +1,4 @@
-"""Retention: what is long over leaves the store, and whoever wants to keep it has it in an archive first."""
+"""Retention: prunes closed requests and old audit entries from a store, after they are archived."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BATCH_SIZE = 500  # whoever wants to write waits for so many at most
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
-    """What has left a store: how many requests, and how many entries of the audit, which now begins after `start`."""
+    """Result of pruning: the numbers of requests and audit entries, and the entry after which the audit now begins."""
 
     requests: int = 0
     entries: int = 0
@@ -31,7 +31,7 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def prune(store: Prunable, before: float, *, archive: Archive | None = None, who: str = "") -> Pruned:
-    """Drop the requests that were over before that time and, with an archive, the audit up to then.
+    """Delete the requests that were closed before that time and, with an archive, the audit entries up to then.
 
     What may still be used stays: open requests, approvals that nobody used, and the answers that are remembered.
     What is gone cannot be replayed: a call that claims to have been asked about is then refused as forged.
@@ -55,7 +55,7 @@ async def prune(store: Prunable, before: float, *, archive: Archive | None = Non
 
 
 async def survey(store: Prunable, before: float) -> Pruned:
-    """Return what `prune` with an archive would drop, and drop nothing."""
+    """Dry run: return what `prune` with an archive would delete."""
     requests = [len(batch) async for batch in _prunable_batches(store, before)]
     start, _ = await store.audit_ends()
     entries, end = 0, start
@@ -65,7 +65,7 @@ async def survey(store: Prunable, before: float) -> Pruned:
 
 
 async def _prunable_batches(store: Prunable, before: float) -> AsyncIterator[list[ApprovalRequest]]:
-    """Yield what may go, a few at once; ids sort by their time, so the first page of young ones is the end."""
+    """Yield prunable requests in batches; ids sort by time, so the first batch of young ones ends it."""
     kept = {each.request_id for each in ApprovalMemory(store=store, clock=clock_of(store)).list()}
     after = ""
     while page := await store.oldest(_BATCH_SIZE, after):
@@ -95,7 +95,7 @@ async def _archive_audit(store: Prunable, before: float, archive: Archive) -> in
 
 
 async def _old_entries(store: Prunable, before: float, start: audit.EntryRef) -> list[audit.SealedEntry]:
-    """Return the next entries up to the first that is young, as a chain is kept without a hole."""
+    """Return the next entries before the first young one: a chain is pruned without a gap."""
     page = await store.audit(start[0], _BATCH_SIZE)
     young = next((place for place, (_, line, _) in enumerate(page) if audit.time_of(line) >= before), len(page))
     return page[:young]

@@ -1,6 +1,8 @@
-"""Doubles for tests, and the contract that every store keeps. For users of the library as much as for its own tests.
+"""Test doubles and the store contract suite, for users of the library as much as for its own tests.
 
 pytest_plugins = ["sayso.testing"]      # in conftest.py: gives the fixture `approver`
+
+Tests: tests/testing/test_testing.py
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ try:
 except ImportError as error:
     raise ImportError("sayso.testing needs pytest: install `sayso[testing]`") from error
 
-pytest.register_assert_rewrite("sayso.testing.store_contract")
+pytest.register_assert_rewrite(
+    *(f"sayso.testing.{name}" for name in ("store_contract", "contract_feed", "contract_keyring", "contract_retries"))
+)
 
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Remember  # noqa: E402
 from sayso.engine.controller import ApprovalController  # noqa: E402
@@ -27,19 +31,18 @@ __all__ = ["Approver", "FixedClock", "ScriptedChannel", "StoreContract", "approv
 
 
 class FixedClock:
-    """A clock that stands still until a test moves it."""
+    """Fake clock that a test advances."""
 
     def __init__(self, now: float = 1_000_000.0) -> None:
-        """Begin at this time."""
         self._now = now
         self._waits: dict[asyncio.Timeout, tuple[float, asyncio.AbstractEventLoop]] = {}
 
     def now(self) -> float:
-        """Return the time that was set."""
+        """Return the fake time."""
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and end the waits whose time is up."""
+        """Advance the clock, and end the waits that are due."""
         self._now += seconds
         for wait, (when, loop) in list(self._waits.items()):
             if when <= self._now:
@@ -47,7 +50,7 @@ class FixedClock:
 
     @asynccontextmanager
     async def until(self, when: float) -> AsyncGenerator[None]:
-        """Raise TimeoutError inside the body once the clock shows that time."""
+        """Raise TimeoutError inside the body at that time."""
         async with asyncio.timeout(0 if when <= self._now else None) as wait:
             self._waits[wait] = (when, asyncio.get_running_loop())
             try:
@@ -61,10 +64,10 @@ class FixedClock:
 
 
 class ScriptedChannel:
-    """A person who was told beforehand what to say; whatever was not foreseen is refused."""
+    """Fake approver with scripted answers; a question that is not in the script is denied."""
 
     def __init__(self, *decisions: ApprovalDecision) -> None:
-        """Take the answers, in order, for any tool."""
+        """Begin with these answers, in order, for any tool."""
         self.asked: list[ApprovalRequest] = []
         self.unforeseen: list[ApprovalRequest] = []
         self._answers: deque[tuple[str | None, ApprovalDecision]] = deque((None, each) for each in decisions)
@@ -77,19 +80,19 @@ class ScriptedChannel:
         note: str | None = None,
         remember: Remember = "none",
     ) -> None:
-        """Say yes to the next question (of this tool), with other arguments in place of its own if any are given."""
+        """Script an approval of the next question (of this tool), with edited arguments if given."""
         decision = ApprovalDecision(
             approved=True, note=note, override_args=override_args, remember=remember, who="the scripted approver"
         )
         self._answers.append((tool, decision))
 
     def deny(self, tool: str | None = None, *, note: str | None = None, remember: Remember = "none") -> None:
-        """Say no to the next question (of this tool)."""
+        """Script a denial of the next question (of this tool)."""
         decision = ApprovalDecision(approved=False, note=note, remember=remember, who="the scripted approver")
         self._answers.append((tool, decision))
 
     async def announce(self, request: ApprovalRequest) -> ApprovalDecision:
-        """Answer with the first decision that fits."""
+        """Answer with the first scripted decision that fits."""
         self.asked.append(request)
         for index, (tool, decision) in enumerate(self._answers):
             if tool in {None, request.tool_name}:
@@ -100,22 +103,22 @@ class ScriptedChannel:
 
     @property
     def unused(self) -> list[tuple[str | None, ApprovalDecision]]:
-        """The answers that nobody asked for, each with the tool that it was for."""
+        """The scripted answers that no question used, each with its tool."""
         return list(self._answers)
 
 
 class Approver(ScriptedChannel):
-    """A scripted person with a controller of their own."""
+    """Scripted approver with a controller of its own."""
 
     def __init__(self, policy: Policy | None = None) -> None:
-        """Build the controller, in memory, with this policy."""
+        """Build the controller, with a store in memory and this policy."""
         super().__init__()
         self.controller = ApprovalController(channels=[self], policy=policy, store="memory:")
 
 
 @pytest.fixture
 def approver() -> Generator[Approver]:
-    """A scripted approver; code under test that is marked with `@requires_approval` asks it.
+    """Fixture: a scripted approver that code marked with `@requires_approval` asks.
 
     At the end of the test, a question that was not foreseen, or an answer that nobody asked for, fails the test.
     """

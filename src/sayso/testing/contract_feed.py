@@ -1,4 +1,7 @@
-"""What every store promises about its feed of changes; a part of `StoreContract`."""
+"""Contract suite of the change feed, votes and presence; a part of `StoreContract`.
+
+Tests: tests/stores/sqlite/test_store.py
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from sayso.testing.samples import NO, YES, sample_request
 
 
 class FeedContract:
-    """The part of the contract by which front ends and hubs follow what happens to requests."""
+    """Contract of the feed by which front ends and hubs subscribe to changes of requests."""
 
     async def test_the_feed_tells_of_every_change_after_a_point_each_request_once_and_as_it_stands(
         self, stores: tuple[Store, Store]

@@ -1,4 +1,7 @@
-"""What a store promises that also keeps tokens; a part of `StoreContract`."""
+"""Contract suite of a store of bearer tokens; a part of `StoreContract`.
+
+Tests: tests/stores/sqlite/test_store.py
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from sayso.core.ports import Keyring
 
 
 class KeyringContract:
-    """The part of the contract by which a hub knows who asks and who answers."""
+    """Contract of the keyring by which a hub authenticates agents and approvers."""
 
     race: Callable[..., list[Any]]
 

@@ -1,4 +1,7 @@
-"""What every store promises to whoever tries again because the answer was lost; a part of `StoreContract`."""
+"""Contract suite of idempotency keys (`attempt`) for retries after a lost reply; a part of `StoreContract`.
+
+Tests: tests/stores/sqlite/test_store.py
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from sayso.testing.samples import YES, sample_remembered, sample_request
 
 
 class RetriesContract:
-    """The part of the contract by which nothing is doubled or lost when answers get lost on their way."""
+    """Contract of idempotent retries: no operation is applied twice or lost."""
 
     async def test_a_claim_made_again_is_true_again_and_another_is_not(self, stores: tuple[Store, Store]) -> None:
         one, two = stores

@@ -1,4 +1,7 @@
-"""Requests and remembered decisions as tests of stores need them."""
+"""Sample requests and remembered decisions for tests of stores.
+
+Tests: tests/stores/sqlite/test_store.py
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def sample_request(
     asked_at: float = 0.0,
     expires_at: float | None = None,
 ) -> ApprovalRequest:
-    """Return a request to open."""
+    """Return an open request."""
     call = ToolCall(tool="pay", args=args or {"amount": 5}, call_id=call_id or new_id(), session=session)
     return ApprovalRequest(
         id=new_id(),
@@ -36,7 +39,7 @@ def sample_request(
 
 
 def sample_remembered(*, args: Mapping[str, Any] | None = None, uses_left: int | None = None) -> Remembered:
-    """Return a decision to remember."""
+    """Return a remembered decision."""
     decision = ApprovalDecision(approved=True, remember="always", override_args=args)
     return Remembered(
         id=new_id(),

@@ -1,4 +1,7 @@
-"""What every store promises, as tests: subclass `StoreContract`, say how to open your store, and run pytest."""
+"""Contract suite of stores: subclass `StoreContract`, override `open_two`, and run pytest.
+
+Tests: tests/stores/sqlite/test_store.py
+"""
 
 from __future__ import annotations
 
@@ -33,27 +36,27 @@ ROUNDS = 10
 
 
 class StoreContract(RetriesContract, FeedContract, KeyringContract):
-    """The contract. `stores` are two ways to the same data: two handles if the store is shared, else one twice."""
+    """The contract. `stores` are two handles of the same data or, if a store cannot be shared, one handle twice."""
 
     pytestmark = pytest.mark.anyio
 
     @pytest.fixture
     def anyio_backend(self) -> str:
-        """Stores are at home on asyncio."""
+        """Run on asyncio."""
         return "asyncio"
 
     def open_two(self, folder: Path) -> tuple[Store, Store]:
-        """Open the store under test, twice, in this empty folder."""
+        """Open two handles of the store under test in this empty folder."""
         raise NotImplementedError
 
     @contextlib.contextmanager
     def held(self, folder: Path) -> Generator[None]:  # noqa: ARG002 - for those who have something to hold
-        """Hold the store while operations pile up, so that they meet when it is let go."""
+        """Block the store while operations queue up, so that they collide on release."""
         yield
 
     @pytest.fixture
     async def stores(self, tmp_path: Path) -> AsyncGenerator[tuple[Store, Store]]:
-        """Open both, and close them after the test."""
+        """Open both handles, and close them after the test."""
         one, two = self.open_two(tmp_path)
         assert isinstance(one, Store), "it lacks something that `sayso.core.ports.Store` names"
         yield one, two
@@ -61,7 +64,7 @@ class StoreContract(RetriesContract, FeedContract, KeyringContract):
             await store.aclose()
 
     def race(self, folder: Path, *operations: Callable[[], Coroutine[Any, Any, T]]) -> list[T]:
-        """Run operations in threads and loops of their own, all begun before any is let go; return their results."""
+        """Run operations in threads with loops of their own, released together by a barrier; return their results."""
         start, begun = threading.Barrier(len(operations)), threading.Barrier(len(operations) + 1)
 
         async def meet(operation: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -330,26 +333,25 @@ class StoreContract(RetriesContract, FeedContract, KeyringContract):
 
 
 class RememberedRecorder:
-    """Keeps what a store teaches, and waits for it."""
+    """Subscriber that records the remembered decisions, and waits for them."""
 
     def __init__(self) -> None:
-        """Know nothing."""
         self.known: dict[str, Remembered] = {}
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
 
     def on_change(self, known: Sequence[Remembered]) -> None:
-        """Take what the store says, from whichever thread."""
+        """Record an update, from any thread."""
         self.known = {each.id: each for each in known}
         self._loop.call_soon_threadsafe(self._changed.set)
 
     async def wait_until(self, expected: Mapping[str, Remembered]) -> None:
-        """Wait until this is known, for at most ten seconds."""
+        """Wait until these are recorded, for at most ten seconds."""
         with anyio.fail_after(10):
             while self.known != expected:
                 await self.wait_for_change()
 
     async def wait_for_change(self) -> None:
-        """Wait until the store has taught something."""
+        """Wait for an update."""
         await self._changed.wait()
         self._changed.clear()

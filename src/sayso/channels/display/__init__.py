@@ -1,1 +1,1 @@
-"""How a request is shown, at every place where people answer: sanitised text, lines, phrases."""
+"""Rendering of requests for every front end: sanitised text, lines, blocks, phrases."""

@@ -1,4 +1,7 @@
-"""A request as plain texts with headings, for front ends that lay out themselves; nothing in them is markup."""
+"""Rendering of a request as plain text blocks with headings, for front ends with their own layout; no markup.
+
+Tests: tests/test_streamlit.py
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from sayso.channels.display import request_lines
-from sayso.channels.display.phrases import format_clock
+from sayso.channels.display.durations import format_clock
 from sayso.channels.display.request_lines import format_value
 from sayso.channels.display.sanitize import visible
 from sayso.core.canonical import thaw
@@ -32,7 +35,7 @@ _BACKWARDS = "has right-to-left letters: on the screen, parts may stand in anoth
 
 
 class Block(NamedTuple):
-    """A text under a heading, each character of both visible, and how many lines of it are left out."""
+    """Sanitised text under a sanitised heading, with the number of lines that are folded away."""
 
     heading: str
     text: str
@@ -41,12 +44,12 @@ class Block(NamedTuple):
 
 
 def asker(request: ApprovalRequest) -> str:
-    """Name who asks."""
+    """Name the requester."""
     return visible(request_lines.asker(request) or "An agent")
 
 
 def facts(request: ApprovalRequest) -> Iterator[tuple[str, str]]:
-    """Yield what is said about a request, and who or what says so."""
+    """Yield label and text of each statement about a request, with its source: the tool or the rule."""
     yield "The tool says", visible(request.description)
     yield "Because", visible(request.reason)
     if request.rule is not None:
@@ -56,7 +59,7 @@ def facts(request: ApprovalRequest) -> Iterator[tuple[str, str]]:
 
 
 def timing_text(request: ApprovalRequest, now: float) -> str:
-    """Say how long it waits and when that is over or, once it is closed, how it stands."""
+    """Say how long an open request has waited and when it expires; of a closed one, its state."""
     if request.status != "open":
         return request.state
     waits = f"waiting {format_clock(now - request.asked_at)}"
@@ -67,7 +70,7 @@ def timing_text(request: ApprovalRequest, now: float) -> str:
 
 
 def people_lines(request: ApprovalRequest, me: str, *, is_hub: bool) -> Iterator[str]:
-    """Yield who has to say yes, who has, and who else has it before them; a hub does not say who one is."""
+    """Yield the required approvers, the votes so far, and the other viewers; a hub knows `who` by the token."""
     wanted = request.approvers
     if wanted is not None and wanted.needs_identity:
         yield visible(f"A yes needs {wanted}") + ("" if is_hub else "; only a hub knows who they are")
@@ -79,14 +82,14 @@ def people_lines(request: ApprovalRequest, me: str, *, is_hub: bool) -> Iterator
 
 
 def votes_text(request: ApprovalRequest) -> str:
-    """Say how many people have to say yes, and how many have; nothing, if one is enough."""
+    """Say how many approvals are needed (quorum) and given; empty if one is enough."""
     wanted = 1 if request.approvers is None else request.approvers.count
     yes = [visible(vote.who or "somebody") for vote in request.votes if vote.approved]
     return "" if wanted == 1 else f"{len(yes)} of {wanted} people have said yes{': ' if yes else ''}{', '.join(yes)}"
 
 
 def argument_blocks(args: Mapping[str, Any], *, whole: bool) -> Iterator[Block]:
-    """Yield each argument, exactly; long ones are folded, unless everything is wanted."""
+    """Yield each argument exactly; long values are folded unless `whole`."""
     for name, value in thaw(args).items():
         lines = format_value(value)
         text, hidden = _fold_lines(lines, visible, whole=whole)
@@ -102,7 +105,7 @@ def _value_summary(value: object, lines: list[str]) -> str:
 
 
 def presentation_block(presentation: ApprovalPresentation | None, *, whole: bool) -> Block | None:
-    """Return what the tool itself shows: a diff, a text, or what the rules say of each part of a shell line."""
+    """Return the tool's own presentation: a diff, a text, or the verdict on each part of a shell line."""
     given = None if presentation is None else presentation.diff or presentation.content
     if presentation is None or given is None:
         return None
@@ -134,7 +137,7 @@ def _split_long_line(line: str) -> Iterator[str]:
 
 
 def editable_json(args: Mapping[str, Any]) -> str:
-    """Write arguments as JSON to be edited, with whatever nobody would see in it as its code.
+    """Serialise arguments as JSON for an editor, with invisible characters as escape codes.
 
     Raises:
         ValueError: one is no plain data, and written down in some other way it would come back as something else.

@@ -1,4 +1,7 @@
-"""How long and how often an answer is to stand: what a person can choose, in words that say what will really happen."""
+"""Choices for a remembered approval: scope, lifetime (TTL) and number of uses, each with its real effect in words.
+
+Tests: tests/channels/terminal/test_remembering.py
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from sayso.channels.display.durations import format_duration_in_words
 from sayso.channels.display.request_lines import Line, hanging_indent
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Remembered, Scope
 
 _SPANS = ((3600.0, "an hour"), (86_400.0, "a day"), (7 * 86_400.0, "a week"), (30 * 86_400.0, "30 days"))
-_UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 Uses = tuple[int | None, str]
 USES: tuple[Uses, ...] = (
     (None, "any number of times"),
@@ -29,7 +32,7 @@ _ALSO_BY_PAYLOAD = "also if arguments that are not named here differ"
 
 
 class Lifetime(NamedTuple):
-    """How long: in this session or in all, and for how many seconds."""
+    """TTL of a remembered decision: for the session or for all sessions, and for how many seconds."""
 
     words: str
     remember: Literal["session", "always"]
@@ -37,7 +40,7 @@ class Lifetime(NamedTuple):
 
 
 def lifetimes(longest: float | None) -> list[Lifetime]:
-    """Return what can be chosen where the rules let nothing stand longer than this."""
+    """Return the lifetimes to choose from, where the rules cap them at `longest` seconds."""
     everywhere = [
         Lifetime(f"for {words}, in every session", "always", seconds)
         for seconds, words in _SPANS
@@ -49,7 +52,7 @@ def lifetimes(longest: float | None) -> list[Lifetime]:
             *everywhere,
             Lifetime("for ever, in every session", "always", None),
         ]
-    most = _duration_in_words(longest)
+    most = dict(_SPANS).get(longest) or format_duration_in_words(longest)
     return [
         Lifetime(f"in this session, for {most} at most", "session", None),
         *everywhere,
@@ -57,22 +60,15 @@ def lifetimes(longest: float | None) -> list[Lifetime]:
     ]
 
 
-def _duration_in_words(seconds: float) -> str:
-    known = next((words for each, words in _SPANS if each == seconds), None)
-    size, unit = next((each for each in _UNITS if seconds >= each[0] and seconds % each[0] == 0), (1, "second"))
-    count = f"{seconds / size:g}"
-    return known or f"{count} {unit}{'' if count == '1' else 's'}"
-
-
 def also_allowed(request: ApprovalRequest, scope: Scope) -> str:
-    """Say what else an answer for this scope would allow."""
+    """Say which other calls an approval of this scope would allow."""
     by_payload = scope.kind == "call" and request.payload is not None
     return _ALSO_BY_PAYLOAD if by_payload else _ALSO[scope.kind]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RememberedApproval:
-    """A yes that stands: for which calls, how long and how often."""
+    """An approval to be remembered: scope, lifetime and number of uses."""
 
     request: ApprovalRequest
     scope: Scope
@@ -81,13 +77,13 @@ class RememberedApproval:
 
     @property
     def problem(self) -> str | None:
-        """Why this cannot be, if it cannot."""
+        """Why this combination is invalid, if it is."""
         if self.scope.parts and self.uses is not None:
             return "Several commands cannot stand for a number of times"
         return None
 
     def decision(self, *, who: str, channel: str) -> ApprovalDecision:
-        """Return the answer, whose time begins now."""
+        """Return the decision; its lifetime begins now."""
         seconds = self.lifetime.seconds
         return ApprovalDecision(
             approved=True,
@@ -100,7 +96,7 @@ class RememberedApproval:
         )
 
     def also_covers(self, others: Iterable[ApprovalRequest]) -> list[ApprovalRequest]:
-        """Return which of the others would get the same answer; one that is counted answers no others."""
+        """Return which other requests would get the same answer; a counted approval covers no others."""
         known = set(self.scope.keys)
         if self.uses is not None or "" in known:  # a hub keeps to itself what the keys are
             return []
@@ -123,25 +119,25 @@ class RememberedApproval:
 
 
 class RememberChoices:
-    """The terms of an answer that stands: they are turned round until they fit, and then one scope is chosen."""
+    """State of the remember menu: lifetime and uses are cycled by keys, and then a scope is chosen."""
 
     def __init__(self, request: ApprovalRequest, others: Callable[[], Sequence[ApprovalRequest]]) -> None:
-        """Begin with the shortest; `others` are those that the answer might answer too."""
+        """Begin with the shortest lifetime; `others` returns the requests that the answer might also close."""
         self._request = request
         self._others = others
         self._lifetimes = lifetimes(request.remember_max)
         self._uses = list(USES)
 
     def next_lifetime(self) -> None:
-        """Go on to the next time."""
+        """Cycle to the next lifetime."""
         self._lifetimes.append(self._lifetimes.pop(0))
 
     def next_uses(self) -> None:
-        """Go on to the next number of uses."""
+        """Cycle to the next number of uses."""
         self._uses.append(self._uses.pop(0))
 
     def lines(self, width: int) -> Iterator[Line]:
-        """Yield the scopes, each with what else it would allow."""
+        """Yield the scopes, each with the other calls it would allow."""
         yield []
         yield [("class:heading", "allow, and let it stand for")]
         for number, scope in enumerate(self._request.scopes, 1):
@@ -149,7 +145,7 @@ class RememberChoices:
             yield from hanging_indent(("", "      "), also_allowed(self._request, scope), width)
 
     def legend(self) -> str:
-        """Say which keys there are, and what each would really do now."""
+        """Return the key legend: the effect of each key with the lifetime and uses selected now."""
         scopes = self._request.scopes
         numbers = "1" if len(scopes) == 1 else f"1-{len(scopes)}"
         terms = f"{self._lifetimes[0].words}, {self._uses[0][1]}"
@@ -161,7 +157,7 @@ class RememberChoices:
         return "\n".join([f"[{numbers}] allow {terms}", *too, "[t] for how long  [u] how often  [b] back"])
 
     def approval_for(self, scope: Scope) -> RememberedApproval:
-        """Return what an answer for this scope would be on these terms."""
+        """Return the approval for a scope with the lifetime and uses selected now."""
         return RememberedApproval(
             request=self._request, scope=scope, lifetime=self._lifetimes[0], uses=self._uses[0][0]
         )

@@ -1,4 +1,4 @@
-"""A request as lines for a terminal: who wants what, why, with which arguments; nothing of it can act on the screen."""
+"""Rendering of a request as styled terminal lines, wrapped and sanitised: no text in them can act on the screen."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ _VERDICT_STYLES = {"ask": "class:asks", "no ": "class:blocked"}  # how a shell l
 
 
 class RequestLines(NamedTuple):
-    """The lines, and whether they are all that there is."""
+    """The lines, and whether they show the whole request or folded values."""
 
     lines: list[Line]
     whole: bool
 
 
 def request_lines(request: ApprovalRequest, width: int, *, whole: bool = False) -> RequestLines:
-    """Return a request for a screen of this width; long values are folded, unless everything is wanted."""
+    """Render a request for this width; long values are folded unless `whole`."""
     fold = _Fold(max(width, NARROWEST), whole=whole)
     lines = [piece for line in _parts(request, fold) for piece in wrap_line(line, fold.width)]
     return RequestLines(lines, whole=not fold.happened)
 
 
 class _Fold:
-    """Leaves out the middle of what is long, and remembers that it did."""
+    """Folds the middle of long values, and remembers that it did."""
 
     def __init__(self, width: int, *, whole: bool) -> None:
         self.width = width
@@ -70,7 +70,7 @@ class _Fold:
 
 
 def asker(request: ApprovalRequest) -> str:
-    """Name who asks: whom a hub knows by a token, and the path of agents, as it names itself; or nobody."""
+    """Name of the requester: the token's agent name at a hub, then the agent path; empty if unknown."""
     path = request.agent_path
     return " > ".join(path if not request.asked_by or request.asked_by in path[:1] else (request.asked_by, *path))
 
@@ -96,12 +96,12 @@ def _parts(request: ApprovalRequest, fold: _Fold) -> Iterator[Line]:
 
 
 def labelled_lines(name: str, text: str, width: int) -> Iterator[Line]:
-    """Yield a name and what somebody says about it."""
+    """Yield a label, and the sanitised text behind it."""
     return hanging_indent(("class:name", f"  {name}".ljust(_FACT)), text, width)
 
 
 def hanging_indent(head: Fragment, text: str, width: int) -> Iterator[Line]:
-    """Yield a text behind its head, broken between words; nothing of it ever stands at the start of a row."""
+    """Yield a text with a hanging indent, so that none of it is ever at the start of a row."""
     indent = len(head[1])
     rows = textwrap.wrap(visible(text), max(width - indent, NARROWEST // 2), break_on_hyphens=False) or [""]
     yield [head, ("", rows[0])]
@@ -115,12 +115,12 @@ def _argument(name: str, value: object) -> list[Line]:
 
 
 def format_name(name: str) -> str:
-    """Return how an argument's name is written: quoted if it could be taken for more than a name."""
+    """Format the name of an argument: quoted if it could be taken for more than a name."""
     return name if _NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
 def format_value(value: object) -> list[str]:
-    """Return how a value is written, in lines: a text as it is, and quoted where it would read as something else."""
+    """Format a value as lines: a text as it is, and quoted where it would read as another type."""
     if not isinstance(value, str):
         plain = _json_safe(value)
         short = json.dumps(plain, ensure_ascii=False, default=repr)
@@ -151,7 +151,7 @@ def _is_number(text: str) -> bool:
 
 
 def _json_safe(value: object) -> object:
-    """Return the same with every number that Python refuses to write in another notation."""
+    """Copy a value with every integer that Python refuses to write in decimal as hexadecimal text."""
     if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER:
         return f"the number {value:#x}"
     if isinstance(value, Mapping):
@@ -176,7 +176,7 @@ def _content_line(line: str) -> Line:
 
 
 def _numbered(diff: Iterable[str]) -> Iterator[Line]:
-    """Yield the lines of a unified diff with their numbers in the old and in the new file."""
+    """Yield the lines of a unified diff with their line numbers in the old and in the new file."""
     old = new = 0
     for line in diff:
         hunk = _HUNK.match(line)
@@ -193,7 +193,7 @@ def _numbered(diff: Iterable[str]) -> Iterator[Line]:
 
 
 def wrap_line(line: Line, width: int) -> Iterator[Line]:
-    """Yield a line in as many pieces as the width takes, those after the first with a mark."""
+    """Wrap a line to the width; rows after the first begin with a continuation mark."""
     if sum(display_width(text) for _, text in line) <= width:
         yield line
         return
@@ -212,7 +212,7 @@ def wrap_line(line: Line, width: int) -> Iterator[Line]:
 
 
 def _row_end(text: str, at: int, room: int) -> int:
-    """Return where a row ends that begins here."""
+    """Return the index at which the row that begins at `start` ends."""
     if text.isascii():
         return min(len(text), at + max(room, 0))
     left = room
@@ -224,7 +224,7 @@ def _row_end(text: str, at: int, room: int) -> int:
 
 
 def display_width(text: str) -> int:
-    """Return how many columns a text takes, at the most: what takes more would leave its row."""
+    """Return the columns a text takes at most, in any terminal: an underestimate would overflow its row."""
     return len(text) if text.isascii() else sum(map(_char_width, text))
 
 
@@ -236,7 +236,7 @@ def _char_width(char: str) -> int:
 
 
 def hard_wrap(text: str, width: int) -> list[str]:
-    """Return a text in rows of so many columns, broken wherever they end."""
+    """Split a text into rows of this width, at any character."""
     rows, at = list[str](), 0
     while (end := max(_row_end(text, at, width), at + 1)) < len(text):
         rows.append(text[at:end])
@@ -245,12 +245,12 @@ def hard_wrap(text: str, width: int) -> list[str]:
 
 
 def truncate(text: str, room: int) -> str:
-    """Return a text on one line of that many columns."""
+    """Cut a text to one line of this width."""
     return text if display_width(text) <= room else text[: max(_row_end(text, 0, room - 1), 1)] + "…"
 
 
 def wrap_items(text: str, width: int) -> list[str]:
-    """Return words of our own in lines, broken between items that two blanks part, or else between words."""
+    """Wrap our own words, between items that two blanks separate, or else between words."""
     room = max(width, NARROWEST)
     return [piece for line in text.split("\n") for piece in _packed(line, room)] or [""]
 

@@ -1,4 +1,4 @@
-"""Text from anybody, shown so that it deceives nobody: what cannot be seen or seems something else, as its code."""
+"""Sanitises untrusted text for display: control, invisible and confusable characters become their codes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OVERLAY = 1  # the combining class of what strikes a letter through
 
 
 def visible(text: str) -> str:
-    """Return a text with every character that people cannot see, or would take for another one, as its code."""
+    """Escape every character of a text that is invisible, acts on a terminal or looks like another one."""
     if not (text.isascii() and text.isprintable()):
         words = () if text.isascii() else _WORD.finditer(text)
         deceiving = {at for word in words for at in _look_alikes(word)}
@@ -59,19 +59,19 @@ def _is_mark(char: str) -> bool:
 
 @lru_cache(10_000)
 def _is_overlay(char: str) -> bool:
-    """Whether it covers the letter before it."""
+    """Whether a combining character covers the letter before it."""
     return unicodedata.combining(char) == _OVERLAY or unicodedata.category(char) == "Me"
 
 
 def _is_lookalike_sign(text: str, at: int) -> bool:
-    """Whether a sign is taken for another: always, or as one in fancy dress that is not among its like."""
+    """Whether a sign is confusable: always, or as a styled variant between ASCII characters."""
     plain = unicodedata.normalize("NFKC", text[at])
     dressed = len(plain) == 1 and plain.isascii() and plain != text[at]
     return text[at] in _LOOKALIKE_SIGNS or (dressed and text[at - 1 : at].isascii() and text[at + 1 : at + 2].isascii())
 
 
 def _look_alikes(word: re.Match[str]) -> Iterator[int]:
-    """Yield where a word has letters that are not what they seem: of another script, or in fancy dress."""
+    """Yield the positions of confusable letters in a word: of another script, or styled variants."""
     text = word[0]
     if text.isascii():
         return

@@ -1,4 +1,4 @@
-"""Several questions at once: all that wait here on one line each, and one answer for those that are alike."""
+"""Bulk answer: all waiting requests on one line each, and one decision for the similar ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DONE = {"y": "Allowed once:", "n": "Denied:", "l": "Left to others:"}
 
 
 async def answer_in_bulk(question: Question, waiting: Sequence[Question], view: Prompt) -> Answer | None:
-    """Offer one answer for several, each of which gets it as its own; None to go back to the one question."""
+    """Offer one decision for several requests, recorded for each on its own; None goes back to the single question."""
     listed = list(_list_lines(question, waiting, view.width))
     view.show_lines(listed)
     alike = [each for each in waiting if _group_key(each) == _group_key(question)]
@@ -34,7 +34,7 @@ async def answer_in_bulk(question: Question, waiting: Sequence[Question], view: 
 
 
 async def _read_bulk_key(whole: dict[Question, list[Line]], waiting: Sequence[Question], view: Prompt) -> str:
-    """Show those to which a yes would go, and return the answer; a yes only if all of them were on the screen."""
+    """Show the requests that a yes would cover, and return the answer; a yes only if all were on the screen."""
     lines, before = [line for each in whole.values() for line in each], view.rows_printed_by_others
     view.show_lines(lines)
     offer = f"[y] allow these {len(whole)} alike once  [v] view them  " if whole else ""
@@ -74,7 +74,7 @@ def _list_lines(question: Question, waiting: Sequence[Question], width: int) -> 
 
 
 def _full_lines(question: Question, view: Prompt) -> list[Line]:
-    """Return all lines of one that is alike; none, and say why, if no yes can include it."""
+    """Return all lines of a similar request; empty, with a message that says why, if no yes can include it."""
     found = request_lines(question.request, view.width)
     if not question.can_be_allowed:
         view.show_message(

@@ -1,4 +1,4 @@
-"""The person at this terminal: asked with single keys, one question at a time, without stopping anybody's event loop.
+"""Terminal channel: asks with single keys, one question at a time, and blocks no event loop.
 
 Everything that touches the terminal happens in one thread of its own, so that it does not matter from which loop or
 thread a question comes.
@@ -40,18 +40,18 @@ _GONE = "This was answered elsewhere, has expired or was withdrawn."
 
 
 class TerminalChannel:
-    """Asks whoever sits at this terminal: `ApprovalController(channels=[TerminalChannel()])`."""
+    """Channel for the user of this terminal: `ApprovalController(channels=[TerminalChannel()])`."""
 
     def __init__(self, *, who: str | None = None) -> None:
-        """Name the person, whose login name it is if left out."""
+        """Name the approver; the login name if left out."""
         self._who = who or _login()
 
     async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
-        """Show the request and return the answer, or None if it is left to others."""
+        """Show the request and return the answer, or None if the user leaves it to other approvers."""
         return await self._submit(request, None)
 
     async def ask_interactively(self, request: ApprovalRequest, handle: RequestHandle) -> ApprovalDecision | None:
-        """Do the same with a hearing: an edit is judged before it is answered, and people see who else looks."""
+        """Ask with a handle: edits are previewed by policy and tool, and viewers see each other (presence)."""
         return await self._submit(request, _CrossLoopHandle(handle, asyncio.get_running_loop()))
 
     async def _submit(self, request: ApprovalRequest, handle: RequestHandle | None) -> ApprovalDecision | None:
@@ -63,7 +63,7 @@ class TerminalChannel:
 
 
 def unavailable_reason() -> str | None:
-    """Return why nobody can be asked here, or None if somebody can."""
+    """Return why no user can be asked at this terminal, or None."""
     if os.environ.get("CI"):
         return "nobody can be asked: this is a CI run"
     try:
@@ -75,7 +75,7 @@ def unavailable_reason() -> str | None:
 
 
 def unsupported_reason() -> str | None:
-    """Return why this terminal cannot show a question as it is, or None if it can."""
+    """Return why this terminal cannot display a question faithfully, or None."""
     if is_dumb_terminal():
         return "this terminal cannot move its cursor (TERM=dumb; use one that can)"
     encoding = (sys.stderr if sys.stderr.isatty() else sys.stdout).encoding or "utf-8"
@@ -92,18 +92,18 @@ def _login() -> str:
 
 
 class _CrossLoopHandle:
-    """A hearing that is at home in another loop, and has to be held there."""
+    """Proxy of a request handle that belongs to another event loop; its calls run there."""
 
     def __init__(self, handle: RequestHandle, owner_loop: asyncio.AbstractEventLoop) -> None:
         self._handle = handle
         self._owner_loop = owner_loop
 
     async def preview_edit(self, args: Mapping[str, Any]) -> ApprovalRequest:
-        """Return the request as it would be asked with these arguments; see `Hearing`."""
+        """Return the request with these arguments, as policy and tool judge them."""
         return await self._in_owner_loop(self._handle.preview_edit(args))
 
     async def mark_seen(self, who: str, channel: str) -> tuple[Seen, ...]:
-        """Note who has it before them, and return all who have; see `Hearing`."""
+        """Mark the request as viewed, and return all viewers."""
         return await self._in_owner_loop(self._handle.mark_seen(who, channel))
 
     async def _in_owner_loop(self, work: Coroutine[Any, Any, T]) -> T:
@@ -116,14 +116,14 @@ class _CrossLoopHandle:
 
 
 class _TerminalThread:
-    """The one thread that owns the terminal, and the questions that lie on it."""
+    """The one thread that owns the terminal, with its queue of questions."""
 
     _instance: ClassVar[_TerminalThread | None] = None
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
     @classmethod
     def instance(cls) -> _TerminalThread:
-        """Return the desk of this process: there is one terminal, however many ask there."""
+        """Return the singleton of this process: there is one terminal, however many runs ask there."""
         with cls._lock:
             if cls._instance is None or cls._instance.process != os.getpid():
                 cls._instance = cls()
@@ -141,7 +141,7 @@ class _TerminalThread:
         atexit.register(self._shutdown)
 
     def submit(self, question: Question) -> concurrent.futures.Future[ApprovalDecision | None]:
-        """Lay a question on the desk; whoever cancels what is returned takes it away again."""
+        """Enqueue a question; cancelling the future that is returned removes it."""
         question.answer.add_done_callback(lambda _: self._loop.call_soon_threadsafe(question.closed.set))
         self._loop.call_soon_threadsafe(self._enqueue, question)
         return question.answer
@@ -157,7 +157,7 @@ class _TerminalThread:
             self._queue_task.add_done_callback(self._on_queue_done)
 
     def _on_queue_done(self, work: asyncio.Task[None]) -> None:
-        """Hand back what is left if the terminal failed: nobody must wait for an answer that cannot come."""
+        """Fail the questions that are left if the terminal broke: no caller must wait for ever."""
         error = None if work.cancelled() else work.exception()
         for question in self._questions if error is not None else ():
             if not question.answer.done():
@@ -166,7 +166,7 @@ class _TerminalThread:
             self._questions.clear()
 
     def _shutdown(self) -> None:
-        """Give the terminal back as it was when the process ends in the middle of a question."""
+        """Restore the terminal when the process ends in the middle of a question."""
         if self._thread.is_alive():
             with contextlib.suppress(RuntimeError, concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
                 asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(_FAREWELL_SECONDS)
@@ -202,7 +202,7 @@ class _TerminalThread:
         stage.show_lines([[("class:status", sentence)]])
 
     async def _ask(self, question: Question, view: Prompt) -> Answer | None:
-        """Return the answer, or None if none is wanted any more."""
+        """Return the answer, or None if the question was closed meanwhile."""
         sheet = QuestionDialog(
             question,
             view,
@@ -224,7 +224,7 @@ class _TerminalThread:
 
 
 def _local_actions(question: Question) -> Mapping[str, Action]:
-    """Return what keys do that have a meaning only where the run itself is."""
+    """Return the actions of keys that make sense only in the process of the run itself."""
 
     async def deny() -> Answer:
         return question.no()
@@ -239,6 +239,6 @@ def _local_actions(question: Question) -> Mapping[str, Action]:
 
 
 def _interrupt_run(question: Question) -> ApprovalDecision:
-    """End the run as Ctrl-C does; the host's own code decides what that means."""
+    """End the run as Ctrl-C does, by SIGINT; the host's own handler decides what that means."""
     os.kill(os.getpid(), signal.SIGINT)
     return question.no("the person at the terminal ended the run")

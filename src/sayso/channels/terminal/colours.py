@@ -1,4 +1,7 @@
-"""The few colours of the terminal: each reads well on light and on dark, and none says anything alone."""
+"""Style sheet of the terminal: legible on light and dark, and no meaning is carried by colour alone.
+
+Tests: tests/channels/terminal/test_looking.py
+"""
 
 from __future__ import annotations
 
@@ -25,17 +28,17 @@ _KEY = re.compile(r"(\[\S{1,3}\])")
 
 
 def highlight_keys(row: str) -> Line:
-    """Return words about keys, with the keys marked."""
+    """Return a key legend with the keys styled."""
     return [("class:key" if _KEY.fullmatch(part) else "class:keys", part) for part in _KEY.split(row) if part]
 
 
 def plain_text(lines: Iterable[Line]) -> str:
-    """Return lines as text."""
+    """Render lines without style."""
     return "".join(f"{''.join(text for _, text in line)}\n" for line in lines)
 
 
 def ansi_text(lines: Iterable[Line]) -> str:
-    """Return lines as text with the codes of our colours, for a program that shows them."""
+    """Render lines with ANSI codes, for a pager."""
     return "".join(f"{''.join(_ansi_fragment(style, text) for style, text in line)}\n" for line in lines)
 
 

@@ -1,4 +1,7 @@
-"""One question before a person, and what each key does with it: on the prompt and on the full screen alike."""
+"""Dialog about one request: what each key does, on the prompt and on the full screen.
+
+Tests: tests/channels/terminal/test_editing.py
+"""
 
 from __future__ import annotations
 
@@ -40,34 +43,34 @@ _LONGEST_PROBLEM = 300  # it may quote a whole argument
 
 
 class QuestionView(Protocol):
-    """Where a question is put to a person: the lines at the end of a terminal, or a part of the whole screen."""
+    """Protocol of the view that displays a question: the end of a terminal, or a pane of the full screen."""
 
     @property
     def width(self) -> int:
-        """How many columns there are."""
+        """Width in columns."""
         ...
 
     how_to_see_all: str
 
     @property
     def seen_all(self) -> bool:
-        """Whether everything about the request that was shown last was before the person's eyes."""
+        """Whether all lines of the request that was shown last were visible on the screen."""
         ...
 
     def show_request(self, request: ApprovalRequest, *, whole: bool) -> None:
-        """Show a request; unless it has to be whole, long values may be folded."""
+        """Show a request; unless `whole`, long values may be folded."""
         ...
 
     def show_lines(self, lines: Iterable[Line]) -> None:
-        """Show something below."""
+        """Show lines below the request."""
         ...
 
     def show_message(self, sentence: str) -> None:
-        """Say something that needs no place of its own; every character of it is made visible."""
+        """Show a sanitised message."""
         ...
 
     def count_as_seen(self) -> None:
-        """Take note that the person has seen all of it in another way."""
+        """Mark the request as viewed in full, because a pager showed it."""
         ...
 
     async def read_key(self, choice: Choice) -> str:
@@ -75,16 +78,16 @@ class QuestionView(Protocol):
         ...
 
     async def read_line(self, words: str) -> str:
-        """Wait for a line that the person types; raises `Closed` or `Interrupted`."""
+        """Wait for a typed line; raises `Closed` or `Interrupted`."""
         ...
 
     async def run_in_terminal(self, work: Callable[[int], T]) -> T:
-        """Do something in a thread that has the terminal meanwhile; it gets the number of the open screen."""
+        """Run a function in a thread that owns the terminal meanwhile; it gets the file descriptor of the screen."""
         ...
 
 
 class QuestionDialog:
-    """A question and its keys."""
+    """Key dispatch for one question, until there is an answer."""
 
     def __init__(
         self,
@@ -95,7 +98,6 @@ class QuestionDialog:
         extra_actions: Mapping[str, Action] | None = None,
         disabled_keys: str = "",
     ) -> None:
-        """Take the question, its stage, all that wait with it, what further keys do, and which keys there are not."""
         self._question = question
         self._view = view
         self._waiting = waiting
@@ -114,7 +116,7 @@ class QuestionDialog:
             del self._actions[key]
 
     async def ask(self) -> Answer:
-        """Show the question and follow keys until there is an answer.
+        """Show the question and handle keys until there is an answer.
 
         Raises:
             Closed: it was answered elsewhere, has expired or was withdrawn.
@@ -136,7 +138,7 @@ class QuestionDialog:
         return self._question.yes() if self._has_seen_all() else None
 
     def _has_seen_all(self) -> bool:
-        """Whether a yes would be one to all of it; else say how to see it."""
+        """Whether the whole request was on the screen; if not, say how to view it."""
         if not self._view.seen_all:
             self._view.show_message(f"Not all of it was on the screen yet: {self._view.how_to_see_all}.")
         return self._view.seen_all
@@ -155,7 +157,7 @@ class QuestionDialog:
         await self._page_request(self._question.request)
 
     async def _page_request(self, request: ApprovalRequest) -> None:
-        """Open everything in the person's pager or, if that is not to be, show it here."""
+        """Open the whole request in the user's pager or, if that fails, show it here."""
         problem = await show_in_pager(self._view, request_lines(request, self._view.width, whole=True).lines)
         if problem is None:
             self._view.count_as_seen()
@@ -164,7 +166,7 @@ class QuestionDialog:
         self._view.show_message(problem)
 
     async def _allow_for(self) -> Answer | None:
-        """Offer what the request offers to let stand, for how long and how often."""
+        """Offer the scopes, lifetimes and uses of a remembered approval."""
         scopes = self._question.request.scopes
         if not scopes:
             self._view.show_message("The rule lets no answer stand for later calls.")
@@ -187,7 +189,7 @@ class QuestionDialog:
     # --- Other arguments -----------------------------------------------------------------------------
 
     async def _edit(self) -> Answer | None:
-        """Let the arguments be changed in the person's editor, show what would run then, and ask once more."""
+        """Open the arguments in the user's editor, preview the edited call, and confirm."""
         other = False  # something else than the request is before the person
         while await self._edit_draft():
             found = await self._preview_edit(self._draft or "")
@@ -204,7 +206,7 @@ class QuestionDialog:
         return None
 
     async def _edit_draft(self) -> bool:
-        """Let the draft, or else the arguments, be edited; what the person wrote is kept, whatever it is."""
+        """Open the draft, or else the arguments, in the editor; the draft is kept, valid or not."""
         try:
             given = editable_json(self._question.request.args)
             draft = given if self._draft is None else self._draft
@@ -217,7 +219,7 @@ class QuestionDialog:
         return self._draft != given
 
     async def _preview_edit(self, text: str) -> ApprovalRequest | str:
-        """Return the request as it would be with these arguments, or why they cannot be."""
+        """Return the request with the edited arguments, or why they are refused."""
         from sayso.channels.edit_schema import schema_violation  # noqa: PLC0415 - slow to load, and rarely needed
 
         request = self._question.request
@@ -251,13 +253,13 @@ class QuestionDialog:
 
 
 async def show_in_pager(view: QuestionView, lines: Sequence[Line]) -> str | None:
-    """Open lines in the person's pager; say why they have to be shown here, if they have to."""
+    """Open lines in the user's pager; return why that failed, if it did."""
     problem = await view.run_in_terminal(lambda screen: editor_pager.run_pager(lines, screen))
     return None if problem is None else f"Shown here, because {problem}."
 
 
 def answer_text(answer: Answer) -> str:
-    """Say what was answered, for whoever reads the screen later."""
+    """Say what was answered, for the scrollback."""
     if answer == "left":
         return "Left to others."
     if not answer.approved:

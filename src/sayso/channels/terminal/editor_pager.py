@@ -1,4 +1,7 @@
-"""The person's own editor and pager, which have the terminal while they run."""
+"""Runs $EDITOR and $PAGER of the user, which own the terminal meanwhile.
+
+Tests: tests/channels/terminal/test_editing.py
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from sayso.channels.terminal.colours import ansi_text, plain_text
 
 
 def run_editor(text: str, screen: int) -> str:
-    """Return what the person makes of a text in their editor.
+    """Return a text as edited in the user's editor.
 
     Raises:
         OSError: the editor cannot be run.
@@ -32,7 +35,7 @@ def run_editor(text: str, screen: int) -> str:
 
 
 def run_pager(lines: Sequence[Line], screen: int) -> str | None:
-    """Show lines in the person's pager; say why not, if there is none that runs."""
+    """Show lines in the user's pager; return why that failed, if it did."""
     try:
         command = _pager()
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Single keys as answers: only what is typed at the question counts, one key at a time."""
+"""Single-key input that ignores type-ahead and pasted keys."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ NOT_YET = "…"  # in place of the keys, until they count
 
 
 class Closed(Exception):
-    """The question was closed while somebody was at it."""
+    """The question was closed elsewhere while the user had it on the screen."""
 
 
 class Interrupted(Exception):
-    """The person pressed Ctrl-C."""
+    """The user pressed Ctrl-C."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What can be pressed: keys that are an answer, and keys that only turn something in the words."""
+    """Key bindings of one prompt: keys that answer, and toggles that only change the legend."""
 
     keys: str
     legend: Callable[[], str]
@@ -48,10 +48,10 @@ class Choice:
 
 
 class TypeAheadGuard:
-    """Tells a key that was typed from others: before it is armed none counts, and then only one that comes alone."""
+    """Ignores type-ahead and pasted keys: a key counts only after 0.3 s and if no other key arrives within 50 ms."""
 
     def __init__(self, *, previous_vanished: bool = False) -> None:
-        """Begin unarmed; longer so if the person had something else before them and may be about to answer that."""
+        """Begin disarmed; arming takes longer if the previous question vanished by itself."""
         self.armed = False
         self._delay = _LONG_ARMING_SECONDS if previous_vanished else _ARMING_SECONDS
         self._then: Callable[[], None] | None = None
@@ -60,11 +60,11 @@ class TypeAheadGuard:
 
     @property
     def arming_started(self) -> bool:
-        """Whether it is armed, or about to be."""
+        """Whether the guard is armed, or about to be."""
         return self.armed or bool(self._timers)
 
     def arm(self, then: Callable[[], None]) -> None:
-        """Begin to count in a moment: the question has just come to the screen."""
+        """Accept keys after a short delay: the question has just been rendered."""
         self._then = then
         self._timers.append(asyncio.get_running_loop().call_later(self._delay, self._arm))
 
@@ -74,21 +74,21 @@ class TypeAheadGuard:
             self._then()
 
     def disarm(self) -> None:
-        """Count nothing any more."""
+        """Ignore all keys."""
         self.armed = False
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
 
     def note_other_key(self) -> None:
-        """Note a key that means nothing here, but shows that others beside it were not typed at the question."""
+        """Note an unbound key: it shows that its neighbours were typed or pasted for something else."""
         self._last = asyncio.get_running_loop().time()
         if self._timers and self._then is not None and not self.armed:  # it may be held down
             self.disarm()
             self.arm(self._then)
 
     def accept_key(self, act: Callable[[], None]) -> None:
-        """Act on a key, if it counts, and no other came just before it or comes just after it."""
+        """Act on a key if the guard is armed and no other key comes just before or after it."""
         before = self._last
         self.note_other_key()
         mine = self._last
@@ -105,7 +105,7 @@ class TypeAheadGuard:
 async def wait_for_key(
     choice: Choice, status: Callable[[], str], key_guard: TypeAheadGuard, *, keyboard: Input, screen: Output
 ) -> str:
-    """Wait for one of the keys and return it.
+    """Wait for one of the keys of a choice and return it.
 
     Raises:
         Interrupted: it was Ctrl-C.
@@ -135,7 +135,7 @@ async def wait_for_key(
 
 
 def _text_window(text: Callable[[], str], styled: Callable[[str], Line]) -> Window:
-    """Return a text that is as high as it has to be, broken between words."""
+    """Return a window as high as its wrapped text."""
 
     def broken() -> FormattedText:
         rows = map(styled, wrap_items(text(), get_app().output.get_size().columns - 1))

@@ -1,4 +1,4 @@
-"""What others print while a question is on the screen goes above it, whole lines at a time, in the loop that draws."""
+"""Patched stdout and stderr: whole lines that other code prints are drawn above the question."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _CODES = re.compile(
 
 
 def strip_control_codes(text: str) -> str:
-    """Return a text that can be coloured, but can neither move the cursor nor make the terminal do anything else."""
+    """Sanitise printed text: colours stay, cursor movement and all other escape sequences go."""
     return _CODES.sub(lambda code: code[1] or "", text)
 
 
 def marked_rows(line: str, width: int) -> list[str]:
-    """Return a line that somebody prints in rows with our mark, as a terminal would leave it."""
+    """Wrap a printed line into rows with our mark, as a terminal would leave it."""
     last = line.rstrip("\r").rpartition("\r")[2].expandtabs()  # a bar that is drawn over and over
     first, *others = _COLOUR.split(strip_control_codes(last))
     parts: Line = [_MARK, ("", first), *zip(others[::2], others[1::2], strict=True)]
@@ -49,14 +49,13 @@ def _coloured(part: Fragment) -> str:
 
 
 class PatchedOutput:
-    """Stands in for `sys.stdout` and `sys.stderr`; anybody may write to it, from any thread.
+    """Thread-safe replacement of `sys.stdout` and `sys.stderr`.
 
     What is written may be an agent's words, and must not draw over the question. Prompt-toolkit has such a thing, but
     it writes from a thread of its own whenever no prompt is up, which may be the moment at which the next one is drawn.
     """
 
     def __init__(self, real: TextIO, output: Output) -> None:
-        """Take what it stands in for, and the terminal."""
         self._real = real
         self._output = output
         self._loop = asyncio.get_running_loop()
@@ -68,7 +67,7 @@ class PatchedOutput:
         self.rows_printed = 0  # that were printed so far
 
     def write(self, text: str) -> int:
-        """Keep it until its line is complete."""
+        """Buffer text until its line is complete."""
         with self._lock:
             self._text += text
             due = "\n" in text and not self._is_due
@@ -79,11 +78,11 @@ class PatchedOutput:
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: a line that is not complete would be drawn over."""
+        """Do nothing: an incomplete line would be drawn over."""
 
     @contextlib.contextmanager
     def paused(self) -> Generator[None]:
-        """Print nothing meanwhile: another program has the screen."""
+        """Print nothing meanwhile: another program owns the screen."""
         self._is_paused = True
         try:
             yield
@@ -104,7 +103,7 @@ class PatchedOutput:
             run_in_terminal(lambda: self._print("".join(f"{row}\n" for row in printed)))
 
     def flush_rest(self) -> None:
-        """Print what is left."""
+        """Print the buffered rest."""
         with self._lock:
             rest, self._text = self._text, ""
         if rest:
@@ -116,13 +115,13 @@ class PatchedOutput:
         self._output.flush()
 
     def __getattr__(self, name: str) -> object:
-        """Be in all else what it stands in for."""
+        """Delegate everything else to the original stream."""
         return getattr(self._real, name)
 
 
 @contextlib.contextmanager
 def patch_output(output: Output) -> Generator[PatchedOutput]:
-    """Let everything that is printed to this terminal go above what is on it."""
+    """Replace stdout and stderr, so that printed lines are drawn above the question."""
     before = sys.stdout, sys.stderr
     above = PatchedOutput(sys.stdout, output)
     sys.stdout = sys.stderr = cast("TextIO", above)

@@ -1,4 +1,7 @@
-"""The stage of a question at the end of a terminal: what was shown scrolls away, and the keys are below it."""
+"""View of a question at the end of the terminal: printed lines scroll, and the key legend is below them.
+
+Tests: tests/channels/terminal/test_channel.py
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ T = TypeVar("T")
 
 
 class TerminalIO(NamedTuple):
-    """A terminal's two ends, and what others print to it, if that passes through here."""
+    """Input and output of a terminal, and the patched output of other code, if there is one."""
 
     keyboard: Input
     screen: Output
@@ -35,14 +38,14 @@ class TerminalIO(NamedTuple):
 
 
 class Prompt:
-    """The lines at the end of a terminal; see `Stage`."""
+    """The prompt at the end of a terminal; a `QuestionView`."""
 
     how_to_see_all = "press v to see all of it first"
 
     def __init__(
         self, question: Question, status: Callable[[], str], *, terminal: TerminalIO, previous_vanished: bool
     ) -> None:
-        """Take the question, what is said about it above the keys, and the terminal.
+        """Take the question, the status line above the keys, and the terminal.
 
         It is startling if another question went away by itself, perhaps just when a key was to be pressed.
         """
@@ -58,7 +61,7 @@ class Prompt:
 
     @property
     def width(self) -> int:
-        """How many columns there are."""
+        """Width in columns."""
         return self._screen.get_size().columns
 
     def show_request(self, request: ApprovalRequest, *, whole: bool) -> None:
@@ -70,16 +73,16 @@ class Prompt:
 
     @property
     def seen_all(self) -> bool:
-        """Whether all of it is on the screen, or was opened."""
+        """Whether the whole request is on the screen, or was opened in the pager."""
         return self._is_seen or (self._rows is not None and self.fits_on_screen(self._rows, self._before))
 
     @property
     def rows_printed_by_others(self) -> int:
-        """How many rows others have printed so far."""
+        """Number of rows that other code has printed so far."""
         return 0 if self._terminal.patched_output is None else self._terminal.patched_output.rows_printed
 
     def fits_on_screen(self, rows: int, before: int) -> bool:
-        """Whether so many rows, told when others had printed so much before, are above the keys and on the screen."""
+        """Whether these rows are still on the screen above the keys, after the rows that other code printed since."""
         below = [row for text in (self._status(), self._choice.legend()) for row in wrap_items(text, self.width - 1)]
         return rows + self.rows_printed_by_others - before + len(below) <= self._screen.get_size().rows
 
@@ -96,7 +99,7 @@ class Prompt:
         print_formatted_text(text, style=STYLE, output=self._screen, end="")
 
     def count_as_seen(self) -> None:
-        """Take note that the person has seen all of it in another way."""
+        """Mark the request as viewed in full."""
         self._is_seen = True
 
     async def read_key(self, choice: Choice) -> str:
@@ -107,7 +110,7 @@ class Prompt:
         return await self._question.while_open(waiting)
 
     async def read_line(self, words: str) -> str:
-        """Wait for a line, to its end, whatever happens: the rest of it must not become keys at the next question."""
+        """Wait for a whole line, even if the question is closed: its rest must not become keys of the next one."""
         session: PromptSession[str] = PromptSession(
             input=self._terminal.keyboard, output=self._screen, erase_when_done=True, interrupt_exception=Interrupted
         )
@@ -121,7 +124,7 @@ class Prompt:
         return line
 
     async def run_in_terminal(self, work: Callable[[int], T]) -> T:
-        """Do something that has the terminal meanwhile."""
+        """Run a function that owns the terminal meanwhile."""
         with (
             contextlib.nullcontext()
             if self._terminal.patched_output is None
@@ -132,7 +135,7 @@ class Prompt:
 
 @contextlib.contextmanager
 def shared_terminal() -> Generator[TerminalIO]:
-    """Hold the terminal's two ends; what others print meanwhile goes above the question."""
+    """Open the terminal with stdout and stderr patched."""
     # What is written to a file or a pipe is nobody's business here.
     shared = sys.stdout.isatty() and sys.stderr.isatty()
     ends = open_terminal()
@@ -144,7 +147,7 @@ def shared_terminal() -> Generator[TerminalIO]:
 
 
 def open_terminal() -> TerminalIO:
-    """Return the terminal's keyboard and screen."""
+    """Open the terminal's input and output."""
     screen = create_output(stdout=sys.stderr if sys.stderr.isatty() else sys.stdout)
     if isinstance(screen, Vt100_Output):
         screen.enable_cpr = False  # a question must not wait for what some terminals never say

@@ -1,4 +1,7 @@
-"""A request before a person: since when, who else has it, and whether it is still open."""
+"""State of a question in the terminal: waiting time, presence of other viewers, and whether it is still open.
+
+Tests: tests/channels/terminal/test_channel.py
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ import time
 from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
-from sayso.channels.display.phrases import format_clock, request_title
+from sayso.channels.display.durations import format_clock
+from sayso.channels.display.phrases import request_title
 from sayso.channels.display.request_lines import truncate
 from sayso.channels.display.sanitize import visible
 from sayso.channels.terminal.keys import Closed
@@ -23,7 +27,7 @@ _LONGEST_NAME = 30
 
 
 class Question:
-    """A request that waits for its turn or has it; only `answer` may be touched from other threads."""
+    """A request in the queue or on the screen; only `answer` is thread-safe."""
 
     def __init__(
         self,
@@ -34,7 +38,7 @@ class Question:
         handle: RequestHandle | None = None,
         since: float | None = None,
     ) -> None:
-        """Take the request, the person and, where there is one, the hearing; it waits since now, if nothing is said."""
+        """Take the request, the approver and, if the run is local, its handle; `since` defaults to now."""
         self.request = request
         self.who = who
         self.channel = channel
@@ -47,19 +51,19 @@ class Question:
 
     @property
     def can_be_allowed(self) -> bool:
-        """Whether a yes would count from somebody whom nobody but this machine knows."""
+        """Whether the approval of a local user, whom no token identifies, would count."""
         return self.request.approvers is None or not self.request.approvers.needs_identity
 
     def yes(self, *, args: Mapping[str, Any] | None = None) -> ApprovalDecision:
-        """Return a yes to this one call."""
+        """Return an approval of this one call."""
         return ApprovalDecision(approved=True, override_args=args, who=self.who, channel=self.channel)
 
     def no(self, note: str | None = None) -> ApprovalDecision:
-        """Return a no."""
+        """Return a denial."""
         return ApprovalDecision(approved=False, note=note, who=self.who, channel=self.channel)
 
     def settle(self, answer: ApprovalDecision | None) -> bool:
-        """Give the answer; false if it was closed before."""
+        """Set the answer; false if the question was closed before."""
         try:
             self.answer.set_result(answer)
         except concurrent.futures.InvalidStateError:
@@ -67,7 +71,7 @@ class Question:
         return True
 
     def status(self, place: str) -> str:
-        """Say what it is about, once more: what is above may be long, and written by the agent."""
+        """Return the status line, with the title again: the lines above may be long, and written by the agent."""
         facts = [
             f"Run {request_title(self.request)}?",
             place,
@@ -87,7 +91,7 @@ class Question:
         return ", ".join([*names[:_MOST_NAMES], *more])
 
     async def report_presence(self) -> None:
-        """Keep saying that this person has it before them, and learn who else has; whatever fails is left at that."""
+        """Report presence at intervals, and learn of other viewers; failures are ignored."""
         while self.handle is not None:
             look = asyncio.ensure_future(self.handle.mark_seen(self.who, self.channel))
             try:
@@ -99,7 +103,7 @@ class Question:
             await asyncio.sleep(_PRESENCE_SECONDS)
 
     async def while_open(self, work: Awaitable[T]) -> T:
-        """Return what comes of it.
+        """Await work for as long as the question is open.
 
         Raises:
             Closed: the question was closed before.

@@ -1,4 +1,7 @@
-"""The rule that asks: why, which one, and the lines of its file around it."""
+"""Excerpt of the policy file around the rule that asks.
+
+Tests: tests/channels/terminal/test_looking.py
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ _LARGEST = 1_000_000  # bytes of a policy file that are looked at
 
 
 def rule_lines(request: ApprovalRequest, width: int, *, is_local: bool) -> Iterator[Line]:
-    """Yield why a request was asked, by which rule, and where that stands; at home is where the run is."""
+    """Yield the reason, the rule and an excerpt of its file; a relative path is read only if the run is local."""
     yield []
     yield [("class:heading", "why this is asked")]
     yield from labelled_lines("because", request.reason, width)

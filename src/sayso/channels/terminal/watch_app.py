@@ -1,4 +1,7 @@
-"""The inbox on the whole screen: all that wait, the selected one in full, and the keys of the prompt."""
+"""Full-screen inbox (`sayso watch`): the list of open requests, the selected one in full, and the keys of the prompt.
+
+Tests: tests/cli/test_watch.py
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ _SCROLLS = {" ": 1, Keys.PageDown: 1, "b": -1, Keys.PageUp: -1}
 
 
 class AnswerReport(NamedTuple):
-    """What came of an answer, in a sentence, and which requests it has closed."""
+    """Result of an answer: a sentence, and the ids of the requests it closed."""
 
     sentence: str
     closed: Sequence[str]
@@ -50,7 +53,7 @@ class AnswerReport(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class WatchContext:
-    """What the screen needs from whoever opens it."""
+    """Dependencies of the full-screen inbox: approver, inbox, and how to answer."""
 
     who: str
     inbox: Inbox
@@ -59,10 +62,9 @@ class WatchContext:
 
 
 class Watch:
-    """A live inbox; `await Watch(means).run()` until the person leaves it."""
+    """Full-screen application; `await Watch(context).run()` until the user quits."""
 
     def __init__(self, context: WatchContext) -> None:
-        """Take what it works with."""
         self._context = context
         self._requests: dict[str, ApprovalRequest] = {}
         self._names: Mapping[str, str] = {}
@@ -86,7 +88,7 @@ class Watch:
         self._app.after_render += self._after_render
 
     async def run(self) -> None:
-        """Show the inbox until the person leaves.
+        """Show the inbox until the user quits.
 
         Raises:
             Interrupted: they left it with Ctrl-C, or the process was told to end.
@@ -108,7 +110,7 @@ class Watch:
         self._app.invalidate()
 
     def _exit_on_error(self, task: asyncio.Task[None]) -> None:
-        """End with the error of a task, such as that the store cannot be read any more."""
+        """End the application with the error of a background task, such as a failed store."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._exit(error)
@@ -116,7 +118,7 @@ class Watch:
     # --- The requests --------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        """Take over what is open, and then every change as it comes."""
+        """Load the open requests, and then subscribe to changes."""
         point, _ = await self._context.inbox.changes()
         self._apply_changes(await self._context.inbox.pending())
         clock = asyncio.ensure_future(self._expire_overdue())
@@ -147,7 +149,7 @@ class Watch:
         self._app.invalidate()
 
     def _refresh_pane(self) -> None:
-        """Tell the pane what became of its request; it stays until the person moves, so that no key hits another."""
+        """Update the pane; a closed request stays there until the user moves, so that no key hits another one."""
         if self._pane is None:
             self._select(next(iter(self._requests), None))
             return
@@ -185,14 +187,14 @@ class Watch:
             await self._submit_answer(request, answer)
 
     async def _mark_seen(self, request_id: str) -> None:
-        """Let others know that this person has it before them."""
+        """Mark the selected request as viewed (presence)."""
         with contextlib.suppress(StoreError, UnknownRequest):
             await self._context.inbox.mark_seen(
                 request_id, Seen(who=self._context.who, channel=_CHANNEL, at=time.time())
             )
 
     async def _submit_answer(self, request: ApprovalRequest, answer: ApprovalDecision) -> None:
-        """Hand over the answer, and go on to what comes next in the list."""
+        """Submit the answer, and select the next request in the list."""
         self._answering, after = request.id, [each for each in self._requests if each > request.id]
         try:
             sentence, closed = await self._context.answer(request, answer)
@@ -258,7 +260,7 @@ class Watch:
             self._exit()
 
     def _select_neighbour(self, by: int) -> None:
-        """Select the next one in that direction; from one that has gone, what was next to it."""
+        """Select the neighbour in that direction; of a request that is gone, its former neighbour."""
         here = "" if self._pane is None else self._pane.question.request.id
         beside = [each for each in self._requests if (each > here if by > 0 else each < here)]
         there = beside[0 if by > 0 else -1] if beside else next(reversed(self._requests), None)

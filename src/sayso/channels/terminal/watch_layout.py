@@ -1,11 +1,14 @@
-"""How the full screen is divided: a title, the list, the selected request, and the keys."""
+"""Layout of the full-screen inbox: title, list, selected request, key legend.
+
+Tests: tests/cli/test_watch.py
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 
-from sayso.channels.display.phrases import format_rough_duration
+from sayso.channels.display.durations import format_rough_duration
 from sayso.channels.display.request_lines import Line, asker, display_width, truncate, wrap_items
 from sayso.channels.display.sanitize import visible
 from sayso.channels.terminal.colours import highlight_keys
@@ -24,15 +27,14 @@ _HELP = (
 
 
 class WatchLayout:
-    """A screen of this size."""
+    """Layout for one screen size."""
 
     def __init__(self, width: int, height: int) -> None:
-        """Take the size."""
         self._width = width
         self._height = height
 
     def help(self) -> list[Line]:
-        """Return what the keys do."""
+        """Return the lines of the help screen."""
         rows = {**_MOVES, **{key: KEY_LABELS[key] for key in "yaenmvr"}, **_LEAVE}
         keys = (f"{key:<11}{words}" for key, words in rows.items())
         return [

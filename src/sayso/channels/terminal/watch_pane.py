@@ -1,4 +1,7 @@
-"""The stage of a question on the full screen: rows that can be scrolled, and keys that count only at the question."""
+"""View of a question on the full screen: scrollable rows, and guarded keys.
+
+Tests: tests/cli/test_watch.py
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,11 @@ Part = Callable[[int], list[Line]]  # lines for a width
 
 
 class Pane:
-    """A question and what was told about it, as far as it fits; see `Stage`."""
+    """The pane of the selected request; a `QuestionView`."""
 
     how_to_see_all = "scroll to its end with space, or press v"
 
     def __init__(self, question: Question, app: Application[None], show_message: Callable[[str], None]) -> None:
-        """Take the question, the application that shows it, and where sentences go."""
         self.question = question
         self._show_message = show_message
         self.choice: Choice | None = None
@@ -44,11 +46,11 @@ class Pane:
 
     @property
     def width(self) -> int:
-        """How many columns there are."""
+        """Width in columns."""
         return self._app.output.get_size().columns
 
     def show_request(self, request: ApprovalRequest, *, whole: bool) -> None:  # noqa: ARG002 - it can be scrolled, so nothing is folded
-        """Show a request, in place of what was there."""
+        """Show a request in place of the previous lines."""
 
         @lru_cache(maxsize=1)
         def rows(width: int) -> list[Line]:
@@ -59,18 +61,18 @@ class Pane:
         self._reset_scroll()
 
     def show_lines(self, lines: Iterable[Line]) -> None:
-        """Show lines below, and bring them before the person's eyes."""
+        """Append lines, and scroll to them."""
         kept = list(lines)
         self._jump_to = len(self._parts)
         self._parts.append(lambda width: [piece for line in kept for piece in wrap_line(line, width)])
         self._app.invalidate()
 
     def show_message(self, sentence: str) -> None:
-        """Say something in the row for that."""
+        """Show a message in the status row."""
         self._show_message(sentence)
 
     def count_as_seen(self) -> None:
-        """Take note that the person has seen all of it in another way."""
+        """Mark the request as viewed in full."""
         self.seen_all = True
 
     async def read_key(self, choice: Choice) -> str:
@@ -101,7 +103,7 @@ class Pane:
         return line
 
     async def run_in_terminal(self, work: Callable[[int], T]) -> T:
-        """Do something that has the terminal meanwhile."""
+        """Run a function that owns the terminal meanwhile."""
         async with self._suspended_app():
             return await asyncio.to_thread(work, self._app.output.fileno())
 
@@ -114,7 +116,7 @@ class Pane:
     # --- What the person does ------------------------------------------------------------------------
 
     def handle_key(self, key: str) -> bool:
-        """Take a key, if it means something here; else it is only noted."""
+        """Handle a key that is bound here; any other is only noted by the guard."""
         choice, waiting = self.choice, self._pressed
         if choice is None or waiting is None or (key not in choice.keys and key not in choice.toggles):
             self.key_guard.note_other_key()
@@ -131,18 +133,18 @@ class Pane:
         return True
 
     def submit_line(self, text: str) -> None:
-        """Take a typed line."""
+        """Accept a typed line."""
         if self._typed is not None and not self._typed.done():
             self._typed.set_result(text)
 
     def scroll(self, screens: int) -> None:
-        """Go up or down by so many screens, less one row that stays."""
+        """Scroll by pages, less one row of overlap."""
         width, height = self._drawn
         last = max(len(self._rows(width)) - height, 0)
         self._top = min(max(self._top + screens * max(height - 1, 1), 0), last)
 
     def legend(self) -> str:
-        """Say which keys there are, as soon as they count."""
+        """Return the key legend, once keys count."""
         if self.choice is None:
             return ""
         return self.choice.legend() if self.key_guard.armed else NOT_YET
@@ -150,7 +152,7 @@ class Pane:
     # --- What is drawn -------------------------------------------------------------------------------
 
     def visible_rows(self, width: int, height: int) -> tuple[list[Line], int]:
-        """Return the rows that fit, and how many are below them."""
+        """Return the rows that fit, and the number of rows below them."""
         if width != self._drawn[0] and not self.seen_all:
             self._reset_scroll()  # all rows are others now
         rows = self._rows(width)
@@ -162,7 +164,7 @@ class Pane:
         return rows[self._top : self._top + height], max(len(rows) - self._top - height, 0)
 
     def after_render(self) -> None:
-        """Take note of what the person has before their eyes, and begin to count keys."""
+        """Record which rows were on the screen, and arm the keys."""
         width, height = self._drawn
         if width >= NARROWEST and self._top <= self._seen_rows:
             self._seen_rows = max(self._seen_rows, self._top + height)

@@ -1,4 +1,7 @@
-"""The way to a hub over HTTP: where the token may be sent, and every failure as one sentence that says what to do."""
+"""HTTP transport to a hub: address check, bearer token, TLS, retries, and each failure as one sentence.
+
+Tests: tests/stores/remote/test_store.py
+"""
 
 from __future__ import annotations
 
@@ -29,58 +32,35 @@ _TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS
 
 
 class HubUnavailable(StoreError):
-    """The hub cannot be reached, or is not ready; it may be soon."""
+    """The hub is unreachable or not ready; a retry may succeed."""
 
 
-class HubAddress:
-    """One hub, as an agent knows it. Each operation may be tried again: the hub does nothing twice."""
+class HubEndpoint:
+    """Address of a hub with a bearer token: client options, and each failure as one sentence."""
 
-    def __init__(
-        self, url: str, token: str, *, insecure: bool = False, tls: ssl.SSLContext | None = None, patience: float = 30.0
-    ) -> None:
-        """Check the address and the token, before anything is sent anywhere."""
+    tls_advice = "name the file with its authority's certificate in SSL_CERT_FILE"
+
+    def __init__(self, url: str, token: str, *, insecure: bool, tls: ssl.SSLContext | None = None) -> None:
         self.url = checked_address(url, insecure=insecure)
-        self.patience = patience
-        self._headers = {"authorization": f"Bearer {_checked_token(token)}", "content-type": MEDIA, "accept": MEDIA}
+        self._headers = {"authorization": f"Bearer {token}"}
         self._tls = tls
-        self._reached = time.monotonic()
-        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        """Name the hub, and never the token."""
+        """Return the address, and never the token."""
         return f"Hub({self.url!r})"
 
     def client_options(self) -> dict[str, Any]:
-        """Return what every client of this hub is built with: no redirects, and no proxy that could read the token."""
+        """Return the options of every HTTP client of this hub: no redirects, and no proxy that could read the token."""
         return {
             "headers": self._headers,
             "verify": self._tls or self.url.startswith("https:"),  # plain HTTP has nothing to check
             "follow_redirects": False,
             "trust_env": self.url.startswith("https:"),
-            "timeout": httpx2.Timeout(_SECONDS, connect=5.0, pool=None),
-            "limits": httpx2.Limits(
-                max_connections=_MOST_CONNECTIONS, max_keepalive_connections=_MOST_CONNECTIONS, keepalive_expiry=30.0
-            ),
         }
 
-    def address(self, operation: str) -> str:
-        """Return where an operation is done."""
-        return f"{self.url}/agent/{operation}"
-
-    def deadline(self) -> float:
-        """Return until when to try: longer if the hub was there a moment ago."""
-        return max(self._reached + self.patience, time.monotonic() + min(_BRIEF, self.patience))
-
-    def check_response(self, response: httpx2.Response) -> bytes:
-        """Return what the hub answered, or raise what that means."""
-        if response.status_code == HTTPStatus.OK and response.headers.get("content-type") == MEDIA:
-            with self._lock:
-                self._reached = time.monotonic()
-            return response.content
-        raise self._problem(response)
-
-    def _problem(self, response: httpx2.Response) -> StoreError | UnknownRequest:
-        status, (kind, detail) = response.status_code, _details(response)
+    def problem(self, response: httpx2.Response) -> StoreError | UnknownRequest:
+        """Map a failed response, of the hub or of something in its place, to an error."""
+        status, detail = response.status_code, _details(response)[1]
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _TRY_AGAIN:
             return HubUnavailable(f"the hub {self.url} cannot serve now ({status}{detail}); look at its log")
         if response.is_redirect:
@@ -91,35 +71,75 @@ class HubAddress:
                 f"the hub {self.url} does not take the token: it has expired, was revoked or is of another hub; "
                 "make one with `sayso token create` and put it in SAYSO_TOKEN"
             )
-        if status == HTTPStatus.NOT_FOUND and kind == UNKNOWN_REQUEST:
-            return UnknownRequest("the hub knows no such request of this agent")
         if status in {HTTPStatus.OK, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
             return StoreError(f"there is no sayso hub at {self.url} ({status}{detail}); check the address")
         return StoreError(f"the hub {self.url} refuses ({status}{detail})")
 
     def unreachable(self, error: httpx2.RequestError) -> StoreError:
-        """Return what it means that a request did not come through."""
+        """Map a transport error to an error of ours."""
         said = str(error) or type(error).__name__
         if _is_of_tls(error):
-            return StoreError(
-                f"the hub {self.url} cannot be trusted: {said}; "
-                "name the file with its authority's certificate in SSL_CERT_FILE, or pass tls="
-            )
+            return StoreError(f"the hub {self.url} cannot be trusted: {said}; {self.tls_advice}")
         if isinstance(error, httpx2.TransportError) and not isinstance(error, httpx2.UnsupportedProtocol):
             return HubUnavailable(f"the hub {self.url} cannot be reached ({said}); check that it runs, and the network")
         return StoreError(f"the hub {self.url} answers in a way that cannot be read: {said}")
 
 
+class HubAddress(HubEndpoint):
+    """Endpoint with an agent's token. Each operation may be retried: the hub applies it once (idempotency key)."""
+
+    tls_advice = f"{HubEndpoint.tls_advice}, or pass tls="
+
+    def __init__(
+        self, url: str, token: str, *, insecure: bool = False, tls: ssl.SSLContext | None = None, patience: float = 30.0
+    ) -> None:
+        super().__init__(url, _checked_token(token), insecure=insecure, tls=tls)
+        self.patience = patience
+        self._headers |= {"content-type": MEDIA, "accept": MEDIA}
+        self._reached = time.monotonic()
+        self._lock = threading.Lock()
+
+    def client_options(self) -> dict[str, Any]:
+        """Return the options of every client, with the time-outs and connection limits of an agent."""
+        return super().client_options() | {
+            "timeout": httpx2.Timeout(_SECONDS, connect=5.0, pool=None),
+            "limits": httpx2.Limits(
+                max_connections=_MOST_CONNECTIONS, max_keepalive_connections=_MOST_CONNECTIONS, keepalive_expiry=30.0
+            ),
+        }
+
+    def address(self, operation: str) -> str:
+        """Return the URL of an operation."""
+        return f"{self.url}/agent/{operation}"
+
+    def deadline(self) -> float:
+        """Return when to give up retrying: later if the hub was reached a moment ago."""
+        return max(self._reached + self.patience, time.monotonic() + min(_BRIEF, self.patience))
+
+    def check_response(self, response: httpx2.Response) -> bytes:
+        """Return the body of a response that is OK, or raise the error it means."""
+        if response.status_code == HTTPStatus.OK and response.headers.get("content-type") == MEDIA:
+            with self._lock:
+                self._reached = time.monotonic()
+            return response.content
+        raise self.problem(response)
+
+    def problem(self, response: httpx2.Response) -> StoreError | UnknownRequest:
+        """Map a failed response to an error; an unknown request is no failure of the hub."""
+        if response.status_code == HTTPStatus.NOT_FOUND and _details(response)[0] == UNKNOWN_REQUEST:
+            return UnknownRequest("the hub knows no such request of this agent")
+        return super().problem(response)
+
+
 class AsyncHubTransport:
-    """Asks a hub from one event loop."""
+    """Asynchronous transport, for one event loop."""
 
     def __init__(self, hub: HubAddress) -> None:
-        """Open nothing yet."""
         self.hub = hub
         self._client = httpx2.AsyncClient(**hub.client_options())
 
     async def send_once(self, operation: str, message: AgentMessage, *, extra_seconds: float = 0.0) -> bytes:
-        """Make one attempt, which may take so much longer than others."""
+        """Make one attempt; a long poll adds `extra_seconds` to its time-out."""
         timeout = httpx2.Timeout(_SECONDS + extra_seconds, connect=5.0, pool=None)
         body = msgspec.msgpack.encode(message)
         try:
@@ -130,7 +150,7 @@ class AsyncHubTransport:
             raise self.hub.unreachable(error) from error
 
     async def send_with_retry(self, operation: str, message: AgentMessage, *, patience: float = math.inf) -> bytes:
-        """Try until there is an answer, or for as long as it is worth it."""
+        """Retry with back-off until there is a reply, or until the deadline."""
         ends = min(self.hub.deadline(), time.monotonic() + patience)
         return await retry(lambda: self.send_once(operation, message), retry_on=HubUnavailable, deadline=lambda: ends)
 
@@ -140,10 +160,9 @@ class AsyncHubTransport:
 
 
 class HubTransport:
-    """Asks a hub from one thread, which needs no event loop: it also works while the process ends."""
+    """Synchronous transport, for one thread without an event loop: it also works at interpreter exit."""
 
     def __init__(self, hub: HubAddress) -> None:
-        """Open nothing yet."""
         self.hub = hub
         self._client = httpx2.Client(**hub.client_options())
 
@@ -162,7 +181,7 @@ class HubTransport:
 
 
 def checked_address(url: str, *, insecure: bool) -> str:
-    """Return the address of a hub to which a token may be sent.
+    """Validate the address of a hub to which a token may be sent, and return it.
 
     Raises:
         ConfigurationError: it is none, and why.
@@ -201,7 +220,7 @@ def _checked_token(token: str) -> str:
 
 
 def _details(response: httpx2.Response) -> tuple[str, str]:
-    """Return the kind of a problem, and its sentence."""
+    """Return kind and detail of a problem response (RFC 9457)."""
     try:
         problem = msgspec.json.decode(response.content, type=dict[str, Any])
     except (msgspec.MsgspecError, ValueError):
