@@ -11,12 +11,11 @@ from fastapi import FastAPI
 
 from sayso.server import openapi
 from sayso.server.http import problems
-from sayso.server.http.fast_path import Swift
 from sayso.server.http.logs import AccessLog
 from sayso.server.hub import Hub
 from sayso.server.middleware import AllowedHosts, AttachHub, BodyLimits, SameOrigin, SecurityHeaders
 from sayso.server.routes import approvals, audit_and_remembered, health, page, sign_in, websocket
-from sayso.server.routes.agents import rpc
+from sayso.server.routes.agents import rest, rpc
 
 
 def create_app(hub: Hub, *, allowed_hosts: Collection[str] = ()) -> FastAPI:
@@ -41,14 +40,14 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = ()) -> FastAPI:
         # It would tell whole addresses, and the code of a link is in one; the hub has spans of its own.
         telemetry={"tracing": False, "metrics": False, "logs": False},
         lifespan=lifespan,
+        routes=[rpc.operation_route, approvals.answer_route],  # first, and plain: most requests go to these two
     )
     app.state.hub = hub
     app.state.accounts = None  # where people may have accounts to sign in with; `oidc.offer` says so
     problems.install(app)
-    for part in (approvals, audit_and_remembered, sign_in, websocket, rpc, health, page):
+    for part in (approvals, audit_and_remembered, sign_in, websocket, rest, health, page):
         app.include_router(part.routes)
     # The last one added comes first.
-    app.add_middleware(Swift, ways=(approvals.swift, rpc.packed))
     app.add_middleware(BodyLimits, hub=hub)
     app.add_middleware(SameOrigin)
     app.add_middleware(AllowedHosts, names=allowed_hosts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Any
@@ -11,6 +12,8 @@ from fastapi.routing import APIRoute
 
 from sayso.core.canonical import parse_args, thaw
 from sayso.errors import CanonicalError
+
+_JSON_MEDIA = re.compile(r"application/([^/]+\+)?json")
 
 
 def read_object(text: str | bytes) -> dict[str, Any]:
@@ -23,6 +26,11 @@ def read_object(text: str | bytes) -> dict[str, Any]:
         return thaw(parse_args(text if isinstance(text, str) else text.decode()))
     except UnicodeDecodeError as error:
         raise CanonicalError("the body is not UTF-8") from error
+
+
+def is_json_media(media: str) -> bool:
+    """Whether a Content-Type says that a body is JSON, with a charset or a profile or without."""
+    return _JSON_MEDIA.fullmatch(media.partition(";")[0].strip().lower()) is not None
 
 
 class _StrictRequest(Request):
