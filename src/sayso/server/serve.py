@@ -18,6 +18,7 @@ except ImportError as error:
     raise ImportError("the hub is not installed; run `pip install sayso[server]`") from error
 
 from sayso.errors import ConfigurationError
+from sayso.server.http.idle_timeout import IdleTimeoutProtocol
 from sayso.server.middleware import LARGEST_BODY
 
 if TYPE_CHECKING:
@@ -27,12 +28,7 @@ if TYPE_CHECKING:
 
     from sayso.server.hub import Hub
 
-# Both are faster, and come with `sayso[server-fast]`.
-try:
-    from sayso.server.http.httptools_protocol import FastProtocol as HttpProtocol
-except ImportError:
-    from sayso.server.http.idle_timeout import IdleTimeoutProtocol as HttpProtocol
-try:
+try:  # the faster event loop of `sayso[server-fast]`
     from uvloop import new_event_loop
 except ImportError:
     from asyncio import new_event_loop
@@ -108,7 +104,7 @@ def create_server(
     """Return the server of a hub's application, which runs on a socket that is bound already."""
     config = uvicorn.Config(
         app,
-        http=HttpProtocol,
+        http=IdleTimeoutProtocol,
         ws_max_size=LARGEST_BODY,
         ws_per_message_deflate=False,  # compressing what strangers write beside secrets gives them away
         access_log=False,  # it would write down the codes of links
