@@ -133,7 +133,7 @@ class SameOrigin(RejectingMiddleware):
         if site not in {None, "same-origin", "none"}:
             raise HttpProblem(HTTPStatus.FORBIDDEN, "this came from a page of another site")
         if origin is None and site is None and any(COOKIE.encode() in each for each in _cookies(scope)):
-            sentence = "a browser that has signed in says where a request comes from, and this one does not"
+            sentence = "a signed-in browser must send an Origin header; this request has none (CSRF protection)"
             raise HttpProblem(HTTPStatus.FORBIDDEN, sentence)
 
 

@@ -181,7 +181,7 @@ class PageModel(ResponseModel):
 
 
 class WaitingModel(ResponseModel):
-    """A request as the seeds list it."""
+    """A request in the original REST form: its tool, its arguments and the question."""
 
     tool: str
     args: Args

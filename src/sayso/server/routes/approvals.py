@@ -72,7 +72,7 @@ async def requests(hub: TheHub, person: Person, wanted: Annotated[ListQuery, Que
 
 @routes.get("/approvals/pending", responses=ok_response(dict[str, schemas.WaitingModel]))
 async def pending(hub: TheHub, person: Person) -> Response:
-    """List what waits for an answer, by id, as the seeds do: the oldest thousand, or as many as a page holds."""
+    """List open requests by id, in the original REST form: the oldest thousand, or as many as a page holds."""
     chosen = listing.Filter(token=person.token, now=hub.clock.now(), status="pending")
     rows, _ = await listing.page(hub.store, chosen, _MOST, "", _simple_json)
     return json_answer(f"{{{', '.join(rows)}}}")
