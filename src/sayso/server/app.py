@@ -1,4 +1,7 @@
-"""The hub as an ASGI application: to be served alone, or mounted in an application of your own."""
+"""The hub as an ASGI application (FastAPI), to be served alone or mounted in an application of your own.
+
+Tests: tests/server/test_mounting.py
+"""
 
 from __future__ import annotations
 

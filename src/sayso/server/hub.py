@@ -1,4 +1,7 @@
-"""What all routes of a hub share: the store, the controller that closes requests, the time, and what runs beside."""
+"""The hub object that all routes share: store, controller, clock, services and background tasks.
+
+Tests: tests/server/test_hubs.py
+"""
 
 from __future__ import annotations
 

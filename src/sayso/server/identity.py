@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, by the token that it carries."""
+"""Authentication: bearer token or session cookie, and the principal that it identifies."""
 
 from __future__ import annotations
 

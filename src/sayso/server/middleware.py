@@ -1,4 +1,4 @@
-"""What every connection has to pass before a route sees it: plain ASGI, so that streams and sockets pass it too."""
+"""ASGI middleware that guards every connection, streams and WebSockets too: host, CSRF, body and header checks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ class AttachHub:
     """Gives routes the hub, and starts what runs beside them with the first connection."""
 
     def __init__(self, app: ASGIApp, hub: Hub) -> None:
-        """Take the hub."""
         self._app = app
         self._hub = hub
 
@@ -52,7 +51,6 @@ class SecurityHeaders:
     """Adds to every answer the headers that it does not have."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Take what is guarded."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,7 +69,6 @@ class RejectingMiddleware:
     """A guard that refuses by raising a problem."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Take what is guarded."""
         self._app = app
 
     def check(self, scope: Scope) -> None:
@@ -93,7 +90,6 @@ class AllowedHosts(RejectingMiddleware):
     """Refuses a name that is not the hub's: a page elsewhere could have had it point here (DNS rebinding)."""
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
-        """Take the names by which the hub is called, beside those of this machine itself."""
         super().__init__(app)
         self._names = LOOPBACK | {name.lower() for name in names}
 
@@ -154,7 +150,6 @@ class BodyLimits:
     """Reads a body whole before any route sees it: not too large, not too slow, and not too deep."""
 
     def __init__(self, app: ASGIApp, hub: Hub) -> None:
-        """Take the hub, which counts the time."""
         self._app = app
         self._hub = hub
 

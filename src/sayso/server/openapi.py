@@ -1,4 +1,4 @@
-"""What routes say about themselves in the OpenAPI document, and how they write what they tell."""
+"""OpenAPI document: descriptions that the routes share, and JSON responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Serving a hub with uvicorn: the address, the fastest way that is installed, and an orderly end."""
+"""Serving a hub with uvicorn: bind the address, choose the event loop, shut down gracefully.
+
+Tests: tests/cli/test_serve.py
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,6 @@ class HubServer(uvicorn.Server):
     """A server that lets streams, sockets and long polls end before it waits for their connections."""
 
     def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
-        """Take the hub."""
         super().__init__(config)
         self._hub = hub
 

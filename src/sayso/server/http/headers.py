@@ -1,4 +1,7 @@
-"""Headers: those that keep a browser from doing more with an answer than it should, and those that come in."""
+"""HTTP headers: the security headers of every response, and look-ups in those of a request.
+
+Tests: tests/server/test_middleware.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The log of a hub: one line for each request to it, without what was asked, answered or shown as a token."""
+"""Access log: middleware that logs one line per request, without arguments, answers or tokens; and its formatters.
+
+Tests: tests/server/test_middleware.py
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,6 @@ class AccessLog:
     """Writes a line when an answer has been given; never the query, which may hold the code of a link."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Take what is logged."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,7 +73,6 @@ class ShortLines(logging.Formatter):
     """Writes every record as one short line, with every control character as its code."""
 
     def __init__(self) -> None:
-        """Take the form of a line."""
         super().__init__("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
 
     def format(self, record: logging.LogRecord) -> str:

@@ -1,4 +1,7 @@
-"""Errors as problem details: what is wrong, in one sentence, as JSON that every client can read."""
+"""Problem details (RFC 9457): every error becomes one sentence in JSON, with its HTTP status.
+
+Tests: tests/server/test_middleware.py
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,6 @@ class HttpProblem(Exception):
     """A request to the hub that cannot be done; `facts` go into the answer beside the sentence."""
 
     def __init__(self, status: HTTPStatus, detail: str, **facts: Any) -> None:  # noqa: ANN401 - whatever helps
-        """Take the status, the sentence, and what else helps; `retry_after` is told as a header too."""
         super().__init__(detail)
         self.status = status
         self.detail = detail

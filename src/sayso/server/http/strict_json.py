@@ -1,4 +1,7 @@
-"""Reading what is sent: JSON that can be read in one way only, from a body or a message."""
+"""Strict JSON parser for bodies and messages: no duplicate keys, no NaN, no other encoding than UTF-8.
+
+Tests: tests/server/routes/test_answering.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Whose turn it is, where several hubs stand on one store and one of them is enough for something."""
+"""Lease: of several hubs on one store, exactly one holds a job.
+
+Tests: tests/server/notices/test_scheduler.py
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,6 @@ class Lease:
     """The turns of one hub at one thing. Who has one takes the next before it ends; when it is gone, another does."""
 
     def __init__(self, store: Store, clock: Clock, name: str) -> None:
-        """Take the store that all of them stand on, and the name of what they take turns at."""
         self._store = store
         self._clock = clock
         self._left = (

@@ -1,4 +1,4 @@
-"""Who is told of which question, and when: at once, again after a while, or because nobody else answered."""
+"""Scheduler of notices: sends each open request at once, as a reminder, and as an escalation."""
 
 from __future__ import annotations
 
@@ -76,7 +76,6 @@ class Notices:
     """
 
     def __init__(self, hub: Hub, recipients: Sequence[Recipient], *, url: str) -> None:
-        """Take the hub, who is told, and the address under which they reach the hub."""
         self._hub = hub
         self._recipients = recipients
         self._url = url.rstrip("/")

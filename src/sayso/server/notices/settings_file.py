@@ -1,4 +1,7 @@
-"""The file that says who is told of questions: people with their services, and programs with their webhooks."""
+"""Settings file of notices: recipients with their Apprise services, and programs with their webhooks.
+
+Tests: tests/server/notices/test_scheduler.py
+"""
 
 from __future__ import annotations
 

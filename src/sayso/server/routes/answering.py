@@ -1,4 +1,4 @@
-"""Answers, over REST and WebSocket: from what a front end sends to a decision, and what came of it."""
+"""Answers over REST and WebSocket: validate what a front end sends, make it a decision, close the request."""
 
 from __future__ import annotations
 

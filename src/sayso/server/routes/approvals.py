@@ -1,4 +1,4 @@
-"""What people do over REST: see what waits, and answer it."""
+"""REST routes for approvers: list, read and answer requests, follow events, read statistics."""
 
 from __future__ import annotations
 

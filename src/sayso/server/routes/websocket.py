@@ -1,4 +1,7 @@
-"""WebSocket route in the original message form: requests are pushed as they are asked, answers come back by id."""
+"""WebSocket route in the original message form: requests are pushed as they are asked, answers come back by id.
+
+Tests: tests/server/services/test_events.py
+"""
 
 from __future__ import annotations
 

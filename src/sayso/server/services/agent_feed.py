@@ -1,4 +1,7 @@
-"""What agents wait for: changes of their own requests, and of what is remembered for them."""
+"""Long-poll feed for agents: changes of an agent's own requests, and of the decisions remembered for it.
+
+Tests: tests/server/routes/agents/test_rpc.py
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,6 @@ class AgentFeed:
     """What all agents of a hub are served from: each change is read once for all of them."""
 
     def __init__(self, store: Store) -> None:
-        """Begin to follow what is remembered."""
         self._store = store
         self._pages: OrderedDict[tuple[object, int, int], asyncio.Future[ChangePage]] = OrderedDict()
         self._known: Sequence[Remembered] = ()

@@ -1,4 +1,7 @@
-"""Whether the audit is what was written: checked entry by entry, from where the last check ended."""
+"""Verification of the audit's hash chain, incremental: each check resumes where the last one ended.
+
+Tests: tests/server/routes/test_approvals.py
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,6 @@ class AuditCheck:
     """The state of the audit's chain. A check that takes long goes on while nobody waits for it."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        """Begin with nothing checked."""
         self._store = store
         self._clock = clock
         self._checked: tuple[int, str] | None = None

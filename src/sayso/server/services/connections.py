@@ -1,4 +1,7 @@
-"""The connections that stay open: how many there may be, and that each ends when its token does."""
+"""Registry of long-lived connections: limits, and an end for each connection whose token ends.
+
+Tests: tests/server/test_identity.py
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,6 @@ class ClientConnection:
     """One long poll, stream or socket, of somebody whom the hub knows."""
 
     def __init__(self, token: Token) -> None:
-        """Take the token that it came with."""
         self.token = token
         self.must_close = asyncio.Event()  # it has to end: its token is gone, or the hub rests
 
@@ -35,7 +37,6 @@ class Connections:
     """All of them."""
 
     def __init__(self, keyring: Keyring, clock: Clock, *, most: int = 5000, most_of_one: int = 200) -> None:
-        """Take where the tokens are, and the limits: in total, and for one name."""
         self._keyring = keyring
         self._clock = clock
         self._most = most

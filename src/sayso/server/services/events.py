@@ -1,8 +1,8 @@
-"""What happens to requests, told to everybody who listens: read once, written out once, and kept for a while.
+"""Event feed of the hub: requests are read and serialised once, cached in batches, and sent to all subscribers.
 
-One task follows the store's feed. Nobody has a queue: each listener knows the point that it has reached, and takes what
-came after it from the last few batches or, if it is further behind, from the store. So a slow listener holds up nobody,
-costs no memory, and catches up as fast as it reads.
+One task follows the store's feed. No subscriber has a queue: each one knows the point that it has reached, and reads
+what came after it from the cached batches or, if it is further behind, from the store. A slow subscriber delays no
+other, costs no memory, and catches up as fast as it reads.
 """
 
 from __future__ import annotations
@@ -63,7 +63,6 @@ class Events:
     """The events of one hub."""
 
     def __init__(self, store: Store, *listeners: Listener) -> None:
-        """Take the store, and who has to hear of everything in this process."""
         self._store = store
         self._listeners = listeners
         self._batches: deque[EventBatch] = deque()

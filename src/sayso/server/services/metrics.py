@@ -1,4 +1,7 @@
-"""Numbers for Prometheus: what was asked and answered, what waits, and who is connected."""
+"""Prometheus metrics: requests opened and closed, answer times, open requests and connections.
+
+Tests: tests/server/routes/test_approvals.py
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,6 @@ class Metrics:
     """The numbers of one hub, for everything on its store, whoever asked or answered it."""
 
     def __init__(self, open_requests: OpenRequests, connections: Connections) -> None:
-        """Take what is counted at the moment of a look."""
         self._open_requests = open_requests
         self._registry = CollectorRegistry()
         self._opened = Counter("sayso_requests_opened", "Requests that were asked.", registry=self._registry)

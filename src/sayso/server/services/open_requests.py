@@ -1,4 +1,7 @@
-"""What waits for an answer, as the feed tells of it: how many, whose, since when, and which expires first."""
+"""Index of the open requests, kept from the feed: counts per agent, oldest age, and the expiry timer.
+
+Tests: tests/server/test_most_open.py
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,6 @@ class OpenRequests:
     """The open requests. The one that expires first sets the timer; nothing is polled."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        """Begin without knowing any."""
         self._store = store
         self._clock = clock
         self._asked: dict[str, tuple[float, Owner]] = {}

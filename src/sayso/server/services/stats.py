@@ -1,4 +1,7 @@
-"""Numbers about requests: how many in each hour, how they ended, and how long people took."""
+"""Statistics over requests: counts per hour, outcomes and answer times, cached for five seconds.
+
+Tests: tests/server/routes/test_approvals.py
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,6 @@ class Stats:
     """The numbers of one hub; counted by one at a time, and told to all who ask soon after."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        """Begin with nothing counted."""
         self._store = store
         self._clock = clock
         self._counted: dict[tuple[str, int], tuple[float, dict[str, Any]]] = {}

@@ -1,4 +1,7 @@
-"""How often somebody may do something: counted in this process, for a minute."""
+"""Rate limits: sliding windows of one minute, in the memory of this process.
+
+Tests: tests/server/test_identity.py
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,6 @@ class Throttle:
     """The limits of one hub."""
 
     def __init__(self, *, failures: int = _FAILURES, answers: int = _ANSWERS) -> None:
-        """Take how many there may be in a minute: wrong tokens from one address, answers by one person."""
         self._failures = _Window(failures)
         self._answers = _Window(answers)
         self._sign_ins = _Window(_SIGN_INS)

@@ -1,7 +1,6 @@
-"""What remote agents do: ask, wait for the answer, use it up, and tell what came of it.
+"""RPC for `RemoteStore`: one store operation is one POST with a msgpack body.
 
-`RemoteStore` speaks the packed form, in which arguments keep their exact types: one operation of a store is one POST.
-Other languages speak the plain one; see `agent_plain`.
+Msgpack keeps the exact types of arguments. Agents in other languages use JSON; see `rest`.
 """
 
 from __future__ import annotations
