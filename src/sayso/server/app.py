@@ -25,8 +25,8 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = ()) -> FastAPI:
     """Return the application of a hub.
 
     Args:
-        hub: what it stands on.
-        allowed_hosts: the names by which browsers and agents call it, beside those of this machine itself.
+        hub: the hub that its routes use.
+        allowed_hosts: accepted names in the Host header, besides those of this machine.
     """
 
     @asynccontextmanager
@@ -40,13 +40,13 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = ()) -> FastAPI:
         version=version("sayso"),
         docs_url=None,  # these two would load scripts from elsewhere
         redoc_url=None,
-        # It would tell whole addresses, and the code of a link is in one; the hub has spans of its own.
+        # It would record whole URLs, and the code of a sign-in link is in one; the hub has spans of its own.
         telemetry={"tracing": False, "metrics": False, "logs": False},
         lifespan=lifespan,
         routes=[rpc.operation_route, approvals.answer_route],  # first, and plain: most requests go to these two
     )
     app.state.hub = hub
-    app.state.accounts = None  # where people may have accounts to sign in with; `oidc.offer` says so
+    app.state.accounts = None  # the name of the OpenID provider; set by `oidc.install`
     problems.install(app)
     for part in (approvals, audit_and_remembered, sign_in, websocket, rest, health, page):
         app.include_router(part.routes)
@@ -61,7 +61,7 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = ()) -> FastAPI:
 
 
 class _Application(FastAPI):
-    """Publishes what routes share: the shape of problems, and the tokens."""
+    """FastAPI application whose OpenAPI document has shared parts: the schema of problems, and the security schemes."""
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""

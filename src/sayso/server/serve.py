@@ -38,12 +38,12 @@ except ImportError:
 
 _BACKLOG = 1024
 _FAREWELL_SECONDS = 10
-_GARBAGE = 10_000  # objects after which to look for circles of them; an answer makes hundreds, and no circle
-_STUCK_MS = 60_000  # a peer that takes nothing for so long is gone, for the kernel too
+_GARBAGE = 10_000  # threshold of the garbage collector; an answer makes hundreds of objects, and no cycle
+_STUCK_MS = 60_000  # the kernel drops a peer that acknowledges nothing for a minute
 
 
 class HubServer(uvicorn.Server):
-    """A server that lets streams, sockets and long polls end before it waits for their connections."""
+    """uvicorn server that drains streams, WebSockets and long polls before it waits for their connections."""
 
     def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
         super().__init__(config)
@@ -51,7 +51,7 @@ class HubServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Do what uvicorn does, but do not end the process by the signal afterwards: the store is closed first."""
+        """Handle signals as uvicorn does, but do not raise them again afterwards: the store must be closed first."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -63,13 +63,13 @@ class HubServer(uvicorn.Server):
                 signal.signal(each, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End what would stay open, then everything else."""
+        """Drain long-lived connections, then shut down."""
         self._hub.rest()
         await super().shutdown(sockets)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Whether a host is a loopback address."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -77,10 +77,10 @@ def is_loopback(host: str) -> bool:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Take the address.
+    """Bind a listening socket.
 
     Raises:
-        ConfigurationError: it cannot be had, and why.
+        ConfigurationError: the address cannot be bound, and why.
     """
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -103,7 +103,7 @@ def bind(host: str, port: int) -> socket.socket:
 def create_server(
     app: FastAPI, hub: Hub, *, certificate: str | None = None, key: str | None = None, proxy: str | None = None
 ) -> HubServer:
-    """Return the server of a hub's application, which runs on a socket that is bound already."""
+    """Return the server of a hub's application, for a socket that is bound already."""
     config = uvicorn.Config(
         app,
         http=IdleTimeoutProtocol,
@@ -123,8 +123,8 @@ def create_server(
 
 
 def run_hub(serving: Coroutine[Any, Any, None]) -> None:
-    """Run a hub, which has this process to itself, on the fastest event loop that is there."""
-    gc.freeze()  # what is loaded by now stays, and need not be looked through again and again
+    """Run a hub, the only job of this process, on uvloop if it is installed."""
+    gc.freeze()  # modules stay loaded: the collector need not scan them again
     gc.set_threshold(_GARBAGE)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(serving)

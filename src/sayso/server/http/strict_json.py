@@ -20,10 +20,10 @@ _JSON_MEDIA = re.compile(r"application/([^/]+\+)?json")
 
 
 def read_object(text: str | bytes) -> dict[str, Any]:
-    """Read one JSON object: no key twice, and no number that is none.
+    """Parse one JSON object, without duplicate keys and without NaN or Infinity.
 
     Raises:
-        CanonicalError: what is wrong with it.
+        CanonicalError: why it is invalid.
     """
     try:
         return thaw(parse_args(text if isinstance(text, str) else text.decode()))
@@ -41,15 +41,15 @@ class _StrictRequest(Request):
         try:
             return read_object(await self.body())
         except CanonicalError as error:
-            # Of this kind, as FastAPI would hide any other behind a sentence of its own.
+            # An HTTPException: FastAPI would replace any other error by a sentence of its own.
             raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
 
 
 class StrictRoute(APIRoute):
-    """A route whose body is read strictly."""
+    """FastAPI route whose JSON body is parsed strictly."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler, which is given a request that reads so."""
+        """Return FastAPI's handler, with a request that parses strictly."""
         handle = super().get_route_handler()
 
         async def strictly(request: Request) -> Response:
