@@ -1,6 +1,6 @@
 """Servers under test, the hub and the bare ones: one process each, controlled by lines of JSON on standard input.
 
-The bare ones have no auth, check nothing and keep nothing. All of them are served by uvicorn with uvloop and httptools.
+The bare ones have no auth, check nothing and keep nothing. All of them are served by uvicorn with uvloop and h11.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ async def main(kind: Kind, folder: Path) -> None:
     else:
         app = {"raw": Raw, "starlette": starlette_app, "fastapi": fastapi_app}[kind]()
         serving = uvicorn.Server(
-            uvicorn.Config(app, http="httptools", access_log=False, log_level="error", timeout_keep_alive=60)
+            uvicorn.Config(app, http="h11", access_log=False, log_level="error", timeout_keep_alive=60)
         )
     listening = asyncio.create_task(serving.serve(sockets=[taken]))
     _say(facts)

@@ -80,7 +80,8 @@ def test_cookies_that_were_torn_apart_on_the_way_are_still_those_of_a_browser(se
         mine = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
         headers = [("Cookie", "theme=dark"), ("Cookie", mine)]
         path = f"/approvals/{request.id}"
-        assert page.post(path, json={"approved": True}, headers=headers).status_code == 403
+        answer = page.post(path, json={"approved": True}, headers=headers)
+    assert (answer.status_code, "must send an Origin header" in answer.json()["detail"]) == (403, True)
     assert served.get(request).status == "open"
 
 

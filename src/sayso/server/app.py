@@ -1,4 +1,7 @@
-"""The hub as an ASGI application: to be served alone, or mounted in an application of your own."""
+"""The hub as an ASGI application (FastAPI), to be served alone or mounted in an application of your own.
+
+Tests: tests/server/test_mounting.py
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,19 @@ from fastapi import FastAPI
 
 from sayso.server import openapi
 from sayso.server.http import problems
-from sayso.server.http.fast_path import Swift
 from sayso.server.http.logs import AccessLog
 from sayso.server.hub import Hub
 from sayso.server.middleware import AllowedHosts, AttachHub, BodyLimits, SameOrigin, SecurityHeaders
 from sayso.server.routes import approvals, audit_and_remembered, health, page, sign_in, websocket
-from sayso.server.routes.agents import rpc
+from sayso.server.routes.agents import rest, rpc
 
 
 def create_app(hub: Hub, *, allowed_hosts: Collection[str] = ()) -> FastAPI:
     """Return the application of a hub.
 
     Args:
-        hub: what it stands on.
-        allowed_hosts: the names by which browsers and agents call it, beside those of this machine itself.
+        hub: the hub that its routes use.
+        allowed_hosts: accepted names in the Host header, besides those of this machine.
     """
 
     @asynccontextmanager
@@ -38,17 +40,17 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = ()) -> FastAPI:
         version=version("sayso"),
         docs_url=None,  # these two would load scripts from elsewhere
         redoc_url=None,
-        # It would tell whole addresses, and the code of a link is in one; the hub has spans of its own.
+        # It would record whole URLs, and the code of a sign-in link is in one; the hub has spans of its own.
         telemetry={"tracing": False, "metrics": False, "logs": False},
         lifespan=lifespan,
+        routes=[rpc.operation_route, approvals.answer_route],  # first, and plain: most requests go to these two
     )
     app.state.hub = hub
-    app.state.accounts = None  # where people may have accounts to sign in with; `oidc.offer` says so
+    app.state.accounts = None  # the name of the OpenID provider; set by `oidc.install`
     problems.install(app)
-    for part in (approvals, audit_and_remembered, sign_in, websocket, rpc, health, page):
+    for part in (approvals, audit_and_remembered, sign_in, websocket, rest, health, page):
         app.include_router(part.routes)
     # The last one added comes first.
-    app.add_middleware(Swift, ways=(approvals.swift, rpc.packed))
     app.add_middleware(BodyLimits, hub=hub)
     app.add_middleware(SameOrigin)
     app.add_middleware(AllowedHosts, names=allowed_hosts)
@@ -59,7 +61,7 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = ()) -> FastAPI:
 
 
 class _Application(FastAPI):
-    """Publishes what routes share: the shape of problems, and the tokens."""
+    """FastAPI application whose OpenAPI document has shared parts: the schema of problems, and the security schemes."""
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""

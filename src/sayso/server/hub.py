@@ -1,4 +1,7 @@
-"""What all routes of a hub share: the store, the controller that closes requests, the time, and what runs beside."""
+"""The hub object that all routes share: store, controller, clock, services and background tasks.
+
+Tests: tests/server/test_hubs.py
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ class HubStore(Store, Keyring, Protocol):
 
 
 class Hub:
-    """One hub. What it knows is in its store: any number of hubs may stand on one."""
+    """One hub process. All state that lasts is in the store, so any number of hubs can share one."""
 
     def __init__(
         self,
@@ -52,16 +55,16 @@ class Hub:
         most_open: int = MOST_OPEN,
         hooks: Iterable[Hook] = (),
     ) -> None:
-        """Take the store, and what is to differ.
+        """Create a hub; nothing runs before `wake`.
 
         Args:
             store: where requests and tokens are kept.
-            policy: judges edited arguments here as well as where the call runs.
-            clock: tells the time; tests pass a fixed one.
-            throttle: how often somebody may do something.
-            connections: how many connections may stay open.
-            most_open: how many questions of one agent may wait at once.
-            hooks: told of every answer that is given here.
+            policy: judges edited arguments here, too, besides the agent's own policy.
+            clock: the source of time; tests pass a fixed one.
+            throttle: the rate limits.
+            connections: the registry, with its limits, of connections that stay open.
+            most_open: how many open requests one agent may have.
+            hooks: called with every answer that is given here.
         """
         self.store = store
         self.clock = clock_of(store, clock)
@@ -76,11 +79,11 @@ class Hub:
         self.agent_feed = AgentFeed(store)
         self.audit_check = AuditCheck(store, self.clock)
         self.stats = Stats(store, self.clock)
-        self.ready = asyncio.Event()  # it hears of what happens to requests from now on
+        self.ready = asyncio.Event()  # the feed is followed from now on
         self._background: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
-        """Start what runs beside the routes, if it does not run yet: nobody has to run a lifespan for it."""
+        """Start the background tasks unless they run; no ASGI lifespan is needed for it."""
         if (self._background is None or self._background.done()) and not self.connections.draining:
             self._background = asyncio.get_running_loop().create_task(self._run_background(), name="sayso-hub")
             self._background.add_done_callback(_log_crash)
@@ -99,7 +102,7 @@ class Hub:
             self.ready.clear()
 
     async def _purge_tokens(self) -> None:
-        """Forget tokens whose time is up: every message to a person has one."""
+        """Delete expired tokens: every notice to a person makes one."""
         while True:
             try:
                 for each in await self.store.tokens():
@@ -112,7 +115,7 @@ class Hub:
                     await asyncio.get_running_loop().create_future()
 
     async def wait(self, request_id: str, seconds: float, connection: ClientConnection) -> ApprovalRequest:
-        """Wait until a request is closed, that many seconds are over, or the connection has to end.
+        """Wait until a request is closed, the time is up, or the connection must close.
 
         Returns:
             The request as it stands.
@@ -139,11 +142,11 @@ class Hub:
         return request
 
     def rest(self) -> None:
-        """Let streams, sockets and long polls end, before the hub stops."""
+        """Drain streams, WebSockets and long polls, before the hub stops."""
         self.connections.drain()
 
     async def aclose(self) -> None:
-        """End what runs beside, and write what is queued; the store is its owner's to close."""
+        """Stop the background tasks and flush the store; its owner closes it."""
         self.rest()
         if self._background is not None:
             self._background.cancel()

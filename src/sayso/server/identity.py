@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, by the token that it carries."""
+"""Authentication: bearer token or session cookie, and the principal that it identifies."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ COOKIE = "sayso_session"
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody whom the hub knows."""
+    """An authenticated client: its token and its address."""
 
     token: Token
     address: str = ""
 
     @property
     def name(self) -> str:
-        """Who it is: what is written down as `who`, or as `asked_by`."""
+        """The token's name, which is recorded as `who` or as `asked_by`."""
         return self.token.name
 
     async def request(self, hub: Hub, request_id: str) -> ApprovalRequest:
-        """Return a request of a project that this one has to do with; any other does not exist for them."""
+        """Return a request of the principal's project; any other is unknown to it."""
         request = await hub.get(request_id)
         if not self.token.is_for(request.project):
             raise problems.unknown_request()
@@ -40,7 +40,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def hub_of(connection: HTTPConnection) -> Hub:
-    """Return the hub that this connection has reached."""
+    """Return the hub of this connection."""
     return cast("Hub", connection.scope["sayso.hub"])
 
 
@@ -50,10 +50,10 @@ def address_of(connection: HTTPConnection) -> str:
 
 
 def cookie_name(connection: HTTPConnection, what: str = COOKIE) -> str:
-    """Return the name of a cookie of this hub; if not said otherwise, of the one by which a browser is known.
+    """Return the name of a cookie of this hub, by default of the session cookie.
 
-    A browser sends the cookies of a host to all of its ports, so the name has the port; and over https it says that no
-    other name of the same domain can have set it, where the hub is at the root, as such a cookie has to be.
+    A browser sends the cookies of a host to all of its ports, so the name has the port; over https it has the
+    prefix `__Host-`, so that no other host of the domain can set it; the prefix requires a hub at the root.
     """
     port = connection.headers.get("host", "").rpartition(":")[2]
     name = f"{what}_{port}" if port.isdigit() else what
@@ -62,7 +62,7 @@ def cookie_name(connection: HTTPConnection, what: str = COOKIE) -> str:
 
 
 async def identify(connection: HTTPConnection) -> Principal:
-    """Return who this is, by the bearer token or, in a browser that has signed in, by its cookie."""
+    """Authenticate a connection by its bearer token or, in a signed-in browser, by its session cookie."""
     hub = hub_of(connection)
     scheme, _, text = (header(connection.scope, b"authorization") or "").partition(" ")
     if not text or scheme.lower() != "bearer":
@@ -79,7 +79,7 @@ async def identify(connection: HTTPConnection) -> Principal:
 
 
 def require_kind(principal: Principal, *kinds: TokenKind) -> Principal:
-    """Return somebody who has a token of one of these kinds."""
+    """Return the principal if its token has one of these kinds."""
     if principal.token.kind not in kinds:
         sentence = f"a token of the kind {principal.token.kind} cannot do this; it takes one of: {', '.join(kinds)}"
         raise HttpProblem(HTTPStatus.FORBIDDEN, sentence)
@@ -87,12 +87,12 @@ def require_kind(principal: Principal, *kinds: TokenKind) -> Principal:
 
 
 async def agent(connection: HTTPConnection) -> Principal:
-    """Return the agent at the other end."""
+    """Authenticate an agent."""
     return require_kind(await identify(connection), "agent")
 
 
 async def person(connection: HTTPConnection) -> Principal:
-    """Return the person at the other end."""
+    """Authenticate a person."""
     return require_kind(await identify(connection), "approver", "session")
 
 

@@ -1,4 +1,4 @@
-"""What every connection has to pass before a route sees it: plain ASGI, so that streams and sockets pass it too."""
+"""ASGI middleware that guards every connection, streams and WebSockets too: host, CSRF, body and header checks."""
 
 from __future__ import annotations
 
@@ -29,19 +29,18 @@ _SAFE = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEA
 _ALIKE = bytes.maketrans(b"{}", b"[]")
 _NO_MARKS = bytes(set(range(256)) - set(b"[]{}"))
 _MOST_MARKS = 200_000
-_STEP = (ord("\\")).__sub__  # it stands between the brackets: one is a step down, the other a step up
+_STEP = (ord("\\")).__sub__  # the code between both brackets: [ is a step down (+1), ] a step up (-1)
 
 
 class AttachHub:
-    """Gives routes the hub, and starts what runs beside them with the first connection."""
+    """Middleware that puts the hub into the scope, and starts its background tasks with the first connection."""
 
     def __init__(self, app: ASGIApp, hub: Hub) -> None:
-        """Take the hub."""
         self._app = app
         self._hub = hub
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, with the hub awake."""
+        """Start the hub, and pass on."""
         if scope["type"] != "lifespan":
             self._hub.wake()
             scope["sayso.hub"] = self._hub
@@ -49,10 +48,9 @@ class AttachHub:
 
 
 class SecurityHeaders:
-    """Adds to every answer the headers that it does not have."""
+    """Middleware that adds the security headers which a response does not have."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Take what is guarded."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,18 +66,17 @@ class SecurityHeaders:
 
 
 class RejectingMiddleware:
-    """A guard that refuses by raising a problem."""
+    """Base of the middleware that rejects a connection by raising a problem."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Take what is guarded."""
         self._app = app
 
     def check(self, scope: Scope) -> None:
-        """Raise a problem about this connection, or let it pass."""
+        """Raise a problem if this connection is rejected."""
         raise NotImplementedError
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, or tell the problem."""
+        """Pass on, or respond with the problem."""
         if scope["type"] != "lifespan":
             try:
                 self.check(scope)
@@ -90,18 +87,17 @@ class RejectingMiddleware:
 
 
 class AllowedHosts(RejectingMiddleware):
-    """Refuses a name that is not the hub's: a page elsewhere could have had it point here (DNS rebinding)."""
+    """Rejects a Host header that is not the hub's (DNS rebinding)."""
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
-        """Take the names by which the hub is called, beside those of this machine itself."""
         super().__init__(app)
         self._names = LOOPBACK | {name.lower() for name in names}
 
     def check(self, scope: Scope) -> None:
-        """Look at the Host header."""
+        """Check the Host header."""
         said = [value for name, value in scope["headers"] if name == b"host"]
-        name = host_name(said[0].decode("latin-1")) if len(said) == 1 else ""  # of two, a proxy might see the other
-        if name not in self._names and not _is_address(name):  # nobody can have an address point elsewhere
+        name = host_name(said[0].decode("latin-1")) if len(said) == 1 else ""  # of two, a proxy might read the other
+        if name not in self._names and not _is_address(name):  # an IP address cannot be rebound
             sentence = f"this hub is not called {name!r}; serve it with `--host-name {name}` if it should be"
             raise HttpProblem(HTTPStatus.MISDIRECTED_REQUEST, sentence)
 
@@ -121,10 +117,10 @@ def _is_address(name: str) -> bool:
 
 
 class SameOrigin(RejectingMiddleware):
-    """Refuses what a page of somebody else makes a browser send, also over WebSocket, which knows no same origin."""
+    """CSRF protection: rejects cross-origin requests, also over WebSocket, which has no same-origin policy."""
 
     def check(self, scope: Scope) -> None:
-        """Look at what browsers say about where a request comes from."""
+        """Check the headers Origin and Sec-Fetch-Site."""
         if scope["type"] == "http" and scope["method"] in _SAFE_METHODS:
             return
         origin, site = header(scope, b"origin"), header(scope, b"sec-fetch-site")
@@ -133,16 +129,16 @@ class SameOrigin(RejectingMiddleware):
         if site not in {None, "same-origin", "none"}:
             raise HttpProblem(HTTPStatus.FORBIDDEN, "this came from a page of another site")
         if origin is None and site is None and any(COOKIE.encode() in each for each in _cookies(scope)):
-            sentence = "a browser that has signed in says where a request comes from, and this one does not"
+            sentence = "a signed-in browser must send an Origin header; this request has none (CSRF protection)"
             raise HttpProblem(HTTPStatus.FORBIDDEN, sentence)
 
 
 def _cookies(scope: Scope) -> list[bytes]:
-    return [value for name, value in scope["headers"] if name == b"cookie"]  # HTTP/2 may have torn them apart
+    return [value for name, value in scope["headers"] if name == b"cookie"]  # HTTP/2 may have split them
 
 
 def _is_same_origin(origin: str, host: str, scheme: str) -> bool:
-    """Whether a page is one of the hub's; over https, one that came by http may be anybody's."""
+    """Whether an origin is the hub's; with https, a page that came by http may have been forged on the way."""
     try:
         page = urlsplit(origin)
     except ValueError:
@@ -151,15 +147,14 @@ def _is_same_origin(origin: str, host: str, scheme: str) -> bool:
 
 
 class BodyLimits:
-    """Reads a body whole before any route sees it: not too large, not too slow, and not too deep."""
+    """Middleware that reads each body before its route runs, with limits on size, time and nesting."""
 
     def __init__(self, app: ASGIApp, hub: Hub) -> None:
-        """Take the hub, which counts the time."""
         self._app = app
         self._hub = hub
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on with the body, or tell the problem."""
+        """Pass on with the body, or respond with the problem."""
         if scope["type"] != "http" or scope["method"] in _SAFE_METHODS or _is_packed(scope):
             await self._app(scope, receive, send)
             return
@@ -188,12 +183,12 @@ class BodyLimits:
         return body
 
     async def _receive(self, scope: Scope, receive: Receive) -> bytes | None:
-        """Take a body, of strangers only a short one: many of them could have the hub hold many."""
+        """Receive a body; a long one only with a valid token, or strangers could fill the hub's memory."""
         body, is_known = bytearray(), False
         while True:
             message = await receive()
             if message["type"] != "http.request":
-                return None  # whoever sent it is gone
+                return None  # the client has disconnected
             body += message.get("body", b"")
             if len(body) > LARGEST_BODY:
                 raise self._too_large()
@@ -208,7 +203,7 @@ class BodyLimits:
 
 
 def _is_packed(scope: Scope) -> bool:
-    """Whether this goes to the agents' operations, which are no JSON and have limits of their own."""
+    """Whether this is an RPC of an agent, which is not JSON and has limits of its own."""
     return path_of(scope).startswith("/agent/")
 
 
@@ -226,9 +221,9 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 def is_deep(body: bytes) -> bool:
-    """Whether JSON is nested deeper, or holds more parts, than anybody has reason to; no JSON is found out later.
+    """Whether JSON is nested too deep, or has too many parts; whether it is JSON at all is checked later.
 
-    All of it is done in C: strangers can send this, a megabyte at a time.
+    Every step runs in C, because strangers can send a megabyte of it.
     """
     if body.count(b"[") + body.count(b"{") <= _DEEPEST:
         return False

@@ -1,4 +1,4 @@
-"""What routes say about themselves in the OpenAPI document, and how they write what they tell."""
+"""OpenAPI document: descriptions that the routes share, and JSON responses."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ Responses = dict[int | str, dict[str, Any]]
 
 
 def ok_response(shape: Any) -> Responses:  # noqa: ANN401 - whatever pydantic can describe
-    """Describe what is told when all is well."""
+    """Describe the response with status 200."""
     return {200: {"model": shape}}
 
 
 def problem_responses(*statuses: int) -> Responses:
-    """Describe what can be wrong; every route can be sent something that does not fit it."""
+    """Describe the problem responses of a route; each one can answer 422."""
     known = sorted({*statuses, HTTPStatus.UNPROCESSABLE_ENTITY.value})
     return {each: {"description": HTTPStatus(each).phrase, "content": {MEDIA_TYPE: _PROBLEM}} for each in known}
 
 
 def add_shared_parts(document: dict[str, Any]) -> None:
-    """Add what routes share; as dependencies of each, FastAPI would look at it again with every request."""
+    """Add the shared schemas and security schemes; as dependencies, FastAPI would evaluate them with every request."""
     shared = document.setdefault("components", {})
     shared["securitySchemes"] = _TOKENS
     shared["schemas"][schemas.ProblemModel.__name__] = schemas.ProblemModel.model_json_schema()
@@ -54,7 +54,7 @@ def add_shared_parts(document: dict[str, Any]) -> None:
 
 
 def published_names(part: Any) -> Any:  # noqa: ANN401 - a piece of the document
-    """Return the document with the records' own names: in code the models end in `Model`, for users they do not."""
+    """Return the document without the suffix `Model`, which the schemas have in code only."""
     match part:
         case dict():
             pieces = cast("dict[str, Any]", part)
@@ -68,12 +68,12 @@ def published_names(part: Any) -> Any:  # noqa: ANN401 - a piece of the document
 
 
 async def request_response(request: ApprovalRequest, **more: object) -> Response:
-    """Return a request, and what else there is to tell of it; a long one is written in another thread."""
+    """Return a request as JSON, with more facts; a long one is serialised in another thread."""
     if json_codec.is_small_plain(request):
         return json_answer(json_codec.request_to_json(request, **more))
     return json_answer(await asyncio.to_thread(json_codec.request_to_json, request, **more))
 
 
 def json_answer(text: str) -> Response:
-    """Return JSON that is written already."""
+    """Return a response with JSON that is serialised already."""
     return Response(text, media_type="application/json")

@@ -1,4 +1,7 @@
-"""Serving a hub with uvicorn: the address, the fastest way that is installed, and an orderly end."""
+"""Serving a hub with uvicorn: bind the address, choose the event loop, shut down gracefully.
+
+Tests: tests/cli/test_serve.py
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ except ImportError as error:
     raise ImportError("the hub is not installed; run `pip install sayso[server]`") from error
 
 from sayso.errors import ConfigurationError
+from sayso.server.http.idle_timeout import IdleTimeoutProtocol
 from sayso.server.middleware import LARGEST_BODY
 
 if TYPE_CHECKING:
@@ -27,33 +31,27 @@ if TYPE_CHECKING:
 
     from sayso.server.hub import Hub
 
-# Both are faster, and come with `sayso[server-fast]`.
-try:
-    from sayso.server.http.httptools_protocol import FastProtocol as HttpProtocol
-except ImportError:
-    from sayso.server.http.idle_timeout import IdleTimeoutProtocol as HttpProtocol
-try:
+try:  # the faster event loop of `sayso[server-fast]`
     from uvloop import new_event_loop
 except ImportError:
     from asyncio import new_event_loop
 
 _BACKLOG = 1024
 _FAREWELL_SECONDS = 10
-_GARBAGE = 10_000  # objects after which to look for circles of them; an answer makes hundreds, and no circle
-_STUCK_MS = 60_000  # a peer that takes nothing for so long is gone, for the kernel too
+_GARBAGE = 10_000  # threshold of the garbage collector; an answer makes hundreds of objects, and no cycle
+_STUCK_MS = 60_000  # the kernel drops a peer that acknowledges nothing for a minute
 
 
 class HubServer(uvicorn.Server):
-    """A server that lets streams, sockets and long polls end before it waits for their connections."""
+    """uvicorn server that drains streams, WebSockets and long polls before it waits for their connections."""
 
     def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
-        """Take the hub."""
         super().__init__(config)
         self._hub = hub
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Do what uvicorn does, but do not end the process by the signal afterwards: the store is closed first."""
+        """Handle signals as uvicorn does, but do not raise them again afterwards: the store must be closed first."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -65,13 +63,13 @@ class HubServer(uvicorn.Server):
                 signal.signal(each, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End what would stay open, then everything else."""
+        """Drain long-lived connections, then shut down."""
         self._hub.rest()
         await super().shutdown(sockets)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Whether a host is a loopback address."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -79,10 +77,10 @@ def is_loopback(host: str) -> bool:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Take the address.
+    """Bind a listening socket.
 
     Raises:
-        ConfigurationError: it cannot be had, and why.
+        ConfigurationError: the address cannot be bound, and why.
     """
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -105,10 +103,10 @@ def bind(host: str, port: int) -> socket.socket:
 def create_server(
     app: FastAPI, hub: Hub, *, certificate: str | None = None, key: str | None = None, proxy: str | None = None
 ) -> HubServer:
-    """Return the server of a hub's application, which runs on a socket that is bound already."""
+    """Return the server of a hub's application, for a socket that is bound already."""
     config = uvicorn.Config(
         app,
-        http=HttpProtocol,
+        http=IdleTimeoutProtocol,
         ws_max_size=LARGEST_BODY,
         ws_per_message_deflate=False,  # compressing what strangers write beside secrets gives them away
         access_log=False,  # it would write down the codes of links
@@ -125,8 +123,8 @@ def create_server(
 
 
 def run_hub(serving: Coroutine[Any, Any, None]) -> None:
-    """Run a hub, which has this process to itself, on the fastest event loop that is there."""
-    gc.freeze()  # what is loaded by now stays, and need not be looked through again and again
+    """Run a hub, the only job of this process, on uvloop if it is installed."""
+    gc.freeze()  # modules stay loaded: the collector need not scan them again
     gc.set_threshold(_GARBAGE)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(serving)

@@ -280,8 +280,7 @@ def test_an_answer_from_a_browser_says_so(served: Served) -> None:
         ('{"approve": true, "note": 5}', 422),
     ],
 )
-def test_the_swift_way_of_an_answer_tells_what_the_other_one_tells(served: Served, body: str, status: int) -> None:
-    """JSON without more is read past FastAPI; everything else, such as a charset, goes through it."""
+def test_an_answer_with_a_charset_is_told_what_one_without_is_told(served: Served, body: str, status: int) -> None:
     told: list[Any] = []
     for kind in ("application/json", "application/json; charset=utf-8"):
         request = served.ask()
@@ -294,6 +293,18 @@ def test_the_swift_way_of_an_answer_tells_what_the_other_one_tells(served: Serve
             assert ann.post("/approvals/x?outcome=cancel", headers=headers).status_code == 404
             assert nobody.post(f"/approvals/{request.id}", content="{}", headers=headers).status_code == 401
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("kind", ["", "text/plain", "text/plain; application/json", "application/x/json", "text/json"])
+def test_an_answer_that_does_not_say_that_it_is_json_is_refused(served: Served, kind: str) -> None:
+    """What a form on a foreign page can send without being asked first is never an answer."""
+    request = served.ask()
+    with served.person() as ann:
+        told = ann.post(f"/approvals/{request.id}", content='{"approved": true}', headers={"Content-Type": kind})
+        assert (told.status_code, "Content-Type: application/json" in told.json()["detail"]) == (422, True)
+        assert ann.post(f"/approvals/{request.id}?outcome=maybe").status_code == 422
+        both = ann.post(f"/approvals/{request.id}?outcome=cancel", json={"approved": True})
+    assert (both.status_code, served.get(request).status) == (422, "open")
 
 
 def test_of_edited_arguments_those_that_were_left_as_shown_stay_what_they_were(served: Served) -> None:

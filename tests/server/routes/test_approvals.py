@@ -91,7 +91,7 @@ def test_a_list_that_cannot_be_meant_is_refused(served: Served, query: str) -> N
 
 
 @pytest.mark.proves("R69")
-def test_the_seeds_mapping_of_what_waits(served: Served) -> None:
+def test_the_mapping_of_what_waits_by_id(served: Served) -> None:
     request = served.ask({"amount": 5}, description="")
     told = served.ask({"amount": 6}, description="Pay six")
     with served.person() as ann:

@@ -1,4 +1,7 @@
-"""Headers: those that keep a browser from doing more with an answer than it should, and those that come in."""
+"""HTTP headers: the security headers of every response, and look-ups in those of a request.
+
+Tests: tests/server/test_middleware.py
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 SECURITY_HEADERS: Mapping[str, str] = {
-    # An answer is no page; those that are one have a policy of their own.
+    # For responses that are no page; pages have a policy of their own.
     "Content-Security-Policy": "default-src 'none'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -21,7 +24,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """Return what a header of a connection says, the first one if there are several; its name is in small letters."""
+    """Return the value of a header, the first one of several; the name is in lower case."""
     for known, value in scope["headers"]:
         if known == name:
             return cast("bytes", value).decode("latin-1")
@@ -29,6 +32,6 @@ def header(scope: Scope, name: bytes) -> str | None:
 
 
 def path_of(scope: Scope) -> str:
-    """Return the address of a request within the hub, which may be mounted somewhere."""
+    """Return the path of a request within the hub, which may be mounted under another path."""
     path, root = cast("str", scope["path"]), cast("str", scope.get("root_path", ""))
     return path[len(root) :] if root and path.startswith(f"{root}/") else path

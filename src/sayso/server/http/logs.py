@@ -1,4 +1,7 @@
-"""The log of a hub: one line for each request to it, without what was asked, answered or shown as a token."""
+"""Access log: middleware that logs one line per request, without arguments, answers or tokens; and its formatters.
+
+Tests: tests/server/test_middleware.py
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,13 @@ _LONGEST = 200
 
 
 class AccessLog:
-    """Writes a line when an answer has been given; never the query, which may hold the code of a link."""
+    """Access log middleware; it never logs the query, which may contain the code of a sign-in link."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Take what is logged."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, and write the line."""
+        """Pass on, and log the request when its response is complete."""
         if scope["type"] == "lifespan" or not _LOG.isEnabledFor(logging.INFO):
             await self._app(scope, receive, send)
             return
@@ -49,7 +51,7 @@ class AccessLog:
 
 
 class JsonLines(logging.Formatter):
-    """Writes every record as one line of JSON."""
+    """Log formatter: one line of JSON per record."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -68,10 +70,9 @@ class JsonLines(logging.Formatter):
 
 
 class ShortLines(logging.Formatter):
-    """Writes every record as one short line, with every control character as its code."""
+    """Log formatter: one short line per record, with control characters escaped (log injection)."""
 
     def __init__(self) -> None:
-        """Take the form of a line."""
         super().__init__("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
 
     def format(self, record: logging.LogRecord) -> str:
@@ -79,7 +80,7 @@ class ShortLines(logging.Formatter):
         return "\n".join(_printable(line) for line in super().format(record).split("\n"))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as logging has it
-        """Return what is told, in one line: only a traceback has more."""
+        """Return the message escaped to one line; only a traceback has more."""
         return _printable(super().formatMessage(record))
 
 

@@ -1,4 +1,7 @@
-"""Errors as problem details: what is wrong, in one sentence, as JSON that every client can read."""
+"""Problem details (RFC 9457): every error becomes one sentence in JSON, with its HTTP status.
+
+Tests: tests/server/test_middleware.py
+"""
 
 from __future__ import annotations
 
@@ -32,10 +35,9 @@ _WORDS = {
 
 
 class HttpProblem(Exception):
-    """A request to the hub that cannot be done; `facts` go into the answer beside the sentence."""
+    """An error with an HTTP status and a sentence; `facts` go into the body, and `retry_after` into a header, too."""
 
     def __init__(self, status: HTTPStatus, detail: str, **facts: Any) -> None:  # noqa: ANN401 - whatever helps
-        """Take the status, the sentence, and what else helps; `retry_after` is told as a header too."""
         super().__init__(detail)
         self.status = status
         self.detail = detail
@@ -50,7 +52,7 @@ HANDLED_ERRORS = (HttpProblem, RequestValidationError, CanonicalError, UnknownRe
 
 
 def problem_response(problem: HttpProblem, headers: Mapping[str, str] | None = None) -> Response:
-    """Return the answer for a problem."""
+    """Return the response for a problem."""
     told = dict(headers or {})
     if problem.status == HTTPStatus.UNAUTHORIZED:
         told["WWW-Authenticate"] = "Bearer"
@@ -60,20 +62,20 @@ def problem_response(problem: HttpProblem, headers: Mapping[str, str] | None = N
 
 
 def install(app: FastAPI) -> None:
-    """Let every error of an application be told so."""
+    """Install the exception handlers of an application."""
     for kind in HANDLED_ERRORS:
         app.add_exception_handler(kind, handle_error)
     app.add_exception_handler(Exception, _unexpected)
 
 
 async def handle_error(_: Request, error: Exception) -> Response:
-    """Return the answer for an error that is somebody's mistake, or the store's."""
+    """Exception handler for errors of the client or of the store."""
     headers = error.headers if isinstance(error, HTTPException) else None
     return problem_response(problem_for(error), headers)
 
 
 def problem_for(error: Exception) -> HttpProblem:
-    """Return the problem that an error is."""
+    """Map an error to its problem."""
     match error:
         case HttpProblem():
             return error
@@ -87,7 +89,7 @@ def problem_for(error: Exception) -> HttpProblem:
         case CanonicalError():
             return HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
         case StoreError():
-            _LOG.warning("the store failed: %s", error)  # nobody else has to know where it is
+            _LOG.warning("the store failed: %s", error)  # the client must not learn where the store is
             sentence = "the hub cannot read or write its store now; try again, and see its log"
             return HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, sentence, retry_after=1)
         case _:
@@ -95,23 +97,23 @@ def problem_for(error: Exception) -> HttpProblem:
 
 
 def unknown_request() -> HttpProblem:
-    """Return the problem for an id that no request has, or none that this person may know of."""
+    """Return the problem for an unknown id, or for a request that this person may not see."""
     return HttpProblem(HTTPStatus.NOT_FOUND, "no request has this id")
 
 
 def _validation_problem(mistakes: Iterable[Any]) -> HttpProblem:
-    """Name what does not fit, but not what was sent: it may be long, or a secret."""
+    """Name the invalid fields without their values, which may be long or secret."""
     told = [
         {"place": ".".join(str(part) for part in each["loc"]), "message": str(each["msg"])}
         for each in itertools.islice(mistakes, _MOST_MISTAKES)
     ]
     sentence = "; ".join(f"{each['place']}: {each['message']}" for each in told)
-    if [each["place"] for each in told] == ["body"]:  # most often, the whole of it was not taken for JSON
+    if [each["place"] for each in told] == ["body"]:  # most often, the Content-Type is not JSON
         sentence += "; send a JSON object, with the header Content-Type: application/json"
     return HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, errors=told)
 
 
 async def _unexpected(_: Request, __: Exception) -> Response:
-    # This one is answered outside of all guards, so it brings their headers itself.
+    # Starlette sends this one outside of all middleware, so it has the security headers itself.
     sentence = "the hub failed at this; see its log"
     return problem_response(HttpProblem(HTTPStatus.INTERNAL_SERVER_ERROR, sentence), SECURITY_HEADERS)

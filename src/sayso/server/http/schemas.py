@@ -1,6 +1,8 @@
-"""The shapes of what the hub takes and tells, as its OpenAPI document publishes them.
+"""Pydantic schemas of request and response bodies, as the OpenAPI document publishes them.
 
-What is told is written by `sayso.core.json_codec`; these shapes describe it, and a test compares them.
+Responses are written by `sayso.core.json_codec`; these schemas describe them, and a test compares both.
+
+Tests: tests/server/test_openapi.py
 """
 
 from __future__ import annotations
@@ -181,7 +183,7 @@ class PageModel(ResponseModel):
 
 
 class WaitingModel(ResponseModel):
-    """A request as the seeds list it."""
+    """A request in the original REST form: its tool, its arguments and the question."""
 
     tool: str
     args: Args

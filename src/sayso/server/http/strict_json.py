@@ -1,7 +1,11 @@
-"""Reading what is sent: JSON that can be read in one way only, from a body or a message."""
+"""Strict JSON parser for bodies and messages: no duplicate keys, no NaN, no other encoding than UTF-8.
+
+Tests: tests/server/routes/test_answering.py
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Any
@@ -12,12 +16,14 @@ from fastapi.routing import APIRoute
 from sayso.core.canonical import parse_args, thaw
 from sayso.errors import CanonicalError
 
+_JSON_MEDIA = re.compile(r"application/([^/]+\+)?json")
+
 
 def read_object(text: str | bytes) -> dict[str, Any]:
-    """Read one JSON object: no key twice, and no number that is none.
+    """Parse one JSON object, without duplicate keys and without NaN or Infinity.
 
     Raises:
-        CanonicalError: what is wrong with it.
+        CanonicalError: why it is invalid.
     """
     try:
         return thaw(parse_args(text if isinstance(text, str) else text.decode()))
@@ -25,20 +31,25 @@ def read_object(text: str | bytes) -> dict[str, Any]:
         raise CanonicalError("the body is not UTF-8") from error
 
 
+def is_json_media(media: str) -> bool:
+    """Whether a Content-Type says that a body is JSON, with a charset or a profile or without."""
+    return _JSON_MEDIA.fullmatch(media.partition(";")[0].strip().lower()) is not None
+
+
 class _StrictRequest(Request):
     async def json(self) -> dict[str, Any]:
         try:
             return read_object(await self.body())
         except CanonicalError as error:
-            # Of this kind, as FastAPI would hide any other behind a sentence of its own.
+            # An HTTPException: FastAPI would replace any other error by a sentence of its own.
             raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
 
 
 class StrictRoute(APIRoute):
-    """A route whose body is read strictly."""
+    """FastAPI route whose JSON body is parsed strictly."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler, which is given a request that reads so."""
+        """Return FastAPI's handler, with a request that parses strictly."""
         handle = super().get_route_handler()
 
         async def strictly(request: Request) -> Response:

@@ -1,4 +1,7 @@
-"""Whose turn it is, where several hubs stand on one store and one of them is enough for something."""
+"""Lease: of several hubs on one store, exactly one holds a job.
+
+Tests: tests/server/notices/test_scheduler.py
+"""
 
 from __future__ import annotations
 
@@ -9,25 +12,22 @@ from sayso.core.model import new_id
 if TYPE_CHECKING:
     from sayso.core.ports import Clock, Store
 
-_SECONDS = 20.0  # a turn; a hub that is gone is missed for so long
+_SECONDS = 20.0  # a slot; the longest gap after a holder has died
 
 
 class Lease:
-    """The turns of one hub at one thing. Who has one takes the next before it ends; when it is gone, another does."""
+    """A lease in 20 s slots. The holder renews for the next slot at half-time; if it dies, another hub takes over."""
 
     def __init__(self, store: Store, clock: Clock, name: str) -> None:
-        """Take the store that all of them stand on, and the name of what they take turns at."""
         self._store = store
         self._clock = clock
-        self._left = (
-            f"hub\0turn of {name}"  # under this the store keeps who was the last to leave before its turn was over
-        )
+        self._left = f"hub\0turn of {name}"  # the store keeps here which holder released its slot early
         self._me = new_id().encode()
-        self._won = self._lost = -1  # the last turn of each kind, as numbers since the epoch
-        self.check_again_at = 0.0  # when to look again
+        self._won = self._lost = -1  # the last slots won and lost, as numbers since the epoch
+        self.check_again_at = 0.0  # when to call `acquire_or_renew` again
 
     async def acquire_or_renew(self) -> bool:
-        """Whether it is this hub's turn now."""
+        """Whether this hub holds the lease now."""
         now = self._clock.now()
         current = int(now // _SECONDS)
         if self._won < current and (self._lost == current or not await self._try_acquire(current)):
@@ -42,12 +42,12 @@ class Lease:
         return True
 
     async def release(self) -> None:
-        """Let another one have the turn at once; this hub takes none any more."""
+        """Release the lease at once; this hub must not acquire it again."""
         if self._won * _SECONDS > self._clock.now() - _SECONDS:
             await self._store.park(self._left, self._me)
 
     async def _try_acquire(self, number: int) -> bool:
-        """Try to be the first to take a turn: all who try it as the same attempt hear who was."""
+        """Try to win a slot: all hubs use one idempotency key, so `unpark` returns the same winner to each of them."""
         left = await self._store.parked(self._left) or b""
         row = f"{self._left}\0{number}\0{left.decode()}"
         await self._store.park(row, self._me)
@@ -56,5 +56,5 @@ class Lease:
             self._won = number
             return True
         self._lost = number
-        await self._store.unpark(row)  # which was parked after the first had taken it
+        await self._store.unpark(row)  # the row that this hub parked after the winner had taken it
         return False

@@ -1,4 +1,4 @@
-"""Who is told of which question, and when: at once, again after a while, or because nobody else answered."""
+"""Scheduler of notices: sends each open request at once, as a reminder, and as an escalation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sayso.server.hub import Hub
 from sayso.server.notices.lease import Lease
 
 _LOG = logging.getLogger("sayso")
-_POINT = "hub\0notices"  # under this the store keeps up to where people were told
+_POINT = "hub\0notices"  # the store keeps here up to which point notices were sent
 _MOST_REMINDERS = 10
 _LINK_SECONDS = 3600.0
 _PAUSE_SECONDS = 5.0
@@ -28,7 +28,7 @@ _FAREWELL_SECONDS = 5.0
 
 
 class Recipient(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody to be told: a person with a name and roles, or a program."""
+    """Recipient of notices: a person with name and roles, or a program."""
 
     destinations: tuple[Destination, ...]
     name: str = ""  # of a person, who gets a link to sign in with
@@ -36,7 +36,7 @@ class Recipient(msgspec.Struct, frozen=True, kw_only=True):
     project: str = EVERY_PROJECT
 
     def wants(self, request: ApprovalRequest, event: Event, now: float) -> bool:
-        """Whether this concerns them: everybody may say no, but only those are told who could say yes."""
+        """Whether to notify this recipient: a person is notified only if entitled to approve."""
         if self.project not in {EVERY_PROJECT, request.project}:
             return False
         if not self.name:
@@ -50,7 +50,7 @@ class Recipient(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Due(NamedTuple):
-    """Something to tell, and when."""
+    """A scheduled notice."""
 
     at: float
     request_id: str
@@ -58,7 +58,7 @@ class _Due(NamedTuple):
 
 
 def notice_times(request: ApprovalRequest) -> Iterator[tuple[float, Event]]:
-    """Yield when people have to be told of a question that stays open."""
+    """Yield the schedule of a request that stays open: asked, reminders, escalation."""
     yield request.asked_at, "asked"
     wanted = request.approvers
     if wanted is not None and wanted.remind is not None:
@@ -69,26 +69,25 @@ def notice_times(request: ApprovalRequest) -> Iterator[tuple[float, Event]]:
 
 
 class Notices:
-    """Follows the requests of a hub and tells people of them: at least once, whatever breaks, and nearly always once.
+    """Follows the requests of a hub and sends notices: at-least-once delivery, and nearly always once.
 
-    Of several hubs on one store one does it. How far it got is kept when the messages are sent, not before: what was
-    under way when a hub broke down is told by the next one.
+    Of several hubs on one store the holder of the lease does it. Progress is saved after the messages are sent, so the
+    next holder sends again what was under way when a hub crashed.
     """
 
     def __init__(self, hub: Hub, recipients: Sequence[Recipient], *, url: str) -> None:
-        """Take the hub, who is told, and the address under which they reach the hub."""
         self._hub = hub
         self._recipients = recipients
         self._url = url.rstrip("/")
         self._lease = Lease(hub.store, hub.clock, "notices")
         self._due: list[_Due] = []
-        self._open: set[str] = set()  # what people were told of, or will be
+        self._open: set[str] = set()  # scheduled or sent
         self._sending: set[asyncio.Task[None]] = set()
         self._saving: set[asyncio.Task[None]] = set()
-        self._saved_point = -1  # the point that the store knows of
+        self._saved_point = -1  # the point that is saved in the store
 
     async def load_progress(self) -> tuple[int, float]:
-        """Return up to where and when people were told; if nobody ever was, what is asked from now on counts."""
+        """Return the point and time up to which notices were sent; at the first start, the current ones."""
         store, now = self._hub.store, self._hub.clock.now()
         kept = await store.parked(_POINT)
         if kept is not None:
@@ -99,7 +98,7 @@ class Notices:
         return point, now
 
     async def run(self) -> None:
-        """Tell until cancelled, whenever it is this hub's turn; a store that fails is tried again."""
+        """Send notices while holding the lease, until cancelled; retries when the store fails."""
         try:
             while True:
                 try:
@@ -117,17 +116,17 @@ class Notices:
             await self._wait(None)
 
     async def _shut_down(self) -> None:
-        """Let what is under way go out, for some seconds, and another hub go on."""
+        """Wait some seconds for messages under way, then release the lease."""
         if under_way := {*self._sending, *self._saving}:
             await asyncio.wait(under_way, timeout=_FAREWELL_SECONDS)
         with contextlib.suppress(StoreError):
             await self._lease.release()
 
     async def _send_while_leased(self) -> None:
-        """Tell for as long as it is this hub's turn."""
+        """Send notices while this hub holds the lease."""
         self._due, self._open = [], set()
         point, told_at = await self.load_progress()
-        # First: of what is found open after that, something was told before. What was closed meanwhile, perhaps not.
+        # First: notices of what is found open later were sent before. Of what was closed meanwhile, perhaps not.
         point = await self._catch_up(point, first=True)
         for request in await self._hub.store.pending():
             self._plan(request, after=told_at)
@@ -165,7 +164,7 @@ class Notices:
             self._start(self._send_if_open(heapq.heappop(self._due)))
 
     def _start_saving(self, point: int) -> None:
-        """Keep how far this got, when everything that it told until now has gone out."""
+        """Save the progress once all messages under way are sent."""
         keeping = asyncio.ensure_future(self._save_progress(point, self._hub.clock.now(), *self._sending))
         self._saving.add(keeping)
         keeping.add_done_callback(self._done)
@@ -177,7 +176,7 @@ class Notices:
         self._saved_point = point
 
     async def _wait(self, point: int | None) -> None:
-        """Wait for the next turn, the next that is due, or, with a point, for a change after it."""
+        """Wait for the next lease check or, with a point, for the next due notice or a change after it."""
         store, clock = self._hub.store, self._hub.clock
         ends = [self._lease.check_again_at, *([self._due[0].at] if self._due and point is not None else [])]
         with contextlib.suppress(TimeoutError):
@@ -199,7 +198,7 @@ class Notices:
         await send_to_all(message if link is None else message.with_link(link), recipient.destinations)
 
     async def _link(self, recipient: Recipient, request_id: str) -> str:
-        """Return an address that signs this person in, once, and opens the request; looking at it decides nothing."""
+        """Return a one-time sign-in link that opens the request; opening it decides nothing."""
         token, text = tokens.make(
             "link",
             recipient.name,

@@ -1,4 +1,7 @@
-"""The file that says who is told of questions: people with their services, and programs with their webhooks."""
+"""Settings file of notices: recipients with their Apprise services, and programs with their webhooks.
+
+Tests: tests/server/notices/test_scheduler.py
+"""
 
 from __future__ import annotations
 
@@ -55,10 +58,10 @@ _SHAPE = record(
 
 
 def read_notices(path: Path) -> list[Recipient]:
-    """Read who is told of questions.
+    """Read the recipients from a settings file.
 
     Raises:
-        PolicyError: the mistakes in the file, each with its place.
+        PolicyError: the mistakes in the file, each with line and column.
     """
     document = read_yaml(read_bytes(path, _FILE_SPEC), str(path), _FILE_SPEC)
     problems = list(validate(_SHAPE, document.data))
@@ -90,7 +93,7 @@ def _program(given: Mapping[str, Any]) -> Recipient:
 
 
 def _value(given: str) -> str:
-    """Return what is meant: a secret need not stand in a file."""
+    """Resolve `env:NAME`, so that a secret need not be in the file."""
     if not given.startswith("env:"):
         return given
     value = os.environ.get(given.removeprefix("env:"))

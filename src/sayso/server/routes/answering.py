@@ -1,4 +1,4 @@
-"""Answers, over REST and WebSocket: from what a front end sends to a decision, and what came of it."""
+"""Answers over REST and WebSocket: validate what a front end sends, make it a decision, close the request."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _check_answer(answer: AnswerModel) -> None:
 
 
 def _remember_options(answer: AnswerModel, request: ApprovalRequest) -> tuple[Remember, ScopeKind | None]:
-    """Say how an answer is to be remembered; the seeds' `always` is the session, as widely as the rule offers."""
+    """Return how an answer is remembered; `proceed_always` means the session, in the widest scope the rule offers."""
     if answer.outcome != "proceed_always":
         remember = answer.remember or "none"
         if remember != "none" and not request.scopes:
@@ -161,5 +161,5 @@ def _reject_answer(sentence: str) -> None:
 
 
 def question_text(request: ApprovalRequest) -> str:
-    """Return the question in a sentence, as the seeds' front ends show it."""
+    """Return the question as one sentence: the `message` of the original REST form and of the WebSocket."""
     return request.description or f"Allow {request.tool} to execute?"

@@ -1,4 +1,7 @@
-"""What stays: decisions that stand for later calls, and the audit."""
+"""REST routes for remembered decisions and for the audit.
+
+Tests: tests/server/routes/test_approvals.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Whether the hub works, and numbers about it, for whoever watches over it."""
+"""Health checks (liveness, readiness) and the Prometheus endpoint.
+
+Tests: tests/server/routes/test_approvals.py
+"""
 
 from __future__ import annotations
 

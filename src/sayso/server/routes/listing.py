@@ -1,4 +1,7 @@
-"""Lists of requests: filtered, in pages, and without holding up anybody else."""
+"""Lists of requests: filter, pagination and page size limit; long pages are serialised in a thread.
+
+Tests: tests/server/routes/test_approvals.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signing in with an account elsewhere (OpenID Connect): the code flow, with PKCE, state and nonce used once."""
+"""OpenID Connect sign-in: authorization code flow with PKCE; state and nonce are single-use."""
 
 from __future__ import annotations
 
@@ -79,7 +79,6 @@ class OidcSignIn:
     """Sends browsers to the provider, and finds out who came back."""
 
     def __init__(self, hub: Hub, provider: Provider, *, url: str) -> None:
-        """Take the hub, the provider, and the address of the hub, to which browsers are sent back."""
         self._hub = hub
         self._provider = provider
         self._back = f"{url.rstrip('/')}/oidc/callback"

@@ -1,4 +1,7 @@
-"""The page: its files, as they lie in the folder `static`; whoever opens it has to sign in before it shows anything."""
+"""Static files of the web page, with its content security policy; the page shows nothing before the sign-in.
+
+Tests: tests/browser/test_reach.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Signing a browser in by a link that works once, and out again."""
+"""Sign-in of a browser by one-time link, its session cookie, and sign-out.
+
+Tests: tests/server/test_identity.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Server-sent events: the changes of requests, from any point on, for as long as somebody listens."""
+"""Server-sent events: the stream of request changes for one person, from any point of the feed on.
+
+Tests: tests/server/services/test_events.py
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,6 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(self, hub: Hub, person: Principal, after: int | None) -> None:
-        """Take who listens, and from where on."""
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._hub = hub

@@ -1,4 +1,7 @@
-"""The WebSocket of the seeds: requests come as they are asked, answers go back, several at once and each by its id."""
+"""WebSocket route in the original message form: requests are pushed as they are asked, answers come back by id.
+
+Tests: tests/server/services/test_events.py
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ _TRY_AGAIN = 1013
 
 
 @routes.websocket("/ws/{client_id}")
-async def serve_websocket(socket: WebSocket, client_id: Annotated[str, Path(max_length=100)]) -> None:  # noqa: ARG001 - the seeds' name for a connection; the token says who it is
+async def serve_websocket(socket: WebSocket, client_id: Annotated[str, Path(max_length=100)]) -> None:  # noqa: ARG001 - the client's name for a connection; the token identifies the person
     """Tell a front end of every open request, and take its answers."""
     hub = hub_of(socket)
     try:

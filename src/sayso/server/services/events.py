@@ -1,8 +1,8 @@
-"""What happens to requests, told to everybody who listens: read once, written out once, and kept for a while.
+"""Event feed of the hub: requests are read and serialised once, cached in batches, and sent to all subscribers.
 
-One task follows the store's feed. Nobody has a queue: each listener knows the point that it has reached, and takes what
-came after it from the last few batches or, if it is further behind, from the store. So a slow listener holds up nobody,
-costs no memory, and catches up as fast as it reads.
+One task follows the store's feed. No subscriber has a queue: each one knows the point that it has reached, and reads
+what came after it from the cached batches or, if it is further behind, from the store. A slow subscriber delays no
+other, costs no memory, and catches up as fast as it reads.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Listener = Callable[["ApprovalRequest"], None]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """How one request stands, and that as JSON."""
+    """A changed request, with its JSON."""
 
     request: ApprovalRequest
     text: str
 
 
 class EventBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed between two points of the feed."""
+    """The changes between two points of the feed."""
 
     after: int
     point: int
@@ -48,22 +48,21 @@ class EventBatch(msgspec.Struct, frozen=True, kw_only=True):
     made: dict[str, Any] = msgspec.field(default_factory=dict[str, "Any"])
 
     def cached(self, name: str, make: Callable[[EventBatch], T]) -> T:
-        """Make something of it, once for all who listen."""
+        """Return something derived from the batch, computed once for all subscribers."""
         if name not in self.made:
             self.made[name] = make(self)
         return self.made[name]
 
     @property
     def size(self) -> int:
-        """How much is written out."""
+        """The number of characters of JSON."""
         return sum(len(event.text) for event in self.events)
 
 
 class Events:
-    """The events of one hub."""
+    """Event feed of one hub: follows the store and caches the latest batches."""
 
     def __init__(self, store: Store, *listeners: Listener) -> None:
-        """Take the store, and who has to hear of everything in this process."""
         self._store = store
         self._listeners = listeners
         self._batches: deque[EventBatch] = deque()
@@ -73,7 +72,7 @@ class Events:
         self._point = -1
 
     async def follow(self) -> None:
-        """Follow the feed for as long as the hub runs."""
+        """Follow the store's feed until cancelled."""
         while True:
             try:
                 await self._read_next()
@@ -82,7 +81,7 @@ class Events:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def start(self) -> None:
-        """Begin at the point that is reached now; who listens from an earlier one is told what came in between."""
+        """Start at the current point; a subscriber at an earlier point gets the changes in between from the store."""
         point, _ = await self._store.changes()
         self._advance(point)
 
@@ -115,7 +114,7 @@ class Events:
 
     @contextlib.contextmanager
     def subscribed(self) -> Generator[None]:
-        """Let batches be kept for as long as the block lasts."""
+        """Keep batches cached for the duration of the block."""
         self._readers += 1
         try:
             yield
@@ -123,19 +122,19 @@ class Events:
             self._readers -= 1
 
     async def start_point(self, wanted: int | None = None) -> int:
-        """Return the point to listen from: the one that is wanted, if it was ever reached, else that of now."""
+        """Return the point to subscribe from: the given one, if it was ever reached, else the current one."""
         now, _ = await self._store.changes()
         return now if wanted is None else min(wanted, now)
 
     async def wait_past(self, point: int) -> None:
-        """Wait until something has come after a point."""
+        """Wait until the feed is past a point."""
         while self._point <= point:
             await self._news.wait()
 
     async def next_batch(self, point: int) -> EventBatch:
-        """Wait for what comes after a point, and return it: from memory, if that goes back so far."""
+        """Wait for the batch after a point: from the cache, or else from the store."""
         await self.wait_past(point)
-        for batch in reversed(self._batches):  # nearly everybody wants the last one
+        for batch in reversed(self._batches):  # nearly all subscribers want the last one
             if batch.after <= point < batch.point:
                 return batch
         reached, found = await self._after(point)
@@ -143,7 +142,7 @@ class Events:
 
     async def _after(self, point: int) -> tuple[int, list[ApprovalRequest]]:
         reached, found = await self._store.changes(point, _PAGE)
-        if not found:  # what had changed is not kept any more; the order of these two is so that nothing is passed over
+        if not found:  # the changed rows were pruned; this order of the two reads misses no change
             latest, _ = await self._store.changes()
             reached, found = await self._store.changes(point, _PAGE)
             reached = reached if found else max(reached, latest)
@@ -151,7 +150,7 @@ class Events:
 
 
 async def _batch(after: int, point: int, found: Sequence[ApprovalRequest]) -> EventBatch:
-    """Write out requests, in another thread: some are long, and the loop has others to serve."""
+    """Serialise requests in another thread: some are long, and would block the loop."""
     return EventBatch(after=after, point=point, events=await asyncio.to_thread(_render_events, found))
 
 

@@ -1,4 +1,7 @@
-"""Numbers for Prometheus: what was asked and answered, what waits, and who is connected."""
+"""Prometheus metrics: requests opened and closed, answer times, open requests and connections.
+
+Tests: tests/server/routes/test_approvals.py
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,9 @@ _SECONDS = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400)
 
 
 class Metrics:
-    """The numbers of one hub, for everything on its store, whoever asked or answered it."""
+    """Prometheus metrics of one hub, for all requests in its store, whichever hub they came through."""
 
     def __init__(self, open_requests: OpenRequests, connections: Connections) -> None:
-        """Take what is counted at the moment of a look."""
         self._open_requests = open_requests
         self._registry = CollectorRegistry()
         self._opened = Counter("sayso_requests_opened", "Requests that were asked.", registry=self._registry)
@@ -27,7 +29,7 @@ class Metrics:
             "sayso_requests_closed", "Requests that were closed, by how.", ["outcome"], registry=self._registry
         )
         for outcome in _CLOSED:
-            self._closed.labels(outcome)  # a zero is a number too
+            self._closed.labels(outcome)  # so that zero is exported, too
         self._seconds = Histogram(
             "sayso_answer_seconds", "How long people took to answer.", buckets=_SECONDS, registry=self._registry
         )
@@ -43,7 +45,7 @@ class Metrics:
             Gauge(name, text, registry=self._registry).set_function(look)
 
     def observe(self, request: ApprovalRequest) -> None:
-        """Count a change of a request; told before `Waiting` is, which knows what was open until now."""
+        """Count a change of a request; called before `OpenRequests.update`, which forgets what was open."""
         was_open = request.id in self._open_requests
         status = "approved" if request.status == "used" and was_open else request.status
         if not was_open and status != "used":  # what comes after an answer was counted with it
@@ -56,5 +58,5 @@ class Metrics:
             self._seconds.observe(max(0.0, decision.decided_at - request.asked_at))
 
     def text(self) -> bytes:
-        """Return all numbers as Prometheus reads them."""
+        """Return the metrics in Prometheus' text format."""
         return generate_latest(self._registry)

@@ -1,4 +1,7 @@
-"""What waits for an answer, as the feed tells of it: how many, whose, since when, and which expires first."""
+"""Index of the open requests, kept from the feed: counts per agent, oldest age, and the expiry timer.
+
+Tests: tests/server/test_most_open.py
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,9 @@ Owner = tuple[str, str]  # a project, and an agent of it
 
 
 class OpenRequests:
-    """The open requests. The one that expires first sets the timer; nothing is polled."""
+    """The open requests. One timer, set to the earliest expiry, closes overdue ones; nothing is polled."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        """Begin without knowing any."""
         self._store = store
         self._clock = clock
         self._asked: dict[str, tuple[float, Owner]] = {}
@@ -36,33 +38,33 @@ class OpenRequests:
         self._sooner = asyncio.Event()
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of open requests."""
         return len(self._asked)
 
     def __contains__(self, request_id: str) -> bool:
-        """Whether this one does."""
+        """Whether a request is open."""
         return request_id in self._asked
 
     @property
     def oldest_age(self) -> float:
-        """How many seconds the oldest one has waited."""
+        """The age of the oldest open request, in seconds."""
         return max(0.0, self._clock.now() - min(self._asked.values())[0]) if self._asked else 0.0
 
     def count_of(self, owner: Owner) -> int:
-        """How many of one agent there are, with those that it is just asking here."""
+        """The number of an agent's open requests, with its reservations."""
         return len(self._by_owner.get(owner, ()))
 
     def reserve(self, request: ApprovalRequest) -> None:
-        """Count a request for its agent before it is opened here: the feed tells of it only afterwards."""
+        """Reserve a place for a request before it is opened here: the feed reports it only afterwards."""
         self._by_owner[_owner(request)].add(request.id)
 
     def release(self, request: ApprovalRequest) -> None:
-        """Count a request no longer that was not opened after all, unless the feed says that it is open."""
+        """Release the reservation of a request that was not opened, unless the feed says that it is open."""
         if request.id not in self._asked:
             self._drop(request.id, _owner(request))
 
     async def load(self) -> None:
-        """Learn of those that were open before anybody followed the feed; nothing is known of what was before."""
+        """Load the open requests from the store, and drop what was known before; called after `Events.start`."""
         self._asked.clear()
         self._by_owner.clear()
         self._due.clear()
@@ -73,7 +75,7 @@ class OpenRequests:
             after = page[-1].id
 
     def update(self, request: ApprovalRequest) -> None:
-        """Take in how a request stands."""
+        """Apply a change of a request."""
         if request.status != "open":
             self._asked.pop(request.id, None)
             self._drop(request.id, _owner(request))
@@ -95,7 +97,7 @@ class OpenRequests:
             del self._by_owner[owner]
 
     async def close_overdue(self) -> None:
-        """Close each request when its time is up, for as long as the hub runs."""
+        """Expire requests as they become due, until cancelled."""
         while True:
             self._sooner.clear()
             if not self._due:

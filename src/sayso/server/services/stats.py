@@ -1,4 +1,7 @@
-"""Numbers about requests: how many in each hour, how they ended, and how long people took."""
+"""Statistics over requests: counts per hour, outcomes and answer times, cached for five seconds.
+
+Tests: tests/server/routes/test_approvals.py
+"""
 
 from __future__ import annotations
 
@@ -22,17 +25,16 @@ _ENDS = ("approved", "denied", "expired", "withdrawn")
 
 
 class Stats:
-    """The numbers of one hub; counted by one at a time, and told to all who ask soon after."""
+    """Statistics of one hub, with a cache: one count at a time serves all who ask within five seconds."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        """Begin with nothing counted."""
         self._store = store
         self._clock = clock
         self._counted: dict[tuple[str, int], tuple[float, dict[str, Any]]] = {}
         self._counting = asyncio.Lock()
 
     async def last_hours(self, token: Token, hours: int) -> dict[str, Any]:
-        """Return the numbers of the last hours, the present one included, for the project of a token."""
+        """Return the statistics of the last hours, with the current one, for a token's project."""
         key = (token.project, hours)
         async with self._counting:
             now = self._clock.now()
@@ -56,7 +58,7 @@ class Stats:
 
 
 class _Tally:
-    """What was counted so far."""
+    """Running totals of one count."""
 
     def __init__(self, start: float, hours: int) -> None:
         self.start = start
@@ -65,7 +67,7 @@ class _Tally:
         self._seconds: list[float] = []
 
     def add(self, requests: list[ApprovalRequest]) -> None:
-        """Count these, if they were asked in that time."""
+        """Count the requests that were asked in that period."""
         for each in requests:
             if each.asked_at >= self.start:
                 self._add(each)
@@ -86,7 +88,7 @@ class _Tally:
         self._by_hour[min(max(hour, 0), len(self._by_hour) - 1)][what] += 1
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain data; the tools that were asked about most come first."""
+        """Return the totals as plain data, tools with most requests first."""
         ranked = sorted(self._by_tool.items(), key=lambda each: (-each[1].total(), each[0]))
         return {
             "by_hour": [

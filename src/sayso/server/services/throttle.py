@@ -1,4 +1,7 @@
-"""How often somebody may do something: counted in this process, for a minute."""
+"""Rate limits: sliding windows of one minute, in the memory of this process.
+
+Tests: tests/server/test_identity.py
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ _FAILURES = 60
 _ANSWERS = 600
 _SIGN_INS = 60
 _SECONDS = 60.0
-_SPARE = 1000  # so many names are kept without tidying up
+_SPARE = 1000  # keys that are kept before old ones are purged
 
 
 class _Window:
-    """When each of many has done something, as far as it was in the last minute."""
+    """Sliding window: the times of each key's events in the last minute."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -25,7 +28,7 @@ class _Window:
         self._tidy_at = _SPARE
 
     def count(self, whose: str) -> float:
-        """Count once more, and return 0; or return how many seconds are left until that is possible."""
+        """Count an event and return 0, or return the seconds until one is allowed again."""
         now = monotonic()
         times = self._times.setdefault(whose, deque())
         while times and times[0] <= now - _SECONDS:
@@ -43,19 +46,18 @@ class _Window:
 
 
 class Throttle:
-    """The limits of one hub."""
+    """Rate limits of one hub, per minute: failed tokens and sign-ins of an address, answers of a person."""
 
     def __init__(self, *, failures: int = _FAILURES, answers: int = _ANSWERS) -> None:
-        """Take how many there may be in a minute: wrong tokens from one address, answers by one person."""
         self._failures = _Window(failures)
         self._answers = _Window(answers)
         self._sign_ins = _Window(_SIGN_INS)
 
     def count_failure(self, address: str) -> None:
-        """Count a wrong token; a right one always passes, so that nobody can lock out others at their address.
+        """Count a failed token; a valid one always passes, so that no client can lock out others at its address.
 
         Raises:
-            Problem: there were too many.
+            HttpProblem: the limit is reached.
         """
         _count(self._failures, address, "too many wrong tokens came from this address")
 
@@ -63,15 +65,15 @@ class Throttle:
         """Count an answer.
 
         Raises:
-            Problem: there were too many.
+            HttpProblem: the limit is reached.
         """
         _count(self._answers, name, f"{name} has given too many answers in a minute")
 
     def count_sign_in(self, address: str) -> None:
-        """Count a sign-in that is begun: each takes a place in the store until it ends.
+        """Count the start of a sign-in, which keeps a row in the store until it ends.
 
         Raises:
-            Problem: there were too many.
+            HttpProblem: the limit is reached.
         """
         _count(self._sign_ins, address, "too many sign-ins were begun from this address")
 

@@ -1,4 +1,7 @@
-"""The part of a hub that belongs to one agent: which requests are its own, and what it may put into them."""
+"""Namespace of one agent: which requests are its own, and validation of the requests that it sends.
+
+Tests: tests/server/test_forging.py
+"""
 
 from __future__ import annotations
 

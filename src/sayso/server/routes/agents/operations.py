@@ -1,4 +1,7 @@
-"""What an agent may do at a hub, in whichever form it speaks: always about its own requests, and never an answer."""
+"""Operations of agents that RPC and REST share: always on the agent's own requests, and never an answer.
+
+Tests: tests/server/routes/agents/test_rpc.py
+"""
 
 from __future__ import annotations
 

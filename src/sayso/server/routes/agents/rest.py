@@ -1,4 +1,7 @@
-"""The same for agents in other languages: plain JSON, one route for each step of a question."""
+"""REST for agents in other languages: ask, wait, claim, withdraw, report a result, as JSON.
+
+Tests: tests/server/routes/agents/test_rpc.py
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What remote agents do: ask, wait for the answer, use it up, and tell what came of it.
+"""RPC for `RemoteStore`: one store operation is one POST with a msgpack body.
 
-`RemoteStore` speaks the packed form, in which arguments keep their exact types: one operation of a store is one POST.
-Other languages speak the plain one; see `agent_plain`.
+Msgpack keeps the exact types of arguments. Agents in other languages use JSON; see `rest`.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from sayso.core import agent_protocol as protocol
 from sayso.core.approvers import Seen
@@ -21,17 +20,12 @@ from sayso.core.model import ApprovalDecision
 from sayso.core.msgpack_codec import pack_request, unpack_request
 from sayso.errors import CanonicalError, StoreError
 from sayso.server import identity
-from sayso.server.http.fast_path import Way
 from sayso.server.http.problems import HttpProblem
 from sayso.server.middleware import LARGEST_BODY
-from sayso.server.routes.agents import rest
 from sayso.server.routes.agents.operations import AgentOperations, map_errors
 
 if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest
-
-routes = APIRouter()
-routes.include_router(rest.routes)
 
 _PAGE = 1000
 _LARGEST_OF = {"park": 16_000_000, "append": 8_000_000}  # the history of a run; many lines of the audit
@@ -158,9 +152,10 @@ _OPERATIONS: dict[str, _Operation] = {
 }
 
 
-async def handle_operation(request: Request, operation: str) -> Response:
+async def _handle_operation(request: Request) -> Response:
     """Do what `sayso.stores.remote.RemoteStore` asks for; the form is its own, and changes with its version."""
     agent = await identity.agent(request)
+    operation: str = request.path_params["operation"]
     _check_version(request.headers.get("content-type", ""))
     if operation not in _OPERATIONS:
         raise HttpProblem(HTTPStatus.NOT_FOUND, f"agents cannot {operation[:50]!r} here")
@@ -177,7 +172,7 @@ async def handle_operation(request: Request, operation: str) -> Response:
 
 
 # Nobody but `RemoteStore` of the same version speaks it, so no document tells of it, and FastAPI can be left out.
-packed = Way(folder="/agent", endpoint=handle_operation)
+operation_route = Route("/agent/{operation}", _handle_operation, methods=["POST"])
 
 
 def _check_version(media: str) -> None:
