@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,6 +34,8 @@ PATCHED = [
     (POLICY, ("get_event_loop",)),
 ]
 ORIGINALS = [(owner, name, vars(owner).get(name)) for owner, names in PATCHED for name in names]
+
+MAIN = sys.modules["__main__"]  # in whose place Streamlit leaves the last app; processes of later tests would run it
 
 FOLDER = "__folder__"
 HOME = "__home__"
@@ -106,8 +109,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_teardown() -> Generator[None]:
-    """Give asyncio back as it was after a test with AdalFlow, and close the loop that was left open in it."""
+    """Give asyncio and the main module back as they were, and close the loop that AdalFlow left open."""
     yield
+    sys.modules["__main__"] = MAIN
     if not vars(asyncio).get("_nest_patched"):
         return
     policy: Any = asyncio.get_event_loop_policy()  # pyright: ignore[reportDeprecated] - as above
