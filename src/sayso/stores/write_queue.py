@@ -1,7 +1,4 @@
-"""Write-behind queue: any thread puts items, one writer takes them in order; it refuses work after a close or a fork.
-
-Tests: tests/stores/sqlite/test_store.py, tests/stores/postgres/test_promises.py, tests/stores/remote/test_store.py
-"""
+"""Write-behind queue: any thread puts items, one writer takes them in order; after a close or fork it refuses work."""
 
 from __future__ import annotations
 
