@@ -20,7 +20,7 @@ _APPROVES = {"proceed_once": True, "proceed_always": True, "modify": True, "canc
 
 
 class AnswerOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What an answer has led to."""
+    """Result of an answer: the request after it, and the decisions remembered from it."""
 
     request: ApprovalRequest
     remembered: list[Remembered]
@@ -29,10 +29,10 @@ class AnswerOutcome(msgspec.Struct, frozen=True, kw_only=True):
 async def submit_answer(
     hub: Hub, person: Principal, request_id: str, answer: AnswerModel, *, channel: str
 ) -> AnswerOutcome:
-    """Answer a request; the same answer again, by the same person, changes nothing and is no mistake.
+    """Answer a request; idempotent for the same answer by the same person.
 
     Raises:
-        Problem: it is closed otherwise, this person may not answer it, or the answer does not fit it.
+        HttpProblem: it was closed differently, this person is not entitled, or the answer is invalid for it.
     """
     hub.throttle.count_answer(person.name)
     request = await person.request(hub, request_id)
@@ -55,7 +55,7 @@ def decision_of(answer: AnswerModel, request: ApprovalRequest, now: float) -> Ap
     """Return the decision that an answer means for a request.
 
     Raises:
-        Problem: it could be read in two ways, or in none.
+        HttpProblem: the answer is ambiguous or empty.
     """
     _check_answer(answer)
     approved = answer.approved if answer.outcome is None else _APPROVES[answer.outcome]
@@ -101,7 +101,7 @@ def _remember_options(answer: AnswerModel, request: ApprovalRequest) -> tuple[Re
             )
         return remember, answer.scope
     if not request.scopes:
-        return "none", None  # it runs this once, and the answer says that nothing is remembered
+        return "none", None  # the call runs once, and the response shows that nothing is remembered
     widest = next((scope for scope in request.scopes if scope.kind == "tool"), request.scopes[0])
     return answer.remember or "session", answer.scope or widest.kind
 
@@ -109,7 +109,7 @@ def _remember_options(answer: AnswerModel, request: ApprovalRequest) -> tuple[Re
 async def _check_edited(request: ApprovalRequest, answer: AnswerModel) -> None:
     if answer.args is None:
         return
-    problem = await asyncio.to_thread(schema_violation, answer.args, request.parameters)  # which speaks of JSON
+    problem = await asyncio.to_thread(schema_violation, answer.args, request.parameters)  # it names JSON types
     if problem is not None:
         _reject_answer(f"these arguments do not fit the tool: {problem}")
 
@@ -130,7 +130,7 @@ async def _close(
 
 
 def _has_answered(request: ApprovalRequest, who: str, decision: ApprovalDecision) -> bool:
-    """Whether this is what that person has said to the request, now or before."""
+    """Whether this person has given this answer to the request, now or before."""
     said = [*request.votes, *([request.decision] if request.decision else [])]
     return any(each.who == who and _is_same(each, decision, request) for each in said)
 
@@ -138,7 +138,7 @@ def _has_answered(request: ApprovalRequest, who: str, decision: ApprovalDecision
 def _is_same(said: ApprovalDecision, meant: ApprovalDecision, request: ApprovalRequest) -> bool:
     if (said.approved, said.note, said.override_args) != (meant.approved, meant.note, meant.override_args):
         return False
-    # What is asked once per session is remembered without being told to; and `seconds` count from a later moment.
+    # A request for once per session is remembered without `remember`; and `seconds` count from a later moment.
     forced = request.approval == "once_per_session" and meant.remember == "none"
     return forced or (said.remember, said.scope, said.uses) == (meant.remember, meant.scope, meant.uses)
 

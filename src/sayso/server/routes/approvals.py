@@ -63,7 +63,7 @@ async def requests(hub: TheHub, person: Person, wanted: Annotated[ListQuery, Que
     if wrong:
         sentence = "`after` goes with status=pending, which is oldest first; `before` with all others"
         raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
-    point = await hub.events.start_point()  # first: what changes from now on is told by the events after it
+    point = await hub.events.start_point()  # first: later changes come as events after this point
     chosen = listing.Filter(token=person.token, now=hub.clock.now(), status=wanted.status, tool=wanted.tool, q=wanted.q)
     cursor = wanted.before or wanted.after
     rows, following = await listing.page(hub.store, chosen, wanted.limit, cursor, json_codec.request_to_json)
@@ -116,7 +116,7 @@ async def _answer(sent: Request) -> Response:
     return await _answer_response(identity.hub_of(sent), person, request_id, _read_answer(sent))
 
 
-# A plain route, which comes before FastAPI's: FastAPI takes longer to read an answer than the hub to note it.
+# A plain Starlette route, matched before FastAPI's: FastAPI's parsing costs more than the answer itself.
 answer_route = Route("/approvals/{request_id}", _answer, methods=["POST"])
 
 
@@ -134,7 +134,7 @@ def _read_answer(sent: Request) -> AnswerModel:
 
 
 def _validated(kind: TypeAdapter[T], value: object, *place: str) -> T:
-    """Return a value as this type, or raise what FastAPI raises about a value in that place."""
+    """Validate a value; raises FastAPI's validation error, with its place in the request."""
     try:
         return kind.validate_python(value, from_attributes=True)
     except ValidationError as error:

@@ -87,7 +87,7 @@ def _chain_position(number: int, sealed: str) -> dict[str, Any]:
 
 
 async def _rows(hub: Hub, person: Principal, after: int, limit: int) -> tuple[list[Row], int | None]:
-    """Return entries that this person may see, and after which to look for more."""
+    """Return a page of entries that this person may see, and the cursor for the next one."""
     found: list[Row] = []
     last = after
     async for row in _all_rows(hub, after):

@@ -53,6 +53,6 @@ async def metrics(request: Request, hub: TheHub) -> Response:
 
 
 def _is_from_here(request: Request) -> bool:
-    # What a proxy on this machine passes on comes from elsewhere, under another name.
+    # A proxy on this machine connects from a loopback address, but forwards another Host or a forwarding header.
     name = host_name(request.headers.get("host", ""))
     return address_of(request) in LOOPBACK and name in LOOPBACK and "x-forwarded-for" not in request.headers

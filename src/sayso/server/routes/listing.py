@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 StatusFilter = Literal["pending", "all", "open", "approved", "denied", "expired", "withdrawn", "used"]
 
 _PIECE = 100
-_MOST_PIECES = 100  # of one page: whoever looks for something rare gets a cursor and asks again
-_LARGEST = 8_000_000  # characters of one page; a request can have some millions, and a hub has others to serve
+_MOST_PIECES = 100  # reads of the store for one page: a rare match needs several pages
+_LARGEST = 8_000_000  # characters of one page; a single request can have millions
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which requests somebody wants to see, and which they may."""
+    """Filter of a list: what the client asks for, within what its token may see."""
 
     token: Token
     now: float
@@ -36,7 +36,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     q: str = ""
 
     def fits(self, request: ApprovalRequest) -> bool:
-        """Whether this is one of them."""
+        """Whether a request matches."""
         if not self.token.is_for(request.project) or (self.tool and request.tool != self.tool):
             return False
         if self.status not in {"all", "pending", request.status}:
@@ -52,7 +52,7 @@ def _searchable_text(request: ApprovalRequest) -> str:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield every name and every value inside, as a text."""
+    """Yield all keys and values in nested data, as text."""
     if isinstance(value, Mapping):
         for name, each in cast("Mapping[object, object]", value).items():
             yield str(name)
@@ -68,7 +68,7 @@ Write = Callable[["ApprovalRequest"], str]
 
 
 class _PageBuilder:
-    """What was taken so far: so many requests, or so much text, and no more."""
+    """A page in the making, with limits on its rows and its characters."""
 
     def __init__(self, wanted: Filter, limit: int, write: Write) -> None:
         self.rows: list[str] = []
@@ -79,7 +79,7 @@ class _PageBuilder:
         self._write = write
 
     def add(self, piece: list[ApprovalRequest]) -> bool:
-        """Write those that fit, each as it comes; false if there are more than the page takes."""
+        """Serialise matching requests into the page; false once it is full."""
         for each in piece:
             if self._wanted.fits(each):
                 if len(self.rows) >= self._limit or self._room <= 0:
@@ -92,7 +92,7 @@ class _PageBuilder:
 
 
 async def page(store: Store, wanted: Filter, limit: int, cursor: str, write: Write) -> tuple[list[str], str | None]:
-    """Return one page, each request written out, and the cursor for the next one if there may be more."""
+    """Return the serialised requests of one page, and the cursor for the next page if there may be one."""
     found = _PageBuilder(wanted, limit, write)
     pieces = 0
     async for piece in _pieces(store, wanted, cursor):
@@ -107,7 +107,7 @@ async def page(store: Store, wanted: Filter, limit: int, cursor: str, write: Wri
 
 
 async def _pieces(store: Store, wanted: Filter, cursor: str) -> AsyncIterator[list[ApprovalRequest]]:
-    """Yield what is in the store: what waits, oldest first; everything, newest first."""
+    """Yield requests in batches: open ones oldest first, all others newest first."""
     while True:
         if wanted.status == "pending":
             piece = await store.pending(_PIECE, cursor)
@@ -120,6 +120,6 @@ async def _pieces(store: Store, wanted: Filter, cursor: str) -> AsyncIterator[li
 
 
 def page_json(rows: list[str], **facts: object) -> str:
-    """Write a page as JSON."""
+    """Return a page as JSON."""
     rest = "".join(f", {json_codec.to_json(name)}: {json_codec.to_json(value)}" for name, value in facts.items())
     return f'{{"items": [{", ".join(rows)}]{rest}}}'

@@ -45,30 +45,30 @@ _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """Where people have their accounts, and which of them may sign in here."""
+    """OpenID provider: issuer, client credentials, and the e-mail domains that may sign in."""
 
     issuer: str
     client_id: str
     client_secret: str = ""
     roles_claim: str = "groups"
-    domains: tuple[str, ...] = ()  # of their addresses; none stands for all that the issuer knows
+    domains: tuple[str, ...] = ()  # of e-mail addresses; empty means all accounts of the issuer
     project: str = EVERY_PROJECT
 
     def __post_init__(self) -> None:
-        """Refuse an issuer to which secrets would go in the clear."""
+        """Reject an issuer without TLS."""
         if not _is_safe(self.issuer):
             raise ConfigurationError(f"the issuer {self.issuer!r} must be an https address")
 
 
 class VerifiedPerson(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody whom the provider vouches for."""
+    """A person whose identity the provider has verified."""
 
     name: str
     roles: tuple[str, ...]
 
 
 class _PendingSignIn(msgspec.Struct):
-    """What has to be known when the browser comes back."""
+    """State of a sign-in until the browser returns from the provider."""
 
     nonce: str
     verifier: str
@@ -76,18 +76,18 @@ class _PendingSignIn(msgspec.Struct):
 
 
 class OidcSignIn:
-    """Sends browsers to the provider, and finds out who came back."""
+    """Authorization code flow: redirects browsers to the provider, and verifies the ID token on their return."""
 
     def __init__(self, hub: Hub, provider: Provider, *, url: str) -> None:
         self._hub = hub
         self._provider = provider
         self._back = f"{url.rstrip('/')}/oidc/callback"
-        self._waiting: deque[tuple[float, str]] = deque()  # when each was begun, oldest first
+        self._waiting: deque[tuple[float, str]] = deque()  # start time and state of each, oldest first
         self.provider_host = urlsplit(provider.issuer).hostname or provider.issuer
 
     async def begin(self) -> tuple[str, str]:
-        """Return where to send a browser, and the state that it must bring back; it is kept for one use."""
-        facts = await self._facts()  # first: where nobody can be sent, nothing is kept
+        """Return the provider's URL for a browser, and the single-use state that it must bring back."""
+        facts = await self._facts()  # first: if the provider cannot be reached, no state is stored
         await self._forget_expired()
         begun = _PendingSignIn(secrets.token_urlsafe(32), secrets.token_urlsafe(48), self._hub.clock.now())
         state = secrets.token_urlsafe(32)
@@ -100,12 +100,12 @@ class OidcSignIn:
         return cast("str", address), state
 
     async def _forget_expired(self) -> None:
-        """Forget who never came back, or they would stay in the store."""
+        """Delete the states of browsers that never returned."""
         while self._waiting and self._hub.clock.now() > self._waiting[0][0] + _STATE_SECONDS:
             await self._hub.store.unpark(_state_key(self._waiting.popleft()[1]))
 
     async def finish(self, state: str, code: str) -> VerifiedPerson:
-        """Return who came back with this state and code; both are good for one use."""
+        """Exchange the code, and return the verified person; state and code are single-use."""
         kept = await self._hub.store.unpark(_state_key(state))
         begun = None if kept is None else msgspec.json.decode(kept, type=_PendingSignIn)
         if begun is None or self._hub.clock.now() > begun.at + _STATE_SECONDS:
@@ -159,8 +159,8 @@ class OidcSignIn:
         return claims
 
     def _person(self, claims: dict[str, Any]) -> VerifiedPerson:
-        """Return who that is: by their address, which must be proven, for that is what people know each other by."""
-        address = str(claims.get("email")).lower()  # else one person could be two, by a capital letter
+        """Return the person of these claims, identified by a verified e-mail address."""
+        address = str(claims.get("email")).lower()  # case-insensitive: else one person could count as two
         if not _ADDRESS.fullmatch(address) or claims.get("email_verified") is not True:
             raise HttpProblem(HTTPStatus.FORBIDDEN, "your account has no proven mail address to know you by")
         if self._provider.domains and address.rpartition("@")[2] not in self._provider.domains:
@@ -184,7 +184,7 @@ async def _get(address: str) -> dict[str, Any]:
 
 
 def install(app: FastAPI, provider: Provider, *, url: str) -> None:
-    """Let people sign in to the hub of an application with their accounts; `url` is where they reach it."""
+    """Add the routes of OpenID sign-in to an application; `url` is the hub's public address."""
     hub: Hub = app.state.hub
     sign_in = OidcSignIn(hub, provider, url=url)
     app.state.accounts = sign_in.provider_host
@@ -198,7 +198,7 @@ def install(app: FastAPI, provider: Provider, *, url: str) -> None:
         except HttpProblem as problem:
             return _refusal_redirect(request, problem)
         answer = RedirectResponse(address, HTTPStatus.SEE_OTHER)
-        # Who comes back must be who went: or somebody could be signed in, unawares, as somebody else.
+        # Binds the state to this browser (login CSRF): else a link could sign a person in as another.
         answer.set_cookie(
             cookie_name(request, _COOKIE),
             state,
@@ -231,7 +231,7 @@ def install(app: FastAPI, provider: Provider, *, url: str) -> None:
 
 
 def _returned_state(request: Request) -> tuple[str, str]:
-    """Return the state and the code with which a browser comes back, if it is the one that was sent."""
+    """Return state and code of a returning browser, if its cookie has the same state."""
     state, code = (request.query_params.get(each, "") for each in ("state", "code"))
     if not state or request.cookies.get(cookie_name(request, _COOKIE)) != state:
         raise HttpProblem(HTTPStatus.BAD_REQUEST, "this browser did not begin to sign in here; begin again")
@@ -241,7 +241,7 @@ def _returned_state(request: Request) -> tuple[str, str]:
 
 
 def _refusal_redirect(request: Request, problem: HttpProblem) -> Response:
-    """Send a browser to the page for signing in, which has a sentence for the status; the log has the reason."""
+    """Redirect to the sign-in page, which has a sentence for the status; the reason is logged."""
     _LOG.warning("somebody did not sign in by their account: %s", problem.detail)
     return RedirectResponse(f"{_home(request)}sign-in?refused={problem.status.value}", HTTPStatus.SEE_OTHER)
 
@@ -255,7 +255,7 @@ def _state_key(state: str) -> str:
 
 
 def _is_safe(address: str) -> bool:
-    """Whether nobody on the way can listen."""
+    """Whether an address uses TLS, or is on this machine."""
     parts = urlsplit(address)
     return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
 

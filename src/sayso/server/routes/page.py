@@ -31,11 +31,11 @@ _TYPES = {
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types 'none'"  # a text that becomes markup is an error, not a risk
+    "require-trusted-types-for 'script'; trusted-types 'none'"  # text that would become markup raises an error (XSS)
 )
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
-    "Cache-Control": "no-cache",  # a hub that was updated is seen at once; what is the same is not sent again
+    "Cache-Control": "no-cache",  # revalidated by ETag, so that an update is visible at once
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 
@@ -48,7 +48,7 @@ class _StaticFile(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def _files() -> dict[str, _StaticFile]:
-    """Read all files once: what is no file of the page has no name here, whatever a path says."""
+    """Read all files once, by name: no request reads a path (path traversal)."""
     found: dict[str, _StaticFile] = {}
     for each in sorted(FOLDER.iterdir()):
         if each.suffix in _TYPES:

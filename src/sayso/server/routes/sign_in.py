@@ -41,7 +41,7 @@ async def sign_in(request: Request, hub: TheHub, body: SignInModel) -> Response:
 async def start_session(
     request: Request, answer: Response, hub: Hub, *, name: str, project: str, roles: tuple[str, ...]
 ) -> None:
-    """Let a browser be known from now on, by a cookie that goes with this answer."""
+    """Start a session: store its token, and set the session cookie on the response."""
     session, text = tokens.make(
         "session", name, now=hub.clock.now(), seconds=SESSION_SECONDS, project=project, roles=roles
     )
@@ -58,7 +58,7 @@ async def start_session(
 
 
 async def _redeem_link(hub: Hub, code: str, address: str) -> Token:
-    """Take the link with this code; whoever comes second finds nothing."""
+    """Consume the one-time link with this code; a second use finds nothing."""
     token_id, now = tokens.parse_token_id(code), hub.clock.now()
     known = None if token_id is None else await hub.store.token(token_id)
     if known is not None and known.kind == "link" and tokens.is_valid(known, code, now):
@@ -86,5 +86,5 @@ async def sign_out(request: Request, hub: TheHub, person: Person) -> Response:
 
 
 def mount_of(request: Request) -> str:
-    """Return where the hub is mounted: its cookie is nobody else's business."""
+    """Return the path under which the hub is mounted, to which the cookie is restricted."""
     return request.scope.get("root_path") or "/"

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 _PING = b": ping\n\n"
 _PING_SECONDS = 15.0
-PATIENCE_SECONDS = 30.0  # a listener that takes nothing for so long is gone
+PATIENCE_SECONDS = 30.0  # a client that reads nothing for so long is disconnected
 
 
 class EventStream(Response):
-    """The stream of events for one person."""
+    """Response that streams events to one person."""
 
     media_type = "text/event-stream"
 
@@ -42,20 +42,20 @@ class EventStream(Response):
         self._after = after
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
-        """Send events until one of both has had enough."""
+        """Stream events until the client disconnects or the connection must close."""
         with self._hub.connections.admit(self._person.token) as connection, self._hub.events.subscribed():
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_cancel_on_disconnect, receive, tasks.cancel_scope)
                 tasks.start_soon(cancel_when_closing, connection, tasks.cancel_scope)
-                # In a task of its own, as each event would otherwise wake all that stands between here and the server.
+                # In a task of its own: otherwise each event would wake every middleware between here and the server.
                 tasks.start_soon(self._send_events, send, tasks.cancel_scope)
             if connection.must_close.is_set():
                 with contextlib.suppress(TimeoutError), self._hub.deadlines.within(PATIENCE_SECONDS):
                     await send(_piece(b"", more=False))
 
     async def _send_events(self, send: Send, scope: anyio.CancelScope) -> None:
-        """Send events for as long as they are taken; a listener that is too slow would not hear a farewell either."""
+        """Send events while the client reads them; one that is too slow is cut off without an end of the stream."""
         patience = self._hub.deadlines.within(PATIENCE_SECONDS)
         with contextlib.suppress(TimeoutError, StoreError):
             async with contextlib.aclosing(self._pieces()) as pieces:
@@ -65,7 +65,7 @@ class EventStream(Response):
         scope.cancel()
 
     async def _pieces(self) -> AsyncGenerator[bytes]:
-        """Write everything that happens, and a sign of life now and then."""
+        """Yield events, and a ping now and then."""
         events, silence = self._hub.events, self._hub.deadlines.within(_PING_SECONDS)
         point = await events.start_point(self._after)
         yield _event("hello", json_codec.to_json({"point": point}), point)
@@ -82,7 +82,7 @@ class EventStream(Response):
             point = batch.point
 
     def _render_batch(self, batch: EventBatch) -> bytes:
-        """Write what concerns this person; only with the last event the whole batch is behind them."""
+        """Render the events of this person's projects; only the last one carries the point of the whole batch."""
         token = self._person.token
 
         def write(batch: EventBatch) -> bytes:
@@ -94,7 +94,7 @@ class EventStream(Response):
 
 
 def _event(name: str, text: str, point: int) -> bytes:
-    # JSON as `plain` writes it has no line breaks, so one line of data is all of it.
+    # `json_codec` writes no line breaks, so one `data` line holds the whole JSON.
     return f"event: {name}\nid: {point}\ndata: {text}\n\n".encode()
 
 
@@ -109,6 +109,6 @@ async def _cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> N
 
 
 async def cancel_when_closing(connection: ClientConnection, scope: anyio.CancelScope) -> None:
-    """Cancel a scope when its connection has to end."""
+    """Cancel a scope when its connection must close."""
     await connection.must_close.wait()
     scope.cancel()

@@ -36,13 +36,13 @@ routes = APIRouter()
 
 _PAGE = 100
 _FAREWELL_SECONDS = 2.0
-_OVER = 4401  # the token does not stand any more, or the hub stops
+_OVER = 4401  # the token is no longer valid, or the hub stops
 _TRY_AGAIN = 1013
 
 
 @routes.websocket("/ws/{client_id}")
 async def serve_websocket(socket: WebSocket, client_id: Annotated[str, Path(max_length=100)]) -> None:  # noqa: ARG001 - the client's name for a connection; the token identifies the person
-    """Tell a front end of every open request, and take its answers."""
+    """Push open requests to a front end, and receive its answers."""
     hub = hub_of(socket)
     try:
         principal = await person(socket)
@@ -54,28 +54,28 @@ async def serve_websocket(socket: WebSocket, client_id: Annotated[str, Path(max_
 
 
 class _WebSocketSession:
-    """The talk with one front end."""
+    """Session of one front end."""
 
     def __init__(self, hub: Hub, principal: Principal, socket: WebSocket) -> None:
         self._hub = hub
         self._person = principal
         self._socket = socket
-        self._sent_open: set[str] = set()  # the open requests that it knows of
+        self._sent_open: set[str] = set()  # open requests that were pushed
 
     async def run(self, connection: ClientConnection) -> None:
-        """Talk until one of both has had enough."""
+        """Send and receive until the client disconnects or the connection must close."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._send_events, tasks.cancel_scope)
             tasks.start_soon(cancel_when_closing, connection, tasks.cancel_scope)
             await self._receive_answers()
             tasks.cancel_scope.cancel()
-        # It may be closed already, or take nothing, not even a farewell.
+        # It may be closed already, or too slow even for a close frame.
         with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
             async with asyncio.timeout(_FAREWELL_SECONDS):
                 await self._socket.close(_OVER if connection.must_close.is_set() else _TRY_AGAIN)
 
     async def _send_events(self, scope: anyio.CancelScope) -> None:
-        """Send what is open, and then what happens; a front end that is too slow has to connect again."""
+        """Push the open requests, then all changes; a front end that is too slow is disconnected."""
         with contextlib.suppress(TimeoutError, StoreError, WebSocketDisconnect):
             point = await self._hub.events.start_point()
             await self._send_open_requests()
@@ -94,7 +94,7 @@ class _WebSocketSession:
             after = page[-1].id
 
     async def _send_request(self, request: ApprovalRequest, message: str) -> None:
-        """Tell of a request once while it is open, and once when it is closed."""
+        """Push a request once while it is open, and once when it is closed."""
         is_open, is_told = request.status == "open", request.id in self._sent_open
         if is_open is is_told or not self._person.token.is_for(request.project):
             return
@@ -119,7 +119,7 @@ class _WebSocketSession:
             await self._socket.send_text(text)
 
     async def _answer(self, text: str) -> dict[str, Any]:
-        """Take one message, and say what came of it."""
+        """Handle one message, and reply with its result."""
         said: dict[str, Any] = {}
         try:
             said = _read_message(text)
@@ -136,7 +136,7 @@ class _WebSocketSession:
             sentence = "a message is an approval_response, with the id of a request"
             raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
         answer = AnswerModel.model_validate(facts)
-        who = await person(self._socket)  # again: a token may have ended since the last look at it
+        who = await person(self._socket)  # again: the token may have been revoked since the last message
         return await submit_answer(self._hub, who, request_id, answer, channel="websocket")
 
 
@@ -145,7 +145,7 @@ def _messages(batch: EventBatch) -> list[tuple[ApprovalRequest, str]]:
 
 
 def _message(request: ApprovalRequest, text: str) -> str:
-    """Return what is told of a request, which is written out already."""
+    """Return the message about a request whose JSON is there already."""
     if request.status == "open":
         words = json_codec.to_json({"type": "approval_request", "message": question_text(request)})
         return f"{words[:-1]}, {text[1:]}"

@@ -1,4 +1,4 @@
-/** Signing in with an account elsewhere: a button, where the hub knows of such accounts. */
+/** Button for OpenID Connect sign-in, if the hub has a provider. */
 
 import { find } from "./dom.js";
 import { accounts } from "./api.js";

@@ -1,4 +1,4 @@
-/** What a screen reader is told: new requests when there is a pause, results at once. */
+/** Live regions for screen readers: new requests are announced politely, results at once. */
 
 import { find } from "./dom.js";
 

@@ -1,4 +1,4 @@
-/** Talking with the hub: one function to a route, and the events with catch-up. */
+/** HTTP client of the hub: one function per route, and the event stream with catch-up. */
 
 import { read, write } from "./exact_json.js";
 import { learn } from "./times.js";

@@ -1,4 +1,4 @@
-/** What an agent wants to do, exactly: arguments with their types, diffs with their lines, the parts of a shell line. */
+/** Rendering of a call: arguments with their types, diffs by line, the parts of a shell command. */
 
 import { colouredLines, languageOf, named, ofPath, titleOf } from "./highlight.js";
 import { h, shown } from "./dom.js";

@@ -1,4 +1,4 @@
-/** Answering several at once: a yes shows all of them in full, and what differs is left out until it was opened. */
+/** Bulk answer: an approval shows every call in full; calls that differ are excluded until they were opened. */
 
 import { say } from "./announce.js";
 import { refused } from "./answering.js";

@@ -1,4 +1,4 @@
-/** One request in full: who asks, for what, why, and the answers to it. */
+/** Detail view of one request: agent, tool, arguments, reason and answers. */
 
 import { button, fill, h, shown } from "./dom.js";
 import { Sight } from "./seen_tracking.js";

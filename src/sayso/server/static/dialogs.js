@@ -1,4 +1,4 @@
-/** Questions of the page itself, each in a dialog: it keeps the focus inside, and gives it back. */
+/** Modal dialogs, with focus trap and return of the focus. */
 
 import { button, h } from "./dom.js";
 

@@ -1,4 +1,4 @@
-/** Building the page out of elements: whatever is given as text stays text. */
+/** DOM builder: text is always inserted as text, never as markup. */
 
 import { pieces } from "./sanitize.js";
 

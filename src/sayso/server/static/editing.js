@@ -1,4 +1,4 @@
-/** Editing the arguments of a call: a form, then everything once more as it will be sent. */
+/** Editor for the arguments of a call: a form, then a preview of exactly what will be sent. */
 
 import { open } from "./dialogs.js";
 import { button, fill, h, shown } from "./dom.js";

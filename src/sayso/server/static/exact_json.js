@@ -1,4 +1,4 @@
-/** JSON that is read and written without changing a digit: 1.0 stays 1.0, and a long number stays whole. */
+/** Lossless JSON parser and serialiser: 1.0 stays 1.0, and a long number keeps its digits. */
 
 /** A number whose text JavaScript would write differently. */
 export class Numeral {

@@ -1,4 +1,4 @@
-/** One field to an argument, by its JSON Schema; what no field fits is edited as JSON. */
+/** Form fields generated from a JSON Schema; an argument without a fitting field is edited as JSON. */
 
 import { h, shown } from "./dom.js";
 import { kindOf, read, write } from "./exact_json.js";

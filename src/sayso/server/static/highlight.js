@@ -1,4 +1,4 @@
-/** Code in colours: a help for the eye. What is shown stays, letter by letter, what `shown` would show. */
+/** Syntax highlighting: colours only; the text stays, character by character, what `shown` returns. */
 
 import { h } from "./dom.js";
 import { read } from "./exact_json.js";

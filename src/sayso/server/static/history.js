@@ -1,4 +1,4 @@
-/** What was asked before, and what came of it: with search, newest first. */
+/** History view: past requests with search and filter, newest first. */
 
 import { Detail } from "./detail.js";
 import { button, fill, h } from "./dom.js";

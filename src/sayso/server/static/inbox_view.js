@@ -1,4 +1,4 @@
-/** The inbox on the screen: the list, the request before you, and the answers to it. */
+/** Inbox view: the list, the selected request, and its answer buttons. */
 
 import { arrived, found, say } from "./announce.js";
 import { refused, send } from "./answering.js";

@@ -1,4 +1,4 @@
-/** Keys: single letters, which can be switched off and never act while somebody types. */
+/** Keyboard shortcuts: single letters, which can be switched off and never act while text is typed. */
 
 import { open } from "./dialogs.js";
 import { h } from "./dom.js";

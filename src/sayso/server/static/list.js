@@ -1,4 +1,4 @@
-/** The list: only the rows that can be seen are in the document, however many requests wait. */
+/** Virtual list: only visible rows are in the document, however many requests are open. */
 
 import { fill, h } from "./dom.js";
 import { brief } from "./arguments.js";

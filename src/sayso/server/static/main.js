@@ -1,4 +1,4 @@
-/** The page: it signs in, loads what waits, listens for changes, and shows what the address says. */
+/** Entry point of the page: checks the session, loads open requests, follows events, and routes by the address. */
 
 import { offerAccounts } from "./accounts.js";
 import { Desk } from "./inbox_view.js";

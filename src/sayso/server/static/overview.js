@@ -1,4 +1,4 @@
-/** How it goes: how much is asked, how long people wait, what they answer; and whether the audit is whole. */
+/** Statistics view: requests per hour, answer times, outcomes, and the state of the audit. */
 
 import { fill, h, shown, svg } from "./dom.js";
 import * as hub from "./api.js";

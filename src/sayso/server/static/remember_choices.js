@@ -1,4 +1,4 @@
-/** A yes that lasts: for which calls, in which sessions, how long and how often. */
+/** Form for a remembered approval: scope, sessions, duration and number of uses. */
 
 import { open } from "./dialogs.js";
 import { button, h, shown } from "./dom.js";

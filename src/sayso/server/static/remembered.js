@@ -1,4 +1,4 @@
-/** Answers that stand for later calls, and how to take them back. */
+/** View of the remembered decisions, with revocation. */
 
 import { say } from "./announce.js";
 import { confirm } from "./dialogs.js";

@@ -1,6 +1,6 @@
-/** Text that an agent wrote, as people can trust it: what cannot be seen, or seems something else, as its code.
+/** Sanitiser for text of agents: invisible, control and look-alike characters are shown as their codes.
  *
- * The rules are those of `sayso/channels/visible.py`; a test compares the two for every character.
+ * The rules are those of `sayso/channels/display/sanitize.py`; a test compares the two for every character.
  */
 
 const MOST_BLANKS = 40; // in a row; more push what follows out of sight

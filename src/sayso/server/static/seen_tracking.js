@@ -1,4 +1,4 @@
-/** What somebody has had before their eyes: a yes is offered only to what was unfolded and scrolled into view. */
+/** Viewport tracking: an approval is enabled only after all content was unfolded and scrolled into view. */
 
 const ENOUGH = 0.5; // of a line
 const SETTLING = 300; // ms that something must have been on the screen before an answer to it counts

@@ -1,4 +1,4 @@
-/** Signing in: the link only opens this page, the button uses it up. */
+/** Sign-in page: opening the link does not consume it, the button does. */
 
 import { offerAccounts, refusal } from "./accounts.js";
 import { find } from "./dom.js";

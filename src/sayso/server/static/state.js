@@ -1,4 +1,4 @@
-/** Everything that waits, as the page knows it: in the order in which it came, and found again by id. */
+/** Client-side store of the open requests: in order of arrival, indexed by id. */
 
 import { write } from "./exact_json.js";
 

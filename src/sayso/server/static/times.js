@@ -1,4 +1,4 @@
-/** Spans and moments, as people read them. */
+/** Formatting of durations and times. */
 
 const UNITS = [
   [86400, "d"],

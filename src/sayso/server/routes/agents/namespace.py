@@ -36,31 +36,31 @@ LATEST = 1e11  # seconds since the epoch
 
 
 class AgentNamespace(msgspec.Struct, frozen=True):
-    """One agent of one project. Its sessions have names of their own here, so that no two agents ever share one."""
+    """Namespace of one agent in one project: a prefix keeps its sessions apart from those of all other agents."""
 
     project: str
     agent: str
 
     @classmethod
     def for_token(cls, token: Token) -> AgentNamespace:
-        """Return the space of the agent that has this token."""
+        """Return the namespace of a token's agent."""
         return cls(token.project, token.name)
 
     @property
     def prefix(self) -> str:
-        """What its sessions, parked runs and attempts begin with; neither name can have a slash in it."""
+        """The prefix of its sessions, parked runs and attempts; neither part can contain a slash."""
         return f"{self.project}/{self.agent}/"
 
     def owns(self, request: ApprovalRequest) -> bool:
-        """Whether the agent asked this."""
+        """Whether the agent has opened this request."""
         return (request.project, request.asked_by) == (self.project, self.agent) and self._has(request.session)
 
     def sees(self, remembered: Remembered) -> bool:
-        """Whether a remembered decision can stand for a call of the agent."""
+        """Whether a remembered decision applies to calls of the agent."""
         return remembered.project == self.project and (remembered.session is None or self._has(remembered.session))
 
     def to_store(self, request: ApprovalRequest, now: float) -> ApprovalRequest:
-        """Return a new request as the hub keeps it, whatever it says about whose it is, and since when it waits."""
+        """Validate a new request, and set owner, session prefix, scopes and time as the hub knows them."""
         _check_request(request)
         return replace(
             request,
@@ -72,11 +72,11 @@ class AgentNamespace(msgspec.Struct, frozen=True):
         )
 
     def to_agent(self, request: ApprovalRequest) -> ApprovalRequest:
-        """Return a request of the agent as the agent knows it."""
+        """Return a request with the session name that the agent uses."""
         return replace(request, session=request.session.removeprefix(self.prefix))
 
     def remembered_to_agent(self, remembered: Remembered) -> Remembered:
-        """Return a remembered decision so that the agent's own memory goes by it."""
+        """Return a remembered decision with the project and session that the agent uses."""
         session = remembered.session
         return replace(remembered, project="", session=None if session is None else session.removeprefix(self.prefix))
 
@@ -85,10 +85,10 @@ class AgentNamespace(msgspec.Struct, frozen=True):
 
 
 def _check_request(request: ApprovalRequest) -> None:
-    """Refuse a request that says more than a question may, or that people could not be shown."""
+    """Reject a request that is not a new question, or that could not be shown."""
     if not _ID.fullmatch(request.id):
         _reject_request("its id is not one that sayso makes")
-    if abs(int(request.id[:_TIME], 16) - int(new_id()[:_TIME], 16)) > _DAY:  # people find requests in this order
+    if abs(int(request.id[:_TIME], 16) - int(new_id()[:_TIME], 16)) > _DAY:  # lists are in the order of ids
         _reject_request("its id was made on another day; check the clock of the agent's machine")
     answered = request.decision or request.votes or request.seen or request.used_at is not None or request.result
     if request.status != "open" or answered:
@@ -140,9 +140,9 @@ def _scope_texts(offered: tuple[Scope, ...], depth: int = 0) -> Iterator[tuple[s
 
 
 def _checked_scopes(request: ApprovalRequest) -> tuple[Scope, ...]:
-    """Return the scopes with labels that say what their keys mean: what is remembered by one stands for other agents.
+    """Return the scopes with labels derived from their keys: a remembered decision applies to other agents, too.
 
-    The exact call comes first, as it does in what sayso offers: some answers say to remember, and not how widely.
+    The exact call must come first: an answer that names no scope is remembered for the first one.
     """
     found = [_checked_scope(request, scope) for scope in request.scopes]
     if [scope.kind == "call" for scope in found] != [at == 0 for at in range(len(found))]:

@@ -26,24 +26,23 @@ if TYPE_CHECKING:
     from sayso.core.model import ApprovalDecision, ApprovalRequest
     from sayso.server.services.connections import ClientConnection
 
-_STEPS = frozenset({"allowed", "stopped", "returned", "raised"})  # the others are the hub's own to tell
+_STEPS = frozenset({"allowed", "stopped", "returned", "raised"})  # the hub itself records the others
 _BODY_SECONDS = 60.0
 _ENCODER = msgspec.json.Encoder()
 
 
 class AgentOperations:
-    """One agent at one hub."""
+    """Operations of one authenticated agent."""
 
     def __init__(self, request: Request, agent: Principal) -> None:
-        """Take who it is from the token, never from what is sent."""
         self.hub = hub_of(request)
         self.store = self.hub.store
-        self.namespace = AgentNamespace.for_token(agent.token)
+        self.namespace = AgentNamespace.for_token(agent.token)  # from the token, never from the body
         self.token = agent.token
         self._request = request
 
     async def read_body(self, most: int) -> bytes:
-        """Read what was sent, up to that many bytes."""
+        """Read the body, with limits on size and time."""
         received = bytearray()
         try:
             with self.hub.deadlines.within(_BODY_SECONDS):
@@ -59,7 +58,7 @@ class AgentOperations:
         return bytes(received)
 
     async def wait_until_gone(self, connection: ClientConnection) -> None:
-        """Wait until nobody listens any more, or the connection has to end; what was sent has to be read before."""
+        """Wait until the client disconnects or the connection must close; the body must have been read."""
         ends = [asyncio.ensure_future(self._disconnected()), asyncio.ensure_future(connection.must_close.wait())]
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -72,7 +71,7 @@ class AgentOperations:
             pass
 
     async def open_request(self, request: ApprovalRequest) -> ApprovalRequest:
-        """Add a request, or return the one that its session and key already have."""
+        """Open a request, or return the one with the same session and key (idempotent)."""
         asked = self.namespace.to_store(request, self.hub.clock.now())
         taken = await self.store.get(asked.id)
         if taken is not None and (taken.session, taken.key) != (asked.session, asked.key):
@@ -88,32 +87,32 @@ class AgentOperations:
                 self.hub.open_requests.release(asked)
 
     async def _check_open_limit(self, asked: ApprovalRequest) -> None:
-        """Refuse one question too many: an agent in a loop, or who stole its token, must not bury those of others."""
+        """Limit the open requests of an agent: a loop or a stolen token must not bury those of others."""
         most = self.hub.most_open
         if self.hub.open_requests.count_of((asked.project, asked.asked_by)) < most:
             return
-        if await self.store.find(asked.session, asked.key) is None:  # what was asked before takes no more room
+        if await self.store.find(asked.session, asked.key) is None:  # an existing request takes no more room
             sentence = f"{self.namespace.agent} has as many open questions as one agent may have ({most})"
             raise HttpProblem(HTTPStatus.FORBIDDEN, f"{sentence}; let people answer some, or withdraw them")
 
     async def own_request(self, request_id: str) -> ApprovalRequest:
-        """Return one of the agent's requests; those of others do not exist for it."""
+        """Return one of the agent's own requests; any other is unknown to it."""
         request = await self.store.get(request_id)
         if request is None or not self.namespace.owns(request):
             raise UnknownRequest(f"no request has the id {request_id!r}")
         return request
 
     async def claim_request(self, request_id: str, now: float, attempt: str) -> bool:
-        """Use up an approval."""
+        """Claim an approval, which works once; a retry with the same attempt gets the same result."""
         await self.own_request(request_id)
         return await self.store.claim(request_id, now=now, attempt=self.attempt_key("claim", request_id, attempt))
 
     def attempt_key(self, operation: str, about: str, attempt: str) -> str:
-        """Return a name for an attempt that only this agent can give, and only to this."""
+        """Return the idempotency key of an attempt, in the namespace of the agent, the operation and its object."""
         return f"{self.namespace.prefix}{operation}/{about}/{attempt}" if attempt else ""
 
     async def check_audit_line(self, sent: bytes) -> bytes:
-        """Return a line of the audit that says who told it, if it is one that an agent can tell."""
+        """Validate an agent's audit line, and set project, agent and decision as the hub knows them."""
         try:
             line = msgspec.json.decode(sent, type=audit.EntryBody)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
@@ -132,7 +131,7 @@ class AgentOperations:
         return _ENCODER.encode(line)
 
     def _decision_behind(self, line: audit.EntryBody, about: ApprovalRequest | None) -> ApprovalDecision | None:
-        """Return the answer that a line goes by, as the hub knows it: what only an agent says, nobody has said."""
+        """Return the decision behind a line, as the hub knows it; the agent's own word does not count."""
         known = [] if about is None or about.decision is None else [*about.votes, about.decision]
         if line.remembered_id is not None:
             standing = self.hub.controller.memory.list()
@@ -140,7 +139,7 @@ class AgentOperations:
         return next((each for each in reversed(known) if each.who == line.who), None)
 
     async def own_request_or_none(self, request_id: str | None) -> ApprovalRequest | None:
-        """Return a request to write about, if it is kept; refuse one of somebody else."""
+        """Return the request that a write is about, if it exists; raises if it belongs to another agent."""
         request = None if request_id is None else await self.store.get(request_id)
         if request is not None and not self.namespace.owns(request):
             raise HttpProblem(HTTPStatus.FORBIDDEN, "this is about a request that somebody else has asked")
@@ -149,7 +148,7 @@ class AgentOperations:
 
 @contextlib.contextmanager
 def map_errors() -> Generator[None]:
-    """Turn what the store knows nothing of into what the agent is told."""
+    """Map `UnknownRequest` to a problem that `RemoteStore` recognises."""
     try:
         yield
     except UnknownRequest as error:

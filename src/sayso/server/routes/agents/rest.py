@@ -81,7 +81,7 @@ def _request_body(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _inlined(schema: object, parts: dict[str, Any]) -> Any:  # noqa: ANN401 - a piece of a JSON Schema
-    """Return the schema with its parts in place: a route can only say what it takes in one piece."""
+    """Return the schema with its references inlined, as `openapi_extra` cannot add components."""
     if isinstance(schema, dict):
         pieces = cast("dict[str, Any]", schema)
         name = str(pieces.get("$ref", "")).rpartition("/")[2]
@@ -96,10 +96,10 @@ class Claimed(schemas.RequestModel):
 
 
 class RestOperations(AgentOperations):
-    """An agent that speaks JSON."""
+    """Operations with JSON bodies."""
 
     async def read_json(self, kind: type[Any]) -> Any:  # noqa: ANN401 - a struct of that kind
-        """Read a body: strictly, so that nothing can be read in two ways."""
+        """Parse the body strictly, so that it has one meaning."""
         body = await self.read_body(LARGEST_BODY)
         try:
             return msgspec.convert(thaw(parse_args((body or b"{}").decode())), kind)
@@ -108,7 +108,7 @@ class RestOperations(AgentOperations):
             raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"this cannot be read: {sentence}") from error
 
     def respond(self, request: ApprovalRequest, status: HTTPStatus = HTTPStatus.OK, **facts: Any) -> Response:  # noqa: ANN401
-        """Return a request of the agent, as plain data."""
+        """Return a request as the agent knows it, as JSON."""
         shown = json_codec.request_to_json(self.namespace.to_agent(request), **facts)
         return Response(shown, status, media_type="application/json")
 

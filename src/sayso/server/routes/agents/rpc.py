@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest
 
 _PAGE = 1000
-_LARGEST_OF = {"park": 16_000_000, "append": 8_000_000}  # the history of a run; many lines of the audit
+_LARGEST_OF = {"park": 16_000_000, "append": 8_000_000}  # a parked run has its history; a batch of audit lines
 
 
 class RpcOperations(AgentOperations):
-    """Every operation of a store, as far as it is open to an agent; what only people do is not here."""
+    """Store operations that an agent may call; those of approvers are not among them."""
 
     async def open(self, message: protocol.Open) -> bytes:
         """See `Store.open`."""
@@ -48,12 +48,12 @@ class RpcOperations(AgentOperations):
         return self._packed(found) if found and self.namespace.owns(found) else None
 
     async def get(self, message: protocol.Get) -> list[bytes]:
-        """Return those that are there."""
+        """Return the agent's own requests with these ids."""
         found = [await self.store.get(each) for each in message.ids]
         return self._pack_own(each for each in found if each is not None)
 
     async def pending(self, message: protocol.GetPending) -> list[bytes]:
-        """Read page after page of all that is open, until enough of it is the agent's own."""
+        """Return the agent's own open requests, filtered from pages of all open ones."""
         mine: list[bytes] = []
         after = message.after
         while len(mine) < message.limit and (found := await self.store.pending(_PAGE, after)):
@@ -62,7 +62,7 @@ class RpcOperations(AgentOperations):
         return mine[: message.limit]
 
     async def recent(self, message: protocol.GetRecent) -> list[bytes]:
-        """Read page after page of all requests, until enough of them are the agent's own."""
+        """Return the agent's own requests, filtered from pages of all, newest first."""
         mine: list[bytes] = []
         before = message.before
         while len(mine) < message.limit and (found := await self.store.recent(_PAGE, message.part, before)):
@@ -71,20 +71,20 @@ class RpcOperations(AgentOperations):
         return mine[: message.limit]
 
     async def changes(self, message: protocol.GetChanges) -> protocol.ChangesReply:
-        """Answer at once or, if the agent waits, when there is something to tell."""
+        """Return changes at once or, with `wait`, as a long poll."""
         if not message.wait:
             return await self.hub.agent_feed.wait_for_changes(self.namespace, message)
         with self.hub.connections.admit(self.token) as connection:
             return await self.hub.agent_feed.wait_for_changes(self.namespace, message, self.wait_until_gone(connection))
 
     async def mark_seen(self, message: protocol.MarkSeen) -> bytes:
-        """Note it, together with the fact that it is the agent who says so."""
+        """Mark a request as viewed; the channel records that the agent reported it."""
         await self.own_request(message.id)
         seen = Seen(who=message.who, channel=f"{message.channel} at {self.namespace.agent}", at=message.at)
         return self._packed(await self.store.mark_seen(message.id, seen))
 
     async def close(self, message: protocol.Close) -> bytes:
-        """End a request without an answer: the message has no word for any other end."""
+        """Close a request without an answer; the message type allows no other status."""
         decision = None
         if message.status == "withdrawn" and message.decided_at is not None:
             decision = ApprovalDecision(approved=False, note=message.note, decided_at=message.decided_at)
@@ -97,7 +97,7 @@ class RpcOperations(AgentOperations):
 
     async def spend(self, message: protocol.Spend) -> bool:
         """See `Store.spend`."""
-        # One that was spent to the end is not known any more, but who tries again must still hear that it was theirs.
+        # A used-up decision is gone, but a retry with the same attempt must still get the same result.
         known = self.hub.agent_feed.may_spend(self.namespace, message.id)
         attempt = self.attempt_key("spend", message.id, message.attempt)
         return await self.store.spend(message.id if known else "", attempt=attempt)
@@ -153,7 +153,7 @@ _OPERATIONS: dict[str, _Operation] = {
 
 
 async def _handle_operation(request: Request) -> Response:
-    """Do what `sayso.stores.remote.RemoteStore` asks for; the form is its own, and changes with its version."""
+    """Endpoint of `sayso.stores.remote.RemoteStore`; the protocol is private, and versioned by its media type."""
     agent = await identity.agent(request)
     operation: str = request.path_params["operation"]
     _check_version(request.headers.get("content-type", ""))
@@ -171,7 +171,7 @@ async def _handle_operation(request: Request) -> Response:
     return Response(msgspec.msgpack.encode(answer), media_type=protocol.MEDIA)
 
 
-# Nobody but `RemoteStore` of the same version speaks it, so no document tells of it, and FastAPI can be left out.
+# Only `RemoteStore` of the same version uses it, so it is in no OpenAPI document, and a plain Starlette route will do.
 operation_route = Route("/agent/{operation}", _handle_operation, methods=["POST"])
 
 
