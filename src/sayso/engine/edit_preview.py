@@ -13,7 +13,7 @@ from sayso.errors import ApprovalBlocked
 
 if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest
-    from sayso.core.ports import Clock, Store
+    from sayso.core.ports import Clock, Requests
     from sayso.policy.policy import Policy, ToolRules
 
 
@@ -31,7 +31,7 @@ class LocalRequestHandle:
     """The hearing about a call that waits in this process, where its tool and its rules are at hand."""
 
     def __init__(
-        self, request: ApprovalRequest, tool_rules: ToolRules | None, *, policy: Policy, store: Store, clock: Clock
+        self, request: ApprovalRequest, tool_rules: ToolRules | None, *, policy: Policy, store: Requests, clock: Clock
     ) -> None:
         """Take the request, and what judges its call."""
         self._request = request
