@@ -116,7 +116,7 @@ class Approvals(AbstractCapability[Any]):
         finally:
             for request_id in self._guard.opened_requests:
                 if request_id not in waits:
-                    await self._guard.controller.withdraw_if_open(request_id)
+                    await self._guard.controller.adapter.withdraw_if_open(request_id)
 
     async def wrap_output_process(self, ctx: RunContext[Any], *, output_context: Any, output: Any, handler: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
         """Decide about a function that takes the output, before it does."""
@@ -137,14 +137,14 @@ class Approvals(AbstractCapability[Any]):
 
     async def _record_refusal(self, ctx: RunContext[Any], call_id: str, answer: object) -> None:
         """Take a no that the caller gives for an answer: a later yes must not find the question open."""
-        found = await self._guard.controller.find_request(run_of(ctx, call_id), call_id)
+        found = await self._guard.controller.adapter.find_request(run_of(ctx, call_id), call_id)
         if found is not None and found.status == "open":
             note = answer.message if isinstance(answer, ToolDenied) else None
             await self._guard.controller.answer(found.id, ApprovalDecision(approved=False, note=note, who="the host"))
 
     async def _reject_forged_result(self, ctx: RunContext[Any], call_id: str) -> None:
         run = run_of(ctx, call_id)
-        found = await self._guard.controller.find_request(run, call_id)
+        found = await self._guard.controller.adapter.find_request(run, call_id)
         asked = found is not None and found.status != "used"  # a tool that ran may leave the rest to somebody else
         key = ToolCall(tool="", call_id=call_id, run=run).key
         if asked or await self._guard.controller.store.parked(waiting_mark_name(key)) is not None:
@@ -193,7 +193,7 @@ class Approvals(AbstractCapability[Any]):
     async def _wait_for_answers(self, asked: Mapping[str, str]) -> dict[str, ApprovalRequest]:
         async with asyncio.TaskGroup() as group:
             waiting = {
-                call_id: group.create_task(self._guard.controller.wait_or_withdraw(request_id))
+                call_id: group.create_task(self._guard.controller.adapter.wait_or_withdraw(request_id))
                 for call_id, request_id in asked.items()
             }
         self._guard.opened_requests[:] = [each for each in self._guard.opened_requests if each not in asked.values()]

@@ -154,7 +154,7 @@ class GuardedToolset(WrapperToolset[Any]):
             return await self.wrapped.call_tool(name, tool_args, ctx, tool.source)
         asked = ctx.tool_call_approved
         state = await controller.store.parked(inside) if asked else None
-        outcome = None if asked else controller.decide_fast(call, rules)  # nearly always enough
+        outcome = None if asked else controller.adapter.decide_fast(call, rules)  # nearly always enough
         if outcome is None:
             outcome = deny_if_changed(await self._decide(call, rules, asked=asked, state=state), call, tool_args)
         if isinstance(outcome, Denied):
@@ -178,7 +178,7 @@ class GuardedToolset(WrapperToolset[Any]):
         """Say what is to happen; raises `ApprovalRequired` where a person has to answer first."""
         controller = self.guard.controller
         if state is not None:
-            outcome = await controller.resume_suspended(call, rules)
+            outcome = await controller.adapter.resume_suspended(call, rules)
             if isinstance(outcome, Approved) and await controller.store.unpark(nested_run_name(call)) is None:
                 return Denied(cause="replayed", reason="somebody else goes on with it at the same moment")
             await controller.store.unpark(waiting_mark_name(call.key))
@@ -221,7 +221,7 @@ class GuardedToolset(WrapperToolset[Any]):
         within = context.nested_call(controller, call, by=outcome.by, state=state, tightening=below)
         self.guard.started_calls.add(call.call_id)
         try:
-            with controller.execution(call, outcome) as running, within, answered:
+            with controller.adapter.execution(call, outcome) as running, within, answered:
                 try:
                     running.result = await self.wrapped.call_tool(call.tool, args, ctx, tool.source)
                 except ApprovalRequired as raised:
