@@ -3,10 +3,11 @@
 import anyio
 import pytest
 
-from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall
+from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall, Verdict
 from sayso.core.model import Approved, Denied, Pending
 from sayso.engine import context
 from sayso.errors import ApprovalPending
+from sayso.policy.policy import ToolRules
 from sayso.stores.memory import MemoryStore
 
 YES = ApprovalDecision(approved=True)
@@ -41,6 +42,32 @@ async def test_a_fast_look_that_leaves_a_call_open_has_asked_nobody(controller: 
 async def test_a_full_review_decides_as_the_fast_look_does(controller: ApprovalController, tool: str) -> None:
     call = ToolCall(tool=tool)
     assert await controller.adapter.review(call) == controller.adapter.decide_fast(call)
+
+
+class Counting(Policy):
+    """A policy that counts how often it is asked."""
+
+    def __init__(self, tools: dict[str, str]) -> None:
+        super().__init__(tools)
+        self.by_name = self.in_full = 0
+
+    def judge_by_name(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Verdict | None:
+        self.by_name += 1
+        return super().judge_by_name(call, tool_rules)
+
+    async def judge_async(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Verdict:
+        self.in_full += 1
+        return await super().judge_async(call, tool_rules)
+
+
+async def test_the_policy_is_asked_once_for_each_review_of_a_call() -> None:
+    policy = Counting({"pay": "required"})
+    controller = ApprovalController(mode="defer", policy=policy, store=MemoryStore())
+    request_id = await opened(controller)
+    assert (policy.by_name, policy.in_full) == (1, 1)
+    await controller.answer(request_id, YES)
+    assert isinstance(await controller.adapter.review(PAY, asked=True), Approved)
+    assert (policy.by_name, policy.in_full) == (2, 1)  # its name is enough: nobody has to be shown anything now
 
 
 async def test_an_approved_call_is_given_to_one_caller(controller: ApprovalController) -> None:

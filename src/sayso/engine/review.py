@@ -78,8 +78,9 @@ class Reviewer:
         return None if isinstance(outcome, Ask) else outcome
 
     async def review(self, call: ToolCall, tool_rules: ToolRules | None, *, asked: bool) -> Approved | Denied | Pending:
-        """Say what is to happen, where a glance was not enough; see `ApprovalController.review`."""
-        verdict = self._policy.judge_by_name(call, tool_rules) or await self._policy.judge_async(call, tool_rules)
+        """Decide what `decide_fast` left open, or what was asked about before; see `AdapterPort.review`."""
+        by_name = self._policy.judge_by_name(call, tool_rules) if asked else None  # else `decide_fast` has looked
+        verdict = by_name or await self._policy.judge_async(call, tool_rules)
         try:
             return await self._review(call, verdict, tool_rules, asked=asked)
         except CanonicalError as error:

@@ -12,9 +12,11 @@ from pydantic_ai import Agent
 from pydantic_ai.tools import DeferredToolRequests
 from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till, returns
 
-from sayso import ApprovalController, ApprovalDecision, Policy
+from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall, Verdict
 from sayso.adapters.pydantic_ai import Approvals, park, resume
 from sayso.errors import ApprovalPending, ConfigurationError, StoreError, UnknownRequest
+from sayso.policy.policy import ToolRules
+from sayso.stores.memory import MemoryStore
 
 PAY: Call = ("pay", {"amount": 5})
 YES = ApprovalDecision(approved=True)
@@ -31,6 +33,16 @@ def agent_of(till: Till, controller: ApprovalController, script: Scripted | None
         output_type=[str, DeferredToolRequests],
         capabilities=[Approvals(controller)],
     )
+
+
+class Counting(Policy):
+    """A policy that counts how often it is asked about a call of `pay`."""
+
+    asked = 0
+
+    def judge_by_name(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Verdict | None:
+        self.asked += call.call_id.startswith("c")  # not where only the name of a tool is looked up
+        return super().judge_by_name(call, tool_rules)
 
 
 async def answer_all(controller: ApprovalController, decision: ApprovalDecision = YES) -> None:
@@ -54,6 +66,18 @@ async def test_a_parked_run_goes_on_under_another_controller_as_often_as_it_stop
     assert result.output == "done"
     assert till.ran == [("pay", 5)]
     assert "once is enough" in str(list(returns(result.all_messages()).values())[-1].content)
+
+
+async def test_a_call_is_judged_once_when_it_is_asked_about_and_once_when_it_is_answered(till: Till) -> None:
+    policy = Counting({"pay": "required"})
+    controller = ApprovalController(policy=policy, mode="defer", store=MemoryStore())
+    agent = agent_of(till, controller, Scripted([PAY]))
+    parked = await park(await agent.run("go"), controller)
+    assert policy.asked == 1
+    await answer_all(controller)
+    await resume(agent, parked, controller=controller)
+    assert till.ran == [("pay", 5)]
+    assert policy.asked == 2
 
 
 _CHILD = """

@@ -56,8 +56,8 @@ async def call_output_function(
 async def _settle_output(guard: AgentGuard, call: ToolCall, rules: ToolRules) -> Approved | Denied:
     controller = guard.controller
     if controller.mode != "defer":
-        return await controller.settle(call, rules)
-    outcome = await controller.review(call, rules)
+        return await controller.adapter.settle(call, rules)
+    outcome = await controller.adapter.review(call, rules)
     if not isinstance(outcome, Pending):
         return outcome
     await controller.adapter.withdraw_if_open(

@@ -185,10 +185,10 @@ class GuardedToolset(WrapperToolset[Any]):
             return outcome
         if self.waits:
             try:
-                return await controller.settle(call, rules, asked=asked)
+                return await controller.adapter.settle(call, rules, asked=asked)
             except ApprovalPending as pending:
                 raise ApprovalRequired(metadata=deferral_metadata(pending.request)) from None
-        outcome = await controller.review(call, rules, asked=asked)
+        outcome = await controller.adapter.review(call, rules, asked=asked)
         if isinstance(outcome, Pending):
             self.guard.opened_requests.append(outcome.request.id)
             raise ApprovalRequired(metadata=deferral_metadata(outcome.request))
