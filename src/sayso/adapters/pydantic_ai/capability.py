@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
 from pydantic_ai import Agent
@@ -25,6 +26,7 @@ from sayso.adapters.pydantic_ai.toolset import (
 )
 from sayso.core.decide import refusal
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Denied, ToolCall, Verdict
+from sayso.engine import context
 from sayso.engine.controller import ApprovalController
 from sayso.errors import ApprovalDenied, ConfigurationError
 from sayso.policy.policy import Policy, ToolRules
@@ -208,9 +210,25 @@ class Approvals(AbstractCapability[Any]):
         return ToolDenied(refused.message)
 
 
-def with_approvals(agent: Agent[Any, Any], approvals: Approvals, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run behind a gate, whose output may be calls that wait."""
-    given = {**settings, "capabilities": [*settings.get("capabilities", ()), approvals]}
+def brings_approvals(agent: Agent[Any, Any], settings: Mapping[str, Any]) -> bool:
+    """Whether a run of this agent is guarded without further ado; if that cannot be told for certain, it is not.
+
+    An override or another capability of the run may replace the agent's own, and a subclass may do as it likes. Inside
+    another call an `Approvals` of the agent's own would not know the policy of whoever starts the run.
+    """
+    override: Any = getattr(agent, "_override_root_capability", None)
+    known = type(agent) is Agent and type(override) is ContextVar
+    if not known or override.get() is not None:
+        return False
+    if settings.get("capabilities") or settings.get("spec") or context.current_call() is not None:
+        return False
+    return any(type(each) is Approvals for each in agent.root_capability.capabilities)
+
+
+def with_approvals(agent: Agent[Any, Any], approvals: Approvals | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run behind a guard, unless it has one, whose output may be calls that wait."""
+    further = [] if approvals is None else [approvals]
+    given = {**settings, "capabilities": [*settings.get("capabilities", ()), *further]}
     wanted: Any = given.get("output_type") or agent.output_type
     types: list[Any] = list(cast("Sequence[Any]", wanted)) if isinstance(wanted, list | tuple) else [wanted]
     if DeferredToolRequests not in types and not getattr(agent, "_output_validators", None):
