@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from sayso.channels.callback import CallbackChannel
@@ -17,6 +17,7 @@ from sayso.policy import scopes
 
 if TYPE_CHECKING:
     from sayso.core.ports import Channel, RequestHandle
+    from sayso.engine.lifecycle import RequestLifecycle
 
 _LOG = logging.getLogger("sayso")
 _BACKOFF_SECONDS = (0.1, 0.5, 2.0, 10.0, 60.0)  # seconds between attempts, when the store fails
@@ -80,20 +81,13 @@ def _channel_name(channel: Channel) -> str:
 class Announcer:
     """Tells the channels of open requests and takes their answers; a turn ends when somebody else answered."""
 
-    def __init__(
-        self,
-        channels: Iterable[Channel],
-        *,
-        answer: Callable[[str, ApprovalDecision], Awaitable[object]],
-        withdraw: Callable[[str, str], Awaitable[object]],
-    ) -> None:
-        """Take the channels, and the two things that can come of them."""
+    def __init__(self, channels: Iterable[Channel], lifecycle: RequestLifecycle) -> None:
         # Asked once, for it takes longer than everything else that is done for a question.
         self._channels = tuple((each, isinstance(each, InteractiveChannel)) for each in channels)
-        self._answer = answer
-        self._withdraw = withdraw
+        self._lifecycle = lifecycle
         self._tasks: dict[str, set[asyncio.Task[None]]] = {}
         self._answerable_elsewhere: set[str] = set()
+        lifecycle.add_listener(self.stop)
 
     def announce(self, request: ApprovalRequest, handle: RequestHandle) -> None:
         """Start every channel's turn."""
@@ -125,7 +119,7 @@ class Announcer:
             if decision is None and not isinstance(channel, CallbackChannel):
                 self._answerable_elsewhere.add(request.id)  # it told somebody, who may answer another way
             elif isinstance(decision, ApprovalDecision):  # pyright: ignore[reportUnnecessaryIsInstance] - other people's code
-                await self._answer(request.id, decision)
+                await self._lifecycle.answer(request.id, decision)
             else:
                 await self._withdraw_if_unanswerable(
                     channel, request, f"returned {decision!r} instead of an ApprovalDecision"
@@ -150,7 +144,7 @@ class Announcer:
             return
         for pause in _BACKOFF_SECONDS:
             try:
-                await self._withdraw(request.id, f"{_channel_name(channel)} {problem}")
+                await self._lifecycle.withdraw(request.id, f"{_channel_name(channel)} {problem}")
             except StoreError as error:
                 _LOG.warning("the question %s could not be withdrawn: %s", request.id, error)
                 await asyncio.sleep(pause)

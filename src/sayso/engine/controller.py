@@ -102,7 +102,6 @@ class ApprovalController:
         *,
         strict_audit: bool,
     ) -> None:
-        announcer = Announcer(channels, answer=self.answer, withdraw=self.withdraw)
         journal = Journal(self.store, clock, hooks)
         self._lifecycle = RequestLifecycle(
             policy=self.policy,
@@ -110,7 +109,6 @@ class ApprovalController:
             store=self.store,
             clock=clock,
             journal=journal,
-            on_closed=announcer.stop,
         )
         reviewer = Reviewer(
             mode=self.mode,
@@ -120,7 +118,7 @@ class ApprovalController:
             clock=clock,
             journal=journal,
             lifecycle=self._lifecycle,
-            announcer=announcer,
+            announcer=Announcer(channels, self._lifecycle),
             timeout=timeout,
             strict_audit=strict_audit,
         )
