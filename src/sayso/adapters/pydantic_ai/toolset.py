@@ -325,8 +325,8 @@ class ApprovalToolset(GuardedToolset):
     """One toolset behind a controller of its own; a call waits in place for its answer.
 
     The seeds' wrapper. What is asked about, in this order: `tool_configs`, the toolset's own `needs_approval` or
-    `check_approval`, `@requires_approval` on a function or PydanticAI's own mark. Attributes that it does not have are
-    those of the toolset inside.
+    `check_approval`, `@requires_approval` on a function or PydanticAI's own mark. The toolset inside is its
+    `wrapped`; attributes are not forwarded, so that nothing of it is reached past the guard by accident.
     """
 
     def __init__(
@@ -364,9 +364,3 @@ class ApprovalToolset(GuardedToolset):
         elif any(each is not None for each in (asked, memory, pre_approved, tool_configs)):
             raise ConfigurationError("the controller has its own callback, memory and policy; pass it alone")
         super().__init__(wrapped=inner, guard=AgentGuard(controller, None, on_denied), waits=True)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the toolset inside has
-        """Return what the toolset inside has; asked only for what this one has not."""
-        if name.startswith("__") or name == "wrapped":
-            raise AttributeError(name)
-        return getattr(self.wrapped, name)
