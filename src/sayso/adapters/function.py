@@ -330,7 +330,7 @@ def _guard_function(
 
     marked = cast("Any", guarded_async if is_async(function) else guarded)
     marked.__sayso__ = tool
-    marked._requires_approval = mark  # noqa: SLF001 - the name by which seed 003 looks for the mark
+    marked._requires_approval = mark  # noqa: SLF001 - the attribute by which other wrappers look for the mark
     return marked
 
 

@@ -1,4 +1,4 @@
-"""What the controller needs from the outside: a store, channels, a clock and hooks. Shapes, no code."""
+"""Ports: the protocols of store, channels, clock and hooks, which adapters of the outside world implement."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Channel(Protocol):
 
 
 class RequestHandle(Protocol):
-    """What a channel may do about an open request beside answering it."""
+    """Operations of a channel on an open request besides answering it: edit preview and presence."""
 
     async def preview_edit(self, args: Mapping[str, Any]) -> ApprovalRequest:
         """Return the request as it would be asked with these arguments.
@@ -57,7 +57,7 @@ class RequestHandle(Protocol):
         ...
 
     async def mark_seen(self, who: str, channel: str) -> tuple[Seen, ...]:
-        """Note that this person has it before them, and return all who have."""
+        """Mark the request as viewed by this person, and return all viewers."""
         ...
 
 
@@ -66,7 +66,7 @@ class InteractiveChannel(Protocol):
     """A channel at which people sit: it may try out an edit, and show who else looks."""
 
     async def ask_interactively(self, request: ApprovalRequest, handle: RequestHandle) -> ApprovalDecision | None:
-        """Do what `announce` does, with a hearing."""
+        """Do what `announce` does, with a request handle."""
         ...
 
 
@@ -138,7 +138,7 @@ class Requests(Protocol):
         ...
 
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
-        """Note that somebody has a request before them, if it is open, and return it as it stands."""
+        """Mark a request as viewed, if it is open, and return it in its current state."""
         ...
 
     async def close(

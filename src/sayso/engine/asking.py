@@ -1,4 +1,7 @@
-"""Putting a question to people: the request as a row, and the channels that tell of it."""
+"""Opening requests: building the record, and the fan-out of notifications to the channels.
+
+Tests: tests/engine/test_controller.py
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ def new_request(
 
 
 def _summary(verdict: Verdict) -> str | None:
-    """Return the short form that the tool itself gave, in the order that seed 000 looks for it."""
+    """Return the short form that the tool itself gave, in the order of precedence of the first documents."""
     given = verdict.metadata or {}
     return next((str(given[key]) for key in ("summary", "reason", "path") if given.get(key)), verdict.description)
 
@@ -79,7 +82,7 @@ def _channel_name(channel: Channel) -> str:
 
 
 class Announcer:
-    """Tells the channels of open requests and takes their answers; a turn ends when somebody else answered."""
+    """Fan-out to the channels: one task per channel and request, cancelled when the request is closed elsewhere."""
 
     def __init__(self, channels: Iterable[Channel], lifecycle: RequestLifecycle) -> None:
         # Asked once, for it takes longer than everything else that is done for a question.
@@ -90,7 +93,7 @@ class Announcer:
         lifecycle.add_listener(self.stop)
 
     def announce(self, request: ApprovalRequest, handle: RequestHandle) -> None:
-        """Start every channel's turn."""
+        """Start a task for every channel."""
         turns = {
             asyncio.create_task(self._run_channel(channel, request, handle if hears else None))
             for channel, hears in self._channels
@@ -101,7 +104,7 @@ class Announcer:
             turn.add_done_callback(lambda done: self._discard_task(request.id, done))
 
     def stop(self, request_id: str) -> None:
-        """End the turns that still go on about a request that is closed."""
+        """Cancel the tasks of a request that is closed."""
         self._answerable_elsewhere.discard(request_id)
         for turn in self._tasks.pop(request_id, ()):
             with contextlib.suppress(RuntimeError):  # its loop is closed, and so is its turn

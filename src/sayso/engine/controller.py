@@ -1,4 +1,4 @@
-"""The controller: ties policy, memory, store and channels together; the only orchestrator."""
+"""The controller: the facade over policy, memory, store and channels, and the only orchestrator."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class ApprovalController:
-    """Every call passes its edge (`review`, `settle`, `run`), every answer its door (`answer`)."""
+    """The authorisation service: calls enter by `review`, `settle` or `run`, answers by `answer`."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ApprovalController:
         """Check every setting now, so that no call finds out later.
 
         Args:
-            mode: `interactive`, `approve_all`, `auto_deny` or `defer`, or one of the seeds' names for them.
+            mode: `interactive`, `approve_all`, `auto_deny` or `defer`, or one of their other spellings.
             approval_callback: asked about each request; a function, sync or async, or an object with `choose`.
             policy: what runs, what asks, what is blocked; without one, only marked tools ask.
             memory: remembered decisions; shared with others that get the same object.
@@ -131,7 +131,7 @@ class ApprovalController:
             reviewer=reviewer,
         )
 
-    # The edge: what is to happen to a call.
+    # Calls.
 
     async def review(
         self, call: ToolCall, tool_rules: ToolRules | None = None, *, asked: bool = False
@@ -185,7 +185,7 @@ class ApprovalController:
             running.result = await result if inspect.isawaitable(result) else result  # it has run either way
         return running.result
 
-    # The door: what people answer.
+    # Answers.
 
     async def answer(
         self,
@@ -214,7 +214,7 @@ class ApprovalController:
         """Close a request because nobody's answer is wanted any more; return it as it stands."""
         return await self._lifecycle.withdraw(request_id, reason)
 
-    async def wait(  # the seeds' word; it ends the wait, not the request
+    async def wait(  # a public name; it ends the wait, not the request
         self,
         request_id: str,
         timeout: float | None = None,  # noqa: ASYNC109
@@ -227,7 +227,7 @@ class ApprovalController:
         """Return the open requests, oldest first; those whose time is up are closed."""
         return await self._lifecycle.pending()
 
-    # The seeds' names.
+    # The first documents' names.
 
     async def request_approval(self, request: ApprovalRequest) -> ApprovalDecision:
         """Ask about a request that a tool made itself, and return the decision.
@@ -294,7 +294,6 @@ class ApprovalController:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close it."""
         await self.aclose()
 
     def close(self) -> None:

@@ -1,4 +1,7 @@
-"""The door: how a request is closed, by an answer, by the clock, or because nobody wants to know any more."""
+"""The request lifecycle: a request is closed by an answer, by expiry or by withdrawal.
+
+Tests: tests/engine/test_controller.py
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ _WITHDRAW_SECONDS = 5.0
 
 
 class RequestLifecycle:
-    """Closes requests, first come first served, and remembers what is to be remembered."""
+    """State transitions of requests, first writer wins; an answer and its remembered decision are one transaction."""
 
     def __init__(
         self,

@@ -208,7 +208,7 @@ class PermissionManager(AdalFlowPermissionManager):
         finally:
             _RUNNER_EMITS.reset(token)
 
-    # The names of the seed, and of AdalFlow's own manager.
+    # AdalFlow's names.
 
     @property
     def pending_approvals(self) -> dict[str, PermissionRequest]:  # pyright: ignore[reportIncompatibleVariableOverride] - only to be read

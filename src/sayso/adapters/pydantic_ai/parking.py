@@ -1,4 +1,4 @@
-"""Runs that stopped for an answer, kept in the store until somebody goes on with them, perhaps another process."""
+"""Parked runs: suspended PydanticAI runs, serialised and sealed in the store, and resumed later, by any process."""
 
 from __future__ import annotations
 

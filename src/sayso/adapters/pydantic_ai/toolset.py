@@ -1,4 +1,4 @@
-"""The edge inside PydanticAI: the last toolset before the tools, where every call is decided and run."""
+"""Guarded toolsets: the innermost PydanticAI wrapper toolset, where every call is decided and executed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TAKES_DENIALS = not _version.startswith(("0.", "1."))  # older ones would show 
 
 
 class AgentGuard:
-    """Whom to ask about the calls of one agent, and what to do with a refusal."""
+    """The guard of one agent: its controller, its policy, and how a refusal is reported."""
 
     def __init__(self, controller: ApprovalController | None, policy: Policy | None, on_denied: str) -> None:
         """Take a controller, or a policy for under the controller of the agent above."""
@@ -100,7 +100,7 @@ class AgentGuard:
 
 @dataclass
 class GuardedToolset(WrapperToolset[Any]):
-    """Any toolset, behind a gate."""
+    """A wrapper toolset that authorises each call of the toolset inside."""
 
     guard: AgentGuard
     waits: bool = False  # for the answer, in place; else the call is deferred and answered with the others
@@ -324,7 +324,7 @@ def all_request_ids(requests: DeferredToolRequests) -> list[str]:
 class ApprovalToolset(GuardedToolset):
     """One toolset behind a controller of its own; a call waits in place for its answer.
 
-    The seeds' wrapper. What is asked about, in this order: `tool_configs`, the toolset's own `needs_approval` or
+    What is asked about, in this order: `tool_configs`, the toolset's own `needs_approval` or
     `check_approval`, `@requires_approval` on a function or PydanticAI's own mark. The toolset inside is its
     `wrapped`; attributes are not forwarded, so that nothing of it is reached past the guard by accident.
     """
@@ -345,7 +345,7 @@ class ApprovalToolset(GuardedToolset):
 
         Args:
             inner: the toolset.
-            approval_callback: asked about each request; `prompt_fn` is seed 001's name for it.
+            approval_callback: asked about each request; `prompt_fn` is its deprecated name.
             memory: remembered decisions, shared with others that get the same object.
             pre_approved: deprecated; tools that run unasked.
             tool_configs: per tool, what happens to its calls, as in `Policy(tools=…)`.
