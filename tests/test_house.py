@@ -27,6 +27,9 @@ DUPLICATE_LIMIT = 40
 # A first line with one of these hides its subject.
 VAGUE_WORDS = {"who", "whoever", "nobody", "somebody", "told", "those"}
 
+# Classes that forward every attribute that they do not have, and why.
+FORWARDS_ALL = {"PatchedOutput": "stands in for sys.stdout, of which other people's code may want anything"}
+
 # Module names that occur more than once, and why.
 MODULES_TWICE: dict[str, str] = {
     "audit": "`cli/audit` is named as its command; `core/audit` is the chain",
@@ -349,6 +352,18 @@ def test_no_two_functions_have_the_same_body() -> None:
 def test_the_source_never_asks_hasattr() -> None:
     offences = list(calls_of("hasattr", SOURCE))
     assert not offences, f"use isinstance or a protocol; a wrapper can answer hasattr wrongly:{listed(offences)}"
+
+
+def test_no_class_forwards_attributes_that_it_does_not_name() -> None:
+    offences = [
+        f"{place(file, node)} {node.name}"
+        for file in files(SOURCE)
+        for node in ast.walk(tree(file))
+        if isinstance(node, ast.ClassDef) and node.name not in FORWARDS_ALL
+        for each in node.body
+        if isinstance(each, ast.FunctionDef) and each.name in {"__getattr__", "__getattribute__"}
+    ]
+    assert not offences, f"delegate each method by name, so that nothing passes a guard unseen:{listed(offences)}"
 
 
 def test_every_exception_is_caught_only_at_a_named_boundary() -> None:

@@ -17,9 +17,15 @@ if TYPE_CHECKING:
     from sayso.core.model import ApprovalDecision as ApprovalDecision
     from sayso.core.model import ApprovalPresentation as ApprovalPresentation
     from sayso.core.model import ApprovalRequest as ApprovalRequest
+    from sayso.core.model import Approved as Approved
+    from sayso.core.model import AuditEntry as AuditEntry
+    from sayso.core.model import Denied as Denied
+    from sayso.core.model import Pending as Pending
     from sayso.core.model import Preview as Preview
     from sayso.core.model import ToolCall as ToolCall
     from sayso.core.model import Verdict as Verdict
+    from sayso.core.ports import Channel as Channel
+    from sayso.core.ports import Store as Store
     from sayso.engine.controller import ApprovalController as ApprovalController
     from sayso.engine.remembered import ApprovalMemory as ApprovalMemory
     from sayso.errors import ApprovalBlocked as ApprovalBlocked
@@ -41,9 +47,15 @@ _HOMES = {
     "ApprovalPresentation": "sayso.core.model",
     "ApprovalRequest": "sayso.core.model",
     "ApprovalTimeout": "sayso.errors",
+    "Approved": "sayso.core.model",
+    "AuditEntry": "sayso.core.model",
     "BlockedError": "sayso.errors",
+    "Channel": "sayso.core.ports",
+    "Denied": "sayso.core.model",
+    "Pending": "sayso.core.model",
     "Policy": "sayso.policy.policy",
     "Preview": "sayso.core.model",
+    "Store": "sayso.core.ports",
     "ToolCall": "sayso.core.model",
     "Verdict": "sayso.core.model",
     "guard": "sayso.adapters.function",
@@ -63,9 +75,15 @@ __all__ = [
     "ApprovalPresentation",
     "ApprovalRequest",
     "ApprovalTimeout",
+    "Approved",
+    "AuditEntry",
     "BlockedError",
+    "Channel",
+    "Denied",
+    "Pending",
     "Policy",
     "Preview",
+    "Store",
     "ToolCall",
     "Verdict",
     "guard",

@@ -27,9 +27,9 @@ class Desk:
         raise AssertionError("a channel that can hear is not merely told")
 
     async def ask_interactively(self, request: ApprovalRequest, handle: Any) -> ApprovalDecision | None:
-        self.seen = [tuple(each.who for each in await handle.seen(who, "desk")) for who in ("ann", "bob")]
+        self.seen = [tuple(each.who for each in await handle.mark_seen(who, "desk")) for who in ("ann", "bob")]
         try:
-            self.tried.append(await handle.edited(self.args))
+            self.tried.append(await handle.preview_edit(self.args))
         except (PermissionError, ValueError) as problem:
             self.tried.append(problem)
             return ApprovalDecision(approved=False)

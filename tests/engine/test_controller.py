@@ -2,6 +2,8 @@
 
 import asyncio
 import datetime as dt
+import gc
+import weakref
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,17 @@ class Till:
 @pytest.fixture
 def till() -> Till:
     return Till()
+
+
+def test_a_controller_is_in_no_ring_so_it_goes_when_nobody_holds_it() -> None:
+    controller = ApprovalController(approval_callback=lambda _: YES, policy=ASKS)
+    held = weakref.ref(controller)
+    gc.disable()
+    try:
+        del controller
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 # What happens to a call.

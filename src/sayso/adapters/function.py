@@ -134,7 +134,7 @@ async def resume(
     outcome = await controller.settle(call, tool.effective_rules, asked=True)
     if isinstance(outcome, Denied):
         return _raise_or_return(outcome, tool)
-    with controller.execution(call, outcome) as running:
+    with controller.adapter.execution(call, outcome) as running:
         result = tool.invoke(outcome, passed)
         running.result = await result if inspect.isawaitable(result) else result
     return running.result
@@ -312,7 +312,7 @@ def _guard_function(
         outcome = await begun.controller.settle(begun.call, tool.effective_rules)
         if isinstance(outcome, Denied):
             return _raise_or_return(outcome, tool)
-        with begun.controller.execution(begun.call, outcome) as running:
+        with begun.controller.adapter.execution(begun.call, outcome) as running:
             running.result = await tool.invoke(outcome, begun.passed)
         return running.result
 
@@ -324,13 +324,13 @@ def _guard_function(
         outcome = begun.controller.settle_sync(begun.call, tool.effective_rules)
         if isinstance(outcome, Denied):
             return _raise_or_return(outcome, tool)
-        with begun.controller.execution(begun.call, outcome) as running:
+        with begun.controller.adapter.execution(begun.call, outcome) as running:
             running.result = tool.invoke(outcome, begun.passed)
         return running.result
 
     marked = cast("Any", guarded_async if is_async(function) else guarded)
     marked.__sayso__ = tool
-    marked._requires_approval = mark  # noqa: SLF001 - the name by which seed 003 looks for the mark
+    marked._requires_approval = mark  # noqa: SLF001 - the attribute by which other wrappers look for the mark
     return marked
 
 

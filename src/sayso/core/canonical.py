@@ -333,7 +333,7 @@ def _tag_items(code: int) -> Tag:
 
 def _tag_set(code: int) -> Tag:
     def tag(value: frozenset[Any], place: ValuePath) -> object:
-        # Sorted by their bytes: the order of a set changes with the process's hash seed.
+        # Sorted by their bytes: the order of a set changes between processes: hashes are randomised.
         members = sorted(_encode(_tagged(item, (*place, "{…}"))) for item in value)
         return msgspec.msgpack.Ext(code, _encode(members))
 

@@ -1,4 +1,4 @@
-"""What the controller needs from the outside: a store, channels, a clock and hooks. Shapes, no code."""
+"""Ports: the protocols of store, channels, clock and hooks, which adapters of the outside world implement."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Channel(Protocol):
 
 
 class RequestHandle(Protocol):
-    """What a channel may do about an open request beside answering it."""
+    """Operations of a channel on an open request besides answering it: edit preview and presence."""
 
     async def preview_edit(self, args: Mapping[str, Any]) -> ApprovalRequest:
         """Return the request as it would be asked with these arguments.
@@ -57,7 +57,7 @@ class RequestHandle(Protocol):
         ...
 
     async def mark_seen(self, who: str, channel: str) -> tuple[Seen, ...]:
-        """Note that this person has it before them, and return all who have."""
+        """Mark the request as viewed by this person, and return all viewers."""
         ...
 
 
@@ -66,7 +66,7 @@ class InteractiveChannel(Protocol):
     """A channel at which people sit: it may try out an edit, and show who else looks."""
 
     async def ask_interactively(self, request: ApprovalRequest, handle: RequestHandle) -> ApprovalDecision | None:
-        """Do what `announce` does, with a hearing."""
+        """Do what `announce` does, with a request handle."""
         ...
 
 
@@ -111,21 +111,8 @@ class AuditLog(Protocol):
         ...
 
 
-@runtime_checkable
-class Store(AuditLog, Protocol):
-    """Keeps requests, remembered decisions and the audit; every change of a request is audited with it.
-
-    Async methods return when the change is durable. The others queue their change: it holds at once in this
-    process, is written in order, and `flush` waits for it. No method raises because another was faster.
-
-    An `attempt` is a name that nothing else has, from a caller that may have to try again because it never heard the
-    answer, as over a network: tried again under the same name, it gets the first answer, and nothing happens twice.
-
-    A store that several machines use may have a `clock: Clock` by which all of them go.
-    """
-
-    shared: bool  # other processes may answer what is opened here
-    files: tuple[str, ...]  # in which it keeps all this, as real paths: no tool may touch them
+class Requests(Protocol):
+    """The requests of a store and their states; a call has at most one, by its session and key (idempotency key)."""
 
     async def open(self, request: ApprovalRequest) -> ApprovalRequest:
         """Add the request, or return the one that its session and key already have."""
@@ -150,19 +137,8 @@ class Store(AuditLog, Protocol):
         """
         ...
 
-    async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
-        """Return what changed after that point, each request once and as it stands, and the point that this reaches.
-
-        Without a point, nothing but the point that is reached now.
-        """
-        ...
-
-    async def changed(self, after: int) -> None:
-        """Wait until requests have changed after that point."""
-        ...
-
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
-        """Note that somebody has a request before them, if it is open, and return it as it stands."""
+        """Mark a request as viewed, if it is open, and return it in its current state."""
         ...
 
     async def close(
@@ -177,17 +153,48 @@ class Store(AuditLog, Protocol):
         """Close the request unless it is closed, and return it as it stands; `remember` is kept only with it."""
         ...
 
+    async def closed(self, request_id: str) -> ApprovalRequest:
+        """Wait until the request is no longer open, and return it."""
+        ...
+
     async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
         """Use up an approval: true for exactly one caller, ever."""
         ...
 
-    async def closed(self, request_id: str) -> ApprovalRequest:
-        """Wait until the request is no longer open, and return it."""
+
+class ChangeFeed(Protocol):
+    """The changed requests in order, for subscribers that keep a position (cursor)."""
+
+    async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
+        """Return what changed after that point, each request once and as it stands, and the point that this reaches.
+
+        Without a point, nothing but the point that is reached now.
+        """
+        ...
+
+    async def changed(self, after: int) -> None:
+        """Wait until requests have changed after that point."""
+        ...
+
+
+class RememberedDecisions(Protocol):
+    """The remembered decisions of a store, their subscribers, and the uses that are left of them."""
+
+    def attach(self, learn: Callable[[Sequence[Remembered]], None]) -> None:
+        """Call `learn` with all remembered decisions, now and whenever they change; a method, held weakly."""
+        ...
+
+    def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
+        """Change the remembered decisions and return how many were dropped; it may block until that is durable."""
         ...
 
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Take one use of a counted decision: false when none is left."""
         ...
+
+
+class Parking(Protocol):
+    """The serialised state of suspended runs, by name."""
 
     async def park(self, name: str, state: bytes) -> None:
         """Keep the state of a run that can go on later, in the place of an earlier one."""
@@ -201,13 +208,9 @@ class Store(AuditLog, Protocol):
         """Forget what was parked under this name, and return it to exactly one caller."""
         ...
 
-    def attach(self, learn: Callable[[Sequence[Remembered]], None]) -> None:
-        """Call `learn` with all remembered decisions, now and whenever they change; a method, held weakly."""
-        ...
 
-    def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
-        """Change the remembered decisions and return how many were dropped; it may block until that is durable."""
-        ...
+class WriteBehindQueue(Protocol):
+    """The writes that callers do not wait for, and the end of the store, which writes them first."""
 
     def finish(self, request_id: str, result: Result) -> None:
         """Queue what came of a used request."""
@@ -233,6 +236,23 @@ class Store(AuditLog, Protocol):
     async def aclose(self) -> None:
         """Write what is queued and let go of the store."""
         ...
+
+
+@runtime_checkable
+class Store(Requests, ChangeFeed, RememberedDecisions, Parking, AuditLog, WriteBehindQueue, Protocol):
+    """The persistence port, the sum of the small ones; every change of a request is audited in one transaction with it.
+
+    Async methods return when the change is durable. The others queue their change: it holds at once in this
+    process, is written in order, and `flush` waits for it. No method raises because another was faster.
+
+    An `attempt` is an idempotency key, from a caller that may have to try again because it never got the answer, as
+    over a network: tried again under the same key, it gets the first answer, and nothing happens twice.
+
+    A store that several machines use may have a `clock: Clock` by which all of them go.
+    """
+
+    shared: bool  # other processes may answer what is opened here
+    files: tuple[str, ...]  # in which it keeps all this, as real paths: no tool may touch them
 
 
 @runtime_checkable

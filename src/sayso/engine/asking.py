@@ -1,11 +1,14 @@
-"""Putting a question to people: the request as a row, and the channels that tell of it."""
+"""Opening requests: building the record, and the fan-out of notifications to the channels.
+
+Tests: tests/engine/test_controller.py
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
@@ -19,6 +22,7 @@ from sayso.policy import scopes
 
 if TYPE_CHECKING:
     from sayso.core.ports import Channel, RequestHandle
+    from sayso.engine.lifecycle import RequestLifecycle
 
 _LOG = logging.getLogger("sayso")
 _WITHDRAW_ATTEMPTS = 5  # within about a minute, when the store fails
@@ -70,7 +74,7 @@ def new_request(
 
 
 def _summary(verdict: Verdict) -> str | None:
-    """Return the short form that the tool itself gave, in the order that seed 000 looks for it."""
+    """Return the short form that the tool itself gave, in the order of precedence of the first documents."""
     given = verdict.metadata or {}
     return next((str(given[key]) for key in ("summary", "reason", "path") if given.get(key)), verdict.description)
 
@@ -80,25 +84,18 @@ def _channel_name(channel: Channel) -> str:
 
 
 class Announcer:
-    """Tells the channels of open requests and takes their answers; a turn ends when somebody else answered."""
+    """Fan-out to the channels: one task per channel and request, cancelled when the request is closed elsewhere."""
 
-    def __init__(
-        self,
-        channels: Iterable[Channel],
-        *,
-        answer: Callable[[str, ApprovalDecision], Awaitable[object]],
-        withdraw: Callable[[str, str], Awaitable[object]],
-    ) -> None:
-        """Take the channels, and the two things that can come of them."""
+    def __init__(self, channels: Iterable[Channel], lifecycle: RequestLifecycle) -> None:
         # Asked once, for it takes longer than everything else that is done for a question.
         self._channels = tuple((each, isinstance(each, InteractiveChannel)) for each in channels)
-        self._answer = answer
-        self._withdraw = withdraw
+        self._lifecycle = lifecycle
         self._tasks: dict[str, set[asyncio.Task[None]]] = {}
         self._answerable_elsewhere: set[str] = set()
+        lifecycle.add_listener(self.stop)
 
     def announce(self, request: ApprovalRequest, handle: RequestHandle) -> None:
-        """Start every channel's turn."""
+        """Start a task for every channel."""
         turns = {
             asyncio.create_task(self._run_channel(channel, request, handle if hears else None))
             for channel, hears in self._channels
@@ -109,7 +106,7 @@ class Announcer:
             turn.add_done_callback(lambda done: self._discard_task(request.id, done))
 
     def stop(self, request_id: str) -> None:
-        """End the turns that still go on about a request that is closed."""
+        """Cancel the tasks of a request that is closed."""
         self._answerable_elsewhere.discard(request_id)
         for turn in self._tasks.pop(request_id, ()):
             with contextlib.suppress(RuntimeError):  # its loop is closed, and so is its turn
@@ -127,7 +124,7 @@ class Announcer:
             if decision is None and not isinstance(channel, CallbackChannel):
                 self._answerable_elsewhere.add(request.id)  # it told somebody, who may answer another way
             elif isinstance(decision, ApprovalDecision):  # pyright: ignore[reportUnnecessaryIsInstance] - other people's code
-                await self._answer(request.id, decision)
+                await self._lifecycle.answer(request.id, decision)
             else:
                 await self._withdraw_if_unanswerable(
                     channel, request, f"returned {decision!r} instead of an ApprovalDecision"
@@ -152,7 +149,7 @@ class Announcer:
             return
         for pause in islice(backoff(longest=60.0, factor=5.0), _WITHDRAW_ATTEMPTS):
             try:
-                await self._withdraw(request.id, f"{_channel_name(channel)} {problem}")
+                await self._lifecycle.withdraw(request.id, f"{_channel_name(channel)} {problem}")
             except StoreError as error:
                 _LOG.warning("the question %s could not be withdrawn: %s", request.id, error)
                 await asyncio.sleep(pause)

@@ -1,4 +1,4 @@
-"""The way in for synchronous callers: one event loop, at home in a thread of its own."""
+"""Synchronous facade: one background event loop, in a thread of its own, for all synchronous callers."""
 
 from __future__ import annotations
 

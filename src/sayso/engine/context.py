@@ -1,4 +1,7 @@
-"""What the running code is under: a controller, and perhaps a tool that was approved at an adapter's edge."""
+"""Context variables: the active controller, the call being executed and the approval that it runs under.
+
+Tests: tests/adapters/test_function.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controller: ties policy, memory, store and channels together; the only orchestrator."""
+"""The controller: the facade over policy, memory, store and channels, and the only orchestrator."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sayso.core.canonical import thaw
 from sayso.core.decide import Mode, parse_mode
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending, Rule, ToolCall, new_id
 from sayso.engine import blocking, context, settings
+from sayso.engine.adapter_port import AdapterPort
 from sayso.engine.asking import Announcer
 from sayso.engine.clock import clock_of
-from sayso.engine.execution import Execution
 from sayso.engine.journal import Journal
 from sayso.engine.lifecycle import RequestLifecycle
 from sayso.engine.remembered import ApprovalMemory
 from sayso.engine.review import Reviewer
-from sayso.errors import ApprovalPending, ConfigurationError
+from sayso.errors import ConfigurationError
 from sayso.policy import judges
 from sayso.policy.policy import Policy, ToolRules
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class ApprovalController:
-    """Every call passes its edge (`review`, `settle`, `run`), every answer its door (`answer`)."""
+    """The authorisation service: calls enter by `review`, `settle` or `run`, answers by `answer`."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ApprovalController:
         """Check every setting now, so that no call finds out later.
 
         Args:
-            mode: `interactive`, `approve_all`, `auto_deny` or `defer`, or one of the seeds' names for them.
+            mode: `interactive`, `approve_all`, `auto_deny` or `defer`, or one of their other spellings.
             approval_callback: asked about each request; a function, sync or async, or an object with `choose`.
             policy: what runs, what asks, what is blocked; without one, only marked tools ask.
             memory: remembered decisions; shared with others that get the same object.
@@ -102,34 +102,36 @@ class ApprovalController:
         *,
         strict_audit: bool,
     ) -> None:
-        announcer = Announcer(channels, answer=self.answer, withdraw=self.withdraw)
-        self._journal = Journal(self.store, clock, hooks)
+        journal = Journal(self.store, clock, hooks)
         self._lifecycle = RequestLifecycle(
             policy=self.policy,
             memory=self.memory,
             store=self.store,
             clock=clock,
-            journal=self._journal,
-            on_closed=announcer.stop,
+            journal=journal,
         )
-        self._reviewer = Reviewer(
+        reviewer = Reviewer(
             mode=self.mode,
             policy=self.policy,
             memory=self.memory,
             store=self.store,
             clock=clock,
-            journal=self._journal,
+            journal=journal,
             lifecycle=self._lifecycle,
-            announcer=announcer,
+            announcer=Announcer(channels, self._lifecycle),
             timeout=timeout,
             strict_audit=strict_audit,
         )
+        self.adapter = AdapterPort(
+            mode=self.mode,
+            session=self.session,
+            requests=self.store,
+            journal=journal,
+            lifecycle=self._lifecycle,
+            reviewer=reviewer,
+        )
 
-    # The edge: what is to happen to a call.
-
-    def decide_fast(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Approved | Denied | None:
-        """Say what is to happen if that needs no store, no person and no event loop; else None."""
-        return self._reviewer.decide_fast(self._with_session(call), tool_rules)
+    # Calls.
 
     async def review(
         self, call: ToolCall, tool_rules: ToolRules | None = None, *, asked: bool = False
@@ -139,17 +141,9 @@ class ApprovalController:
         An `Approved` is used up by being returned: run the tool once, with its arguments. `asked` says that the
         caller was here before with this call, as a resumed run was; the store must confirm it.
         """
-        if not call.session:
-            call = self._with_session(call)
-        outcome = None if asked else self._reviewer.decide_fast(call, tool_rules)
-        return await self._reviewer.review(call, tool_rules, asked=asked) if outcome is None else outcome
-
-    async def resume_suspended(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Approved | Denied:
-        """Say whether a call may go on that was approved, began to run and stopped in the middle.
-
-        For adapters: whoever asks must have taken what the call left behind from the store, which only one can.
-        """
-        return await self._reviewer.resume_suspended(self._with_session(call), tool_rules)
+        call = self.adapter.with_session(call)
+        outcome = None if asked else self.adapter.decide_fast(call, tool_rules)
+        return await self.adapter.review(call, tool_rules, asked=asked) if outcome is None else outcome
 
     async def settle(
         self, call: ToolCall, tool_rules: ToolRules | None = None, *, asked: bool = False
@@ -159,18 +153,18 @@ class ApprovalController:
         Raises:
             ApprovalPending: the mode is `defer`, so nobody waits; its `request` can be answered and resumed.
         """
-        call = self._with_session(call)
-        outcome = None if asked else self._reviewer.decide_fast(call, tool_rules)
-        return await self._settle(call, tool_rules, asked=asked) if outcome is None else outcome
+        call = self.adapter.with_session(call)
+        outcome = None if asked else self.adapter.decide_fast(call, tool_rules)
+        return await self.adapter.settle(call, tool_rules, asked=asked) if outcome is None else outcome
 
     def settle_sync(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Approved | Denied:
         """Do what `settle` does, for synchronous callers; a call that needs nobody needs no thread hop either."""
-        call = self._with_session(call)
-        outcome = self._reviewer.decide_fast(call, tool_rules)
+        call = self.adapter.with_session(call)
+        outcome = self.adapter.decide_fast(call, tool_rules)
         if outcome is not None:
             return outcome
         self._refuse_async_callback()
-        return blocking.run(self._settle, call, tool_rules)
+        return blocking.run(self.adapter.settle, call, tool_rules)
 
     async def run(
         self, call: ToolCall, tool: Callable[[dict[str, Any]], Awaitable[T]], tool_rules: ToolRules | None = None
@@ -180,22 +174,18 @@ class ApprovalController:
         Raises:
             ApprovalError: the call must not run; the class tells why.
         """
-        call = self._with_session(call)
-        outcome = self._reviewer.decide_fast(call, tool_rules)  # most calls need no more than this
+        call = self.adapter.with_session(call)
+        outcome = self.adapter.decide_fast(call, tool_rules)  # most calls need no more than this
         if outcome is None:
-            outcome = await self._settle(call, tool_rules)
+            outcome = await self.adapter.settle(call, tool_rules)
         if isinstance(outcome, Denied):
             raise outcome.error(call.tool)
-        with self.execution(call, outcome) as running, context.pre_approve(self, call.tool, outcome.args):
+        with self.adapter.execution(call, outcome) as running, context.pre_approve(self, call.tool, outcome.args):
             result = tool(thaw(outcome.args))
             running.result = await result if inspect.isawaitable(result) else result  # it has run either way
         return running.result
 
-    def execution(self, call: ToolCall, outcome: Approved) -> Execution:
-        """Return the context in which an approved tool runs; it records what comes of it."""
-        return Execution(self._journal, self._with_session(call), outcome)
-
-    # The door: what people answer.
+    # Answers.
 
     async def answer(
         self,
@@ -224,7 +214,7 @@ class ApprovalController:
         """Close a request because nobody's answer is wanted any more; return it as it stands."""
         return await self._lifecycle.withdraw(request_id, reason)
 
-    async def wait(  # the seeds' word; it ends the wait, not the request
+    async def wait(  # a public name; it ends the wait, not the request
         self,
         request_id: str,
         timeout: float | None = None,  # noqa: ASYNC109
@@ -233,25 +223,11 @@ class ApprovalController:
         timeout = settings.check_timeout(timeout, "timeout")
         return await self._lifecycle.wait(await self._lifecycle.get(request_id), timeout)
 
-    async def wait_or_withdraw(self, request_id: str) -> ApprovalRequest:
-        """Wait until a request is closed, and return it; if nobody waits any more, it is withdrawn."""
-        request = await self._lifecycle.get(request_id)
-        return await self._wait_or_withdraw(request)
-
-    async def withdraw_if_open(self, request_id: str) -> None:
-        """Withdraw a request, if it is still open, because the run that asked has ended."""
-        await self._lifecycle.withdraw_quietly(request_id, "the run that asked has ended")
-
-    async def find_request(self, run: str, call_id: str) -> ApprovalRequest | None:
-        """Return what was asked about a call of the session that goes on here."""
-        call = ToolCall(tool="", call_id=call_id, run=run)
-        return await self.store.find(context.current_session() or self.session, call.key)
-
     async def pending(self) -> list[ApprovalRequest]:
         """Return the open requests, oldest first; those whose time is up are closed."""
         return await self._lifecycle.pending()
 
-    # The seeds' names.
+    # The first documents' names.
 
     async def request_approval(self, request: ApprovalRequest) -> ApprovalDecision:
         """Ask about a request that a tool made itself, and return the decision.
@@ -318,35 +294,11 @@ class ApprovalController:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close it."""
         await self.aclose()
 
     def close(self) -> None:
         """Do what `aclose` does, for synchronous callers."""
         blocking.run(self.aclose)
-
-    def _with_session(self, call: ToolCall) -> ToolCall:
-        if call.session:
-            return call
-        path = call.agent_path or context.agent_path()
-        return replace(call, session=context.current_session() or self.session, agent_path=path)
-
-    async def _settle(self, call: ToolCall, tool_rules: ToolRules | None, *, asked: bool = False) -> Approved | Denied:
-        outcome = await self._reviewer.review(call, tool_rules, asked=asked)
-        while isinstance(outcome, Pending):
-            if self.mode == "defer":
-                raise ApprovalPending.for_request(outcome.request)
-            await self._wait_or_withdraw(outcome.request)
-            outcome = await self._reviewer.review(call, tool_rules, asked=True)
-        return outcome
-
-    async def _wait_or_withdraw(self, request: ApprovalRequest) -> ApprovalRequest:
-        try:
-            return await self._lifecycle.wait(request, None)
-        except BaseException:
-            # Cancelled, or the store failed: nobody waits for this answer any more, so nobody should give it.
-            await self._lifecycle.withdraw_quietly(request.id, "the run that asked has ended")
-            raise
 
     def _refuse_async_callback(self) -> None:
         if self._asks_async:

@@ -1,4 +1,7 @@
-"""What people may do about an open request beside answering it: try other arguments, and see who else looks."""
+"""Edit preview and presence: try edited arguments against the policy, and list the viewers of a request.
+
+Tests: tests/adapters/test_parameters.py
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from sayso.errors import ApprovalBlocked
 
 if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest
-    from sayso.core.ports import Clock, Store
+    from sayso.core.ports import Clock, Requests
     from sayso.policy.policy import Policy, ToolRules
 
 
@@ -28,12 +31,11 @@ async def judge_edited(
 
 
 class LocalRequestHandle:
-    """The hearing about a call that waits in this process, where its tool and its rules are at hand."""
+    """The request handle of a call that waits in this process, where its tool and its rules are at hand."""
 
     def __init__(
-        self, request: ApprovalRequest, tool_rules: ToolRules | None, *, policy: Policy, store: Store, clock: Clock
+        self, request: ApprovalRequest, tool_rules: ToolRules | None, *, policy: Policy, store: Requests, clock: Clock
     ) -> None:
-        """Take the request, and what judges its call."""
         self._request = request
         self._tool_rules = tool_rules
         self._policy = policy
@@ -41,7 +43,7 @@ class LocalRequestHandle:
         self._clock = clock
 
     async def preview_edit(self, args: Mapping[str, Any]) -> ApprovalRequest:
-        """Return the request as it would be asked with these arguments; see `Hearing`."""
+        """Return the request as it would be asked with these arguments; see `RequestHandle`."""
         call = replace(self._request.call(), args=args)
         call.digest()  # what cannot be bound to an approval must not get one by being edited in
         verdict = await judge_edited(self._policy, call, self._tool_rules, args)
@@ -57,6 +59,6 @@ class LocalRequestHandle:
         )
 
     async def mark_seen(self, who: str, channel: str) -> tuple[Seen, ...]:
-        """Note who has it before them, and return all who have; see `Hearing`."""
+        """Mark the request as viewed, and return all viewers; see `RequestHandle`."""
         mine = Seen(who=who, channel=channel, at=self._clock.now())
         return (await self._store.mark_seen(self._request.id, mine)).seen

@@ -1,4 +1,7 @@
-"""The time in which an approved tool runs: it knows its terms, and what comes of it is written down."""
+"""Context manager around an approved tool: publishes the approval to the tool, and audits result, error and duration.
+
+Tests: tests/engine/test_adapter_port.py
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,11 @@ if TYPE_CHECKING:
 
 
 class Execution:
-    """The context in which an approved tool runs; records result, error and time."""
+    """One execution of an approved call; set `result` before leaving."""
 
     __slots__ = ("_call", "_journal", "_outcome", "_started", "_token", "result", "suspended")
 
     def __init__(self, journal: Journal, call: ToolCall, outcome: Approved) -> None:
-        """Take what was decided; set `result` before leaving."""
         self._journal = journal
         self._call = call
         self._outcome = outcome

@@ -1,4 +1,7 @@
-"""The door: how a request is closed, by an answer, by the clock, or because nobody wants to know any more."""
+"""The request lifecycle: a request is closed by an answer, by expiry or by withdrawal.
+
+Tests: tests/engine/test_controller.py
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ _WITHDRAW_SECONDS = 5.0
 
 
 class RequestLifecycle:
-    """Closes requests, first come first served, and remembers what is to be remembered."""
+    """State transitions of requests, first writer wins; an answer and its remembered decision are one transaction."""
 
     def __init__(
         self,
@@ -38,25 +41,27 @@ class RequestLifecycle:
         store: Store,
         clock: Clock,
         journal: Journal,
-        on_closed: Callable[[str], None],
     ) -> None:
-        """Take the parts that the controller ties together."""
         self._policy = policy
         self._memory = memory
         self._store = store
         self._clock = clock
         self._journal = journal
-        self._on_closed = on_closed
+        self._listeners: list[Callable[[str], None]] = []
         self._withdrawals: set[asyncio.Task[None]] = set()
+
+    def add_listener(self, on_closed: Callable[[str], None]) -> None:
+        """Call this with the id of every request that is found closed, here or by another process."""
+        self._listeners.append(on_closed)
 
     async def answer(
         self,
         request: str | ApprovalRequest,
         decision: ApprovalDecision,
         *,
-        who: str | None,
-        channel: str | None,
-        roles: Collection[str] | None,
+        who: str | None = None,
+        channel: str | None = None,
+        roles: Collection[str] | None = None,
     ) -> ApprovalRequest:
         """Close a request with a decision; see `ApprovalController.answer`."""
         request = await self.get(request) if isinstance(request, str) else request
@@ -132,7 +137,7 @@ class RequestLifecycle:
         except TimeoutError:
             latest = await self.get(request.id)
             return await self.expire(latest) if is_overdue(latest, self._clock.now()) else latest
-        self._on_closed(request.id)  # perhaps by another process: nobody here needs to be asked any more
+        self._notify_closed(request.id)  # perhaps by another process: nobody here needs to be asked any more
         return closed
 
     async def _close(
@@ -147,10 +152,14 @@ class RequestLifecycle:
             if closed.votes != request.votes:
                 self._journal.notify_step(closed, "voted")
             return closed
-        self._on_closed(request.id)
+        self._notify_closed(request.id)
         if request.status == "open" and (closed.decision == decision or closed.status == "expired"):
             self._journal.notify_step(closed, audit_step(closed))
         return closed
+
+    def _notify_closed(self, request_id: str) -> None:
+        for listener in self._listeners:
+            listener(request_id)
 
     async def _check_edited(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:
         if decision.override_args is None:

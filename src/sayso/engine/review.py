@@ -1,4 +1,7 @@
-"""The edge: the one place where it is said what is to happen to a call. It never waits for a person."""
+"""The review: the single decision point for calls. It never waits for a person.
+
+Tests: tests/engine/test_controller.py
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _ASKED_CALLS = 100_000
 
 
 class Reviewer:
-    """Judges a call, finds what was answered or remembered, decides, and uses up the approval that it returns."""
+    """The policy decision point: evaluates the policy, looks up answers, decides, and claims what it approves."""
 
     def __init__(
         self,
@@ -43,7 +46,6 @@ class Reviewer:
         timeout: float | None,
         strict_audit: bool,
     ) -> None:
-        """Take the parts that the controller ties together."""
         self._mode: Mode = mode
         self._policy = policy
         self._memory = memory
@@ -78,8 +80,9 @@ class Reviewer:
         return None if isinstance(outcome, Ask) else outcome
 
     async def review(self, call: ToolCall, tool_rules: ToolRules | None, *, asked: bool) -> Approved | Denied | Pending:
-        """Say what is to happen, where a glance was not enough; see `ApprovalController.review`."""
-        verdict = self._policy.judge_by_name(call, tool_rules) or await self._policy.judge_async(call, tool_rules)
+        """Decide what `decide_fast` left open, or what was asked about before; see `AdapterPort.review`."""
+        by_name = self._policy.judge_by_name(call, tool_rules) if asked else None  # else `decide_fast` has looked
+        verdict = by_name or await self._policy.judge_async(call, tool_rules)
         try:
             return await self._review(call, verdict, tool_rules, asked=asked)
         except CanonicalError as error:

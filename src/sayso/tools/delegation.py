@@ -173,7 +173,7 @@ class Delegation:
         try:
             return await self._caller.attach(path)
         except ApprovalPending as pending:
-            await self._caller.controller.withdraw_if_open(pending.request.id)
+            await self._caller.controller.adapter.withdraw_if_open(pending.request.id)
             raise ToolError(f"nobody waits for answers here, so {path!r} cannot be asked about; leave it out") from None
         except ApprovalError as refused:
             note = f" (note: {refused.note})" if refused.note else ""

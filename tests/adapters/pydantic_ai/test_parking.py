@@ -1,21 +1,27 @@
 """Runs that stop in one process and go on in another."""
 
+import inspect
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic_ai import Agent
 from pydantic_ai.tools import DeferredToolRequests
+from pydantic_ai.toolsets import FunctionToolset
 from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till, returns
 from tests.people import YES
 
-from sayso import ApprovalController, ApprovalDecision, Policy
+from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall, Verdict
 from sayso.adapters.pydantic_ai import Approvals, park, resume
+from sayso.adapters.pydantic_ai.toolset import GuardedToolset
 from sayso.errors import ApprovalPending, ConfigurationError, StoreError, UnknownRequest
+from sayso.policy.policy import ToolRules
+from sayso.stores.memory import MemoryStore
 
 PAY: Call = ("pay", {"amount": 5})
 
@@ -31,6 +37,16 @@ def agent_of(till: Till, controller: ApprovalController, script: Scripted | None
         output_type=[str, DeferredToolRequests],
         capabilities=[Approvals(controller)],
     )
+
+
+class Counting(Policy):
+    """A policy that counts how often it is asked about a call of `pay`."""
+
+    asked = 0
+
+    def judge_by_name(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Verdict | None:
+        self.asked += call.call_id.startswith("c")  # not where only the name of a tool is looked up
+        return super().judge_by_name(call, tool_rules)
 
 
 async def answer_all(controller: ApprovalController, decision: ApprovalDecision = YES) -> None:
@@ -54,6 +70,73 @@ async def test_a_parked_run_goes_on_under_another_controller_as_often_as_it_stop
     assert result.output == "done"
     assert till.ran == [("pay", 5)]
     assert "once is enough" in str(list(returns(result.all_messages()).values())[-1].content)
+
+
+async def test_a_call_is_judged_once_when_it_is_asked_about_and_once_when_it_is_answered(till: Till) -> None:
+    policy = Counting({"pay": "required"})
+    controller = ApprovalController(policy=policy, mode="defer", store=MemoryStore())
+    agent = agent_of(till, controller, Scripted([PAY]))
+    parked = await park(await agent.run("go"), controller)
+    assert policy.asked == 1
+    await answer_all(controller)
+    await resume(agent, parked, controller=controller)
+    assert till.ran == [("pay", 5)]
+    assert policy.asked == 2
+
+
+class Wrapped(FunctionToolset[Any]):
+    """A toolset that knows how many guards stand directly round it."""
+
+    guards = 0
+
+    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
+        frames = [frame.frame.f_locals.get("self") for frame in inspect.stack(0)]
+        self.guards = len({id(each) for each in frames if isinstance(each, GuardedToolset)})
+        return await super().call_tool(name, tool_args, ctx, tool)
+
+
+async def resumed(till: Till, controller: ApprovalController, *own: Approvals, **settings: Any) -> int:
+    """Park a run under `Approvals`, approve it, resume it with an agent that brings these, and count its guards."""
+
+    def agent(capabilities: Sequence[Approvals]) -> tuple[Wrapped, Agent[None, Any]]:
+        toolset, outputs = Wrapped(till.tools), [str, DeferredToolRequests]
+        model = Scripted([PAY]).model
+        return toolset, Agent(model, toolsets=[toolset], output_type=outputs, capabilities=capabilities)
+
+    parked = await park(await agent([Approvals(controller)])[1].run("go"), controller)
+    await answer_all(controller)
+    toolset, resuming = agent(own)
+    with resuming.override(spec={}) if settings.pop("overridden", False) else nullcontext():
+        await resume(resuming, parked, controller=controller, **settings)
+    return toolset.guards
+
+
+async def test_an_agent_that_brings_approvals_is_not_wrapped_again(till: Till) -> None:
+    controller = ApprovalController(policy=Policy({"pay": "required"}), mode="defer", store=MemoryStore())
+    assert await resumed(till, controller, Approvals(controller)) == 1
+    assert till.ran == [("pay", 5)]
+
+
+@pytest.mark.parametrize("settings", [{}, {"overridden": True}, {"capabilities": [Approvals(mode="approve_all")]}])
+async def test_an_agent_of_which_it_cannot_be_told_is_wrapped(till: Till, settings: dict[str, Any]) -> None:
+    controller = ApprovalController(policy=Policy({"pay": "required"}), mode="defer", store=MemoryStore())
+    own = [Approvals(controller)] if settings.get("overridden") else []
+    assert await resumed(till, controller, *own, **settings) >= 1
+    assert till.ran == [("pay", 5)]
+
+
+async def test_an_agent_with_approvals_of_another_controller_asks_the_resuming_one(till: Till) -> None:
+    controller = ApprovalController(policy=Policy({"pay": "required"}), mode="defer", store=MemoryStore())
+    lax = ApprovalController(mode="approve_all", policy=Policy({"pay": "none"}))
+    assert await resumed(till, controller, Approvals(lax)) == 1
+    assert till.ran == [("pay", 5)]
+    assert [each.status for each in await controller.store.recent()] == ["used"]
+
+
+async def test_an_agent_with_a_stricter_policy_of_its_own_keeps_it_when_it_resumes(till: Till) -> None:
+    controller = ApprovalController(policy=Policy({"pay": "required"}), mode="defer", store=MemoryStore())
+    await resumed(till, controller, Approvals(Policy({"pay": "blocked"})))
+    assert till.ran == []
 
 
 _CHILD = """

@@ -1,4 +1,4 @@
-"""Seed 002's words at a callback: what it is asked, what it may answer, and what that means to sayso."""
+"""Codec of AdalFlow's callback: permission requests out, answers in, as sayso's decisions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_permission_request(request: ApprovalRequest, function_call: FunctionCall | None) -> PermissionRequest:
-    """Return a question in seed 002's words; without the call at hand, all arguments go by name."""
+    """Return a request as AdalFlow's record; without the call at hand, all arguments go by name."""
     return PermissionRequest(
         tool_name=request.tool_name,
         tool_args=() if function_call is None else function_call.func.args or (),

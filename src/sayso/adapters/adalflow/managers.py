@@ -1,4 +1,4 @@
-"""Seed 002's ways to ask, each a thin choice of channel over the one controller."""
+"""Permission managers by AdalFlow's names, each a choice of channel over the one controller."""
 
 from __future__ import annotations
 

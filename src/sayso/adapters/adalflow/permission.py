@@ -131,7 +131,7 @@ class PermissionManager(AdalFlowPermissionManager):
             return denied_output(Denied(cause="failed", reason=asked.problem))
         verdict = self.controller.policy.judge_by_name(asked.call, asked.rules)
         if verdict is not None and verdict.approval == "blocked":
-            outcome = self.controller.decide_fast(asked.call, asked.rules)
+            outcome = self.controller.adapter.decide_fast(asked.call, asked.rules)
             return denied_output(
                 outcome if isinstance(outcome, Denied) else Denied(cause="blocked", reason=verdict.reason)
             )
@@ -178,7 +178,7 @@ class PermissionManager(AdalFlowPermissionManager):
 
     def settle_sync(self, function_call: FunctionCall) -> Approved | Denied:
         """Do what `settle` does, for synchronous callers, on a thread that runs a loop too."""
-        outcome = self.controller.decide_fast(function_call.call, function_call.rules)
+        outcome = self.controller.adapter.decide_fast(function_call.call, function_call.rules)
         if outcome is not None:
             return outcome
         if blocking.runs_a_loop():
@@ -190,7 +190,7 @@ class PermissionManager(AdalFlowPermissionManager):
         """Return the context in which an approved tool runs; agents inside it ask whom this one asks."""
         controller, tool = self.controller, function_call.tool
         with contextlib.ExitStack() as stack:
-            running = stack.enter_context(controller.execution(function_call.call, outcome))
+            running = stack.enter_context(controller.adapter.execution(function_call.call, outcome))
             tightening = self._tightening
             stack.enter_context(
                 context.nested_call(controller, function_call.call, by=outcome.by, tightening=tightening)
@@ -208,7 +208,7 @@ class PermissionManager(AdalFlowPermissionManager):
         finally:
             _RUNNER_EMITS.reset(token)
 
-    # The names of the seed, and of AdalFlow's own manager.
+    # AdalFlow's names.
 
     @property
     def pending_approvals(self) -> dict[str, PermissionRequest]:  # pyright: ignore[reportIncompatibleVariableOverride] - only to be read
@@ -283,9 +283,9 @@ class PermissionManager(AdalFlowPermissionManager):
                 on_asked(request)
             if controller.mode == "defer":  # of an agent above this one, which AdalFlow cannot stop for
                 await controller.withdraw(request.id, "a run of AdalFlow cannot stop and go on later")
-            await controller.wait_or_withdraw(request.id)
+            await controller.adapter.wait_or_withdraw(request.id)
         except BaseException:
-            await controller.withdraw_if_open(request.id)
+            await controller.adapter.withdraw_if_open(request.id)
             raise
 
     def _adapt_callback(self, callback: Callback | None) -> Callable[[ApprovalRequest], Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
 from pydantic_ai import Agent
@@ -25,6 +26,7 @@ from sayso.adapters.pydantic_ai.toolset import (
 )
 from sayso.core.decide import refusal
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Denied, ToolCall, Verdict
+from sayso.engine import context
 from sayso.engine.controller import ApprovalController
 from sayso.errors import ApprovalDenied, ConfigurationError
 from sayso.policy.policy import Policy, ToolRules
@@ -116,7 +118,7 @@ class Approvals(AbstractCapability[Any]):
         finally:
             for request_id in self._guard.opened_requests:
                 if request_id not in waits:
-                    await self._guard.controller.withdraw_if_open(request_id)
+                    await self._guard.controller.adapter.withdraw_if_open(request_id)
 
     async def wrap_output_process(self, ctx: RunContext[Any], *, output_context: Any, output: Any, handler: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
         """Decide about a function that takes the output, before it does."""
@@ -137,14 +139,14 @@ class Approvals(AbstractCapability[Any]):
 
     async def _record_refusal(self, ctx: RunContext[Any], call_id: str, answer: object) -> None:
         """Take a no that the caller gives for an answer: a later yes must not find the question open."""
-        found = await self._guard.controller.find_request(run_of(ctx, call_id), call_id)
+        found = await self._guard.controller.adapter.find_request(run_of(ctx, call_id), call_id)
         if found is not None and found.status == "open":
             note = answer.message if isinstance(answer, ToolDenied) else None
             await self._guard.controller.answer(found.id, ApprovalDecision(approved=False, note=note, who="the host"))
 
     async def _reject_forged_result(self, ctx: RunContext[Any], call_id: str) -> None:
         run = run_of(ctx, call_id)
-        found = await self._guard.controller.find_request(run, call_id)
+        found = await self._guard.controller.adapter.find_request(run, call_id)
         asked = found is not None and found.status != "used"  # a tool that ran may leave the rest to somebody else
         key = ToolCall(tool="", call_id=call_id, run=run).key
         if asked or await self._guard.controller.store.parked(waiting_mark_name(key)) is not None:
@@ -193,7 +195,7 @@ class Approvals(AbstractCapability[Any]):
     async def _wait_for_answers(self, asked: Mapping[str, str]) -> dict[str, ApprovalRequest]:
         async with asyncio.TaskGroup() as group:
             waiting = {
-                call_id: group.create_task(self._guard.controller.wait_or_withdraw(request_id))
+                call_id: group.create_task(self._guard.controller.adapter.wait_or_withdraw(request_id))
                 for call_id, request_id in asked.items()
             }
         self._guard.opened_requests[:] = [each for each in self._guard.opened_requests if each not in asked.values()]
@@ -208,9 +210,25 @@ class Approvals(AbstractCapability[Any]):
         return ToolDenied(refused.message)
 
 
-def with_approvals(agent: Agent[Any, Any], approvals: Approvals, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run behind a gate, whose output may be calls that wait."""
-    given = {**settings, "capabilities": [*settings.get("capabilities", ()), approvals]}
+def brings_approvals(agent: Agent[Any, Any], settings: Mapping[str, Any]) -> bool:
+    """Whether a run of this agent is guarded without further ado; if that cannot be told for certain, it is not.
+
+    An override or another capability of the run may replace the agent's own, and a subclass may do as it likes. Inside
+    another call an `Approvals` of the agent's own would not know the policy of whoever starts the run.
+    """
+    override: Any = getattr(agent, "_override_root_capability", None)
+    known = type(agent) is Agent and type(override) is ContextVar
+    if not known or override.get() is not None:
+        return False
+    if settings.get("capabilities") or settings.get("spec") or context.current_call() is not None:
+        return False
+    return any(type(each) is Approvals for each in agent.root_capability.capabilities)
+
+
+def with_approvals(agent: Agent[Any, Any], approvals: Approvals | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run behind a guard, unless it has one, whose output may be calls that wait."""
+    further = [] if approvals is None else [approvals]
+    given = {**settings, "capabilities": [*settings.get("capabilities", ()), *further]}
     wanted: Any = given.get("output_type") or agent.output_type
     types: list[Any] = list(cast("Sequence[Any]", wanted)) if isinstance(wanted, list | tuple) else [wanted]
     if DeferredToolRequests not in types and not getattr(agent, "_output_validators", None):

@@ -1,4 +1,4 @@
-"""Deferred calls and their answers, by the seeds' names; and running an agent whose calls are answered in place."""
+"""Deferred tool calls and their results, by the first documents' names; and runs whose calls are answered in place."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ async def call_output_function(
         raise ModelRetry(f"{name} was not called: its arguments cannot be shown: {error}") from None
     if await guard.is_approved_outside(call, rules):
         return await function(output)
-    outcome = controller.decide_fast(call, rules)
+    outcome = controller.adapter.decide_fast(call, rules)
     if outcome is None:
         if ctx.partial_output:
             raise ModelRetry(f"{name} is asked about when the output is whole")
@@ -48,7 +48,7 @@ async def call_output_function(
             raise outcome.error(name)
         raise ModelRetry(outcome.message)
     within = context.nested_call(controller, call, by=outcome.by, tightening=guard.tightening)
-    with controller.execution(call, outcome) as running, within:
+    with controller.adapter.execution(call, outcome) as running, within:
         running.result = await function(output)
     return running.result
 
@@ -56,11 +56,11 @@ async def call_output_function(
 async def _settle_output(guard: AgentGuard, call: ToolCall, rules: ToolRules) -> Approved | Denied:
     controller = guard.controller
     if controller.mode != "defer":
-        return await controller.settle(call, rules)
-    outcome = await controller.review(call, rules)
+        return await controller.adapter.settle(call, rules)
+    outcome = await controller.adapter.review(call, rules)
     if not isinstance(outcome, Pending):
         return outcome
-    await controller.withdraw_if_open(
+    await controller.adapter.withdraw_if_open(
         outcome.request.id
     )  # PydanticAI cannot stop here, so nobody would wait for the answer
     reason = "a run that stops for its answers cannot stop at its output; nobody could be asked"

@@ -1,4 +1,4 @@
-"""The edge inside PydanticAI: the last toolset before the tools, where every call is decided and run."""
+"""Guarded toolsets: the innermost PydanticAI wrapper toolset, where every call is decided and executed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TAKES_DENIALS = not _version.startswith(("0.", "1."))  # older ones would show 
 
 
 class AgentGuard:
-    """Whom to ask about the calls of one agent, and what to do with a refusal."""
+    """The guard of one agent: its controller, its policy, and how a refusal is reported."""
 
     def __init__(self, controller: ApprovalController | None, policy: Policy | None, on_denied: str) -> None:
         """Take a controller, or a policy for under the controller of the agent above."""
@@ -100,7 +100,7 @@ class AgentGuard:
 
 @dataclass
 class GuardedToolset(WrapperToolset[Any]):
-    """Any toolset, behind a gate."""
+    """A wrapper toolset that authorises each call of the toolset inside."""
 
     guard: AgentGuard
     waits: bool = False  # for the answer, in place; else the call is deferred and answered with the others
@@ -154,7 +154,7 @@ class GuardedToolset(WrapperToolset[Any]):
             return await self.wrapped.call_tool(name, tool_args, ctx, tool.source)
         asked = ctx.tool_call_approved
         state = await controller.store.parked(inside) if asked else None
-        outcome = None if asked else controller.decide_fast(call, rules)  # nearly always enough
+        outcome = None if asked else controller.adapter.decide_fast(call, rules)  # nearly always enough
         if outcome is None:
             outcome = deny_if_changed(await self._decide(call, rules, asked=asked, state=state), call, tool_args)
         if isinstance(outcome, Denied):
@@ -178,17 +178,17 @@ class GuardedToolset(WrapperToolset[Any]):
         """Say what is to happen; raises `ApprovalRequired` where a person has to answer first."""
         controller = self.guard.controller
         if state is not None:
-            outcome = await controller.resume_suspended(call, rules)
+            outcome = await controller.adapter.resume_suspended(call, rules)
             if isinstance(outcome, Approved) and await controller.store.unpark(nested_run_name(call)) is None:
                 return Denied(cause="replayed", reason="somebody else goes on with it at the same moment")
             await controller.store.unpark(waiting_mark_name(call.key))
             return outcome
         if self.waits:
             try:
-                return await controller.settle(call, rules, asked=asked)
+                return await controller.adapter.settle(call, rules, asked=asked)
             except ApprovalPending as pending:
                 raise ApprovalRequired(metadata=deferral_metadata(pending.request)) from None
-        outcome = await controller.review(call, rules, asked=asked)
+        outcome = await controller.adapter.review(call, rules, asked=asked)
         if isinstance(outcome, Pending):
             self.guard.opened_requests.append(outcome.request.id)
             raise ApprovalRequired(metadata=deferral_metadata(outcome.request))
@@ -221,7 +221,7 @@ class GuardedToolset(WrapperToolset[Any]):
         within = context.nested_call(controller, call, by=outcome.by, state=state, tightening=below)
         self.guard.started_calls.add(call.call_id)
         try:
-            with controller.execution(call, outcome) as running, within, answered:
+            with controller.adapter.execution(call, outcome) as running, within, answered:
                 try:
                     running.result = await self.wrapped.call_tool(call.tool, args, ctx, tool.source)
                 except ApprovalRequired as raised:
@@ -324,9 +324,9 @@ def all_request_ids(requests: DeferredToolRequests) -> list[str]:
 class ApprovalToolset(GuardedToolset):
     """One toolset behind a controller of its own; a call waits in place for its answer.
 
-    The seeds' wrapper. What is asked about, in this order: `tool_configs`, the toolset's own `needs_approval` or
-    `check_approval`, `@requires_approval` on a function or PydanticAI's own mark. Attributes that it does not have are
-    those of the toolset inside.
+    What is asked about, in this order: `tool_configs`, the toolset's own `needs_approval` or
+    `check_approval`, `@requires_approval` on a function or PydanticAI's own mark. The toolset inside is its
+    `wrapped`; attributes are not forwarded, so that nothing of it is reached past the guard by accident.
     """
 
     def __init__(
@@ -345,7 +345,7 @@ class ApprovalToolset(GuardedToolset):
 
         Args:
             inner: the toolset.
-            approval_callback: asked about each request; `prompt_fn` is seed 001's name for it.
+            approval_callback: asked about each request; `prompt_fn` is its deprecated name.
             memory: remembered decisions, shared with others that get the same object.
             pre_approved: deprecated; tools that run unasked.
             tool_configs: per tool, what happens to its calls, as in `Policy(tools=…)`.
@@ -364,9 +364,3 @@ class ApprovalToolset(GuardedToolset):
         elif any(each is not None for each in (asked, memory, pre_approved, tool_configs)):
             raise ConfigurationError("the controller has its own callback, memory and policy; pass it alone")
         super().__init__(wrapped=inner, guard=AgentGuard(controller, None, on_denied), waits=True)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the toolset inside has
-        """Return what the toolset inside has; asked only for what this one has not."""
-        if name.startswith("__") or name == "wrapped":
-            raise AttributeError(name)
-        return getattr(self.wrapped, name)

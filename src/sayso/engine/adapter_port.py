@@ -1,0 +1,132 @@
+"""Adapter port: the part of the controller that only framework adapters call, with its contract.
+
+An adapter turns a framework's call into a `ToolCall` and then, in this order:
+
+1. calls `decide_fast`. It is synchronous, and an outcome is final;
+2. calls `review` or `settle` only if that returned None, for neither of them looks again. `review` returns `Pending`
+   where a person has to answer, for a framework that can stop and resume; `settle` waits in place;
+3. after a `Pending`, waits with `wait_or_withdraw`, or ends the run and keeps its state, and then calls `review` again
+   with `asked=True`. A run that ends without resuming calls `withdraw_if_open` for each request that it opened;
+4. enters `execution` with the `Approved`, and runs the tool once, with `Approved.args` and no other arguments.
+
+Exactly once: an `Approved` is claimed in the store before it is returned, and no second caller gets one for the same
+request, in this process or another. A tool that fails, or a process that dies, after that does not get it back. The one
+exception is a call that stopped in the middle because an agent inside it had to ask: `resume_suspended`.
+
+Fail closed: whatever these methods raise, the call must not run.
+
+Tests: tests/engine/test_adapter_port.py
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from sayso.core.model import Pending, ToolCall
+from sayso.engine import context
+from sayso.engine.execution import Execution
+from sayso.errors import ApprovalPending
+
+if TYPE_CHECKING:
+    from sayso.core.decide import Mode
+    from sayso.core.model import ApprovalRequest, Approved, Denied
+    from sayso.core.ports import Requests
+    from sayso.engine.journal import Journal
+    from sayso.engine.lifecycle import RequestLifecycle
+    from sayso.engine.review import Reviewer
+    from sayso.policy.policy import ToolRules
+
+_RUN_ENDED = "the run that asked has ended"
+
+
+class AdapterPort:
+    """What a framework adapter needs of a controller, as `controller.adapter`; the module says which method when."""
+
+    def __init__(
+        self,
+        *,
+        mode: Mode,
+        session: str,
+        requests: Requests,
+        journal: Journal,
+        lifecycle: RequestLifecycle,
+        reviewer: Reviewer,
+    ) -> None:
+        self._mode: Mode = mode
+        self._session = session
+        self._requests = requests
+        self._journal = journal
+        self._lifecycle = lifecycle
+        self._reviewer = reviewer
+
+    def with_session(self, call: ToolCall) -> ToolCall:
+        """Return the call with the session and the agent path that it runs under, unless it names a session."""
+        if call.session:
+            return call
+        path = call.agent_path or context.agent_path()
+        return replace(call, session=context.current_session() or self._session, agent_path=path)
+
+    def decide_fast(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Approved | Denied | None:
+        """Decide if that needs no store, no person and no event loop; else return None, and nothing has happened."""
+        return self._reviewer.decide_fast(self.with_session(call), tool_rules)
+
+    async def review(
+        self, call: ToolCall, tool_rules: ToolRules | None = None, *, asked: bool = False
+    ) -> Approved | Denied | Pending:
+        """Review a call that `decide_fast` left open, or that was `asked` about before; never wait for a person.
+
+        With `asked` the store must hold the request: a call that was never asked about is refused as forged.
+        """
+        return await self._reviewer.review(self.with_session(call), tool_rules, asked=asked)
+
+    async def settle(
+        self, call: ToolCall, tool_rules: ToolRules | None = None, *, asked: bool = False
+    ) -> Approved | Denied:
+        """Do what `review` does and, where a person has to answer, wait; a cancelled wait withdraws the request.
+
+        Raises:
+            ApprovalPending: the mode is `defer`, so nobody waits; its `request` can be answered and resumed.
+        """
+        call = self.with_session(call)
+        outcome = await self._reviewer.review(call, tool_rules, asked=asked)
+        while isinstance(outcome, Pending):
+            if self._mode == "defer":
+                raise ApprovalPending.for_request(outcome.request)
+            await self._wait_or_withdraw(outcome.request)
+            outcome = await self._reviewer.review(call, tool_rules, asked=True)
+        return outcome
+
+    async def resume_suspended(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Approved | Denied:
+        """Decide whether a call may resume that was approved, began to run and stopped in the middle.
+
+        Its approval is used already, so this claims nothing: the adapter must take (`unpark`) the state that the call
+        left in the store, which only one caller gets, before it runs the tool again.
+        """
+        return await self._reviewer.resume_suspended(self.with_session(call), tool_rules)
+
+    async def wait_or_withdraw(self, request_id: str) -> ApprovalRequest:
+        """Wait until a request is closed, and return it; a wait that is cancelled or fails withdraws the request."""
+        return await self._wait_or_withdraw(await self._lifecycle.get(request_id))
+
+    async def withdraw_if_open(self, request_id: str) -> None:
+        """Withdraw a request, if it exists and is open, because the run that asked has ended; never raises for that."""
+        await self._lifecycle.withdraw_quietly(request_id, _RUN_ENDED)
+
+    async def find_request(self, run: str, call_id: str) -> ApprovalRequest | None:
+        """Return the request that a call of the current session opened, by the run and the framework's call id."""
+        call = ToolCall(tool="", call_id=call_id, run=run)
+        return await self._requests.find(context.current_session() or self._session, call.key)
+
+    def execution(self, call: ToolCall, outcome: Approved) -> Execution:
+        """Return the context manager round an approved tool; set its `result`, and it audits what came of the call."""
+        return Execution(self._journal, self.with_session(call), outcome)
+
+    async def _wait_or_withdraw(self, request: ApprovalRequest) -> ApprovalRequest:
+        try:
+            return await self._lifecycle.wait(request, None)
+        except BaseException:
+            # Cancelled, or the store failed: nobody waits for this answer any more, so nobody should give it.
+            await self._lifecycle.withdraw_quietly(request.id, _RUN_ENDED)
+            raise

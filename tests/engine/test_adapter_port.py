@@ -1,0 +1,144 @@
+"""The adapter port: the contract that adapters of frameworks are built on."""
+
+import anyio
+import pytest
+
+from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall, Verdict
+from sayso.core.model import Approved, Denied, Pending
+from sayso.engine import context
+from sayso.errors import ApprovalPending
+from sayso.policy.policy import ToolRules
+from sayso.stores.memory import MemoryStore
+
+YES = ApprovalDecision(approved=True)
+NO = ApprovalDecision(approved=False)
+RULES = Policy({"pay": "required", "read": "none", "wipe": "blocked"})
+PAY = ToolCall(tool="pay", args={"amount": 5}, call_id="c1", run="r1")
+
+
+@pytest.fixture
+def controller() -> ApprovalController:
+    return ApprovalController(mode="defer", policy=RULES, store=MemoryStore())
+
+
+async def opened(controller: ApprovalController) -> str:
+    assert controller.adapter.decide_fast(PAY) is None
+    pending = await controller.adapter.review(PAY)
+    assert isinstance(pending, Pending)
+    return pending.request.id
+
+
+def test_what_needs_nobody_is_decided_at_once_and_finally(controller: ApprovalController) -> None:
+    assert isinstance(controller.adapter.decide_fast(ToolCall(tool="read")), Approved)
+    assert isinstance(controller.adapter.decide_fast(ToolCall(tool="wipe")), Denied)
+
+
+async def test_a_fast_look_that_leaves_a_call_open_has_asked_nobody(controller: ApprovalController) -> None:
+    assert controller.adapter.decide_fast(PAY) is None
+    assert await controller.pending() == []
+
+
+@pytest.mark.parametrize("tool", ["read", "wipe"])
+async def test_a_full_review_decides_as_the_fast_look_does(controller: ApprovalController, tool: str) -> None:
+    call = ToolCall(tool=tool)
+    assert await controller.adapter.review(call) == controller.adapter.decide_fast(call)
+
+
+class Counting(Policy):
+    """A policy that counts how often it is asked."""
+
+    def __init__(self, tools: dict[str, str]) -> None:
+        super().__init__(tools)
+        self.by_name = self.in_full = 0
+
+    def judge_by_name(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Verdict | None:
+        self.by_name += 1
+        return super().judge_by_name(call, tool_rules)
+
+    async def judge_async(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Verdict:
+        self.in_full += 1
+        return await super().judge_async(call, tool_rules)
+
+
+async def test_the_policy_is_asked_once_for_each_review_of_a_call() -> None:
+    policy = Counting({"pay": "required"})
+    controller = ApprovalController(mode="defer", policy=policy, store=MemoryStore())
+    request_id = await opened(controller)
+    assert (policy.by_name, policy.in_full) == (1, 1)
+    await controller.answer(request_id, YES)
+    assert isinstance(await controller.adapter.review(PAY, asked=True), Approved)
+    assert (policy.by_name, policy.in_full) == (2, 1)  # its name is enough: nobody has to be shown anything now
+
+
+async def test_an_approved_call_is_given_to_one_caller(controller: ApprovalController) -> None:
+    await controller.answer(await opened(controller), YES)
+    outcomes = [await controller.adapter.review(PAY, asked=True) for _ in range(3)]
+    assert [type(each) for each in outcomes] == [Approved, Denied, Denied]
+
+
+async def test_a_call_that_was_never_asked_about_is_forged(controller: ApprovalController) -> None:
+    outcome = await controller.adapter.review(PAY, asked=True)
+    assert isinstance(outcome, Denied)
+    assert outcome.cause == "forged"
+    assert await controller.pending() == []
+
+
+async def test_settling_in_the_mode_defer_raises_with_the_request(controller: ApprovalController) -> None:
+    with pytest.raises(ApprovalPending) as raised:
+        await controller.adapter.settle(PAY)
+    assert [raised.value.request] == await controller.pending()
+
+
+async def test_a_wait_ends_with_the_answer(controller: ApprovalController) -> None:
+    request_id = await opened(controller)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(controller.answer, request_id, NO)
+            assert (await controller.adapter.wait_or_withdraw(request_id)).status == "denied"
+
+
+async def test_a_cancelled_wait_withdraws_the_request(controller: ApprovalController) -> None:
+    request_id = await opened(controller)
+    with anyio.move_on_after(0):
+        await controller.adapter.wait_or_withdraw(request_id)
+    found = await controller.store.get(request_id)
+    assert found is not None
+    assert found.status == "withdrawn"
+
+
+async def test_withdrawing_is_quiet_about_requests_that_are_closed_or_unknown(controller: ApprovalController) -> None:
+    request_id = await opened(controller)
+    await controller.answer(request_id, YES)
+    await controller.adapter.withdraw_if_open(request_id)
+    await controller.adapter.withdraw_if_open("nothing")
+    assert isinstance(await controller.adapter.review(PAY, asked=True), Approved)
+
+
+async def test_a_request_is_found_by_its_run_and_call_in_the_current_session(controller: ApprovalController) -> None:
+    request_id = await opened(controller)
+    found = await controller.adapter.find_request("r1", "c1")
+    assert found is not None
+    assert found.id == request_id
+    with context.resumed_session("another"):
+        assert await controller.adapter.find_request("r1", "c1") is None
+
+
+async def test_a_suspended_call_resumes_only_if_its_approval_was_used(controller: ApprovalController) -> None:
+    request_id = await opened(controller)
+    assert isinstance(await controller.adapter.resume_suspended(PAY), Denied)
+    await controller.answer(request_id, YES)
+    assert isinstance(await controller.adapter.resume_suspended(PAY), Denied)
+    assert isinstance(await controller.adapter.review(PAY, asked=True), Approved)
+    assert isinstance(await controller.adapter.resume_suspended(PAY), Approved)
+
+
+async def test_an_execution_is_audited_with_its_result(controller: ApprovalController) -> None:
+    await controller.answer(request_id := await opened(controller), YES)
+    outcome = await controller.adapter.review(PAY, asked=True)
+    assert isinstance(outcome, Approved)
+    with controller.adapter.execution(PAY, outcome) as running:
+        running.result = "paid"
+    await controller.flush()
+    found = await controller.store.get(request_id)
+    assert found is not None
+    assert found.result is not None
