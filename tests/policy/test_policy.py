@@ -304,7 +304,7 @@ def test_pre_approved_holds_for_an_entry_that_says_nothing_about_approval() -> N
 
 @pytest.mark.proves("H1", "R43")
 @pytest.mark.parametrize(
-    ("tools", "own"),
+    ("tools", "tool_rules"),
     [
         ({"tool": "blocked"}, ToolRules(judge=says("none"), marked=True)),
         ({"tool": "none", "to*": "blocked"}, None),
@@ -482,7 +482,7 @@ def test_a_function_of_the_owner_gets_the_terms_that_stand_beside_it() -> None:
 
 @pytest.mark.proves("H9")
 @pytest.mark.parametrize(
-    ("settings_of_policy", "own"),
+    ("settings_of_policy", "tool_rules"),
     [
         ({"default": "required"}, None),
         ({"tools": {"t": "required"}}, None),
@@ -525,7 +525,7 @@ async def never_ready(call: ToolCall) -> bool:
 
 @pytest.mark.proves("R49", "H5")
 @pytest.mark.parametrize(
-    ("policy", "own"),
+    ("policy", "tool_rules"),
     [
         (configured(needs_approval=never_ready), None),
         (Policy(needs_approval=never_ready), None),

@@ -14,7 +14,7 @@ from sayso import ApprovalController, ApprovalDecision, Policy
 from sayso.tools.files import FileTools
 
 folder, fatal = Path(sys.argv[1]), int(sys.argv[2])
-MODULES = ("changes.py", "handles.py", "opening.py")
+MODULES = ("atomic_write.py", "directory.py", "openat.py")
 CALLS = {"open", "write", "fsync", "rename", "link", "unlink", "fchmod", "fchown", "flock", "close", "lstat", "fstat"}
 steps = 0
 wrote = False
