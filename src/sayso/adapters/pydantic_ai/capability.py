@@ -216,9 +216,9 @@ def brings_approvals(agent: Agent[Any, Any], settings: Mapping[str, Any]) -> boo
     An override or another capability of the run may replace the agent's own, and a subclass may do as it likes. Inside
     another call an `Approvals` of the agent's own would not know the policy of whoever starts the run.
     """
-    override: Any = getattr(agent, "_override_root_capability", None)
-    known = type(agent) is Agent and type(override) is ContextVar
-    if not known or override.get() is not None:
+    override = getattr(agent, "_override_root_capability", None)
+    known = type(agent) is Agent and isinstance(override, ContextVar)
+    if not known or cast("ContextVar[object]", override).get() is not None:
         return False
     if settings.get("capabilities") or settings.get("spec") or context.current_call() is not None:
         return False
