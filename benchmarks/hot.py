@@ -154,7 +154,7 @@ async def remembered(effort: Effort) -> list[Row]:
         ),
         row(
             "P3",
-            "…; peer: seeds' json.dumps key",
+            "…; peer: plain json.dumps key",
             seconds["ours"],
             peer=compare(seconds["ours"], seconds["seeds"], at_most(1)),
         ),

@@ -1,4 +1,7 @@
-"""The program `sayso`, also as `python -m sayso`."""
+"""Entry point of the program `sayso`, and of `python -m sayso`.
+
+Tests: tests/cli/test_processes.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that sayso raises on purpose.
+"""The exception hierarchy: every error that sayso raises on purpose.
 
 ApprovalError(PermissionError)      a call that did not run
 ├── ApprovalDenied                  a person, a mode or a remembered decision said no
@@ -16,6 +16,8 @@ StillOpen(ValueError)               an answer that was not taken; the request wa
 UnknownRequest(LookupError)         no request has this id
 PathEscape(PermissionError)         a path leads out of the folder that it has to stay in
 ToolError(RuntimeError)             a tool that was allowed to run could not do it; the model is told why
+
+Tests: tests/core/test_model.py
 """
 
 from __future__ import annotations

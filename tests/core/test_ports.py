@@ -13,7 +13,7 @@ PARTS = (
     ports.RememberedDecisions,
     ports.Parking,
     ports.AuditLog,
-    ports.WriteBehindQueue,
+    ports.QueuedWrites,
 )
 
 

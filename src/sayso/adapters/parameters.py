@@ -1,4 +1,4 @@
-"""The JSON Schema of a tool's arguments, for whoever edits them in a form or in a file."""
+"""JSON Schema of a tool's parameters, for editors and forms."""
 
 from __future__ import annotations
 

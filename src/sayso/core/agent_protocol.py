@@ -1,4 +1,7 @@
-"""What an agent and its hub say to each other: one message per operation of a store, records as `wire` packs them."""
+"""Wire protocol between an agent and its hub: one msgpack message per store operation.
+
+Tests: tests/server/routes/agents/test_rpc.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The people around a question: who may say yes to it, how many of them, and who has it before them."""
+"""Approvers of a request: quorum, role, escalation; and presence, the people that view it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit: one line per step, without secrets, each sealed by a hash over itself and the line before."""
+"""Audit log: one redacted line per step, each sealed by a hash chained to the line before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What can be told of a function without calling it."""
+"""Inspection of callables: whether a call returns an awaitable.
+
+Tests: tests/adapters/test_function.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments made unchangeable, and the canonical bytes that an approval is bound to.
+"""Canonical encoding: arguments made immutable, and the bytes that the digest of an approval is computed over.
 
 Two values get the same bytes only if they are the same value of the same type. MessagePack already tells
 `1`, `1.0`, `True`, `"1"` and `b"1"` apart; what it would blur (a path and its text, a tuple and a list, an

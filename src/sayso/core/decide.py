@@ -1,4 +1,4 @@
-"""The decision about one call, and the table of a request's states. Pure: nothing here waits, reads or writes.
+"""The decision: a pure function over one call, and the state machine of a request. No I/O, no clock, no waiting.
 
 Everything that affects a request's status lives in this file; the stores apply `close` and `claim` inside their
 own transactions, so that all of them share one logic.

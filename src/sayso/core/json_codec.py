@@ -1,4 +1,7 @@
-"""Records as plain data: one form for `--json`, REST, WebSocket and the page."""
+"""JSON codec of the records: one form for `--json`, REST, WebSocket and the page.
+
+Tests: tests/server/test_openapi.py
+"""
 
 from __future__ import annotations
 

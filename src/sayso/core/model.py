@@ -1,4 +1,4 @@
-"""The records that travel through sayso: frozen, keyword-only, and free of any framework.
+"""Data model: frozen, keyword-only records, free of any framework.
 
 They are msgspec structs, which cost a tenth of a frozen dataclass to build; the hot path builds several. They are
 kept out of the garbage collector's rounds (`gc=False`): nothing in them points back at them.

@@ -1,4 +1,4 @@
-"""Records as bytes for the stores, and back; the first byte is the version of the form."""
+"""msgpack codec of the records, for the stores; the first byte is the format version."""
 
 from __future__ import annotations
 

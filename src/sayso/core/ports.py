@@ -209,7 +209,7 @@ class Parking(Protocol):
         ...
 
 
-class WriteBehindQueue(Protocol):
+class QueuedWrites(Protocol):
     """The writes that callers do not wait for, and the end of the store, which writes them first."""
 
     def finish(self, request_id: str, result: Result) -> None:
@@ -239,7 +239,7 @@ class WriteBehindQueue(Protocol):
 
 
 @runtime_checkable
-class Store(Requests, ChangeFeed, RememberedDecisions, Parking, AuditLog, WriteBehindQueue, Protocol):
+class Store(Requests, ChangeFeed, RememberedDecisions, Parking, AuditLog, QueuedWrites, Protocol):
     """The persistence port, the sum of the small ones; every change of a request is audited in one transaction with it.
 
     Async methods return when the change is durable. The others queue their change: it holds at once in this

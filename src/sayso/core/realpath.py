@@ -1,4 +1,4 @@
-"""Where a path really leads: walked folder by folder, as the kernel does it, whatever the length of the path.
+"""Path resolution without limits: symlinks followed folder by folder, as the kernel does, for paths of any length.
 
 `os.path.realpath` gives up without a word past PATH_MAX and returns a link that leads out as if it stayed inside. Here
 each folder is opened from a handle on the one before, so that no path is too long, and what cannot be resolved is an

@@ -1,4 +1,7 @@
-"""What may be written down of a value: no secrets, by key and by pattern; no long texts; and no foreign code called."""
+"""Redaction for the audit and logs: secrets by key and pattern, truncation of long texts, no foreign code called.
+
+Tests: tests/core/test_audit.py
+"""
 
 from __future__ import annotations
 

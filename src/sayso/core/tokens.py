@@ -1,4 +1,7 @@
-"""Tokens: who a program or a browser stands for, until when, and what it may do. Only their hashes are ever kept."""
+"""Bearer tokens: identity, roles, expiry and rights of a program or a browser; only hashes are stored.
+
+Tests: tests/server/test_identity.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The real clock."""
+"""System clock: the time, and a time-out at a point in time.
+
+Tests: tests/engine/test_controller.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Writing down and telling what happens to calls: the audit's entries, and the host's hooks."""
+"""Journal: audit entries of every step, and the host's hooks as subscribers.
+
+Tests: tests/core/test_audit.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remembered decisions: found by a few dictionary reads, listable, revocable, and gone when their time is up."""
+"""Cache of remembered decisions (grants): found by dictionary look-ups, listable, revocable, with expiry."""
 
 from __future__ import annotations
 

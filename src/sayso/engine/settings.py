@@ -1,4 +1,7 @@
-"""Settings that a host passes in Python, checked before any call depends on them."""
+"""Validation of settings that a host passes in Python, and the factory of stores by address.
+
+Tests: tests/engine/test_controller.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Codec of AdalFlow's callback: permission requests out, answers in, as sayso's decisions."""
+"""Codec of AdalFlow's callback: permission requests out, answers in, as sayso's decisions.
+
+Tests: tests/adapters/adalflow/test_permission.py
+"""
 
 from __future__ import annotations
 

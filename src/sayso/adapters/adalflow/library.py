@@ -1,4 +1,7 @@
-"""AdalFlow's names, imported in one place; it comes without types of its own."""
+"""Import shim for AdalFlow, which has no type annotations: its names, imported in one place.
+
+Tests: tests/adapters/adalflow/test_permission.py
+"""
 
 # pyright: reportMissingTypeStubs=false
 

@@ -1,4 +1,7 @@
-"""PydanticAI's calls in sayso's words: which run and agent they are of, and their arguments as plain data."""
+"""Conversion of PydanticAI's calls to `ToolCall`: run, agent path, and arguments as plain data.
+
+Tests: tests/adapters/pydantic_ai/test_toolset.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""PydanticAI's tools under guard: what each brings along, through however many toolsets it is wrapped in."""
+"""`ToolRules` from a PydanticAI tool: its mark, validator, schema and description, through any wrapping toolsets.
+
+Tests: tests/adapters/pydantic_ai/test_toolset.py
+"""
 
 from __future__ import annotations
 

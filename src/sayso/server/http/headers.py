@@ -1,4 +1,4 @@
-"""HTTP headers: the security headers of every response, and look-ups in those of a request.
+"""HTTP headers: the security headers of every response, and look-ups in request headers.
 
 Tests: tests/server/test_middleware.py
 """
