@@ -2,11 +2,13 @@
 
 import asyncio
 
+import pytest
 from anyio import fail_after
 from msgspec.structs import replace
 from tests.server.served import PATIENCE, Served
 
 from sayso.client.hub_inbox import HubInbox
+from sayso.errors import ConfigurationError
 from sayso.testing.samples import sample_request
 
 
@@ -27,3 +29,10 @@ async def test_of_many_questions_that_come_at_once_none_is_missed(served: Served
         assert (await inbox.changes(point))[1] == []
     finally:
         await inbox.aclose()
+
+
+@pytest.mark.parametrize("odd", ["\n", "\nsecond", " ", "\x00", "ä", "\u2028"])
+def test_a_token_that_no_header_can_carry_is_refused_without_being_shown(odd: str) -> None:
+    with pytest.raises(ConfigurationError, match="has a line break or another odd character") as refused:
+        HubInbox("http://127.0.0.1:9", f"sayso_approver_id_SECRET{odd}")
+    assert "SECRET" not in str(refused.value)

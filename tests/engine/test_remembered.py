@@ -550,9 +550,8 @@ def test_a_yes_that_was_revoked_before_its_store_had_answered_does_not_come_back
 
 
 @pytest.mark.proves("H9")
-def test_a_no_stands_before_the_store_has_answered_and_if_it_fails_but_not_if_it_refuses() -> None:
-    failed, refused = StoreError("the disk is full"), NotEntitled("only people")
-    for error, stands in ((None, True), (failed, True), (refused, False)):
+def test_a_no_stands_before_the_store_has_answered_and_if_it_fails_or_refuses() -> None:
+    for error in (None, StoreError("the disk is full"), NotEntitled("only people")):
         store = HeldStore(error)
         memory = ApprovalMemory(store=store)
         no = a_decision(approved=False)
@@ -562,9 +561,9 @@ def test_a_no_stands_before_the_store_has_answered_and_if_it_fails_but_not_if_it
 
         with pytest.raises(type(error)) if error else contextlib.nullcontext():
             add_while_held(store, memory, no, meanwhile=it_stands)
-        assert (found(memory) == no) is stands
+        assert found(memory) == no
         store.tell([])
-        assert (found(memory) == no) is stands
+        assert found(memory) == no
 
 
 @pytest.mark.proves("H1", "H9")

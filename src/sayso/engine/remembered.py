@@ -173,22 +173,12 @@ class ApprovalMemory:
                         # gets lost so is only asked about again.
                         self._unsynced_denials[each.id] = each
         if self._store is not None:
-            self._keep(self._store, remembered)
+            self._store.remember(remembered, [])  # where it raises, a no stands in this process, and a yes does not
         with self._lock:
             if self._lists == lists:  # else what the store has told since holds: perhaps it is revoked already
                 for each in remembered:
                     if each.decision.approved:
                         self._put(each)
-
-    def _keep(self, store: Store, remembered: Sequence[Remembered]) -> None:
-        try:
-            store.remember(remembered, [])
-        except NotEntitled:
-            with self._lock:
-                for each in remembered:
-                    self._remove(each.id)
-                    self._unsynced_denials.pop(each.id, None)
-            raise
 
     async def spend(self, remembered: Remembered) -> bool:
         """Take one use of a counted decision: false when none is left."""

@@ -303,6 +303,7 @@ def test_an_answer_that_does_not_say_that_it_is_json_is_refused(served: Served, 
         told = ann.post(f"/approvals/{request.id}", content='{"approved": true}', headers={"Content-Type": kind})
         assert (told.status_code, "Content-Type: application/json" in told.json()["detail"]) == (422, True)
         assert ann.post(f"/approvals/{request.id}?outcome=maybe").status_code == 422
+        assert ann.post(f"/approvals/{request.id}?outcome=cancel&outcome=proceed_once").status_code == 422
         both = ann.post(f"/approvals/{request.id}?outcome=cancel", json={"approved": True})
     assert (both.status_code, served.get(request).status) == (422, "open")
 

@@ -125,9 +125,10 @@ def _read_answer(sent: Request) -> AnswerModel:
     if body := sent.scope["sayso.body"]:
         is_json = is_json_media(header(sent.scope, b"content-type") or "")
         said = _validated(_ANSWER, read_object(body) if is_json else body, "body")
-    if (word := sent.query_params.get("outcome")) is not None:
-        outcome = _validated(_OUTCOME, word, "query", "outcome")
-    if (said is None) == (outcome is None):
+    words = sent.query_params.getlist("outcome")
+    if words:
+        outcome = _validated(_OUTCOME, words[0], "query", "outcome")
+    if len(words) > 1 or (said is None) == (outcome is None):  # two words may be two answers
         sentence = "say the answer in the body, or the outcome in the address"
         raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
     return said or AnswerModel(outcome=outcome)

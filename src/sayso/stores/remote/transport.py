@@ -42,6 +42,8 @@ class HubEndpoint:
 
     def __init__(self, url: str, token: str, *, insecure: bool, tls: ssl.SSLContext | None = None) -> None:
         self.url = checked_address(url, insecure=insecure)
+        if not (token.isascii() and token.isprintable() and " " not in token):
+            raise ConfigurationError("the token for the hub has a line break or another odd character; copy it whole")
         self._headers = {"authorization": f"Bearer {token}"}
         self._tls = tls
 
@@ -77,7 +79,9 @@ class HubEndpoint:
 
     def unreachable(self, error: httpx2.RequestError) -> StoreError:
         """Map a transport error to an error of ours."""
-        said = str(error) or type(error).__name__
+        # A header that cannot be sent is quoted by httpx, and that header is the token.
+        unspoken = isinstance(error, httpx2.LocalProtocolError) or not str(error)
+        said = type(error).__name__ if unspoken else str(error)
         if _is_of_tls(error):
             return StoreError(f"the hub {self.url} cannot be trusted: {said}; {self.tls_advice}")
         if isinstance(error, httpx2.TransportError) and not isinstance(error, httpx2.UnsupportedProtocol):
