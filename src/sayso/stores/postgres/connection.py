@@ -257,6 +257,7 @@ class ReadPool:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._is_closed = False
         self._pool: Any = _asyncpg.create_pool(
             server.url,
             min_size=0,
@@ -267,7 +268,11 @@ class ReadPool:
         )
 
     async def _connect(self, *_: object, **__: object) -> Connection:
-        return await self._server.connect(cached=not self._server.pooler)
+        connection = await self._server.connect(cached=not self._server.pooler)
+        if self._is_closed:  # meanwhile: the pool would keep it open
+            connection.terminate()
+            raise ServerUnavailable(f"the store {self._server.shown} is closed")
+        return connection
 
     async def start(self) -> None:
         """Initialise the pool, without a connection."""
@@ -285,7 +290,8 @@ class ReadPool:
             raise
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections, also those that are being made."""
+        self._is_closed = True
         self._pool.terminate()
 
 

@@ -52,8 +52,12 @@ class PostgresFollower:
             _LOG.info("the store %s is behind a pooler: it is polled, so answers take longer", self._server.shown)
             await connection.close()
             return
-        with self._server.translate_errors():
-            self._fetch_changes = (await connection.prepare(statement("look"))).fetch
+        try:
+            with self._server.translate_errors():
+                self._fetch_changes = (await connection.prepare(statement("look"))).fetch
+        except BaseException:
+            connection.terminate()  # lost, or cancelled because the store is closed: no other task knows it
+            raise
         self._connection = connection
 
     def on_hint(self, payload: str) -> None:

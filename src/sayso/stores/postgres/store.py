@@ -348,7 +348,7 @@ class PostgresStore:
             )
         )
         self._loop_thread.submit(self._end()).result()
-        self._loop_thread.stop(_nothing_more)
+        self._loop_thread.stop(self._end)  # again: a connection may have been made while the tasks ended
 
     async def _end(self) -> None:
         """Close the connections before the tasks end: cancelling a statement would need a connection."""

@@ -225,14 +225,22 @@ class PostgresWriter(WriteBehindQueue[Item]):
                 connection.terminate()  # a rollback, unless only the reply to the commit was lost
                 raise
 
+    async def _listen(self, connection: Connection) -> None:
+        if self._server.pooler:
+            return
+        with self._server.translate_errors():
+            await connection.execute(set_statements("SET", {**_LIMITS, **_KIND}))
+            await connection.add_listener(_CHANNEL, self._on_notify)
+            connection.add_termination_listener(lambda _: self._awake.set())
+
     async def _ensure_connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
             connection = await self._server.connect(cached=not self._server.pooler)
-            if not self._server.pooler:
-                with self._server.translate_errors():
-                    await connection.execute(set_statements("SET", {**_LIMITS, **_KIND}))
-                    await connection.add_listener(_CHANNEL, self._on_notify)
-                    connection.add_termination_listener(lambda _: self._awake.set())
+            try:
+                await self._listen(connection)
+            except BaseException:
+                connection.terminate()  # no other task knows it
+                raise
             self._connection, self._pid, self._backoff = connection, connection.get_server_pid(), backoff()
             self.cache.clear()  # a restored database may reuse version numbers
             self._hint_callback("")
