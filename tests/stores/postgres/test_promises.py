@@ -22,8 +22,8 @@ from sayso.core.approvers import Seen
 from sayso.core.model import AuditEntry, new_id
 from sayso.errors import StoreError
 from sayso.stores.postgres import PostgresStore, connection, follower, writer
+from sayso.testing.racing import RememberedRecorder
 from sayso.testing.samples import NO, YES, sample_remembered, sample_request
-from sayso.testing.store_contract import RememberedRecorder
 
 SECONDS = 20.0
 

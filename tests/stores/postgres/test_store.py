@@ -30,8 +30,8 @@ from sayso.stores.postgres import PostgresStore, connection, writer
 from sayso.stores.postgres.connection import Rejected
 from sayso.stores.postgres.schema import statement
 from sayso.testing import StoreContract
+from sayso.testing.racing import RememberedRecorder
 from sayso.testing.samples import YES, sample_remembered, sample_request
-from sayso.testing.store_contract import RememberedRecorder
 
 
 class TestPostgresStore(StoreContract):

@@ -47,8 +47,8 @@ from sayso.server.routes.agents.namespace import AgentNamespace
 from sayso.stores.remote import RemoteStore, follower
 from sayso.stores.sqlite import SqliteStore
 from sayso.testing import FixedClock, ScriptedChannel, StoreContract
+from sayso.testing.racing import RememberedRecorder
 from sayso.testing.samples import NO, YES, sample_remembered, sample_request
-from sayso.testing.store_contract import RememberedRecorder
 
 ASK = Policy({"pay": "required"})
 TOKEN = tokens.make("agent", "nobody", now=0.0)[1]
