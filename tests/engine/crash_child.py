@@ -1,17 +1,17 @@
 """The processes that test_crash.py kills: each pays once, with approval, and dies at the step that it is told.
 
 A step is a hook of the controller, the moment before or after the tool's effect, or the moment before or after any
-SQL statement of the store. Each line of the input names a folder and a step, and is answered with how a process of its
-own ended; it is forked before anything is opened, so that Python starts but once.
+SQL statement of the store.
 """
 
 import os
 import signal
 import sqlite3
-import sys
 import threading
 from pathlib import Path
 from typing import Any
+
+from tests.children import serve_crashes
 
 steps: list[str] = []
 fatal = 0
@@ -73,8 +73,9 @@ def yes(request: ApprovalRequest) -> ApprovalDecision:
     return ApprovalDecision(approved=True, who="ann")
 
 
-def live() -> None:
+def live(until: int) -> None:
     global fatal  # noqa: PLW0603 - one process, one end
+    fatal = until
     controller = ApprovalController(
         approval_callback=yes, store="sayso.db", session="s1", hooks=[lambda entry: step(f"hook {entry.step}")]
     )
@@ -86,12 +87,4 @@ def live() -> None:
 
 
 if __name__ == "__main__":
-    for line in sys.stdin:
-        folder, number = line.rstrip("\n").rsplit(" ", 1)
-        child = os.fork()
-        if child == 0:
-            os.chdir(folder)
-            fatal = int(number)
-            live()
-            sys.exit()
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    serve_crashes(live)

@@ -1,39 +1,15 @@
 """A process killed with SIGKILL at every step of a call, one after the other; then another process takes over."""
 
 import asyncio
-import contextlib
-import subprocess
-import sys
-from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
-from tests.children import bounded
+from tests.children import crash_runner
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalDenied, requires_approval
 from sayso.adapters.function import resume
 from sayso.core import audit
 from sayso.stores.sqlite import SqliteStore
-
-CHILD = Path(__file__).with_name("crash_child.py")
-
-
-@contextlib.contextmanager
-def children() -> Generator[Callable[[Path, int], int]]:
-    """Yield what starts a process that dies at that step, and returns how it ended."""
-    command = [sys.executable, str(CHILD)]
-    with bounded(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)) as parent:
-        told, heard = parent.stdin, parent.stdout
-        assert told is not None
-        assert heard is not None
-
-        def run(folder: Path, fatal: int) -> int:
-            folder.mkdir()
-            told.write(f"{folder} {fatal}\n")
-            told.flush()
-            return int(heard.readline())
-
-        yield run
 
 
 def effects(folder: Path) -> list[str]:
@@ -88,7 +64,7 @@ def _text_between(line: bytes, start: bytes, end: bytes) -> str:
 def test_a_call_killed_at_any_step_is_answerable_once_runs_at_most_once_and_never_without_an_answer(
     tmp_path: Path,
 ) -> None:
-    with children() as run:
+    with crash_runner("tests.engine.crash_child") as run:
         assert run(tmp_path / "whole", 0) == 0
         steps = (tmp_path / "whole/steps").read_text(encoding="utf-8").splitlines()
         assert {"asked", "before the effect", "after the effect", "hook claimed", "hook returned"} <= set(steps)
