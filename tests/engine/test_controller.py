@@ -959,7 +959,7 @@ def _a_row(number: int) -> ApprovalRequest:
     return ApprovalRequest(tool_name="pay", id=f"r{number}", tool_call_id=f"c{number}", session="s")
 
 
-# The seeds' names.
+# The names of the original documents.
 
 
 @pytest.mark.proves("R30", "R24")

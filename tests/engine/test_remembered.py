@@ -50,7 +50,7 @@ def found(memory: ApprovalMemory, *, session: str = "s1", now: float = 1.0, **fi
     return memory.find(scopes.request_keys(asked(**fields)), session=session, now=now)
 
 
-# Looking up and storing, in the seeds' two signatures.
+# Looking up and storing, in both signatures of the original documents.
 
 
 @pytest.mark.proves("R4", "R26", "R55")
