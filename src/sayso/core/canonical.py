@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Never, cast
+from typing import Any, Never, TypeVar, cast
 
 import msgspec
 
@@ -27,9 +27,15 @@ _SHORT = 1000  # bytes whose hash is worth keeping
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
+T = TypeVar("T")
+
 
 def _refuse_mutation(self: object, *_: object, **__: object) -> Never:
     raise TypeError(f"{type(self).__name__} is frozen: an approval is bound to it; build a new value instead")
+
+
+def _return_self(self: T, *_: object) -> T:
+    return self  # an immutable value needs no copy
 
 
 class FrozenDict(dict[str, Any]):
@@ -51,13 +57,7 @@ class FrozenDict(dict[str, Any]):
         """Pickle and copy through `freeze`, because the mutators refuse."""
         return freeze, (dict(self),)
 
-    def __copy__(self) -> FrozenDict:
-        """Return itself: what cannot change needs no copy."""
-        return self
-
-    def __deepcopy__(self, memo: object) -> FrozenDict:
-        """Return itself: what cannot change needs no copy."""
-        return self
+    __copy__ = __deepcopy__ = _return_self
 
 
 class FrozenList(list[Any]):
@@ -76,13 +76,7 @@ class FrozenList(list[Any]):
         """Pickle and copy as a fresh frozen list."""
         return _frozen_list, (list(self),)
 
-    def __copy__(self) -> FrozenList:
-        """Return itself: what cannot change needs no copy."""
-        return self
-
-    def __deepcopy__(self, memo: object) -> FrozenList:
-        """Return itself: what cannot change needs no copy."""
-        return self
+    __copy__ = __deepcopy__ = _return_self
 
 
 class FrozenSet(frozenset[Any]):
@@ -323,12 +317,9 @@ def _tag_int(value: int, _: ValuePath) -> object:
     return msgspec.msgpack.Ext(_INT, format(value, "x").encode())
 
 
-def _tag_items(code: int) -> Tag:
-    def tag(value: tuple[Any, ...], place: ValuePath) -> object:
-        items = [_tagged(item, (*place, index)) for index, item in enumerate(value)]
-        return msgspec.msgpack.Ext(code, _encode(items))
-
-    return tag
+def _tag_tuple(value: tuple[Any, ...], place: ValuePath) -> object:
+    items = [_tagged(item, (*place, index)) for index, item in enumerate(value)]
+    return msgspec.msgpack.Ext(_TUPLE, _encode(items))
 
 
 def _tag_set(code: int) -> Tag:
@@ -388,7 +379,7 @@ _TAGS: dict[type, Tag] = {
     bool: _tag_as_is,
     bytes: _tag_as_is,
     type(None): _tag_as_is,
-    tuple: _tag_items(_TUPLE),
+    tuple: _tag_tuple,
     FrozenSet: _tag_set(_SET),
     frozenset: _tag_set(_FROZENSET),
     type(Path()): _tag_text(_PATH, str),

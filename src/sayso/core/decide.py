@@ -174,7 +174,7 @@ def _by_answer(
 ) -> Approved | Denied | Pending:
     if request.digest != digest:
         # A no stands, and a yes is used up, whatever has happened since to what the call would act on.
-        over = request.status not in {"open", "approved"} and _is_about(request, call)
+        over = request.status not in {"open", "approved"} and request.call().digest() == call.digest()
         return refusal(request) if over else _changed(request)
     if request.status == "open":
         return Pending(request=request)
@@ -204,10 +204,6 @@ def _has_enough_votes(request: ApprovalRequest, wanted: Approvers | None) -> boo
         return True
     asked = request.approvers
     return asked is not None and set(wanted.roles) <= set(asked.roles) and max(len(request.votes), 1) >= wanted.count
-
-
-def _is_about(request: ApprovalRequest, call: ToolCall) -> bool:
-    return request.call().digest() == call.digest()
 
 
 def resume_used(request: ApprovalRequest, digest: str) -> Approved | Denied:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import asdict
 
 from sayso.core.approvers import Approvers, Escalation, Seen
 from sayso.core.canonical import FrozenDict, thaw
@@ -84,7 +85,7 @@ def request_to_json(request: ApprovalRequest, **more: object) -> str:
 
 def rule_to_dict(rule: Rule) -> dict[str, Any]:
     """Return a rule as plain data."""
-    return {"source": rule.source, "key": rule.key, "line": rule.line}
+    return asdict(rule)
 
 
 def request_to_dict(request: ApprovalRequest) -> dict[str, Any]:
@@ -110,37 +111,21 @@ def request_to_dict(request: ApprovalRequest) -> dict[str, Any]:
         "reason": request.reason,
         "rule": None if request.rule is None else rule_to_dict(request.rule),
         "approval": request.approval,
-        "presentation": _presentation(request),
+        "presentation": None if request.presentation is None else asdict(request.presentation),
         "scopes": [{"kind": scope.kind, "label": scope.label} for scope in request.scopes],
         "remember_max": request.remember_max,
-        **_approvers_to_dict(request),
+        "approvers": None if request.approvers is None else _approvers_to_dict(request.approvers),
+        "votes": [decision_to_dict(vote) for vote in request.votes],
+        "seen": [asdict(each) for each in request.seen],
         "decision": None if request.decision is None else decision_to_dict(request.decision),
         "used_at": request.used_at,
         "result": request.result,
     }
 
 
-def _presentation(request: ApprovalRequest) -> dict[str, Any] | None:
-    names = ("title", "content", "content_type", "language", "diff")
-    shown = request.presentation
-    return None if shown is None else {name: getattr(shown, name) for name in names}
-
-
-def _approvers_to_dict(request: ApprovalRequest) -> dict[str, Any]:
-    wanted = request.approvers
-    escalate = wanted.escalate if wanted else None
-    return {
-        "approvers": None
-        if wanted is None
-        else {
-            "count": wanted.count,
-            "roles": list(wanted.roles),
-            "remind": wanted.remind,
-            "escalate": None if escalate is None else {"role": escalate.role, "after": escalate.after},
-        },
-        "votes": [decision_to_dict(vote) for vote in request.votes],
-        "seen": [{"who": each.who, "channel": each.channel, "at": each.at} for each in request.seen],
-    }
+def _approvers_to_dict(wanted: Approvers) -> dict[str, Any]:
+    escalate = None if wanted.escalate is None else asdict(wanted.escalate)
+    return asdict(wanted) | {"roles": list(wanted.roles), "escalate": escalate}
 
 
 def decision_to_dict(decision: ApprovalDecision) -> dict[str, Any]:

@@ -119,10 +119,8 @@ def _as_is(value: object) -> object:
 
 
 def _integer(value: int) -> int | str:
-    return value if -(2**63) <= value < 2**63 else _hexadecimal(value)
-
-
-def _hexadecimal(value: int) -> str:
+    if -(2**63) <= value < 2**63:
+        return value
     digits = hex(value)
     return digits if len(digits) <= _SHORT else f"{digits[:_SHORT]}… ({value.bit_length()} bits)"
 
@@ -158,10 +156,6 @@ def _redact_items(value: Collection[object], budget: _Budget) -> list[Any]:
     return shown
 
 
-def _bytes(value: bytes) -> str:
-    return f"<{len(value)} bytes>"
-
-
 def _as_text(value: object) -> str:
     return redact_text(str(value))
 
@@ -187,7 +181,7 @@ _WRITERS: dict[type, Callable[[Any], Any]] = {
     float: _number,
     bool: _as_is,
     type(None): _as_is,
-    bytes: _bytes,
+    bytes: lambda value: f"<{len(value)} bytes>",
     type(Path()): _as_text,
     PurePosixPath: _as_text,
     PureWindowsPath: _as_text,
