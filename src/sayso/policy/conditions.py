@@ -131,10 +131,6 @@ def _member(value: object, wanted: object) -> bool:
     return False
 
 
-def _glob(value: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(value, pattern)
-
-
 _ORDERED: dict[str, Test] = {
     "gt": _ordered(lambda value, wanted: value > wanted),
     "ge": _ordered(lambda value, wanted: value >= wanted),
@@ -145,7 +141,7 @@ _TEXTUAL: dict[str, Test] = {
     "starts_with": _textual(str.startswith),
     "ends_with": _textual(str.endswith),
     "contains": _textual(lambda value, wanted: wanted in value),
-    "glob": _textual(_glob),
+    "glob": _textual(fnmatch.fnmatchcase),
 }
 OPERATORS: dict[str, Test] = {
     "eq": _equal,

@@ -70,8 +70,10 @@ def _is_instance_of(*kinds: type) -> Callable[[object], bool]:
     return lambda value: isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
 
 
-def _no_problems(_: object, __: Key) -> Iterable[Problem]:
-    return ()
+def _type_only(kind: str, about: str, json_type: str | list[str], *types: type) -> Shape:
+    """Return the shape of a value of which nothing but the type is checked."""
+    schema = {"type": json_type, "description": about}
+    return Shape(kind=kind, fits=_is_instance_of(*types), find_problems=lambda _, __: (), schema=schema)
 
 
 def text(about: str) -> Shape:
@@ -87,12 +89,7 @@ def text(about: str) -> Shape:
 
 def boolean(about: str) -> Shape:
     """True or false."""
-    return Shape(
-        kind="true or false",
-        fits=_is_instance_of(bool),
-        find_problems=_no_problems,
-        schema={"type": "boolean", "description": about},
-    )
+    return _type_only("true or false", about, "boolean", bool)
 
 
 def integer(about: str, *, least: int, most: int) -> Shape:
@@ -140,20 +137,12 @@ def duration(about: str) -> Shape:
 
 def scalar(about: str) -> Shape:
     """A text, a number, true or false."""
-    schema = {"type": ["string", "number", "boolean"], "description": about}
-    return Shape(
-        kind="a single value", fits=_is_instance_of(str, int, float, bool), find_problems=_no_problems, schema=schema
-    )
+    return _type_only("a single value", about, ["string", "number", "boolean"], str, int, float, bool)
 
 
 def null(about: str) -> Shape:
     """The null value, as in a YAML line with only a name."""
-    return Shape(
-        kind="nothing",
-        fits=_is_instance_of(type(None)),
-        find_problems=_no_problems,
-        schema={"type": "null", "description": about},
-    )
+    return _type_only("nothing", about, "null", type(None))
 
 
 def list_of(about: str, of: Shape) -> Shape:

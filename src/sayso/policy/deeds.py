@@ -86,7 +86,8 @@ class Deeds(msgspec.Struct, frozen=True, kw_only=True):
         verdict = replace(shell.judge(line), deeds=(Deed("shell", str(line), shell.folder),))
         prefixes = shell.prefixes(line) if verdict.asks and len(call.args) == 1 else ()
         if prefixes:
-            return replace(verdict, scopes=(scopes.prefixes_scope(call.tool, prefixes),))
+            commands = [scopes.prefix_scope(call.tool, words) for words in prefixes]
+            return replace(verdict, scopes=(scopes.combined_scope(commands),))
         other = next((name for name in call.args if name not in effect.arguments and name not in _HARMLESS), None)
         if other is not None and verdict.approval == "none":
             reason = f"it also sets {other!r}, which can change what the line does"
@@ -101,12 +102,10 @@ class Deeds(msgspec.Struct, frozen=True, kw_only=True):
         verdict = replace(verdict, deeds=tuple(deed for each in said for deed in each.deeds))
         # What is deleted is gone, and a yes to one pair of paths is no yes to another.
         narrow = effect.real or effect.operation == "delete" or len(paths) > 1
+        if narrow or not verdict.asks:
+            return verdict
         # From what was judged, and not resolved once more: a link may lead elsewhere by now.
-        folder = (
-            None
-            if narrow or not verdict.asks
-            else zones.containing_folder(paths[0], [deed.target for deed in verdict.deeds])
-        )
+        folder = zones.containing_folder(paths[0], [deed.target for deed in verdict.deeds])
         if folder is None:
             return verdict
         return replace(verdict, scopes=(scopes.folder_scope(call.tool, effect.operation, *folder),))

@@ -102,7 +102,7 @@ class Policy:
         if pre_approved is not None:
             entries = _with_pre_approved(entries, _read_pre_approved(pre_approved))
         self._index = Index(entries)
-        self._default = _default(default, _DEFAULT)
+        self.default = _default(default, Rule(source="policy", key="default"))  # for tools that no rule names
         self._below: Policy | None = None
         self._deeds = Deeds()
         self.custom_tools: tuple[str, ...] | None = None
@@ -148,7 +148,7 @@ class Policy:
         if compiled.pre_approved is not None:
             entries = _with_pre_approved(entries, compiled.pre_approved)
         policy._index = Index(_with_builtin_effects(entries, compiled))
-        policy._default = _default(compiled.default, compiled.default_rule)
+        policy.default = _default(compiled.default, compiled.default_rule)
         policy._deeds = Deeds(shell=compiled.shell, zones=compiled.zones)
         policy.custom_tools, policy.audit, policy.warnings = compiled.custom_tools, compiled.audit, compiled.warnings
         for warning in compiled.warnings:
@@ -162,27 +162,21 @@ class Policy:
         tools that that names; this default is for the rest, unless the other's default blocks. A verdict of the other's
         shell rules or zones is loosened only by rules or zones of this one; a path in no zone of either stays blocked.
         """
-        both = copy.copy(self)
         under = below if self._deeds.shell is None else below.running_in(self._deeds.shell.folder)
-        vars(both).update(
+        return self._copy(
             _below=under if self._below is None else self._below.over(under),
-            _name_cache={},
-            _entries_cache={},
-            _default=below._default if below._default.approval == "blocked" else self._default,
+            default=below.default if below.default.approval == "blocked" else self.default,
             custom_tools=below.custom_tools if self.custom_tools is None else self.custom_tools,
             _remember=self._remember and below._remember,
             remember_max=min((each for each in (self.remember_max, below.remember_max) if each), default=None),
             audit="strict" if "strict" in {self.audit, below.audit} else "queued",
             warnings=(*below.warnings, *self.warnings),
         )
-        return both
 
     def running_in(self, folder: str) -> Policy:
         """Return a copy for shell lines that run in this folder, unless it names one itself."""
-        other = copy.copy(self)
         below = None if self._below is None else self._below.running_in(folder)
-        vars(other).update(_deeds=self._deeds.running_in(folder), _below=below, _name_cache={}, _entries_cache={})
-        return other
+        return self._copy(_deeds=self._deeds.running_in(folder), _below=below)
 
     def protecting(self, paths: Iterable[str]) -> Policy:
         """Return a copy with further files, by their real paths, that no tool may touch."""
@@ -191,8 +185,11 @@ class Policy:
         below = None if self._below is None else self._below.protecting(paths)
         if deeds is self._deeds and below is self._below:
             return self
+        return self._copy(_deeds=deeds, _below=below)
+
+    def _copy(self, **changes: object) -> Policy:
         other = copy.copy(self)
-        vars(other).update(_deeds=deeds, _below=below, _name_cache={}, _entries_cache={})
+        vars(other).update(changes, _name_cache={}, _entries_cache={})
         return other
 
     def judge(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Verdict:
@@ -214,7 +211,7 @@ class Policy:
         if tool_rules is None or verdict is None or verdict.approval == "blocked":
             return verdict
         # A mark cannot change what the owner allows or blocks; a call that is asked about needs the tool's details.
-        marks = tool_rules.marked and verdict.rule == self._default.rule
+        marks = tool_rules.marked and verdict.rule == self.default.rule
         silent = tool_rules.judge is None and not tool_rules.tightening and not marks
         return verdict if silent and not verdict.asks else None
 
@@ -223,8 +220,8 @@ class Policy:
         brought = tool_rules or ToolRules()
         owner, matching = await self._by_owner(call)
         policy = await self.judge_by_functions(call)
-        if self._default.approval == "blocked" and not owner and not policy:
-            return self._default  # the default blocks, and the owner has named nothing here
+        if self.default.approval == "blocked" and not owner and not policy:
+            return self.default  # the default blocks, and the owner has named nothing here
         toolset = await _evaluate(brought.judge, call, Rule(source="toolset", key="needs_approval"))
         mark = Rule(source="@requires_approval", key=call.tool)
         marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if brought.marked else None
@@ -259,9 +256,9 @@ class Policy:
                 yield from self._deeds.trace_rules(entry.effect, call, entry.rule)
         if self._below is not None:
             yield from self._below.trace_rules(call)
-        if self._below is None or self._default is not self._below.default:
-            rule = cast("Rule", self._default.rule)
-            yield RuleTrace(rule=rule, approval=self._default.approval, reason="the default")
+        if self._below is None or self.default is not self._below.default:
+            rule = cast("Rule", self.default.rule)
+            yield RuleTrace(rule=rule, approval=self.default.approval, reason="the default")
 
     def blocks(self, tool: str) -> bool:
         """Whether every call of a tool is blocked, whatever its arguments."""
@@ -292,16 +289,11 @@ class Policy:
         return own if self._below is None else (*own, *self._below.shells)
 
     @property
-    def default(self) -> Verdict:
-        """The approval for tools that no rule names."""
-        return self._default
-
-    @property
     def rules(self) -> tuple[Rule, ...]:
         """Every rule of this policy, as verdicts name them."""
         own = [entry.rule for entry in self._index.entries if entry.rule.source != "sayso"]
         below = () if self._below is None else self._below.rules
-        return tuple(dict.fromkeys([*own, *self._deeds.rules, cast("Rule", self._default.rule), *below]))
+        return tuple(dict.fromkeys([*own, *self._deeds.rules, cast("Rule", self.default.rule), *below]))
 
     async def _by_owner(self, call: ToolCall) -> tuple[list[Verdict], list[Ranked]]:
         """Return the owner's verdicts, the deciding one first, and the entries that apply to this call."""
@@ -359,7 +351,7 @@ class Policy:
         self, said: list[Verdict], details: Verdict | None, matching: list[Ranked], call: ToolCall | None = None
     ) -> Verdict:
         """Return the final verdict: a block from any rule, else the first, else the default; details if it asks."""
-        first = said[0] if said else self._default
+        first = said[0] if said else self.default
         known = said if details is None else [*said, details]
         verdict = next((each for each in known if each.approval == "blocked"), first)
         if not verdict.asks:
@@ -370,9 +362,6 @@ class Policy:
         if call is not None and verdict.description and "{" in verdict.description:
             verdict = replace(verdict, description=fill(verdict.description, call.args))
         return verdict if self._remember else replace(verdict, remember=False)
-
-
-_DEFAULT = Rule(source="policy", key="default")
 
 
 def _default(word: str, rule: Rule) -> Verdict:

@@ -83,11 +83,6 @@ def prefix_scope(tool: str, words: Sequence[str]) -> Scope:
     return Scope(kind="prefix", key=_scope_key("prefix", tool, *words), label=label)
 
 
-def prefixes_scope(tool: str, commands: Sequence[Sequence[str]]) -> Scope:
-    """Return the scope of a line of several commands: each is remembered separately."""
-    return combined_scope([prefix_scope(tool, words) for words in commands])
-
-
 def combined_scope(parts: Sequence[Scope]) -> Scope:
     """Return the scope of several prefixes, which are remembered one by one."""
     if len(parts) == 1:

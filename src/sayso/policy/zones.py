@@ -120,12 +120,9 @@ class Zones:
                 reject(f"{path!r} is to be protected; use an absolute path without links, '.' and '..'")
         self._resolve = resolve
         self._protected = tuple(own)
-        self._folded_own_files = tuple(_fold(path + end) for path in own for end in _BESIDE_A_STORE)
-
-    @property
-    def own_files(self) -> tuple[str, ...]:
-        """The real paths of sayso's own files, with the files that a store keeps next to them."""
-        return tuple(path + end for path in self._protected for end in _BESIDE_A_STORE)
+        # The real paths of sayso's own files, with the files that a store keeps next to them.
+        self.own_files = tuple(path + end for path in own for end in _BESIDE_A_STORE)
+        self._folded_own_files = tuple(map(_fold, self.own_files))
 
     def is_protected(self, name: str) -> bool:
         """Whether a file or folder of this name is never changed by a tool."""
