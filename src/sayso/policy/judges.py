@@ -34,11 +34,9 @@ def wrap_needs_approval(function: Callable[..., Any], rule: Rule) -> Judge:
         reject(f"{rule} has needs_approval {function!r}; use True, False or a function of {_SIGNATURES}")
     arguments = _shape(function, rule)
 
-    def judge(call: ToolCall) -> Verdict | Awaitable[Verdict | None] | None:
+    async def judge(call: ToolCall) -> Verdict | None:
         answer = function(*arguments(call))
-        if inspect.isawaitable(answer):
-            return _later(answer, lambda result: _verdict_from_answer(result, rule, arguments))
-        return _verdict_from_answer(answer, rule, arguments)
+        return _verdict_from_answer(await answer if inspect.isawaitable(answer) else answer, rule, arguments)
 
     return judge
 
@@ -46,11 +44,9 @@ def wrap_needs_approval(function: Callable[..., Any], rule: Rule) -> Judge:
 def wrap_check_approval(function: Callable[..., Any], memory: object, rule: Rule) -> Judge:
     """Adapt a toolset's `check_approval(name, args, memory)` to a judge."""
 
-    def judge(call: ToolCall) -> Verdict | Awaitable[Verdict | None]:
+    async def judge(call: ToolCall) -> Verdict:
         answer = function(call.tool, thaw(call.args), memory)
-        if inspect.isawaitable(answer):
-            return _later(answer, lambda result: _verdict_from_check(result, rule))
-        return _verdict_from_check(answer, rule)
+        return _verdict_from_check(await answer if inspect.isawaitable(answer) else answer, rule)
 
     return judge
 
@@ -69,10 +65,6 @@ async def call_rule(judge: Judge, call: ToolCall, rule: Rule) -> Verdict | None:
         return verdict
     reason = f"the rule {rule} returned {verdict!r} instead of a Verdict"
     return Verdict(approval="blocked", reason=reason, rule=rule)
-
-
-async def _later(answer: Awaitable[Any], read: Callable[[Any], Verdict | None]) -> Verdict | None:
-    return read(await answer)
 
 
 def _by_call(call: ToolCall) -> tuple[Any, ...]:
