@@ -249,24 +249,18 @@ class _PolicyCompiler:
             if not folder.startswith("/"):
                 self.add_problem(f"is {folder!r}; use an absolute path", "shell", "trusted_dirs", at)
         default, key = self._shell_default(data, section, rules)
-        shell = ShellRules(
+        folder = self._root(("shell", "folder"), section["folder"], base, resolve) if "folder" in section else base
+        return ShellRules(
             rules,
             default=default,
             rule=self.rule(*key),
             zones=zones,
-            folder=self._shell_folder(section, base, resolve) or "/",
+            folder=folder or "/",
             trusted=section.get("trusted_dirs") or (),
             inert=inert,
             confinement=self._confinement(section, base, resolve),
             has_own_folder="folder" in section,
         )
-        self._self_tests(section.get("rules") or data.get("shell_rules") or (), rules, shell)
-        return shell
-
-    def _shell_folder(self, section: Mapping[str, Any], base: str | None, resolve: Resolve) -> str | None:
-        if "folder" in section:
-            return self._root(("shell", "folder"), section["folder"], base, resolve)
-        return base
 
     def _confinement(self, section: Mapping[str, Any], base: str | None, resolve: Resolve) -> Confinement | None:
         for name in ("network", "readable"):
@@ -307,6 +301,7 @@ class _PolicyCompiler:
                     "pattern",
                 )
                 continue
+            self._test_rule(each, words, key)
             approval = self._shell_approval(each, key)
             problem = wrappers.warning(words) if approval == "none" else None
             if problem:
@@ -333,18 +328,21 @@ class _PolicyCompiler:
             return "blocked"
         return "none" if said.get("approval_required") is False else "required"
 
-    def _self_tests(self, given: Sequence[Mapping[str, Any]], rules: Sequence[ShellRule], shell: ShellRules) -> None:
-        by_key = {rule.rule.key: rule for rule in rules}
-        for at, each in enumerate(given):
-            for section in (("shell", "rules", at), ("shell_rules", at)):
-                rule = by_key.get(dotted(section))
-                if rule is None:
-                    continue
-                for name, wanted in (("match", True), ("not_match", False)):
-                    for line in each.get(name) or ():
-                        if shell.matches(rule.words, line) is not wanted:
-                            said = "does not match {}, and should" if wanted else "matches {}, and should not"
-                            self.add_problem(said.format(describe_value(line)), *section)
+    def _test_rule(self, given: Mapping[str, Any], words: wrappers.Argv, key: Key) -> None:
+        for line in given.get("match") or ():
+            if not _matches(words, line):
+                self.add_problem(f"does not match {describe_value(line)}, and should", *key)
+        for line in given.get("not_match") or ():
+            if _matches(words, line):
+                self.add_problem(f"matches {describe_value(line)}, and should not", *key)
+
+
+def _matches(words: wrappers.Argv, line: str) -> bool:
+    try:
+        parts = lex(line, expand=frozenset({"glob", "tilde"}))
+    except NotProvable:
+        return False
+    return any(part.argv[: len(words)] == words for part in parts)
 
 
 def _split(pattern: str) -> tuple[str, ...] | None:

@@ -157,14 +157,6 @@ class ShellRules:
         found = [*self._proven(line, 0), *self._scan_for_blocked(line)]
         return found or [Finding(_short(line), "required", "there is no command in it", self.rule)]
 
-    def matches(self, words: Argv, line: str) -> bool:
-        """Whether a rule for these words matches a command of the line; for its self-test."""
-        try:
-            parts = lex(line, expand=frozenset({"glob", "tilde"}))
-        except NotProvable:
-            return False
-        return any(part.argv[: len(words)] == words for part in parts)
-
     def prefixes(self, line: str) -> tuple[Argv, ...]:
         """Return the prefixes for which a yes to this line may be remembered: one for each command that asks.
 
@@ -239,9 +231,8 @@ class ShellRules:
         argv = self._plain_name(argv)
         rules = [*((each, len(each.words)) for each in self._matching(argv)), *above]
         if not rules:
-            named = (
-                argv[:2] if argv[0] in self._root.next else argv[:1]
-            )  # where rules name the program, its use is meant
+            # Where rules name the program, its use is meant.
+            named = argv[:2] if argv[0] in self._root.next else argv[:1]
             return [Finding(shown, self._default, f"no rule names {_short(' '.join(named))!r}", self.rule)]
         strictest, _ = max(rules, key=lambda each: (STRICTNESS[each[0].approval], len(each[0].words)))
         note = f": {strictest.note}" if strictest.note else ""
