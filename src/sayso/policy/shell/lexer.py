@@ -222,7 +222,7 @@ class _Lexer:
     def _redirection(self, fd: str) -> Redirect:
         operator = next(each for each in _REDIRECTIONS if self.text.startswith(each, self.at))
         start = self.at
-        if operator in {">|", ">(", "<<", "<>", "<&", "<("}:
+        if operator in _ODD_REDIRECTIONS:
             self.refuse(_ODD_REDIRECTIONS[operator])
         self.at += len(operator)
         self._no_continuation(operator)

@@ -53,38 +53,39 @@ class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
 _MARKS = frozenset({"{}", "%", "@"})  # no word of a rule has them in it
 
 
-def _words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text."""
     return frozenset(text.split())
 
 
 WRAPPERS: dict[str, Wrapper] = {
-    "env": Wrapper(flags=_words("- -i --ignore-environment -0 --null"), values=_words("-u --unset"), assigns=True),
-    "nice": Wrapper(values=_words("-n --adjustment")),
-    "ionice": Wrapper(flags=_words("-t --ignore"), values=_words("-c --class -n --classdata")),
+    "env": Wrapper(flags=word_set("- -i --ignore-environment -0 --null"), values=word_set("-u --unset"), assigns=True),
+    "nice": Wrapper(values=word_set("-n --adjustment")),
+    "ionice": Wrapper(flags=word_set("-t --ignore"), values=word_set("-c --class -n --classdata")),
     "nohup": Wrapper(),
     "timeout": Wrapper(
-        flags=_words("--foreground --preserve-status -v --verbose"),
-        values=_words("-k --kill-after -s --signal"),
+        flags=word_set("--foreground --preserve-status -v --verbose"),
+        values=word_set("-k --kill-after -s --signal"),
         first=1,
     ),
-    "stdbuf": Wrapper(values=_words("-i --input -o --output -e --error")),
-    "setsid": Wrapper(flags=_words("-c --ctty -f --fork -w --wait")),
+    "stdbuf": Wrapper(values=word_set("-i --input -o --output -e --error")),
+    "setsid": Wrapper(flags=word_set("-c --ctty -f --fork -w --wait")),
     "xargs": Wrapper(
-        flags=_words("-0 --null -r --no-run-if-empty -t --verbose -x --exit"),
-        values=_words("-n --max-args -P --max-procs -I -d --delimiter -L -s --max-chars -E -a --arg-file"),
+        flags=word_set("-0 --null -r --no-run-if-empty -t --verbose -x --exit"),
+        values=word_set("-n --max-args -P --max-procs -I -d --delimiter -L -s --max-chars -E -a --arg-file"),
         adds=True,
     ),
-    "command": Wrapper(flags=_words("-p"), queries=_words("-v -V")),
+    "command": Wrapper(flags=word_set("-p"), queries=word_set("-v -V")),
     "builtin": Wrapper(),
-    "exec": Wrapper(flags=_words("-c -l"), values=_words("-a")),
+    "exec": Wrapper(flags=word_set("-c -l"), values=word_set("-a")),
     "sudo": Wrapper(
-        flags=_words("-E -n --non-interactive -H --set-home -k --reset-timestamp -b --background -S --stdin"),
-        values=_words("-u --user -g --group"),
-        queries=_words("-l --list -v --validate -K --remove-timestamp -V --version"),
+        flags=word_set("-E -n --non-interactive -H --set-home -k --reset-timestamp -b --background -S --stdin"),
+        values=word_set("-u --user -g --group"),
+        queries=word_set("-l --list -v --validate -K --remove-timestamp -V --version"),
         assigns=True,
     ),
-    "doas": Wrapper(flags=_words("-n"), values=_words("-u")),
-    "time": Wrapper(flags=_words("-p")),
+    "doas": Wrapper(flags=word_set("-n"), values=word_set("-u")),
+    "time": Wrapper(flags=word_set("-p")),
 }
 # The programs for which a yes may be remembered by their first words, and how many words name what they do.
 _SUBCOMMANDS = {
@@ -94,24 +95,26 @@ _SUBCOMMANDS = {
     "ls": 0, "cat": 0, "head": 0, "tail": 0, "wc": 0, "grep": 0, "rg": 0, "cut": 0, "tr": 0, "diff": 0, "stat": 0,
     "du": 0, "df": 0, "mkdir": 0, "touch": 0, "pytest": 0, "ruff": 1, "black": 0, "isort": 0,
 }  # fmt: skip
-_GROUPS = _words(
+_GROUPS = word_set(
     "container compose image network volume tool workspace remote stash reflog worktree bisect notes "
     "cache system state pip repo rollout services env owner auth secret release issue pr service context buildx "
     "builder stack swarm manifest trust checkpoint machine pod kube nuget sparse-checkout registry dependency"
 )
-_RUNS_SCRIPTS = _words(
+_RUNS_SCRIPTS = word_set(
     "run run-script exec x dlx start eval debug shell config alias submodule filter-branch bisect foreach rebase "
     "node explore pkg workspace api unshare rustc plugin plugins template configure fsi sh ruby irb bundle hook "
     "send-email daemon difftool mergetool instaweb for-each-repo credential extension init"
 )
 # These run whatever else they are given as a script of the project, an alias or an abbreviation of a sub-command.
 _REMEMBERED = {
-    "npm": _words("install i ci add uninstall remove update ls list view info outdated audit test why explain search"),
-    "pnpm": _words("install i add remove update ls list outdated audit test why"),
-    "yarn": _words("install add remove upgrade list info outdated audit test why"),
-    "cargo": _words("build check test clippy fmt doc bench add remove update tree metadata fetch clean search"),
+    "npm": word_set(
+        "install i ci add uninstall remove update ls list view info outdated audit test why explain search"
+    ),
+    "pnpm": word_set("install i add remove update ls list outdated audit test why"),
+    "yarn": word_set("install add remove upgrade list info outdated audit test why"),
+    "cargo": word_set("build check test clippy fmt doc bench add remove update tree metadata fetch clean search"),
 }
-_EXECUTES = _words("-exec -execdir -ok -okdir")
+_EXECUTES = word_set("-exec -execdir -ok -okdir")
 
 
 class InnerCommand(msgspec.Struct, frozen=True, kw_only=True):

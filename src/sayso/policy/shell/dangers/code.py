@@ -16,9 +16,8 @@ from sayso.policy.shell.dangers.options import (
     operands,
     unlisted_reason,
     with_one_dash,
-    word_set,
 )
-from sayso.policy.shell.wrappers import Argv
+from sayso.policy.shell.wrappers import Argv, word_set
 
 # Plug-ins add options without end, so the known harmless ones are listed.
 _PYTEST = Harmless(

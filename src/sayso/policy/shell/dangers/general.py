@@ -118,7 +118,7 @@ def _tar(args: Argv) -> str | None:
     if not first.startswith("-"):
         if not set(first) <= set("tvfzjJ"):
             return "tar does more than list an archive"
-        lists, args = set(first) <= set("tvfzjJ") and "t" in first, args[1:]
+        lists, args = "t" in first, args[1:]
     for word in args:
         if word in {"--list", "--verbose", "--gzip", "--bzip2", "--xz", "--file"} or word.startswith("--file="):
             lists = lists or word == "--list"

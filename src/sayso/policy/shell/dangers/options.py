@@ -16,11 +16,6 @@ Danger = Callable[[Argv], str | None]  # from the arguments to their danger, if 
 _SHORTEST = 3  # `--o` may stand for `--output`
 
 
-def word_set(text: str) -> frozenset[str]:
-    """Return the words of a text."""
-    return frozenset(text.split())
-
-
 class ParsedOptions(NamedTuple):
     """Parsed arguments: the first word that is not on the allow-list, the options, and the operands."""
 
@@ -107,13 +102,9 @@ class Harmless:
         """Return the check that asks about every other option of the program, and about options from a file."""
 
         def check(args: Argv) -> str | None:
-            return self.unlisted_danger(program, args)
+            return unlisted_reason(program, self.read(args).unknown or from_file(args))
 
         return check
-
-    def unlisted_danger(self, program: str, args: Argv) -> str | None:
-        """Return the danger of the first option that is not on the list."""
-        return unlisted_reason(program, self.read(args).unknown or from_file(args))
 
 
 def unlisted_reason(program: str, word: str | None) -> str | None:
