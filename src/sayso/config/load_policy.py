@@ -13,7 +13,6 @@ from sayso.policy.data_schema import Key
 from sayso.policy.policy import Policy
 
 NAMES = ("sayso.yaml", "sayso.yml")
-_PYPROJECT = "pyproject.toml"
 
 
 def load_policy(path: str | os.PathLike[str] | None = None, *, extra_folder: Path | None = None) -> Policy:
@@ -60,7 +59,7 @@ def policy_files_here(extra_folder: Path | None = None) -> Iterator[Path]:
 
 def _project_file(folder: Path) -> Path | None:
     for here in (folder, *folder.parents):
-        pyproject = here / _PYPROJECT
+        pyproject = here / "pyproject.toml"
         also = [pyproject] if _is_there(pyproject) and read_policy_file(pyproject) is not None else []
         found = _only([*(here / name for name in NAMES), *also])
         if found is not None:
@@ -101,7 +100,7 @@ def _policy(document: Document, all_of_them: Iterable[Document]) -> Policy:
         document.data,
         base=path.parent,
         source=document.source,
-        places=lambda key: line_and_column(document, key),
+        places=document.mark,
         protected=paths_to_protect(Path(each.source).absolute() for each in all_of_them),
     )
 
