@@ -1,8 +1,8 @@
-"""Canonical encoding: arguments made immutable, and the bytes that the digest of an approval is computed over.
+"""Canonical encoding: immutable arguments, and the bytes over which the digest of an approval is computed.
 
-Two values get the same bytes only if they are the same value of the same type. MessagePack already tells
-`1`, `1.0`, `True`, `"1"` and `b"1"` apart; what it would blur (a path and its text, a tuple and a list, an
-integer of more than 64 bits) is wrapped in an extension type, which plain data can never produce.
+Two values get the same bytes only if they are the same value of the same type. MessagePack already distinguishes
+`1`, `1.0`, `True`, `"1"` and `b"1"`. Values that it would conflate (a path and its text, a tuple and a list, an
+integer of more than 64 bits) are wrapped in an extension type, which plain data can never produce.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import msgspec
 from sayso.errors import CanonicalError
 
 _MAX_DEPTH = 100
-_FEW, _LONG = 100, 4096  # arguments, characters: what is called light
-_SHORT = 1000  # bytes whose hash is worth keeping
+_FEW, _LONG = 100, 4096  # limits of small arguments: their number, and the length of a text
+_SHORT = 1000  # bytes: the hashes of inputs up to this length are cached
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -39,29 +39,29 @@ def _return_self(self: T, *_: object) -> T:
 
 
 class FrozenDict(dict[str, Any]):
-    """A dict that refuses to change, so that what was shown is what runs."""
+    """An immutable dict, so that the arguments that were shown are the ones that run."""
 
-    # Still a dict: front ends may pass it to json.dumps, compare it, or unpack it with `**`.
+    # A subclass of dict: front ends may pass it to json.dumps, compare it, or unpack it with `**`.
     __slots__ = ("plain", "small")
-    plain: bool  # every value below is a JSON value or bytes, so the encoder needs no help
-    small: bool  # plain, flat and short: cheap to keep and to write down later
+    plain: bool  # every nested value is a JSON value or bytes, so the encoder needs no tags
+    small: bool  # plain, flat and short: cheap to queue and to encode later
 
     __setitem__ = __delitem__ = __ior__ = _refuse_mutation
     clear = pop = popitem = setdefault = update = _refuse_mutation  # pyright: ignore[reportAssignmentType] - all refuse
 
     def __hash__(self) -> int:  # type: ignore[override]
-        """Hash by the set of keys: cheap, and equal dicts agree."""
+        """Hash the set of keys: cheap, and equal for equal dicts."""
         return hash(frozenset(self))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle and copy through `freeze`, because the mutators refuse."""
+        """Pickle through `freeze`, because the mutators refuse."""
         return freeze, (dict(self),)
 
     __copy__ = __deepcopy__ = _return_self
 
 
 class FrozenList(list[Any]):
-    """A list that refuses to change; `thaw` makes the ordinary one that a tool gets."""
+    """An immutable list; `thaw` makes the ordinary list that a tool gets."""
 
     __slots__ = ()
 
@@ -69,18 +69,18 @@ class FrozenList(list[Any]):
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse_mutation  # pyright: ignore[reportAssignmentType]
 
     def __hash__(self) -> int:  # type: ignore[override]
-        """Hash by length: equal lists agree."""
+        """Hash the length: cheap, and equal for equal lists."""
         return hash(len(self))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle and copy as a fresh frozen list."""
+        """Pickle as a new frozen list, because the mutators refuse."""
         return _frozen_list, (list(self),)
 
     __copy__ = __deepcopy__ = _return_self
 
 
 class FrozenSet(frozenset[Any]):
-    """A set in its frozen form; it remembers that the tool expects a set."""
+    """A frozenset that `thaw` turns back into a set."""
 
     __slots__ = ()
 
@@ -90,10 +90,10 @@ def _frozen_list(items: list[Any]) -> FrozenList:
 
 
 def freeze(args: Mapping[str, Any]) -> FrozenDict:
-    """Copy arguments, deeply, into containers that refuse to change."""
+    """Deep-copy arguments into immutable containers."""
     if type(args) is FrozenDict:
         return args
-    frozen = FrozenDict(args)  # first the copy, then the look: another thread may be changing the original
+    frozen = FrozenDict(args)  # copied before it is inspected: another thread may change the original
     frozen.plain = frozen.small = True
     for key, value in frozen.items():
         if type(key) is not str:
@@ -109,7 +109,7 @@ def freeze(args: Mapping[str, Any]) -> FrozenDict:
 
 
 class _Traits:
-    """What was seen on the way through the arguments."""
+    """Traits found while the arguments are frozen."""
 
     __slots__ = ("plain",)
 
@@ -131,7 +131,7 @@ def _freeze_dict(source: Mapping[Any, Any], depth: int, traits: _Traits) -> Froz
             traits.plain = False
         copy[key] = value if type(value) in _PLAIN_ATOMS else _freeze(value, depth + 1, traits)
     frozen = FrozenDict(copy)
-    frozen.plain = frozen.small = False  # looked at from the top only; on its own it takes the careful way
+    frozen.plain = frozen.small = False  # computed for the outermost dict only; alone, this takes the slow path
     return frozen
 
 
@@ -148,14 +148,14 @@ def _freeze(value: Any, depth: int, traits: _Traits) -> Any:  # noqa: ANN401 - a
     traits.plain = traits.plain and kind is FrozenDict and value.plain
     if kind is tuple:
         return tuple(item if type(item) in _PLAIN_ATOMS else _freeze(item, depth + 1, traits) for item in value)
-    # Anything else stays as it is: an allowed call may use it, and `canonical` refuses it by name.
+    # Any other value is kept: an allowed call may use it, and `canonical` refuses it with its path.
     return FrozenSet(value) if kind is set else value
 
 
 def thaw(args: Mapping[str, Any]) -> dict[str, Any]:
     """Copy frozen arguments into the ordinary containers that a tool expects."""
     if type(args) is FrozenDict and args.small:
-        return {**args}  # nothing in it needs copying
+        return {**args}  # no nested value needs a copy
     return {key: value if type(value) in _PLAIN_ATOMS else _thaw(value) for key, value in args.items()}
 
 
@@ -173,17 +173,17 @@ def _thaw(value: Any) -> Any:  # noqa: ANN401 - any value of any tool
 
 
 def parse_args(text: str) -> FrozenDict:
-    """Read a model's JSON arguments strictly: one object, no duplicate key, no NaN."""
+    """Parse a model's JSON arguments strictly: one object, no duplicate key, no NaN."""
     try:
         value = _READ_JSON(text)
     except CanonicalError:
         raise
-    except (ValueError, RecursionError) as error:  # bad JSON, or a number longer than Python reads
+    except (ValueError, RecursionError) as error:  # invalid JSON, or an integer over Python's limit of digits
         raise CanonicalError(f"the arguments are not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise CanonicalError(f"the arguments must be a JSON object, not {type(value).__name__}")
     frozen = freeze(cast("dict[str, Any]", value))
-    canonical(frozen)  # what a model can write and nothing can be bound to: half a character, a number without end
+    canonical(frozen)  # refuses valid JSON without a canonical form: a lone surrogate, a float that overflows
     return frozen
 
 
@@ -204,7 +204,7 @@ _READ_JSON = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_cons
 
 
 def canonical(args: FrozenDict, name: str = "args") -> bytes:
-    """Return the one byte string that stands for these arguments.
+    """Return the canonical bytes of these arguments.
 
     Raises:
         CanonicalError: names the first value that has no canonical form.
@@ -213,23 +213,23 @@ def canonical(args: FrozenDict, name: str = "args") -> bytes:
         try:
             return _encode(args)
         except (OverflowError, UnicodeEncodeError):
-            pass  # the slow walk below takes big integers and names a bad text
+            pass  # the slow path below encodes big integers, and names the text with a lone surrogate
     return _encode(_tagged(args, (name,)))
 
 
 def storable(args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return arguments in a form that any MessagePack encoder writes without loss; `restore` reads it back."""
+    """Return arguments in a form that MessagePack encodes without loss; `restore` decodes it."""
     frozen = freeze(args)
     return frozen if frozen.plain and frozen.small and not _has_big(frozen) else _tagged(frozen, ("args",))
 
 
 def restore(code: int, data: memoryview) -> object:
-    """Read one extension value of a stored record back."""
+    """Decode one extension value of a stored record."""
     return _READERS[code](bytes(data))
 
 
 def digest(domain: str, *parts: str, args: FrozenDict) -> str:
-    """Hash arguments with what they are for: another tool, schema or purpose gives another digest."""
+    """Hash arguments together with their domain and parts: another tool, schema or purpose gives another digest."""
     data = _prefix(domain, *parts) + canonical(args)
     return _hash_short(data) if len(data) <= _SHORT else _hash(data)
 
@@ -238,7 +238,8 @@ def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-_hash_short = lru_cache(maxsize=4096)(_hash)  # a call is hashed when it is asked, when it runs and for the audit
+# Cached: one call is hashed when it is asked about, when it runs and for the audit.
+_hash_short = lru_cache(maxsize=4096)(_hash)
 
 
 @lru_cache(maxsize=4096)
@@ -257,7 +258,7 @@ def _fits(value: int) -> bool:
     return -(2**63) <= value < 2**64
 
 
-ValuePath = tuple[str | int, ...]  # where a value stands; written out only when it is refused
+ValuePath = tuple[str | int, ...]  # the path of a value, formatted only if the value is refused
 
 
 def _at(place: ValuePath) -> str:
@@ -324,7 +325,7 @@ def _tag_tuple(value: tuple[Any, ...], place: ValuePath) -> object:
 
 def _tag_set(code: int) -> Tag:
     def tag(value: frozenset[Any], place: ValuePath) -> object:
-        # Sorted by their bytes: the order of a set changes between processes: hashes are randomised.
+        # Sorted by their bytes: the order of a set differs between processes, because hashes are randomised.
         members = sorted(_encode(_tagged(item, (*place, "{…}"))) for item in value)
         return msgspec.msgpack.Ext(code, _encode(members))
 
@@ -346,9 +347,9 @@ def _tag_moment(code: int) -> Tag:
     def tag(value: dt.datetime | dt.time, place: ValuePath) -> object:
         zone = value.tzinfo
         if zone is not None and type(zone) is not dt.timezone:
-            # A zone with rules of its own is another value than the offset that it has right now.
+            # A named zone is another value than its current offset.
             raise CanonicalError(f"{_at(place)} has a named time zone; pass a fixed offset, such as `datetime.UTC`")
-        # When the clocks go back, one hour happens twice; `fold` says which of the two is meant.
+        # `fold` distinguishes the two hours when the clocks go back.
         return msgspec.msgpack.Ext(code, f"{value.isoformat()}/{value.fold}".encode())
 
     return tag

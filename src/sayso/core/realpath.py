@@ -1,8 +1,8 @@
 """Path resolution without limits: symlinks followed folder by folder, as the kernel does, for paths of any length.
 
-`os.path.realpath` gives up without a word past PATH_MAX and returns a link that leads out as if it stayed inside. Here
-each folder is opened from a handle on the one before, so that no path is too long, and what cannot be resolved is an
-error.
+Past PATH_MAX, `os.path.realpath` silently stops resolving and may return a link that leads out as if it stayed inside.
+Here each folder is opened relative to the handle of its parent (openat), so no path is too long, and a path that cannot
+be resolved is an error.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _MAGIC_LINK_FILE_SYSTEMS = {0x9FA0, 0x73636673, 0x5A3C69F0}  # the types of proc
 
 
 def resolve(path: str, *, beneath: str | None = None) -> str:
-    """Return the absolute real path, of which the end need not exist yet.
+    """Return the absolute real path; its last components need not exist.
 
     With `beneath`, which has to be a real path itself, `path` is relative to it and must not lead out at any point: a
-    `..` above it or an absolute link raises `PathEscape`. What cannot be resolved raises OSError.
+    `..` above it or an absolute link raises `PathEscape`. A path that cannot be resolved raises OSError.
     """
     _check_path(path)
     if beneath is None:
@@ -42,12 +42,12 @@ def resolve(path: str, *, beneath: str | None = None) -> str:
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """Return the path from `/`, with links as they are."""
-    return os.path.abspath(os.fspath(path))  # noqa: PTH100 - a text in, a text out
+    """Return the absolute path, with links unresolved."""
+    return os.path.abspath(os.fspath(path))  # noqa: PTH100 - str in, str out
 
 
 class _Walk:
-    """A handle on a folder, and the names that lead to it from `/`."""
+    """Path walk: a handle of the current folder, and the names from `/` to it."""
 
     def __init__(self, beneath: str | None) -> None:
         self._beneath = beneath is not None
@@ -56,9 +56,9 @@ class _Walk:
         self._names: list[str] = []
         try:
             for name in [] if beneath is None else _names_of_root(beneath):
-                self._open(name)  # refuses a link: since the root was resolved, somebody has put it there
+                self._open(name)  # refuses a link, which was put there after the root was resolved
                 self._names.append(name)
-            # Of the top and of every folder entered below it, to know them again on the way up.
+            # Of the top folder and of each folder entered below it, compared again on the way up.
             self._identities = [_identity(os.fstat(self._folder))]
         except OSError:
             self.close()
@@ -149,7 +149,7 @@ def _names_of_root(path: str) -> list[str]:
 
 
 def _check_path(path: str) -> None:
-    """Refuse what no file can be called; the functions of `os` would raise other things than OSError."""
+    """Refuse a path that no file can have; the functions of `os` would raise other errors than OSError."""
     if not path:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     if "\0" in path:
@@ -166,12 +166,12 @@ def _type_of_file_system(folder: int) -> int:
 
 @cache
 def _reader_of_types() -> Callable[[int], int]:
-    import ctypes  # noqa: PLC0415 - slow to load, and most paths have no link in them
+    import ctypes  # noqa: PLC0415 - slow to import, and most paths contain no link
 
     fstatfs = ctypes.CDLL(None, use_errno=True).fstatfs
 
     def read(folder: int) -> int:
-        facts = (ctypes.c_uint * 64)()  # more than a `struct statfs`, which begins with the type
+        facts = (ctypes.c_uint * 64)()  # larger than a `struct statfs`, whose first field is the type
         if fstatfs(folder, facts) != 0:
             raise OSError(ctypes.get_errno(), "the type of the file system cannot be read")
         return facts[0]
