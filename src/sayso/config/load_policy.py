@@ -72,7 +72,7 @@ def _config_folder() -> Path | None:
     try:
         return Path(named) if named else Path.home() / ".config"
     except RuntimeError:
-        return None  # no home: a container's user without an entry
+        return None  # a user without a home, as in a container
 
 
 def _only(paths: Iterable[Path]) -> Path | None:

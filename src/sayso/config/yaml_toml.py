@@ -86,9 +86,9 @@ def _objection(value: object) -> str | None:
 
 # --- YAML ----------------------------------------------------------------------------------------------------
 
-# Refused before the parser sees it. Line separators and a byte order mark inside the text, because editors, people
-# and parsers differ in whether a new line starts there. Two kinds of long words, because the parser adds them up
-# character by character, each time copying all before: 1 MB would take 20 seconds, and 2 MB three minutes.
+# Refused before parsing. Line separators and a byte order mark inside the text, because editors, people and parsers
+# differ in whether a new line starts there. Two kinds of long words, because the parser builds them character by
+# character in quadratic time: 1 MB would take 20 seconds, and 2 MB three minutes.
 _REFUSED = (
     (r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", "is invisible; delete it"),
     (r"(?<![^\s\"'\]}])[|>][-+0-9]*(?: {1000}| *#[^\r\n]{1000})", "stands before far too long a comment; shorten that"),
@@ -150,7 +150,7 @@ def _events(text: str, source: str) -> Iterator[_Untyped]:
     except MarkedYAMLError as error:
         raise _translated(error, source, mark) from None
     except (YAMLError, ArithmeticError, AssertionError, ValueError):
-        # The parser trips over an escape that names no character, and over a version that does not exist.
+        # The parser fails on an escape of no character, and on an unknown version.
         problem = "this, or what follows, is not YAML, such as an escape `\\U` of no character; correct it"
         raise file_error(source, problem, mark) from None
 
@@ -174,7 +174,7 @@ def _resolved(text: str) -> object:
         return _WORDS[text]
     if not (number := _NUMBER.fullmatch(text)):
         return text
-    if len(text) > _LONGEST_NUMBER:  # to convert it would take time that grows with the square of its length
+    if len(text) > _LONGEST_NUMBER:  # the conversion takes quadratic time
         return _LARGEST_NUMBER
     if number.lastgroup in _BASES:
         return int(text, _BASES[number.lastgroup])
@@ -206,7 +206,7 @@ class _Builder:
         self.marks: dict[Key, Mark] = {}
         self._source = source
         self._ended = False
-        # Everything that is not closed yet, and for each of it the index or key that is being read.
+        # The stack of open containers, and for each the index or key that is being read.
         self._open: list[dict[str, Any] | list[Any]] = []
         self._path: list[str | int] = []
 
@@ -281,11 +281,11 @@ class _Builder:
 
 _TABLE = ("tool", "sayso")
 _WORD = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*')"""
-# What a line at the top level can start with: `[table]`, `[[list of tables]]` or `key =`.
+# The start of a line at the top level: `[table]`, `[[list of tables]]` or `key =`.
 _STATEMENT = re.compile(rf"[ \t]*+(?P<brackets>\[?+\[?+)[ \t]*+(?P<key>{_WORD}(?:[ \t]*+\.[ \t]*+{_WORD})*+)")
-# A key of more words than can be read: for each of its words tomllib keeps a copy of all the words before it.
+# A key of too many words: for each word, tomllib keeps a copy of all words before it.
 _ENDLESS_KEY = re.compile(rf"(?m)^[ \t]*+\[?+\[?+[ \t]*+(?:{_WORD}[ \t]*+\.[ \t]*+){{{_DEEPEST + len(_TABLE)}}}")
-# Everything that decides whether a line is at the top level: texts, comments, brackets and the ends of lines.
+# The tokens that decide whether a line is at the top level: texts, comments, brackets and line ends.
 _TOKEN = re.compile(
     r'(?s)"""(?:[^"\\]|\\.|"(?!""))*+"{3,5}'
     r"|'''(?:[^']|'(?!''))*+'{3,5}"

@@ -57,7 +57,7 @@ def compile_policy(
     """
     compiler = _PolicyCompiler(source, places)
     compiler.problems = list(validate(POLICY, data))
-    compiler.raise_if_problems()  # what has the wrong shape cannot be read any further
+    compiler.raise_if_problems()  # data of the wrong shape cannot be compiled
     compiled = compiler.compile(cast("Mapping[str, Any]", data), base, resolve, tuple(protected))
     compiler.raise_if_problems()
     return compiled
@@ -96,7 +96,7 @@ class _PolicyCompiler:
             self.add_problem("and `tools` are two names for one thing; keep one of them", "tool_configs")
         custom = data.get("custom_tools")
         named: dict[str, Any] = dict.fromkeys(custom or ()) | (custom if isinstance(custom, dict) else {})
-        judges = {"shell": shell is not None, "path": "sandbox" in data}  # also if its zones have mistakes
+        judges = {"shell": shell is not None, "path": "sandbox" in data}  # even if its zones have mistakes
         entries = [
             *self._entries("tools", data.get("tools") or {}, judges),
             *self._entries("tool_configs", data.get("tool_configs") or {}, judges),
@@ -199,7 +199,7 @@ class _PolicyCompiler:
             root = f"{base}/{root}"
         try:
             found = resolve(root)
-            resolve(".", beneath=found)  # it must be there, and be a folder
+            resolve(".", beneath=found)  # it must exist, and be a folder
         except OSError as error:
             self.add_problem(
                 f"has the root {root!r}, which cannot be used: {error.strerror or error}; make the folder", *key
@@ -286,7 +286,7 @@ class _PolicyCompiler:
                     "lets every command run; only rules can do that, so use `approval_required: true`", *key
                 )
         if said is None:
-            said = "blocked" if rules else "required"  # a list of commands is an allow-list
+            said = "blocked" if rules else "required"  # a list of rules is an allow-list
         return parse_approval(said, dotted(key)), key
 
     def _shell_rules(self, given: Sequence[Mapping[str, Any]], *section: str) -> Iterable[ShellRule]:
@@ -346,7 +346,7 @@ def _matches(words: wrappers.Argv, line: str) -> bool:
 
 
 def _split(pattern: str) -> tuple[str, ...] | None:
-    """Return the words of a pattern, in quotes where they hold more than plain characters; None if it is not valid."""
+    """Return the words of a pattern; None if it is not one simple command of plain or quoted words."""
     try:
         parts = lex(pattern)
     except NotProvable:
@@ -354,5 +354,5 @@ def _split(pattern: str) -> tuple[str, ...] | None:
     if len(parts) != 1 or parts[0].text != pattern.strip() or parts[0].redirects or parts[0].assignments:
         return None
     words = parts[0].argv
-    remark = re.search(r"(?:^|\s)#", pattern)  # bash would ignore it, which its author may not know
+    remark = re.search(r"(?:^|\s)#", pattern)  # a comment for bash, which the author of the rule may not intend
     return words if len(words) <= wrappers.LONGEST_PATTERN and not remark else None

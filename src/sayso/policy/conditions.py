@@ -13,7 +13,7 @@ import msgspec
 from sayso.policy.data_schema import describe_value
 from sayso.policy.vocabulary import as_mapping, check_keys, reject
 
-Test = Callable[[Any, Any], bool]  # the argument, and what the condition compares it with
+Test = Callable[[Any, Any], bool]  # the argument, and the value that the condition compares it with
 
 _PATH = re.compile(r"args(?:\.[A-Za-z_][A-Za-z0-9_-]*)+")
 _HOLE = re.compile(r"\{([^{}]*)\}")
@@ -28,7 +28,7 @@ class UndecidableCondition(ValueError):
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
     """Predicate on the arguments of a call: the conjunction of its tests."""
 
-    tests: tuple[tuple[str, str, Any], ...]  # the path of an argument, the operator, and what it is compared with
+    tests: tuple[tuple[str, str, Any], ...]  # the path of an argument, the operator, and the value to compare with
 
     def holds(self, args: Mapping[str, Any]) -> bool:
         """Evaluate all tests on these arguments; raises `UndecidableCondition`."""
@@ -101,7 +101,7 @@ def _equal(value: object, wanted: object) -> bool:
 def _ordered(compare: Callable[[Any, Any], bool]) -> Test:
     def test(value: object, wanted: object) -> bool:
         numbers = type(value) in _NUMBER and type(wanted) in _NUMBER
-        endless = type(value) is float and not math.isfinite(value)  # NaN is neither more nor less than anything
+        endless = type(value) is float and not math.isfinite(value)  # NaN has no order
         if endless or (not numbers and not (type(value) is str and type(wanted) is str)):
             raise UndecidableCondition(f"{_argument_text(value):.80} cannot be compared with {describe_value(wanted)}")
         return compare(value, wanted)
@@ -150,7 +150,7 @@ OPERATORS: dict[str, Test] = {
     "in": _member,
     "not_in": lambda value, wanted: not _member(value, wanted),
     **_TEXTUAL,
-    "exists": lambda value, wanted: value is wanted,  # answered before anything is looked up
+    "exists": lambda value, wanted: value is wanted,  # never called: `_test` answers it
 }
 
 

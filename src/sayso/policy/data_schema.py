@@ -18,7 +18,7 @@ Schema = dict[str, Any]
 
 _BRIEF = 60
 _LONGEST_INTEGER = 1000  # bits
-_LONGEST_SPAN = 999_999 * 86400  # seconds, as many as can be written in days
+_LONGEST_SPAN = 999_999 * 86400  # seconds: the longest span that can be written in days
 
 
 class Problem(NamedTuple):
@@ -61,7 +61,7 @@ def describe_value(value: object) -> str:
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
     if isinstance(value, int) and value.bit_length() > _LONGEST_INTEGER:
-        return "a number of very many digits"  # past a limit, Python refuses to convert them
+        return "a number of very many digits"  # Python refuses to format integers over a limit of digits
     shown = "empty" if value is None else repr(value)
     return shown if len(shown) <= _BRIEF else f"{shown[:_BRIEF]}…"
 
@@ -71,7 +71,7 @@ def _is_instance_of(*kinds: type) -> Callable[[object], bool]:
 
 
 def _type_only(kind: str, about: str, json_type: str | list[str], *types: type) -> Shape:
-    """Return the shape of a value of which nothing but the type is checked."""
+    """Return the shape of a value of which only the type is checked."""
     schema = {"type": json_type, "description": about}
     return Shape(kind=kind, fits=_is_instance_of(*types), find_problems=lambda _, __: (), schema=schema)
 

@@ -51,7 +51,7 @@ class EffectSpec(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["shell", "path"]
     arguments: tuple[str, ...]
     operation: Operation = "write"
-    real: bool = False  # paths of this machine, not of a zone
+    real: bool = False  # real paths of this machine, not virtual paths of a zone
 
 
 class AskOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the name of the tool is all that counts."""
+        """Whether the verdict depends on the name of the tool alone."""
         return self.when is None and self.effect is None and (self.says is None or isinstance(self.says, Verdict))
 
 

@@ -34,7 +34,7 @@ class Index:
 
     def _add(self, entry: Entry) -> None:
         pattern = entry.pattern
-        # A glob too: a tool may be called `file[write]`, which that glob does not match.
+        # Globs too: a tool may be called `file[write]`, which that glob does not match.
         self._exact[pattern] = (_EXACT, entry)
         wild = _WILD.search(pattern)
         if wild is None:
@@ -68,17 +68,17 @@ class Index:
 
 
 def _matching(globs: list[_Glob], tool: str) -> list[Ranked]:
-    # An entry whose pattern is the very name is found as the exact one.
+    # An entry whose pattern equals the name is found as the exact one.
     return [ranked for ranked, matches in globs if (not matches or matches(tool)) and ranked[1].pattern != tool]
 
 
 def _matcher(pattern: str, head: str, tail: str) -> Callable[[str], object] | None:
     if pattern in (head + "*", "*" + tail):
-        return None  # its head or tail is all there is to match, and that is how it was found
+        return None  # the lookup by head or tail has matched the whole pattern
     compiled: list[re.Pattern[str]] = []
 
     def matches(tool: str) -> object:
-        if not compiled:  # ten thousand rules are quick to load, and most are never asked about
+        if not compiled:  # compiled at first use: most of ten thousand rules are never matched
             compiled.append(re.compile(fnmatch.translate(pattern)))
         return compiled[0].match(tool)
 

@@ -89,7 +89,7 @@ def _shape(function: Callable[..., Any], rule: Rule) -> Callable[[ToolCall], tup
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         parameters = []
-    # Guessing wrongly would hand a function something else than it expects, and it would say "no need to ask".
+    # With a wrong guess, a function would get other arguments than it expects, and might return "no approval needed".
     named = [each for each in parameters if each.kind is not each.VAR_KEYWORD]
     if all(each.kind in _POSITIONAL for each in named):
         for given in (named, [each for each in named if each.default is each.empty]):

@@ -81,16 +81,16 @@ class Policy:
         remember: bool = True,
         remember_max: float | str | None = None,
     ) -> None:
-        """Compile the rules; a word or key that sayso does not know is an error here, not at the first call.
+        """Compile the rules; an unknown word or key is an error here, not at the first call.
 
         Args:
             tools: per tool name or glob, an approval word or a mapping such as `{"approval": "required"}`.
-            default: what happens to tools that nothing names.
-            tool_configs: another name for `tools`.
+            default: the approval for tools that no entry names.
+            tool_configs: alias of `tools`.
             pre_approved: deprecated; use `{"approval": "none"}`.
-            needs_approval: called for every call; it decides where `tools` has no entry, and may always block.
-            remember: False lets no decision be remembered.
-            remember_max: the longest time that a decision may be remembered.
+            needs_approval: called for every call; it decides if `tools` has no entry, and may always block.
+            remember: if false, no decision is remembered.
+            remember_max: the longest time for which a decision may be remembered.
         """
         if tools is not None and tool_configs is not None:
             reject("`tools` and `tool_configs` are two names for one thing; pass one of them")
@@ -228,7 +228,7 @@ class Policy:
         said = [each for each in (*owner, toolset, *policy, marked) if each is not None]
         verdict = self._finish(said, None, matching, call)
         if verdict.asks and brought.details is not None:
-            # No details without a question, for they are only shown; and only the tool itself knows why it is marked.
+            # Details are only displayed, so only a question needs them; and only the tool knows why it is marked.
             details = await _evaluate(brought.details, call, mark)
             said = [details if each is marked and details is not None else each for each in said]
             verdict = self._finish(said, details, matching, call)
@@ -261,7 +261,7 @@ class Policy:
             yield RuleTrace(rule=rule, approval=self.default.approval, reason="the default")
 
     def blocks(self, tool: str) -> bool:
-        """Whether every call of a tool is blocked, whatever its arguments."""
+        """Whether every call of a tool is blocked, with any arguments."""
         matching = self._index.matching(tool)
         said = [
             self.judge_by_name(ToolCall(tool=tool, call_id="")),
@@ -290,7 +290,7 @@ class Policy:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """Every rule of this policy, as verdicts name them."""
+        """Every rule of this policy and of the policies below, as verdicts name them."""
         own = [entry.rule for entry in self._index.entries if entry.rule.source != "sayso"]
         below = () if self._below is None else self._below.rules
         return tuple(dict.fromkeys([*own, *self._deeds.rules, cast("Rule", self.default.rule), *below]))
@@ -298,11 +298,11 @@ class Policy:
     async def _by_owner(self, call: ToolCall) -> tuple[list[Verdict], list[Ranked]]:
         """Return the owner's verdicts, the deciding one first, and the entries that apply to this call."""
         acts, said, matching = await self.collect_verdicts(call)
-        # Names can only tighten the verdict of the shell rules or zones of the nearest file that has some.
+        # A verdict by name can only tighten that of the shell rules or zones of the nearest file that has some.
         first = sorted([*acts[:1], *said[:1]], key=lambda each: -STRICTNESS[each.approval])
         heard = [*first, *acts[1:], *said[1:]]
         if first and first[0].scopes:
-            # A yes to a prefix or a folder answers only the rule that offered it, not another one that asks as well.
+            # An approval of a prefix or a folder answers only the rule that offered it, not another rule that asks too.
             common = [scope for scope in first[0].scopes if all(scope in each.scopes for each in heard if each.asks)]
             heard[0] = replace(first[0], scopes=tuple(common))
         return heard, matching
@@ -314,7 +314,7 @@ class Policy:
         said = strictest_first([(rank, each) for rank, each in heard if each is not None] + unsure)
         acts = [self._deeds.judge(entry.effect, call, entry.rule) for _, entry in matching if entry.effect is not None]
         if len(acts) > 1:
-            deeds = tuple(deed for each in acts for deed in each.deeds)  # of one argument each, perhaps
+            deeds = tuple(deed for each in acts for deed in each.deeds)  # each entry may judge another argument
             acts = sorted((replace(each, deeds=deeds) for each in acts), key=lambda each: -STRICTNESS[each.approval])
         if self._below is None:
             return acts, said, matching
@@ -326,12 +326,13 @@ class Policy:
         if self._needs_approval is not None or self._below is not None:
             return None
         matching = self._index.matching(tool)
-        alike = tuple(map(id, matching))  # many names, one glob; the index keeps what it returns, so ids stay
+        # Many names share one glob. The index keeps the tuples that it returns, so their ids are stable.
+        alike = tuple(map(id, matching))
         verdict = self._entries_cache.get(alike) or self._of_entries(matching)
         if verdict is None:
             return None
         if len(self._name_cache) >= _CACHE_LIMIT:
-            self._name_cache.clear()  # an agent can make up names without end
+            self._name_cache.clear()  # an agent can invent any number of names
             self._entries_cache.clear()
         self._name_cache[tool] = self._entries_cache[alike] = verdict
         return verdict
@@ -344,7 +345,7 @@ class Policy:
             if isinstance(entry.says, Verdict):
                 ranked.append((rank, entry.says))
         if any(entry.ask_options.description and "{" in entry.ask_options.description for _, entry in matching):
-            return None  # what people are shown depends on the arguments
+            return None  # the description depends on the arguments
         return self._finish(strictest_first(ranked), None, matching)
 
     def _finish(
@@ -358,7 +359,7 @@ class Policy:
             return verdict
         verdict = with_details(apply_ask_options(verdict, [entry.ask_options for _, entry in matching]), known)
         if any(entry.effect is not None for _, entry in matching):
-            verdict = replace(verdict, scope="call")  # a yes to one command or file is no yes to all
+            verdict = replace(verdict, scope="call")  # an approval of one command or file does not cover all
         if call is not None and verdict.description and "{" in verdict.description:
             verdict = replace(verdict, description=fill(verdict.description, call.args))
         return verdict if self._remember else replace(verdict, remember=False)

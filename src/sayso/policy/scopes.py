@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest, Verdict
 
 
-# Dangerous forms that a yes to a prefix also covers, for its label.
+# Dangerous commands that an approval of a prefix also covers, for its label.
 _NEIGHBOURS = {
     "git add": "git add --force secrets.env",
     "git branch": "git branch -D main",
@@ -37,7 +37,7 @@ _NEIGHBOURS = {
 def offered(call: ToolCall, verdict: Verdict) -> tuple[Scope, ...]:
     """Return the scopes that a person may choose from, narrow to broad.
 
-    The whole tool is offered only where its rule says so: a yes to `rm(a)` must not become a yes to `rm(b)`.
+    The whole tool is offered only if its rule permits it: an approval of `rm(a)` must not become one of `rm(b)`.
     """
     if not verdict.remember:
         return ()
@@ -50,7 +50,8 @@ def keys(call: ToolCall, verdict: Verdict) -> tuple[str, ...]:
     try:
         narrow = _narrow_key(call.tool, call.args, verdict.payload)
     except CanonicalError:
-        return (tool_key(call.tool),)  # no yes can be bound to such a call, but a no to the whole tool covers it
+        # No approval can be bound to such a call, but a refusal of the whole tool covers it.
+        return (tool_key(call.tool),)
     if not verdict.scopes:
         return (narrow, tool_key(call.tool))
     return (narrow, *(scope.key for scope in verdict.scopes if not scope.parts), tool_key(call.tool))
@@ -65,7 +66,7 @@ def call_scope(tool: str, args: Mapping[str, Any], payload: Mapping[str, Any] | 
     """Return the scope of this exact call or, where the tool gave a payload, of all calls with that payload."""
     if payload is None:
         return Scope(kind="call", key=call_key(tool, args), label=f"this exact call of {tool}")
-    key = _narrow_key(tool, {}, payload)  # first: what it refuses must not be asked for its repr
+    key = _narrow_key(tool, {}, payload)  # first: a value that it refuses must not run its `repr`
     facts = ", ".join(f"{name}={value!r}" for name, value in redact(payload).items())
     return Scope(kind="call", key=key, label=f"calls of {tool} with {facts}")
 

@@ -20,7 +20,7 @@ from sayso.core.model import Approval, Deed, Rule, Verdict
 from sayso.errors import PathEscape
 from sayso.policy.vocabulary import STRICTNESS, Operation, reject, suggest
 
-TRASH = ".sayso-trash"  # where a zone keeps what was deleted in it
+TRASH = ".sayso-trash"  # the folder of a zone for deleted files
 _CHANGES = {"write": "written", "delete": "deleted"}
 _MOST_BYTES = 4000
 _SHORT = 100
@@ -68,7 +68,7 @@ _NAMES = frozenset((
     ".windsurf", ".windsurfrules", ".config/goose", ".config/opencode", ".config/crush",
 ))  # fmt: skip
 _HEADS = (".aider",)
-_HOLDS_RULES = "/pyproject.toml"  # a `[tool.sayso]` in it is a policy; but editing the file is also ordinary work
+_HOLDS_RULES = "/pyproject.toml"  # it may hold a policy in `[tool.sayso]`, but editing it is also ordinary work
 _TAILS = (".code-workspace", ".pth")
 
 
@@ -218,7 +218,7 @@ class Zones:
             if any(_within(zone.root, place) for place in places):
                 reason = f"{_quote_path(path)} is or holds the root of the zone {zone.name!r}, which is never"
                 return _blocked(f"{reason} {_CHANGES[operation]}", zone.rule)
-        # A zone may lie inside a protected folder (the owner says so); what counts is the path from its root.
+        # The owner may put a zone inside a protected folder, so only the path from its root is checked.
         below = [_below(zone.root, place) for place in places for zone in self.zones if _within(place, zone.root)]
         for each in (*below, "" if path in places else path):
             name = _protected_name(each)
@@ -228,7 +228,7 @@ class Zones:
         return None
 
     def _strictest(self, path: str, operation: Operation, places: tuple[str, ...], named: Zone | None) -> Verdict:
-        holding = [] if named is None else [named]  # first, because the first of equals is the one that is reported
+        holding = [] if named is None else [named]  # first, because `max` returns the first of equals
         for place in places:
             zones = [zone for zone in self.zones if _within(place, zone.root)]
             if not zones:
@@ -323,7 +323,7 @@ def _holds_rules(path: str) -> bool:
 
 
 def _protected_name(path: str) -> str | None:
-    names = [name.rstrip(" .") for name in _fold(path).split("/")]  # FAT drops dots and blanks at the end
+    names = [name.rstrip(" .") for name in _fold(path).split("/")]  # FAT drops trailing dots and blanks
     for folder, name in pairwise(("", *names)):
         if name in _NAMES or name.startswith(_HEADS) or name.endswith(_TAILS):
             return name

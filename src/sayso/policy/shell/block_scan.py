@@ -18,7 +18,7 @@ from sayso.policy.shell.quoting import MARK, dequoted, unmasked
 from sayso.policy.shell.wrappers import Argv
 
 _DEEPEST = 4
-_LEAST_BUDGET, _BUDGET = 100_000, 12  # characters that are read of a line, with all readings and scripts in it
+_LEAST_BUDGET, _BUDGET = 100_000, 12  # characters to scan: at least, and per character of the line
 _TOKEN = re.compile(
     r"(?P<ansi>\$'(?:[^'\\]|\\.)*'?)"
     r"|(?P<double>\$?\"(?:[^\"\\]|\\.)*\"?)"
@@ -31,15 +31,15 @@ _TOKEN = re.compile(
     r"|(?P<plain>[^\s'\"\\$`|&;()<>\#]+|.)",
     re.DOTALL,
 )
-_DYNAMIC = re.compile(r"[$`]")  # a command's name that is worked out
+_DYNAMIC = re.compile(r"[$`]")  # in a computed command name
 _DYNAMIC_NAME = re.compile(r"(?:^|[;&|\n({])[ \t]*(?:\$\(|`)")
 _RENAMES = frozenset({"alias", "hash", "set"})
 _QUOTED_VALUES = re.compile(r"=(?:'([^']*)'|\"([^\"]*)\")")
 _VALUES = re.compile(r"(?:^|[\s;&|(])[A-Za-z_][A-Za-z0-9_]*=['\"]?([^\s'\";&|]+)")
-_MAY_RUN = re.compile(r"[\s$`\ue000\ue001]")  # a word that is a whole script, or has one in it
+_MAY_RUN = re.compile(r"[\s$`\ue000\ue001]")  # in a word that is or contains a script
 _DESCRIPTOR = re.compile(r"\{.*\}", re.DOTALL)
 _How = Literal["run", "fed", "expanded"]  # how a script is used: in an expanded one, only substitutions run
-# Variables whose value bash expands, and what makes it expand the values of others: as a prompt, or in a sum.
+# Variables whose values bash expands, and the syntax that makes it expand others: prompts and arithmetic.
 _EXPANDED = frozenset({"PS0", "PS1", "PS2", "PS3", "PS4", "BASH_ENV", "ENV", "PROMPT_COMMAND"})
 _EXPANDS = re.compile(r"@P|\(\(|\[\[|\$\[|\blet\b|\$\{[A-Za-z_0-9@*]*(?:\[|:[^-=+?])")
 
@@ -90,7 +90,7 @@ class _Scan:
         elif _DYNAMIC_NAME.search(parsed.rest) or any(
             _DYNAMIC.search(each[0]) or each[0] in _RENAMES for each in inner
         ):
-            yield from (each for argv in argvs for each in any_suffix(argv))  # any of it may be the name
+            yield from (each for argv in argvs for each in any_suffix(argv))  # any word may be the name
             yield from ((word,) for word in [*words, *_VALUES.findall(parsed.rest)])
 
     def _inside(self, scripts: Iterable[str], depth: int, how: _How = "run") -> Iterator[Argv]:
@@ -114,7 +114,7 @@ def _simple_commands(text: str) -> Iterator[list[str]]:
     """Yield the words between command terminators, ignoring all nesting."""
     argv: list[str] = []
     word: list[str] = []
-    target = ""  # the redirection whose file comes next, which is no argument
+    target = ""  # the redirection operator whose target is the next word
     for match in _TOKEN.finditer(text + "\n"):
         kind, token = match.lastgroup, match[0]
         if kind == "comment":
@@ -131,7 +131,7 @@ def _simple_commands(text: str) -> Iterator[list[str]]:
         if kind == "end":
             yield argv
             argv = []
-    if word or argv:  # a quote that is not closed has taken the last line break
+    if word or argv:  # an unclosed quote has consumed the last line break
         yield [*argv, "".join(word)]
 
 
@@ -139,7 +139,7 @@ def _stripped(words: list[str]) -> Iterator[Argv]:
     """Yield the command without leading reserved words and assignments; a brace begins another command."""
     argv: list[str] = []
     if words and words[0] == "case":
-        return  # up to the bracket these are patterns
+        return  # the words before the bracket are patterns
     loops = bool(words) and words[0] in {"for", "select"}
     for at, word in enumerate(words):
         if word == "{" or (loops and word == "do") or _names_compound(words, at, argv):

@@ -27,7 +27,7 @@ def possible_expansions(text: str) -> Iterator[str]:
     """Yield the line itself, and the lines that bash may expand it to."""
     yield text
     if "&>" in text:
-        yield text.replace("&>", "& >")  # as shells other than bash read it
+        yield text.replace("&>", "& >")  # as shells other than bash parse it
     joined = text.replace("\\\n", "")
     yield joined
     if "$" in joined or "`" in joined:

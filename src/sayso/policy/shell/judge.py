@@ -54,7 +54,7 @@ class Finding(NamedTuple):
     expires: float | None = None
 
 
-Reaching = tuple[ShellRule, int]  # a rule, and how many words of it are about the command at hand
+Reaching = tuple[ShellRule, int]  # a rule, and how many of its words apply to the current command
 
 
 class _Node(msgspec.Struct):
@@ -86,9 +86,9 @@ class ShellRules:
             rules: in any order; the strictest of those that match decides.
             default: for commands that no rule names.
             rule: the place of the default in the policy.
-            zones: judge what redirections write.
-            folder: where lines run, for redirections to relative paths.
-            trusted: folders whose programs are the ones that rules name without a folder.
+            zones: judge the targets of redirections.
+            folder: the working directory of lines, for redirections to relative paths.
+            trusted: folders whose programs rules name without the folder.
             inert: variables that may be set for a command.
             confinement: the sandbox in which the line has to run.
             has_own_folder: `folder` is configured, and not just the folder of the policy.
@@ -178,11 +178,11 @@ class ShellRules:
         plain = not part.expands and all(each.approval == "none" for each in self._beside(part, ""))
         ordinary = plain and part.argv and not danger(part.argv) and with_inner_commands(part.argv) == [part.argv]
         words = rememberable(part.argv) if ordinary else None
-        # A rule with a longer prefix than this has to ask for itself.
+        # A rule with a longer prefix has to ask separately.
         narrower = words and any(len(each.words) > len(words) for each in self._matching(part.argv))
         return None if narrower else words
 
-    # Proof: what may run.
+    # Proof: commands that may run.
 
     def _proven(self, line: str, depth: int) -> list[Finding]:
         try:
@@ -231,7 +231,7 @@ class ShellRules:
         argv = self._plain_name(argv)
         rules = [*((each, len(each.words)) for each in self._matching(argv)), *above]
         if not rules:
-            # Where rules name the program, its use is meant.
+            # If rules name the program, its sub-command is what no rule names.
             named = argv[:2] if argv[0] in self._root.next else argv[:1]
             return [Finding(shown, self._default, f"no rule names {_short(' '.join(named))!r}", self.rule)]
         strictest, _ = max(rules, key=lambda each: (STRICTNESS[each[0].approval], len(each[0].words)))
@@ -274,7 +274,7 @@ class ShellRules:
         if each.adds and (has_dangers(each.argv) or runs_others(each.argv)):
             reason = f"{_short(each.argv[0])!r} is given arguments that nobody knows yet"
             found.append(Finding(shown, "required", reason, self.rule))
-        # `sudo systemctl status` names both programs: it reaches beyond the first.
+        # A rule such as `sudo systemctl status` names both programs: it reaches beyond the wrapper.
         above = [(rule, reach - each.start) for rule, reach in rules if reach > each.start]
         return [*found, *self._command(each.argv, shown, expands, depth + 1, above)]
 
@@ -316,7 +316,7 @@ class ShellRules:
             found.append(Finding(shown, verdict.approval, verdict.reason, verdict.rule or self.rule))
         return found
 
-    # Suspicion: what must not run.
+    # Suspicion: commands that must not run.
 
     def _scan_for_blocked(self, line: str) -> list[Finding]:
         if not self._blocked:

@@ -17,7 +17,7 @@ _LONGEST = 10_000  # characters
 _MOST_PARTS = 100
 _META = frozenset(" \t\n|&;()<>")
 _OPERATORS = ("&&", "||", "|&", ";", "|", "&", "\n")
-_GOES_ON = frozenset({"&&", "||", "|", "|&"})  # something must follow
+_GOES_ON = frozenset({"&&", "||", "|", "|&"})  # operators that need a command behind them
 _REDIRECTIONS = ("&>>", "&>", ">>", ">&", ">|", ">(", "<<", "<>", "<&", "<(", ">", "<")
 _WRITES = frozenset({">", ">>", "&>", "&>>"})
 _RESERVED = frozenset({
@@ -212,7 +212,7 @@ class _Lexer:
         if self.at == self.size or self.text[self.at] not in "<>":
             return False
         if word.text.startswith("{") and word.text.endswith("}"):
-            self.refuse("a redirection sets a variable", word.start)  # perhaps with an index, which is worked out
+            self.refuse("a redirection sets a variable", word.start)  # its index may be evaluated
         if not word.bare:
             return False
         if word.text.isdigit() and not _DESCRIPTOR.fullmatch(word.text):
@@ -270,7 +270,7 @@ class _Lexer:
             self.refuse(f"{name} is set, which changes how bash reads or finds commands", word.start)
         return word.text
 
-    # What the characters of a word mean.
+    # Readers of the characters of a word.
 
     def plain(self, word: _Word) -> None:
         char = self.text[self.at]

@@ -42,7 +42,7 @@ def may_match(words: Argv, argv: Argv) -> bool:
     given = [word for word in argv[1:] if not word.startswith("-") or word == "-"]
     # The first names may be values of options that come before the sub-command.
     starts = range(_leading_options(argv) + 1)
-    # Behind the first that fits stands all that stands behind the later ones.
+    # The first fit is enough: the words behind it include those behind any later fit.
     start = next((at for at in starts if given[at : at + before] == names[:before]), None)
     named = start is not None and _in_order(names[before:], given[start + before :])
     if "--force" in flags and words[:2] == ("git", "push"):

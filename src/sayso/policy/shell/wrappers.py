@@ -47,10 +47,10 @@ class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
     queries: frozenset[str] = frozenset()  # options with which it runs nothing
     first: int = 0
     assigns: bool = False  # NAME=value before the command
-    adds: bool = False  # it puts further arguments behind the command
+    adds: bool = False  # it appends further arguments to the command
 
 
-_MARKS = frozenset({"{}", "%", "@"})  # no word of a rule has them in it
+_MARKS = frozenset({"{}", "%", "@"})  # placeholders that no word of a rule contains
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -87,7 +87,7 @@ WRAPPERS: dict[str, Wrapper] = {
     "doas": Wrapper(flags=word_set("-n"), values=word_set("-u")),
     "time": Wrapper(flags=word_set("-p")),
 }
-# The programs for which a yes may be remembered by their first words, and how many words name what they do.
+# The programs whose approval may be remembered by a prefix, and the number of words of their sub-command.
 _SUBCOMMANDS = {
     "git": 1, "npm": 1, "pnpm": 1, "yarn": 1, "cargo": 1, "pip": 1, "pip3": 1, "uv": 1, "poetry": 1, "gh": 2,
     "docker": 1, "podman": 1, "kubectl": 1, "systemctl": 1, "brew": 1, "apt": 1, "apt-get": 1, "terraform": 1, "aws": 2,
@@ -105,7 +105,7 @@ _RUNS_SCRIPTS = word_set(
     "node explore pkg workspace api unshare rustc plugin plugins template configure fsi sh ruby irb bundle hook "
     "send-email daemon difftool mergetool instaweb for-each-repo credential extension init"
 )
-# These run whatever else they are given as a script of the project, an alias or an abbreviation of a sub-command.
+# The sub-commands of these programs that may be remembered: any other word may be a script or an alias.
 _REMEMBERED = {
     "npm": word_set(
         "install i ci add uninstall remove update ls list view info outdated audit test why explain search"
@@ -218,7 +218,7 @@ def script_of(argv: Argv) -> str | None:
         return " ".join(rest)
     if name not in {"bash", "sh", "dash"} or rest[:-1] != ("-c",):
         return None
-    foreign = name != "bash" and re.search(r"&>|\|&|>&", rest[-1])  # other shells read these otherwise
+    foreign = name != "bash" and re.search(r"&>|\|&|>&", rest[-1])  # other shells parse these differently
     return None if foreign else rest[-1]
 
 
@@ -235,7 +235,7 @@ def runs_others(argv: Argv) -> bool:
 
 
 def rememberable(argv: Argv) -> Argv | None:
-    """Return the program and its sub-command, unless a yes to that prefix is a yes to nearly anything."""
+    """Return the program and its sub-command, unless an approval of that prefix would allow nearly anything."""
     count = _SUBCOMMANDS.get(argv[0])
     if count is None:
         return None

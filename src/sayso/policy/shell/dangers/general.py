@@ -1,6 +1,6 @@
 """Dangers of ordinary programs: options with which an allowed program runs another one or writes files, so it asks.
 
-A deny-list of known dangers, not an allow-list: it can only turn a yes of the rules into a question.
+A deny-list of known dangers, not an allow-list: it can only turn a `none` of the rules into a question.
 
 Tests: tests/policy/shell/test_dangers.py
 """
@@ -16,7 +16,7 @@ from sayso.policy.shell.dangers.options import Danger, Harmless, by_options, fin
 from sayso.policy.shell.dangers.text import awk, less, sed
 from sayso.policy.shell.wrappers import BUILTINS, Argv, name_of
 
-# Programs that run the one named behind these words, and their options that do not change what it is.
+# Programs that run the program named behind these words, and their options that do not change which one.
 _UV = Harmless("-q --quiet --frozen --locked --no-sync --offline --no-dev --all-extras --group= --extra= --package=")
 _NPX = Harmless("-y --yes --no --no-install -q --quiet --offline")
 _QUIET = Harmless("-q --quiet")

@@ -41,7 +41,7 @@ class Harmless:
         Args:
             spec: `-x` and `--name` stand alone, `-x=` and `--name=` take a value, `-x?` and `--name?` may have one
                 attached to them.
-            values: what the value of an option must look like, where not every value is harmless.
+            values: patterns of the harmless values, for options with others.
         """
         self._kinds = {word.rstrip("=?"): word[-1] for word in spec.split()}
         self._values = {name: re.compile(pattern) for name, pattern in (values or {}).items()}
@@ -95,7 +95,7 @@ class Harmless:
         if kind == "=" and not attached:
             value = next(following, "")
             if value.startswith("-") and value != "-":
-                return None  # it may be an option after all, for another version of the program
+                return None  # another version of the program may parse it as an option
         return [(name, value)]
 
     def as_danger(self, program: str) -> Danger:
@@ -142,13 +142,13 @@ def find_option(
 ) -> str | None:
     """Return the first argument that is, or can be short for, one of these options.
 
-    Behind `--` too: that may be the value of another option.
+    Words behind `--` count too: it may be the value of another option.
 
     Args:
         args: of the program.
-        short: letters; they may stand among others behind one dash.
+        short: letters; they may be bundled behind one dash.
         long: names; they may be abbreviated.
-        valued: letters whose value may follow in the same word, and is no option.
+        valued: letters whose value may follow in the same word.
         spared: arguments that only look like an abbreviation.
     """
     known = [f"--{name}" for name in long]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from sayso.policy.shell.wrappers import Argv
 
-# A `[…]` hides the delimiter in some versions and not in others, so only those without one are read.
+# Some versions ignore a delimiter inside `[…]` and others do not, so only brackets without one are parsed.
 _BRACKETS = r"\[(?!\^?\])(?:\[:[a-z]+:\]|{inside})+\]"
 _IN_SLASHES = _BRACKETS.format(inside=r"[^\]\[\\/\n]")
 _IN_DELIMITERS = _BRACKETS.format(inside=r"(?!(?P=d))[^\]\[\\\n]")
@@ -22,7 +22,7 @@ _SED_COMMAND = (
     r"(?:(?!(?P=d))[^\\\n]|\\.)*(?P=d)[gpIi0-9]*)?\s*"
 )
 _SED_LINE = re.compile(_SED_COMMAND)
-# Only `e`, `w` and `W` leave sed, however it reads the rest; an escape may stand for one of them.
+# Only `e`, `w` and `W` run or write, however sed parses the rest; an escape may stand for one of them.
 _SED_LEAVES = re.compile(r"[ewW]|\\[xodc]")
 _SED_FLAGS = frozenset({"--quiet", "--silent", "--regexp-extended", "--posix", "--debug"})
 
@@ -43,7 +43,7 @@ def sed(args: Argv) -> str | None:
             scripts.append(word.partition("=")[2])
         elif word not in _SED_FLAGS and not re.fullmatch(r"-[nErzus]+", word):
             return f"{word} is an option of sed that may write or run something"
-    # Several scripts are read as one, and the end of the first may be the middle of a command.
+    # sed joins several scripts, and the end of the first may be the middle of a command.
     harmless = all(map(_is_read, scripts)) or not _SED_LEAVES.search("\n".join(scripts))
     return None if harmless else "the script of sed may write or run something"
 
@@ -138,7 +138,7 @@ def _slash(program: str, at: int, before: str) -> re.Match[str] | None:
     return _AWK_TOKEN.match(program, at) if _OPERAND.fullmatch(before) and before not in _RESERVED else None
 
 
-# less takes several options from one word, and a command of its own behind `+`: only words of letters are read.
+# less reads several options from one word, and a command behind `+`: only words of letters are parsed.
 _LESS_SHORT = re.compile(r"-(?:[NnSRrFXiIsMmeEgGwWqQfuUJaAL]|[xzj]\d+)+")
 _LESS_LONG = frozenset({
     "line-numbers", "chop-long-lines", "raw-control-chars", "no-init", "quit-if-one-screen", "quit-at-eof",
