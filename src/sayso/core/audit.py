@@ -110,11 +110,11 @@ def _encode(entry: AuditEntry) -> bytes:
     if entry.outcome is not None:
         line.request_id = entry.outcome.request_id
     if entry.step not in {"returned", "raised"}:
-        _describe(line, entry)
+        _add_details(line, entry)
     return _ENCODER.encode(line)
 
 
-def _describe(line: EntryBody, entry: AuditEntry) -> None:
+def _add_details(line: EntryBody, entry: AuditEntry) -> None:
     about = entry.about
     if entry.verdict is not None:
         _add_verdict(line, entry.verdict)
@@ -139,7 +139,7 @@ def _add_verdict(line: EntryBody, source: Verdict | ApprovalRequest) -> None:
 def _add_outcome(line: EntryBody, outcome: Approved | Denied) -> None:
     line.reason = redact_text(outcome.reason)
     if isinstance(outcome, Denied):
-        line.cause, line.note = outcome.cause, _maybe(outcome.note)
+        line.cause, line.note = outcome.cause, _redacted(outcome.note)
         return
     line.by = outcome.by
     _add_decision(line, outcome.decision)
@@ -150,13 +150,13 @@ def _add_outcome(line: EntryBody, outcome: Approved | Denied) -> None:
 def _add_decision(line: EntryBody, decision: ApprovalDecision | None) -> None:
     if decision is None:
         return
-    line.who, line.channel, line.note = _maybe(decision.who), _maybe(decision.channel), _maybe(decision.note)
+    line.who, line.channel, line.note = _redacted(decision.who), _redacted(decision.channel), _redacted(decision.note)
     line.remember, line.decided_at = decision.remember, decision.decided_at
     if decision.override_args is not None:
         line.final_args = redact(decision.override_args)
 
 
-def _maybe(value: str | None) -> str | None:
+def _redacted(value: str | None) -> str | None:
     return None if value is None else redact_text(value)
 
 
@@ -214,7 +214,7 @@ def time_of(line: bytes) -> float:
 
 async def entries(store: AuditLog, after: int = 0) -> AsyncIterator[dict[str, Any]]:
     """Yield the entries after that number, oldest first, as plain data."""
-    async for row in _lines(store, after):
+    async for row in _read_entries(store, after):
         yield as_dict(*row)
 
 
@@ -249,7 +249,7 @@ async def verify(store: AuditLog, *, known: EntryRef | None = None) -> int:
 async def _verify(store: AuditLog, start: EntryRef, end: EntryRef, known: EntryRef | None) -> int:
     checked, (last, last_hash) = start, end
     check_known_entry(start, known)
-    async for entry in _lines(store):
+    async for entry in _read_entries(store):
         if checked[0] == last:
             if (await store.audit_ends())[1] == end:
                 raise AuditError(f"audit entry {entry[0]} was put behind the end of the chain, which is entry {last}")
@@ -271,7 +271,7 @@ async def _verify(store: AuditLog, start: EntryRef, end: EntryRef, known: EntryR
     return last
 
 
-async def _lines(store: AuditLog, after: int = 0) -> AsyncIterator[SealedEntry]:
+async def _read_entries(store: AuditLog, after: int = 0) -> AsyncIterator[SealedEntry]:
     while page := await store.audit(after, _PAGE):
         for line in page:
             yield line

@@ -118,9 +118,9 @@ class _Traits:
 
 
 def _freeze_deeply(source: Mapping[Any, Any]) -> FrozenDict:
-    look = _Traits()
-    frozen = _freeze_dict(source, 0, look)
-    frozen.plain = look.plain
+    traits = _Traits()
+    frozen = _freeze_dict(source, 0, traits)
+    frozen.plain = traits.plain
     return frozen
 
 
@@ -175,7 +175,7 @@ def _thaw(value: Any) -> Any:  # noqa: ANN401 - any value of any tool
 def parse_args(text: str) -> FrozenDict:
     """Parse a model's JSON arguments strictly: one object, no duplicate key, no NaN."""
     try:
-        value = _READ_JSON(text)
+        value = _decode_json(text)
     except CanonicalError:
         raise
     except (ValueError, RecursionError) as error:  # invalid JSON, or an integer over Python's limit of digits
@@ -187,7 +187,7 @@ def parse_args(text: str) -> FrozenDict:
     return frozen
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
@@ -196,11 +196,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_constant(name: str) -> Never:
+def _refuse_constant(name: str) -> Never:
     raise CanonicalError(f"the arguments contain {name}, which is not a number")
 
 
-_READ_JSON = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant).decode
+_decode_json = json.JSONDecoder(object_pairs_hook=_refuse_duplicate_keys, parse_constant=_refuse_constant).decode
 
 
 def canonical(args: FrozenDict, name: str = "args") -> bytes:
@@ -214,13 +214,13 @@ def canonical(args: FrozenDict, name: str = "args") -> bytes:
             return _encode(args)
         except (OverflowError, UnicodeEncodeError):
             pass  # the slow path below encodes big integers, and names the text with a lone surrogate
-    return _encode(_tagged(args, (name,)))
+    return _encode(_tag(args, (name,)))
 
 
 def storable(args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return arguments in a form that MessagePack encodes without loss; `restore` decodes it."""
     frozen = freeze(args)
-    return frozen if frozen.plain and frozen.small and not _has_big(frozen) else _tagged(frozen, ("args",))
+    return frozen if frozen.plain and frozen.small and not _has_big_integer(frozen) else _tag(frozen, ("args",))
 
 
 def restore(code: int, data: memoryview) -> object:
@@ -230,7 +230,7 @@ def restore(code: int, data: memoryview) -> object:
 
 def digest(domain: str, *parts: str, args: FrozenDict) -> str:
     """Hash arguments together with their domain and parts: another tool, schema or purpose gives another digest."""
-    data = _prefix(domain, *parts) + canonical(args)
+    data = _encode_prefix(domain, *parts) + canonical(args)
     return _hash_short(data) if len(data) <= _SHORT else _hash(data)
 
 
@@ -243,18 +243,18 @@ _hash_short = lru_cache(maxsize=4096)(_hash)
 
 
 @lru_cache(maxsize=4096)
-def _prefix(*parts: str) -> bytes:
+def _encode_prefix(*parts: str) -> bytes:
     try:
         return _encode(parts)
     except UnicodeEncodeError as error:
         raise CanonicalError("the tool's name contains half a character (a lone surrogate)") from error
 
 
-def _has_big(frozen: FrozenDict) -> bool:
-    return any(type(value) is int and not _fits(value) for value in frozen.values())
+def _has_big_integer(frozen: FrozenDict) -> bool:
+    return any(type(value) is int and not _fits_64_bits(value) for value in frozen.values())
 
 
-def _fits(value: int) -> bool:
+def _fits_64_bits(value: int) -> bool:
     return -(2**63) <= value < 2**64
 
 
@@ -266,26 +266,26 @@ def _at(place: ValuePath) -> str:
     return str(name) + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in rest)
 
 
-def _tagged(value: Any, place: ValuePath) -> Any:  # noqa: ANN401 - any value of any tool
+def _tag(value: Any, place: ValuePath) -> Any:  # noqa: ANN401 - any value of any tool
     kind = type(value)  # pyright: ignore[reportUnknownVariableType] - of Any, on purpose
     if kind is FrozenDict:
-        return {_checked_key(key, place): _tagged(item, (*place, key)) for key, item in value.items()}
+        return {_check_key(key, place): _tag(item, (*place, key)) for key, item in value.items()}
     if kind is FrozenList:
-        return [_tagged(item, (*place, index)) for index, item in enumerate(value)]
+        return [_tag(item, (*place, index)) for index, item in enumerate(value)]
     tag = _TAGS.get(kind)  # pyright: ignore[reportUnknownArgumentType] - of Any, on purpose
     if tag is None:
         _refuse_value(value, place)
     return tag(value, place)
 
 
-def _checked_key(key: object, place: ValuePath) -> str:
+def _check_key(key: object, place: ValuePath) -> str:
     if type(key) is not str:
         shown = repr(key) if type(key) in _PLAIN_ATOMS else f"of the type {type(key).__qualname__}"
         raise CanonicalError(f"{_at(place)} has the key {shown}; only text keys can be bound to an approval")
-    return _checked_text(key, ("a key of " + _at(place),)) if not key.isascii() else key
+    return _check_text(key, ("a key of " + _at(place),)) if not key.isascii() else key
 
 
-def _checked_text(value: str, place: ValuePath) -> str:
+def _check_text(value: str, place: ValuePath) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -295,7 +295,7 @@ def _checked_text(value: str, place: ValuePath) -> str:
     return value
 
 
-def _number(value: float, place: ValuePath) -> float:
+def _check_number(value: float, place: ValuePath) -> float:
     if not math.isfinite(value):
         raise CanonicalError(f"{_at(place)} is {value!r}, which equals nothing, so it cannot be bound to an approval")
     return value
@@ -313,20 +313,20 @@ Tag = Callable[[Any, ValuePath], object]
 
 
 def _tag_int(value: int, _: ValuePath) -> object:
-    if _fits(value):
+    if _fits_64_bits(value):
         return value
     return msgspec.msgpack.Ext(_INT, format(value, "x").encode())
 
 
 def _tag_tuple(value: tuple[Any, ...], place: ValuePath) -> object:
-    items = [_tagged(item, (*place, index)) for index, item in enumerate(value)]
+    items = [_tag(item, (*place, index)) for index, item in enumerate(value)]
     return msgspec.msgpack.Ext(_TUPLE, _encode(items))
 
 
 def _tag_set(code: int) -> Tag:
     def tag(value: frozenset[Any], place: ValuePath) -> object:
         # Sorted by their bytes: the order of a set differs between processes, because hashes are randomised.
-        members = sorted(_encode(_tagged(item, (*place, "{…}"))) for item in value)
+        members = sorted(_encode(_tag(item, (*place, "{…}"))) for item in value)
         return msgspec.msgpack.Ext(code, _encode(members))
 
     return tag
@@ -334,7 +334,7 @@ def _tag_set(code: int) -> Tag:
 
 def _tag_text(code: int, write: Callable[[Any], str]) -> Tag:
     def tag(value: object, place: ValuePath) -> object:
-        return msgspec.msgpack.Ext(code, _checked_text(write(value), place).encode())
+        return msgspec.msgpack.Ext(code, _check_text(write(value), place).encode())
 
     return tag
 
@@ -374,9 +374,9 @@ _SMALL_ATOMS = frozenset({int, bool, type(None)})
 _PLAIN_ATOMS = frozenset({str, int, bool, bytes, type(None)})
 
 _TAGS: dict[type, Tag] = {
-    str: _checked_text,
+    str: _check_text,
     int: _tag_int,
-    float: _number,
+    float: _check_number,
     bool: _tag_as_is,
     bytes: _tag_as_is,
     type(None): _tag_as_is,
@@ -394,7 +394,7 @@ _TAGS: dict[type, Tag] = {
 }
 
 
-def _members(data: bytes) -> list[Any]:
+def _decode_members(data: bytes) -> list[Any]:
     parts = cast("list[bytes]", msgspec.msgpack.decode(data))
     return [msgspec.msgpack.decode(part, ext_hook=restore) for part in parts]
 
@@ -406,8 +406,8 @@ def _read_text(read: Callable[[str], object]) -> Callable[[bytes], object]:
 _READERS: dict[int, Callable[[bytes], object]] = {
     _INT: lambda data: int(data, 16),
     _TUPLE: lambda data: tuple(msgspec.msgpack.decode(data, ext_hook=restore)),
-    _SET: lambda data: set(_members(data)),
-    _FROZENSET: lambda data: frozenset(_members(data)),
+    _SET: lambda data: set(_decode_members(data)),
+    _FROZENSET: lambda data: frozenset(_decode_members(data)),
     _PATH: _read_text(Path),
     _PURE_POSIX: _read_text(PurePosixPath),
     _PURE_WINDOWS: _read_text(PureWindowsPath),

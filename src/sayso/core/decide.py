@@ -147,11 +147,11 @@ def decide(
     `request` is the stored request for this call, `digest` the digest of the call now, `edited` the verdict about the
     arguments that the answer substituted; `asked` means that the caller claims to resume a request.
     """
-    said = by_policy(call, verdict)
-    if request is not None and not isinstance(said, Denied):
+    settled = by_policy(call, verdict)
+    if request is not None and not isinstance(settled, Denied):
         return _by_answer(call, verdict, request, digest, edited)
-    if said is not None:
-        return said
+    if settled is not None:
+        return settled
     if asked:
         return Denied(cause="forged", reason="nobody was ever asked about this call here, so nobody approved it")
     return by_mode_and_memory(call, verdict, mode, remembered, edited)
@@ -174,7 +174,7 @@ def _by_answer(
     if request.digest != digest:
         # A refusal stays valid and a used approval stays used, even if the state that the call acts on has changed.
         over = request.status not in {"open", "approved"} and request.call().digest() == call.digest()
-        return refusal(request) if over else _changed(request)
+        return refusal(request) if over else _changed_call(request)
     if request.status == "open":
         return Pending(request=request)
     decision = request.decision or ApprovalDecision(approved=False)
@@ -208,14 +208,14 @@ def _has_enough_votes(request: ApprovalRequest, wanted: Approvers | None) -> boo
 def resume_used(request: ApprovalRequest, digest: str) -> Approved | Denied:
     """Decide whether an approved call that began to run and was interrupted may resume."""
     if request.status != "used" or request.result is not None or request.digest != digest:
-        return refusal(request) if request.digest == digest else _changed(request)
+        return refusal(request) if request.digest == digest else _changed_call(request)
     decision = request.decision or ApprovalDecision(approved=False)
     args = request.args if decision.override_args is None else decision.override_args
     reason = f"approved by {decision.who or 'a person'}, and goes on"
     return Approved(args=args, by="answer", reason=reason, request_id=request.id, decision=decision)
 
 
-def _changed(request: ApprovalRequest) -> Denied:
+def _changed_call(request: ApprovalRequest) -> Denied:
     reason = "its tool, its arguments or what it would act on are not what was asked about under this call id"
     return Denied(cause="changed", reason=reason, request_id=request.id)
 

@@ -19,8 +19,8 @@ from sayso.core.canonical import FrozenDict, thaw
 from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Remembered, Rule, Scope
 
 _LONGEST_NUMBER = 14_284  # bits: about 4300 digits, the longest integer that Python formats
-_STRICT_JSON = json.JSONEncoder(allow_nan=False).encode  # fails on values that JSON does not have
-_WRITE_LIGHT = msgspec.json.Encoder().encode
+_encode_strictly = json.JSONEncoder(allow_nan=False).encode  # fails on values that JSON does not have
+_ENCODE_SMALL = msgspec.json.Encoder().encode
 _STATES = {
     "open": "open: it waits for an answer",
     "approved": "approved, and not run yet",
@@ -41,7 +41,7 @@ def to_json(value: object, *, indent: int | None = None) -> str:
     """Encode any value as ASCII JSON; values that JSON does not have are written as their `repr`."""
     if indent is None:
         with contextlib.suppress(TypeError, ValueError):
-            return _STRICT_JSON(value)
+            return _encode_strictly(value)
     return json.dumps(_jsonable(value), indent=indent, default=repr)
 
 
@@ -77,7 +77,7 @@ def request_to_json(request: ApprovalRequest, **more: object) -> str:
     """Encode a request and further fields as JSON, with a fast path for small requests, which are the most."""
     if is_small_plain(request) and not any(more.values()):
         with contextlib.suppress(ValueError):
-            text = _WRITE_LIGHT({**request_to_dict(request), **more})
+            text = _ENCODE_SMALL({**request_to_dict(request), **more})
             if text.isascii():
                 return text.decode()
     return to_json({**request_to_dict(request), **more})

@@ -35,10 +35,10 @@ def pack_request(request: ApprovalRequest) -> bytes:
         replace(
             request,
             args=args,
-            payload=_maybe(request.payload),
-            metadata=_maybe(request.metadata),
-            votes=tuple(_decision(vote) for vote in request.votes),
-            decision=None if decision is None else _decision(decision),
+            payload=_storable_or_none(request.payload),
+            metadata=_storable_or_none(request.metadata),
+            votes=tuple(_storable_decision(vote) for vote in request.votes),
+            decision=None if decision is None else _storable_decision(decision),
         )
     )
 
@@ -63,7 +63,7 @@ def unpack_requests_leniently(
 
 def pack_remembered(remembered: Remembered) -> bytes:
     """Encode a remembered decision."""
-    return _pack(replace(remembered, decision=_decision(remembered.decision)))
+    return _pack(replace(remembered, decision=_storable_decision(remembered.decision)))
 
 
 def unpack_remembered(data: bytes) -> Remembered:
@@ -81,11 +81,11 @@ def unpack_token(data: bytes) -> Token:
     return _unpack(data, _TOKEN)
 
 
-def _decision(decision: ApprovalDecision) -> ApprovalDecision:
-    return replace(decision, override_args=_maybe(decision.override_args))
+def _storable_decision(decision: ApprovalDecision) -> ApprovalDecision:
+    return replace(decision, override_args=_storable_or_none(decision.override_args))
 
 
-def _maybe(values: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def _storable_or_none(values: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     return None if values is None else storable(values)
 
 

@@ -33,7 +33,7 @@ def resolve(path: str, *, beneath: str | None = None) -> str:
         if not path.startswith("/"):
             raise OSError(errno.EINVAL, "the path is not absolute")
     elif path.startswith("/"):
-        _escape()
+        _raise_escape()
     walk = _Walk(beneath)
     try:
         return walk.follow(path)
@@ -55,7 +55,7 @@ class _Walk:
         self._folder = os.open("/", _FOLDER)
         self._names: list[str] = []
         try:
-            for name in [] if beneath is None else _names_of_root(beneath):
+            for name in [] if beneath is None else _root_names(beneath):
                 self._open(name)  # refuses a link, which was put there after the root was resolved
                 self._names.append(name)
             # Of the top folder and of each folder entered below it, compared again on the way up.
@@ -68,23 +68,23 @@ class _Walk:
         os.close(self._folder)
 
     def follow(self, path: str) -> str:
-        left = _components(path)[::-1]
-        while left:
-            name = left.pop()
+        remaining = _components(path)[::-1]
+        while remaining:
+            name = remaining.pop()
             if name == "..":
                 self._ascend()
                 continue
             try:
                 facts = os.lstat(name, dir_fd=self._folder)
             except FileNotFoundError:
-                if ".." in left:
+                if ".." in remaining:
                     raise
-                return self._path(name, *reversed(left))
+                return self._path(name, *reversed(remaining))
             if stat.S_ISLNK(facts.st_mode):
-                left += self._read_link(name)[::-1]
+                remaining += self._read_link(name)[::-1]
             elif stat.S_ISDIR(facts.st_mode):
                 self._descend(name, facts)
-            elif left:
+            elif remaining:
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
             else:
                 return self._path(name)
@@ -107,7 +107,7 @@ class _Walk:
     def _ascend(self) -> None:
         if len(self._identities) == 1:
             if self._beneath:
-                _escape()
+                _raise_escape()
             return  # the folder above `/` is `/`
         self._open("..")
         self._names.pop()
@@ -119,12 +119,12 @@ class _Walk:
         self._links += 1
         if self._links > _MOST_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-        if _type_of_file_system(self._folder) in _MAGIC_LINK_FILE_SYSTEMS:
+        if _file_system_type(self._folder) in _MAGIC_LINK_FILE_SYSTEMS:
             raise OSError(errno.ELOOP, "a link of the kernel's does not lead where its text says")
         text = os.readlink(name, dir_fd=self._folder)
         if text.startswith("/"):
             if self._beneath:
-                _escape()
+                _raise_escape()
             self._open("/")
             self._names.clear()
             del self._identities[1:]
@@ -140,7 +140,7 @@ def _identity(facts: os.stat_result) -> tuple[int, int]:
     return facts.st_dev, facts.st_ino
 
 
-def _names_of_root(path: str) -> list[str]:
+def _root_names(path: str) -> list[str]:
     _check_path(path)
     names = _components(path)
     if not path.startswith("/") or "." in names or ".." in names:
@@ -160,12 +160,12 @@ def _check_path(path: str) -> None:
         raise OSError(errno.EILSEQ, os.strerror(errno.EILSEQ)) from None
 
 
-def _type_of_file_system(folder: int) -> int:
-    return _reader_of_types()(folder) if sys.platform == "linux" else 0
+def _file_system_type(folder: int) -> int:
+    return _file_system_type_reader()(folder) if sys.platform == "linux" else 0
 
 
 @cache
-def _reader_of_types() -> Callable[[int], int]:
+def _file_system_type_reader() -> Callable[[int], int]:
     import ctypes  # noqa: PLC0415 - slow to import, and most paths contain no link
 
     fstatfs = ctypes.CDLL(None, use_errno=True).fstatfs
@@ -179,5 +179,5 @@ def _reader_of_types() -> Callable[[int], int]:
     return read
 
 
-def _escape() -> Never:
+def _raise_escape() -> Never:
     raise PathEscape(errno.EXDEV, "the path leads out of the folder that it has to stay in")

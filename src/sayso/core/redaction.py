@@ -118,14 +118,14 @@ def _as_is(value: object) -> object:
     return value
 
 
-def _integer(value: int) -> int | str:
+def _redact_integer(value: int) -> int | str:
     if -(2**63) <= value < 2**63:
         return value
     digits = hex(value)
     return digits if len(digits) <= _SHORT else f"{digits[:_SHORT]}… ({value.bit_length()} bits)"
 
 
-def _number(value: float) -> float | str:
+def _redact_float(value: float) -> float | str:
     return value if math.isfinite(value) else repr(value)
 
 
@@ -160,7 +160,7 @@ def _as_text(value: object) -> str:
     return redact_text(str(value))
 
 
-def _moment(value: dt.datetime | dt.time) -> str:
+def _time_text(value: dt.datetime | dt.time) -> str:
     zone = type(value.tzinfo)
     known = value.tzinfo is None or zone is dt.timezone
     return redact_text(str(value)) if known else f"{value.replace(tzinfo=None)} <{zone.__module__}.{zone.__qualname__}>"
@@ -177,17 +177,17 @@ _CONTAINERS: dict[type, Callable[[Any, _Budget], Any]] = {
     FrozenSet: _redact_items,
 }
 _WRITERS: dict[type, Callable[[Any], Any]] = {
-    int: _integer,
-    float: _number,
+    int: _redact_integer,
+    float: _redact_float,
     bool: _as_is,
     type(None): _as_is,
     bytes: lambda value: f"<{len(value)} bytes>",
     type(Path()): _as_text,
     PurePosixPath: _as_text,
     PureWindowsPath: _as_text,
-    dt.datetime: _moment,
+    dt.datetime: _time_text,
     dt.date: _as_text,
-    dt.time: _moment,
+    dt.time: _time_text,
     dt.timedelta: _as_text,
     uuid.UUID: _as_text,
 }

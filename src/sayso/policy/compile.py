@@ -98,16 +98,16 @@ class _PolicyCompiler:
         named: dict[str, Any] = dict.fromkeys(custom or ()) | (custom if isinstance(custom, dict) else {})
         judges = {"shell": shell is not None, "path": "sandbox" in data}  # even if its zones have mistakes
         entries = [
-            *self._entries("tools", data.get("tools") or {}, judges),
-            *self._entries("tool_configs", data.get("tool_configs") or {}, judges),
-            *self._entries("custom_tools", named, judges),
+            *self._parse_entries("tools", data.get("tools") or {}, judges),
+            *self._parse_entries("tool_configs", data.get("tool_configs") or {}, judges),
+            *self._parse_entries("custom_tools", named, judges),
         ]
         remember = data.get("remember", True)
         longest = cast("Mapping[str, Any]", remember).get("max") if isinstance(remember, Mapping) else None
         return CompiledPolicy(
             default=data["default"],
             default_rule=self.rule("default"),
-            entries=tuple(self._merged(entries)),
+            entries=tuple(self._unique(entries)),
             pre_approved=self._pre_approved(data["pre_approved"]) if "pre_approved" in data else None,
             custom_tools=None if custom is None else tuple(named),
             shell=shell,
@@ -121,7 +121,7 @@ class _PolicyCompiler:
     def _pre_approved(self, names: Sequence[str]) -> tuple[Entry, ...]:
         return tuple(parse_entry(name, "none", rule=self.rule("pre_approved", at)) for at, name in enumerate(names))
 
-    def _merged(self, entries: Sequence[Entry]) -> Iterable[Entry]:
+    def _unique(self, entries: Sequence[Entry]) -> Iterable[Entry]:
         seen: dict[str, Entry] = {}
         for entry in entries:
             if entry.pattern in seen:
@@ -131,7 +131,7 @@ class _PolicyCompiler:
             seen[entry.pattern] = entry
         return seen.values()
 
-    def _entries(self, section: str, given: Mapping[str, Any], judges: Mapping[str, bool]) -> Iterable[Entry]:
+    def _parse_entries(self, section: str, given: Mapping[str, Any], judges: Mapping[str, bool]) -> Iterable[Entry]:
         for name, each in given.items():
             try:
                 entry = parse_entry(name, {} if each is None else each, rule=self.rule(section, name))
@@ -292,7 +292,7 @@ class _PolicyCompiler:
     def _shell_rules(self, given: Sequence[Mapping[str, Any]], *section: str) -> Iterable[ShellRule]:
         for at, each in enumerate(given):
             key = (*section, at)
-            words = _split(each["pattern"])
+            words = _pattern_words(each["pattern"])
             if words is None or not words:
                 self.add_problem(
                     f"is {describe_value(each['pattern'])}; "
@@ -303,7 +303,7 @@ class _PolicyCompiler:
                 continue
             self._test_rule(each, words, key)
             approval = self._shell_approval(each, key)
-            problem = wrappers.warning(words) if approval == "none" else None
+            problem = wrappers.pattern_warning(words) if approval == "none" else None
             if problem:
                 self.warnings.append(str(self._mistake(Problem(key, f"{dotted(key)}: {problem}"))))
             yield ShellRule(
@@ -345,7 +345,7 @@ def _matches(words: wrappers.Argv, line: str) -> bool:
     return any(part.argv[: len(words)] == words for part in parts)
 
 
-def _split(pattern: str) -> tuple[str, ...] | None:
+def _pattern_words(pattern: str) -> tuple[str, ...] | None:
     """Return the words of a pattern; None if it is not one simple command of plain or quoted words."""
     try:
         parts = lex(pattern)

@@ -32,7 +32,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
 
     def holds(self, args: Mapping[str, Any]) -> bool:
         """Evaluate all tests on these arguments; raises `UndecidableCondition`."""
-        answers = [_test(args, *test) for test in self.tests]  # all of them: none may hide an undecidable one
+        answers = [_evaluate_test(args, *test) for test in self.tests]  # all of them: none may hide an undecidable one
         return all(answers)
 
 
@@ -69,7 +69,7 @@ def _wanted(operator: str, value: object, place: str) -> object:
     return value
 
 
-def _test(args: Mapping[str, Any], path: str, operator: str, wanted: object) -> bool:
+def _evaluate_test(args: Mapping[str, Any], path: str, operator: str, wanted: object) -> bool:
     found, value = _lookup_argument(args, path)
     if operator == "exists":
         return found is wanted
@@ -98,7 +98,7 @@ def _equal(value: object, wanted: object) -> bool:
     return value == wanted
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Test:
+def _compare_ordered(compare: Callable[[Any, Any], bool]) -> Test:
     def test(value: object, wanted: object) -> bool:
         numbers = type(value) in _NUMBER and type(wanted) in _NUMBER
         endless = type(value) is float and not math.isfinite(value)  # NaN has no order
@@ -109,7 +109,7 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Test:
     return test
 
 
-def _textual(compare: Callable[[str, str], bool]) -> Test:
+def _compare_texts(compare: Callable[[str, str], bool]) -> Test:
     def test(value: object, wanted: object) -> bool:
         if type(value) is not str:
             raise UndecidableCondition(f"{_argument_text(value):.80} is no text")
@@ -118,7 +118,7 @@ def _textual(compare: Callable[[str, str], bool]) -> Test:
     return test
 
 
-def _member(value: object, wanted: object) -> bool:
+def _is_member(value: object, wanted: object) -> bool:
     unknowable: UndecidableCondition | None = None
     for each in cast("Sequence[object]", wanted):
         try:
@@ -132,23 +132,23 @@ def _member(value: object, wanted: object) -> bool:
 
 
 _ORDERED: dict[str, Test] = {
-    "gt": _ordered(lambda value, wanted: value > wanted),
-    "ge": _ordered(lambda value, wanted: value >= wanted),
-    "lt": _ordered(lambda value, wanted: value < wanted),
-    "le": _ordered(lambda value, wanted: value <= wanted),
+    "gt": _compare_ordered(lambda value, wanted: value > wanted),
+    "ge": _compare_ordered(lambda value, wanted: value >= wanted),
+    "lt": _compare_ordered(lambda value, wanted: value < wanted),
+    "le": _compare_ordered(lambda value, wanted: value <= wanted),
 }
 _TEXTUAL: dict[str, Test] = {
-    "starts_with": _textual(str.startswith),
-    "ends_with": _textual(str.endswith),
-    "contains": _textual(lambda value, wanted: wanted in value),
-    "glob": _textual(fnmatch.fnmatchcase),
+    "starts_with": _compare_texts(str.startswith),
+    "ends_with": _compare_texts(str.endswith),
+    "contains": _compare_texts(lambda value, wanted: wanted in value),
+    "glob": _compare_texts(fnmatch.fnmatchcase),
 }
 OPERATORS: dict[str, Test] = {
     "eq": _equal,
     "ne": lambda value, wanted: not _equal(value, wanted),
     **_ORDERED,
-    "in": _member,
-    "not_in": lambda value, wanted: not _member(value, wanted),
+    "in": _is_member,
+    "not_in": lambda value, wanted: not _is_member(value, wanted),
     **_TEXTUAL,
     "exists": lambda value, wanted: value is wanted,  # never called: `_test` answers it
 }

@@ -40,7 +40,7 @@ class Index:
         if wild is None:
             return
         head, tail = pattern[: wild.start()], re.split(r"[*?\]]", pattern)[-1]
-        glob = ((_literals(pattern), entry), _matcher(pattern, head, tail))
+        glob = ((_count_literals(pattern), entry), _matcher(pattern, head, tail))
         if head or not tail:
             self._heads.setdefault(head, []).append(glob)
         else:
@@ -54,12 +54,12 @@ class Index:
             if size > length:
                 break
             if tool[:size] in heads:
-                found += _matching(heads[tool[:size]], tool)
+                found += _matching_globs(heads[tool[:size]], tool)
         for size in self._tail_sizes:
             if size > length:
                 break
             if tool[-size:] in tails:
-                found += _matching(tails[tool[-size:]], tool)
+                found += _matching_globs(tails[tool[-size:]], tool)
         if tool in self._exact:
             found.append(self._exact[tool])
         if len(found) > 1:
@@ -67,7 +67,7 @@ class Index:
         return found
 
 
-def _matching(globs: list[_Glob], tool: str) -> list[Ranked]:
+def _matching_globs(globs: list[_Glob], tool: str) -> list[Ranked]:
     # An entry whose pattern equals the name is found as the exact one.
     return [ranked for ranked, matches in globs if (not matches or matches(tool)) and ranked[1].pattern != tool]
 
@@ -85,6 +85,6 @@ def _matcher(pattern: str, head: str, tail: str) -> Callable[[str], object] | No
     return matches
 
 
-def _literals(pattern: str) -> int:
+def _count_literals(pattern: str) -> int:
     """Count the literal characters of a glob: a set such as `[a-z]` says little about a name."""
     return len(re.sub(r"\[[!]?\]?[^\]]*\]|[*?\[\]]", "", pattern))

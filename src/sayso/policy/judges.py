@@ -32,7 +32,7 @@ def wrap_needs_approval(function: Callable[..., Any], rule: Rule) -> Judge:
     """Adapt a `needs_approval` function of any known signature to a judge."""
     if not callable(function):
         reject(f"{rule} has needs_approval {function!r}; use True, False or a function of {_SIGNATURES}")
-    arguments = _shape(function, rule)
+    arguments = _match_signature(function, rule)
 
     async def judge(call: ToolCall) -> Verdict | None:
         answer = function(*arguments(call))
@@ -84,7 +84,7 @@ def _by_options(call: ToolCall) -> tuple[Any, ...]:
     return (thaw(call.args), options)
 
 
-def _shape(function: Callable[..., Any], rule: Rule) -> Callable[[ToolCall], tuple[Any, ...]]:
+def _match_signature(function: Callable[..., Any], rule: Rule) -> Callable[[ToolCall], tuple[Any, ...]]:
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -94,12 +94,12 @@ def _shape(function: Callable[..., Any], rule: Rule) -> Callable[[ToolCall], tup
     if all(each.kind in _POSITIONAL for each in named):
         for given in (named, [each for each in named if each.default is each.empty]):
             for form, arguments in _FORMS.items():
-                if _fits([each.name for each in given], form):
+                if _fits_signature([each.name for each in given], form):
                     return arguments
     reject(f"{rule} has a needs_approval function that takes ({', '.join(map(str, parameters))}); use {_SIGNATURES}")
 
 
-def _fits(names: list[str], form: tuple[tuple[str, ...], ...]) -> bool:
+def _fits_signature(names: list[str], form: tuple[tuple[str, ...], ...]) -> bool:
     return len(names) == len(form) and all(name in known for name, known in zip(names, form, strict=True))
 
 
@@ -116,11 +116,11 @@ def _verdict_from_answer(answer: object, rule: Rule, arguments: object) -> Verdi
         approval = "required" if answer else "none"
         return Verdict(approval=approval, reason=f"{rule} says so", rule=rule)
     if isinstance(answer, dict):
-        return _with_details(cast("dict[str, Any]", answer), rule)
+        return _verdict_from_dict(cast("dict[str, Any]", answer), rule)
     reject(f"needs_approval returned {answer!r}; return True, False, a dict with a description, or a Verdict")
 
 
-def _with_details(details: Mapping[str, Any], rule: Rule) -> Verdict:
+def _verdict_from_dict(details: Mapping[str, Any], rule: Rule) -> Verdict:
     check_keys(details, _DETAILS, "the dict that needs_approval returned")
     presentation = details.get("presentation")
     if isinstance(presentation, dict):

@@ -102,7 +102,7 @@ class Policy:
         if pre_approved is not None:
             entries = _with_pre_approved(entries, _read_pre_approved(pre_approved))
         self._index = Index(entries)
-        self.default = _default(default, Rule(source="policy", key="default"))  # for tools that no rule names
+        self.default = _default_verdict(default, Rule(source="policy", key="default"))  # for tools that no rule names
         self._below: Policy | None = None
         self._deeds = Deeds()
         self.custom_tools: tuple[str, ...] | None = None
@@ -148,7 +148,7 @@ class Policy:
         if compiled.pre_approved is not None:
             entries = _with_pre_approved(entries, compiled.pre_approved)
         policy._index = Index(_with_builtin_effects(entries, compiled))
-        policy.default = _default(compiled.default, compiled.default_rule)
+        policy.default = _default_verdict(compiled.default, compiled.default_rule)
         policy._deeds = Deeds(shell=compiled.shell, zones=compiled.zones)
         policy.custom_tools, policy.audit, policy.warnings = compiled.custom_tools, compiled.audit, compiled.warnings
         for warning in compiled.warnings:
@@ -217,24 +217,24 @@ class Policy:
 
     async def judge_async(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Verdict:
         """Return the verdict after calling every function that applies."""
-        brought = tool_rules or ToolRules()
+        rules = tool_rules or ToolRules()
         owner, matching = await self._by_owner(call)
         policy = await self.judge_by_functions(call)
         if self.default.approval == "blocked" and not owner and not policy:
             return self.default  # the default blocks, and the owner has named nothing here
-        toolset = await _evaluate(brought.judge, call, Rule(source="toolset", key="needs_approval"))
+        toolset = await _evaluate(rules.judge, call, Rule(source="toolset", key="needs_approval"))
         mark = Rule(source="@requires_approval", key=call.tool)
-        marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if brought.marked else None
+        marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if rules.marked else None
         said = [each for each in (*owner, toolset, *policy, marked) if each is not None]
         verdict = self._finish(said, None, matching, call)
-        if verdict.asks and brought.details is not None:
+        if verdict.asks and rules.details is not None:
             # Details are only displayed, so only a question needs them; and only the tool knows why it is marked.
-            details = await _evaluate(brought.details, call, mark)
+            details = await _evaluate(rules.details, call, mark)
             said = [details if each is marked and details is not None else each for each in said]
             verdict = self._finish(said, details, matching, call)
         verdict = with_agreed_deeds(verdict, owner)
-        for policy_below in brought.tightening:
-            other = await policy_below.judge_async(call, replace(brought, tightening=()))
+        for policy_below in rules.tightening:
+            other = await policy_below.judge_async(call, replace(rules, tightening=()))
             verdict = with_agreed_deeds(stricter_verdict(verdict, other), (verdict, other))
         return verdict
 
@@ -300,18 +300,18 @@ class Policy:
         acts, said, matching = await self.collect_verdicts(call)
         # A verdict by name can only tighten that of the shell rules or zones of the nearest file that has some.
         first = sorted([*acts[:1], *said[:1]], key=lambda each: -STRICTNESS[each.approval])
-        heard = [*first, *acts[1:], *said[1:]]
+        verdicts = [*first, *acts[1:], *said[1:]]
         if first and first[0].scopes:
             # An approval of a prefix or a folder answers only the rule that offered it, not another rule that asks too.
-            common = [scope for scope in first[0].scopes if all(scope in each.scopes for each in heard if each.asks)]
-            heard[0] = replace(first[0], scopes=tuple(common))
-        return heard, matching
+            common = [scope for scope in first[0].scopes if all(scope in each.scopes for each in verdicts if each.asks)]
+            verdicts[0] = replace(first[0], scopes=tuple(common))
+        return verdicts, matching
 
     async def collect_verdicts(self, call: ToolCall) -> tuple[list[Verdict], list[Verdict], list[Ranked]]:
         """Return the verdicts about the effect and the name, the deciding one first, and the applicable entries."""
         matching, unsure = applicable_entries(self._index.matching(call.tool), call)
-        heard = [(rank, await _evaluate(entry.says, call, entry.rule)) for rank, entry in matching]
-        said = strictest_first([(rank, each) for rank, each in heard if each is not None] + unsure)
+        verdicts = [(rank, await _evaluate(entry.says, call, entry.rule)) for rank, entry in matching]
+        said = strictest_first([(rank, each) for rank, each in verdicts if each is not None] + unsure)
         acts = [self._deeds.judge(entry.effect, call, entry.rule) for _, entry in matching if entry.effect is not None]
         if len(acts) > 1:
             deeds = tuple(deed for each in acts for deed in each.deeds)  # each entry may judge another argument
@@ -327,17 +327,17 @@ class Policy:
             return None
         matching = self._index.matching(tool)
         # Many names share one glob. The index keeps the tuples that it returns, so their ids are stable.
-        alike = tuple(map(id, matching))
-        verdict = self._entries_cache.get(alike) or self._of_entries(matching)
+        entry_ids = tuple(map(id, matching))
+        verdict = self._entries_cache.get(entry_ids) or self._compute_by_entries(matching)
         if verdict is None:
             return None
         if len(self._name_cache) >= _CACHE_LIMIT:
             self._name_cache.clear()  # an agent can invent any number of names
             self._entries_cache.clear()
-        self._name_cache[tool] = self._entries_cache[alike] = verdict
+        self._name_cache[tool] = self._entries_cache[entry_ids] = verdict
         return verdict
 
-    def _of_entries(self, matching: list[Ranked]) -> Verdict | None:
+    def _compute_by_entries(self, matching: list[Ranked]) -> Verdict | None:
         ranked: list[tuple[int, Verdict]] = []
         for rank, entry in matching:
             if not entry.is_plain:
@@ -365,7 +365,7 @@ class Policy:
         return verdict if self._remember else replace(verdict, remember=False)
 
 
-def _default(word: str, rule: Rule) -> Verdict:
+def _default_verdict(word: str, rule: Rule) -> Verdict:
     approval = parse_approval(word, "default")
     reason = f"no rule names this tool, and the default is {approval!r}"
     return Verdict(approval=approval, reason=reason, rule=rule)

@@ -71,36 +71,36 @@ class _Scan:
         if self._budget < 0:
             raise TooComplex("it holds too many scripts inside scripts to look through")
         parsed = parse_script(script, document=how == "expanded")
-        spoken = [*parsed.commands, *_simple_commands(parsed.rest)]
-        argvs = list(dict.fromkeys(argv for words in spoken for argv in _stripped(words)))
+        found = [*parsed.commands, *_simple_commands(parsed.rest)]
+        argvs = list(dict.fromkeys(argv for words in found for argv in _strip_grammar(words)))
         inner = list(dict.fromkeys(each for argv in argvs for each in with_inner_commands(argv)))
         for each in inner:
             yield each
-            yield from self._inside(scripts_in(each), depth)
-        words = [word for each in spoken for word in each]
-        yield from self._inside(parsed.scripts, depth)
-        yield from self._inside(_expanded(words, parsed), depth, "expanded")
+            yield from self._scan_scripts(scripts_in(each), depth)
+        words = [word for each in found for word in each]
+        yield from self._scan_scripts(parsed.scripts, depth)
+        yield from self._scan_scripts(_expanded_texts(words, parsed), depth, "expanded")
         scripts = [*(body for body, _ in parsed.documents), *(word for word in words if _MAY_RUN.search(word))]
         if how == "fed" or any(reads_input(each) for each in inner):
             values = ["".join(each) for each in _QUOTED_VALUES.findall(parsed.rest)]
             yield from (each for argv in argvs for each in any_suffix(argv))
-            yield from self._inside([*scripts, *values], depth, "fed")
+            yield from self._scan_scripts([*scripts, *values], depth, "fed")
         elif parsed.written and any(runs_file(each, parsed.written) for each in inner):
-            yield from self._inside(scripts, depth)
+            yield from self._scan_scripts(scripts, depth)
         elif _DYNAMIC_NAME.search(parsed.rest) or any(
             _DYNAMIC.search(each[0]) or each[0] in _RENAMES for each in inner
         ):
             yield from (each for argv in argvs for each in any_suffix(argv))  # any word may be the name
             yield from ((word,) for word in [*words, *_VALUES.findall(parsed.rest)])
 
-    def _inside(self, scripts: Iterable[str], depth: int, how: _How = "run") -> Iterator[Argv]:
+    def _scan_scripts(self, scripts: Iterable[str], depth: int, how: _How = "run") -> Iterator[Argv]:
         for script in scripts:
             if depth >= _DEEPEST:
                 raise TooComplex("it holds scripts inside scripts, too deep to look through")
             yield from self.commands(unmasked(script), depth + 1, how)
 
 
-def _expanded(words: Iterable[str], parsed: ParsedScript) -> Iterator[str]:
+def _expanded_texts(words: Iterable[str], parsed: ParsedScript) -> Iterator[str]:
     """Yield the texts that bash expands implicitly: here-documents, and values that it expands later."""
     yield from (body for body, inert in parsed.documents if not inert and MARK.search(body))
     anything = _EXPANDS.search(parsed.rest)
@@ -135,7 +135,7 @@ def _simple_commands(text: str) -> Iterator[list[str]]:
         yield [*argv, "".join(word)]
 
 
-def _stripped(words: list[str]) -> Iterator[Argv]:
+def _strip_grammar(words: list[str]) -> Iterator[Argv]:
     """Yield the command without leading reserved words and assignments; a brace begins another command."""
     argv: list[str] = []
     if words and words[0] == "case":

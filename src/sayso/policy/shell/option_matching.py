@@ -44,7 +44,7 @@ def may_match(words: Argv, argv: Argv) -> bool:
     starts = range(_leading_options(argv) + 1)
     # The first fit is enough: the words behind it include those behind any later fit.
     start = next((at for at in starts if given[at : at + before] == names[:before]), None)
-    named = start is not None and _in_order(names[before:], given[start + before :])
+    named = start is not None and _contains_in_order(names[before:], given[start + before :])
     if "--force" in flags and words[:2] == ("git", "push"):
         options += ["--force" for word in given if word.startswith("+")]
     return named and all(_has_option(flag, options) for flag in flags)
@@ -61,7 +61,7 @@ def _leading_options(argv: Argv) -> int:
     return count
 
 
-def _in_order(wanted: Sequence[str], given: Sequence[str]) -> bool:
+def _contains_in_order(wanted: Sequence[str], given: Sequence[str]) -> bool:
     rest = iter(given)
     return all(word in rest for word in wanted)
 

@@ -37,11 +37,11 @@ def dequoted(kind: str | None, token: str) -> str:
         inside = token.removeprefix("$")[1:].removesuffix('"')
         return _ESCAPED.sub(lambda match: masked(match[1]), inside)
     if kind == "ansi":
-        return _ANSI.sub(_ansi, token[2:].removesuffix("'")).partition("\0")[0]
+        return _ANSI.sub(_decode_ansi, token[2:].removesuffix("'")).partition("\0")[0]
     return token[1:].replace("\n", "") if kind == "escape" else token
 
 
-def _ansi(match: re.Match[str]) -> str:
+def _decode_ansi(match: re.Match[str]) -> str:
     braced, byte, octal, *unicode, letter = match.groups()
     if braced or byte or octal:
         number = int(octal, 8) if octal else int(byte or braced[-2:], 16)

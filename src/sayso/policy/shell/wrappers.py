@@ -50,7 +50,7 @@ class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
     adds: bool = False  # it appends further arguments to the command
 
 
-_MARKS = frozenset({"{}", "%", "@"})  # placeholders that no word of a rule contains
+_PLACEHOLDERS = frozenset({"{}", "%", "@"})  # placeholders that no word of a rule contains
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -139,23 +139,23 @@ def wrapped_commands(argv: Argv) -> list[InnerCommand]:
     """
     name = name_of(argv)
     if name == "find":
-        return _found(argv)
+        return _find_commands(argv)
     wrapper = WRAPPERS.get(name)
-    found = [] if wrapper is None else _wrapped(argv, wrapper)
+    found = [] if wrapper is None else _locate_wrapped(argv, wrapper)
     for each in found if name == "xargs" else ():
-        _check_marks(argv[: each.start])
+        _check_placeholders(argv[: each.start])
     return found
 
 
-def _check_marks(options: Argv) -> None:
+def _check_placeholders(options: Argv) -> None:
     """Refuse a placeholder that may be part of the command: `xargs -I status git status` runs another one."""
     for at, word in enumerate(options):
         mark = word[2:] or next(iter(options[at + 1 :]), "")
-        if word.startswith("-I") and mark not in _MARKS:
+        if word.startswith("-I") and mark not in _PLACEHOLDERS:
             raise UnknownOption(f"xargs puts what it reads in the place of {mark!r}, which may be part of the command")
 
 
-def _wrapped(argv: Argv, wrapper: Wrapper) -> list[InnerCommand]:
+def _locate_wrapped(argv: Argv, wrapper: Wrapper) -> list[InnerCommand]:
     at = 1
     while at < len(argv) and argv[at].startswith("-") and (argv[at] != "-" or "-" in wrapper.flags):
         word = argv[at]
@@ -186,7 +186,7 @@ def _has_value(word: str, wrapper: Wrapper) -> bool:
     return word[:2] in wrapper.values
 
 
-def _found(argv: Argv) -> list[InnerCommand]:
+def _find_commands(argv: Argv) -> list[InnerCommand]:
     """Return the commands that `find` runs on its results."""
     commands: list[InnerCommand] = []
     at = 1
@@ -248,7 +248,7 @@ def rememberable(argv: Argv) -> Argv | None:
     return None if runs else (argv[0], *words)
 
 
-def warning(pattern: Sequence[str]) -> str | None:
+def pattern_warning(pattern: Sequence[str]) -> str | None:
     """Return why allowing this prefix allows nearly anything, if it does."""
     name = name_of(tuple(pattern))
     if name == "git" and len(pattern) == 1:

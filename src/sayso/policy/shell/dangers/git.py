@@ -46,8 +46,8 @@ def git(args: Argv) -> str | None:
     if at == len(args):
         return None
     command, rest = args[at], args[at + 1 :]
-    look = _COMMANDS.get(command)
-    return look(rest) if look else _by_table(command, rest)
+    check = _COMMANDS.get(command)
+    return check(rest) if check else _by_table(command, rest)
 
 
 def _by_table(command: str, rest: Argv) -> str | None:

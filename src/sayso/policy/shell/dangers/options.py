@@ -62,31 +62,31 @@ class Harmless:
             elif not word.startswith("-") or word == "-":
                 operands += (word, *words) if ordered else (word,)
             else:
-                found = self._options(word, words)
+                found = self._parse_word(word, words)
                 given += found or []
-                if found is None or not all(self._fits(name, value) for name, value in found):
+                if found is None or not all(self._is_harmless_value(name, value) for name, value in found):
                     return ParsedOptions(word, tuple(given), tuple(operands))
         return ParsedOptions(None, tuple(given), tuple(operands))
 
-    def _fits(self, name: str, value: str) -> bool:
+    def _is_harmless_value(self, name: str, value: str) -> bool:
         return name not in self._values or bool(self._values[name].fullmatch(value))
 
-    def _options(self, word: str, following: Iterator[str]) -> list[tuple[str, str]] | None:
+    def _parse_word(self, word: str, following: Iterator[str]) -> list[tuple[str, str]] | None:
         """Return the options in one word, with their values; nothing if one of them is unknown."""
         if word.startswith("--"):
             name, equals, value = word.partition("=")
-            return self._valued(name, value, attached=bool(equals), following=following)
+            return self._parse_value(name, value, attached=bool(equals), following=following)
         found: list[tuple[str, str]] = []
         for at, letter in enumerate(word[1:], start=2):
             if self._kinds.get(f"-{letter}", "") in {"=", "?"}:
-                last = self._valued(f"-{letter}", word[at:], attached=at < len(word), following=following)
+                last = self._parse_value(f"-{letter}", word[at:], attached=at < len(word), following=following)
                 return None if last is None else [*found, *last]
             if f"-{letter}" not in self._kinds:
                 return None
             found.append((f"-{letter}", ""))
         return found
 
-    def _valued(
+    def _parse_value(
         self, name: str, value: str, *, attached: bool, following: Iterator[str]
     ) -> list[tuple[str, str]] | None:
         kind = self._kinds.get(name)
@@ -158,12 +158,12 @@ def find_option(
         if word.startswith("--"):
             if len(name) >= _SHORTEST and word not in harmless and any(each.startswith(name) for each in known):
                 return word
-        elif word.startswith("-") and _among(word[1:], short, valued):
+        elif word.startswith("-") and _has_letter(word[1:], short, valued):
             return word
     return None
 
 
-def _among(letters: str, short: str, valued: str) -> bool:
+def _has_letter(letters: str, short: str, valued: str) -> bool:
     for letter in letters:
         if letter in short:
             return True
