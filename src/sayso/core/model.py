@@ -7,7 +7,7 @@ garbage collector does not track them (`gc=False`), because they hold no referen
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Never, cast, get_args
 
 import msgspec
@@ -390,17 +390,13 @@ class Denied(_Outcome, frozen=True, kw_only=True, gc=False):
         if self.cause == "failed":
             return ToolError(self.reason)
         reason = f"{self.reason} (note: {self.note})" if self.note else self.reason
-        return _ERRORS[self.cause](tool, reason, cause=self.cause, note=self.note)
+        return _ERRORS.get(self.cause, ApprovalDenied)(tool, reason, cause=self.cause, note=self.note)
 
 
-_ERRORS: dict[str, Callable[..., ApprovalError]] = {
+_ERRORS: dict[str, type[ApprovalError]] = {
     "blocked": ApprovalBlocked,
-    "refused": ApprovalDenied,
     "expired": ApprovalTimeout,
     "withdrawn": ApprovalCancelled,
-    "replayed": ApprovalDenied,
-    "changed": ApprovalDenied,
-    "forged": ApprovalDenied,
 }
 
 

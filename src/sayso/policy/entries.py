@@ -5,8 +5,8 @@ Tests: tests/policy/test_compile.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -35,6 +35,7 @@ KEYS = (
     "needsApproval", "description", "reason", "expires", "remember", "scope", "when", "approvers", "kind", "argument",
     "operation", "paths",
 )  # fmt: skip
+T = TypeVar("T")
 _ALIASES = {"preApproved": "pre_approved", "blockReason": "block_reason", "needsApproval": "needs_approval"}
 
 
@@ -91,15 +92,13 @@ def parse_entry(pattern: str, given: Mapping[str, Any] | str, rule: Rule | None 
     values = {_ALIASES.get(key, key): value for key, value in entry.items()}
     if len(values) < len(entry):
         reject(f"{place} says the same thing in two spellings; keep one of them")
-    description = _optional_text(values, "description", place)
+    description = _parse_optional(values, "description", place, parse_text)
     options = AskOptions(
         description=None if description is None else check_template(description, f"{place}.description"),
         expires=None if "expires" not in values else parse_seconds(values["expires"], f"{place}.expires"),
         scope=None if "scope" not in values else _parse_scope(values["scope"], f"{place}.scope"),
         remember=parse_bool(values.get("remember", True), f"{place}.remember"),
-        approvers=None
-        if values.get("approvers") is None
-        else _parse_approvers(values["approvers"], f"{place}.approvers"),
+        approvers=_parse_optional(values, "approvers", place, _parse_approvers),
     )
     if not options.remember and values.get("approval") == "once_per_session":
         reject(f"{place} is to be asked once per session but not to be remembered; keep one of them")
@@ -108,7 +107,7 @@ def parse_entry(pattern: str, given: Mapping[str, Any] | str, rule: Rule | None 
         says=_parse_verdict(values, rule),
         rule=rule,
         ask_options=options,
-        when=None if values.get("when") is None else read_condition(values["when"], f"{place}.when"),
+        when=_parse_optional(values, "when", place, read_condition),
         effect=_parse_effect(values, place),
     )
 
@@ -143,9 +142,9 @@ def _parse_approvers(given: object, place: str) -> Approvers:
     count = values.get("count", 1)
     if type(count) is not int or count < 1:
         reject(f"{place}.count is {count!r}; use a whole number from 1 up")
-    role = _optional_text(values, "role", place)
-    remind = None if values.get("remind") is None else parse_seconds(values["remind"], f"{place}.remind")
-    escalate = None if values.get("escalate") is None else _parse_escalation(values["escalate"], f"{place}.escalate")
+    role = _parse_optional(values, "role", place, parse_text)
+    remind = _parse_optional(values, "remind", place, parse_seconds)
+    escalate = _parse_optional(values, "escalate", place, _parse_escalation)
     if escalate is not None and role is None:
         reject(f"{place}.escalate names another role, but {place}.role names none; say who answers first")
     return Approvers(count=count, roles=() if role is None else (role,), remind=remind, escalate=escalate)
@@ -154,10 +153,10 @@ def _parse_approvers(given: object, place: str) -> Approvers:
 def _parse_escalation(given: object, place: str) -> Escalation:
     values = as_mapping(given, place)
     check_keys(values, ("role", "after"), place)
-    role = _optional_text(values, "role", place)
-    if role is None or values.get("after") is None:
+    role, after = _parse_optional(values, "role", place, parse_text), values.get("after")
+    if role is None or after is None:
         reject(f"{place} needs `role` and `after`, such as {{role: lead, after: 10m}}")
-    return Escalation(role=role, after=parse_seconds(values["after"], f"{place}.after"))
+    return Escalation(role=role, after=parse_seconds(after, f"{place}.after"))
 
 
 def apply_ask_options(verdict: Verdict, options: Iterable[AskOptions]) -> Verdict:
@@ -202,13 +201,13 @@ def _parse_approvals(values: Mapping[str, Any], place: str) -> dict[str, Approva
 
 
 def _entry_verdict(approval: Approval, values: Mapping[str, Any], rule: Rule) -> Verdict:
-    reason = _optional_text(values, "block_reason", rule.key) if approval == "blocked" else None
-    reason = reason or _optional_text(values, "reason", rule.key) or f"{rule.key} is {approval!r}"
+    reason = _parse_optional(values, "block_reason", rule.key, parse_text) if approval == "blocked" else None
+    reason = reason or _parse_optional(values, "reason", rule.key, parse_text) or f"{rule.key} is {approval!r}"
     return Verdict(approval=approval, reason=reason, rule=rule)
 
 
-def _optional_text(values: Mapping[str, Any], key: str, place: str) -> str | None:
-    return None if values.get(key) is None else parse_text(values[key], f"{place}.{key}")
+def _parse_optional(values: Mapping[str, Any], key: str, place: str, parse: Callable[[object, str], T]) -> T | None:
+    return None if values.get(key) is None else parse(values[key], f"{place}.{key}")
 
 
 def _parse_scope(word: object, place: str) -> ScopeKind:
