@@ -76,9 +76,8 @@ def trace_entry(rank: int, entry: Entry, call: ToolCall) -> Iterator[RuleTrace]:
 
 def strictest_first(ranked: list[tuple[int, Verdict]]) -> list[Verdict]:
     """Sort the owner's verdicts: the most specific first and, between equals, the strictest."""
-    if len(ranked) > 1:
-        ranked.sort(key=lambda each: (-each[0], -STRICTNESS[each[1].approval]))
-    return [verdict for _, verdict in ranked]
+    ordered = sorted(ranked, key=lambda each: (-each[0], -STRICTNESS[each[1].approval]))
+    return [verdict for _, verdict in ordered]
 
 
 def with_agreed_deeds(verdict: Verdict, judged: Iterable[Verdict]) -> Verdict:

@@ -97,11 +97,8 @@ class _PolicyCompiler:
         custom = data.get("custom_tools")
         named: dict[str, Any] = dict.fromkeys(custom or ()) | (custom if isinstance(custom, dict) else {})
         judges = {"shell": shell is not None, "path": "sandbox" in data}  # even if its zones have mistakes
-        entries = [
-            *self._parse_entries("tools", data.get("tools") or {}, judges),
-            *self._parse_entries("tool_configs", data.get("tool_configs") or {}, judges),
-            *self._parse_entries("custom_tools", named, judges),
-        ]
+        sections = {"tools": data.get("tools"), "tool_configs": data.get("tool_configs"), "custom_tools": named}
+        entries = [each for key, given in sections.items() for each in self._parse_entries(key, given or {}, judges)]
         remember = data.get("remember", True)
         longest = cast("Mapping[str, Any]", remember).get("max") if isinstance(remember, Mapping) else None
         return CompiledPolicy(

@@ -62,8 +62,7 @@ class Index:
                 found += _matching_globs(tails[tool[-size:]], tool)
         if tool in self._exact:
             found.append(self._exact[tool])
-        if len(found) > 1:
-            found.sort(key=lambda each: (-each[0], each[1].pattern))
+        found.sort(key=lambda each: (-each[0], each[1].pattern))
         return found
 
 

@@ -52,8 +52,6 @@ def keys(call: ToolCall, verdict: Verdict) -> tuple[str, ...]:
     except CanonicalError:
         # No approval can be bound to such a call, but a refusal of the whole tool covers it.
         return (tool_key(call.tool),)
-    if not verdict.scopes:
-        return (narrow, tool_key(call.tool))
     return (narrow, *(scope.key for scope in verdict.scopes if not scope.parts), tool_key(call.tool))
 
 
