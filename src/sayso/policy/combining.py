@@ -114,7 +114,7 @@ def _merge_approvers(left: Approvers | None, right: Approvers | None) -> Approve
         count=max(left.count, right.count),
         roles=tuple(dict.fromkeys((*left.roles, *right.roles))),
         remind=min((each for each in (left.remind, right.remind) if each is not None), default=None),
-        # Another role may substitute only where both rules say so.
+        # Another role may substitute only if both rules permit it.
         escalate=left.escalate if left.escalate == right.escalate else None,
     )
 

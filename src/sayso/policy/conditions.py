@@ -92,7 +92,7 @@ def _lookup_argument(args: Mapping[str, Any], path: str) -> tuple[bool, Any]:
 def _equal(value: object, wanted: object) -> bool:
     numbers = type(value) in _NUMBER and type(wanted) in _NUMBER
     if not numbers and type(value) is not type(wanted):
-        # A text is compared with a number, say: the author of the condition expected another type.
+        # For example text and number: the author of the condition expected another type.
         raise UndecidableCondition(f"{_argument_text(value):.80} cannot be compared with {describe_value(wanted)}")
     return value == wanted
 

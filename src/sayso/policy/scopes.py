@@ -131,7 +131,7 @@ def named_keys(tool: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _narrow_key(tool: str, args: Mapping[str, Any], payload: Mapping[str, Any] | None) -> str:
-    # Two domains: "exactly these arguments" must not come to mean "these facts, whatever the other arguments".
+    # Two domains: "exactly these arguments" must not mean "these facts, with any other arguments".
     return call_key(tool, args) if payload is None else digest("sayso/payload/1", tool, args=freeze(payload))
 
 

@@ -1,4 +1,4 @@
-"""Option matching: whether a command may match a blocking rule, whatever the spelling and order of its options.
+"""Option matching: whether a command may match a blocking rule, in any spelling and order of its options.
 
 Tests: tests/policy/shell/test_block_scan.py
 """
