@@ -64,33 +64,7 @@ _HOMES = {
     "resume": "sayso.adapters.function",
 }
 
-__all__ = [
-    "ApprovalBlocked",
-    "ApprovalController",
-    "ApprovalDecision",
-    "ApprovalDenied",
-    "ApprovalError",
-    "ApprovalMemory",
-    "ApprovalPending",
-    "ApprovalPresentation",
-    "ApprovalRequest",
-    "ApprovalTimeout",
-    "Approved",
-    "AuditEntry",
-    "BlockedError",
-    "Channel",
-    "Denied",
-    "Pending",
-    "Policy",
-    "Preview",
-    "Store",
-    "ToolCall",
-    "Verdict",
-    "guard",
-    "load_policy",
-    "requires_approval",
-    "resume",
-]
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
 
 
 def __getattr__(name: str) -> object:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run the command line, or say in one sentence what is missing for it."""
+    """Run the command line; if click is missing, exit with a sentence that says so."""
     if sys.path and sys.path[0] in {"", str(Path.cwd())}:
-        del sys.path[0]  # with `python -m`: nobody should import what an agent has written into the current folder
+        del sys.path[0]  # with `python -m`: do not import modules that an agent has written into the current folder
     try:
-        from sayso.cli.main import run  # noqa: PLC0415 - only here can the missing extra be told
+        from sayso.cli.main import run  # noqa: PLC0415 - a missing extra is reported below
 
         run()
     except ModuleNotFoundError as error:

@@ -5,17 +5,17 @@ ApprovalError(PermissionError)      a call that did not run
 ├── ApprovalBlocked                 the policy never lets it run; also named BlockedError
 ├── ApprovalTimeout(TimeoutError)   nobody answered in time
 ├── ApprovalCancelled               the question was withdrawn before an answer
-└── ApprovalPending                 it waits for an answer, and this caller does not wait
+└── ApprovalPending                 it waits for an answer, but this caller does not wait
 ConfigurationError(ValueError)      sayso was set up wrongly; nothing was judged
 └── PolicyError                     a policy file with mistakes, each with its place
 CanonicalError(ValueError)          arguments that no approval can be bound to
 StoreError(RuntimeError)            the store cannot be read or written
 └── AuditError                      the chain of the audit is broken
-NotEntitled(PermissionError)        somebody who may not give this answer
-StillOpen(ValueError)               an answer that was not taken; the request waits on
+NotEntitled(PermissionError)        a person who may not give this answer
+StillOpen(ValueError)               an answer that was not accepted; the request stays open
 UnknownRequest(LookupError)         no request has this id
 PathEscape(PermissionError)         a path leads out of the folder that it has to stay in
-ToolError(RuntimeError)             a tool that was allowed to run could not do it; the model is told why
+ToolError(RuntimeError)             a tool that was allowed to run failed; the message is for the model
 
 Tests: tests/core/test_model.py
 """
@@ -33,9 +33,8 @@ class ApprovalError(PermissionError):
     """A tool call that did not run, and why."""
 
     # PermissionError is an OSError, which would read two arguments as errno and strerror;
-    # overriding __init__ and handing on one message keeps str() and args plain.
+    # overriding __init__ and passing one message keeps str() and args plain.
     def __init__(self, tool: str, reason: str, *, cause: str = "", note: str | None = None) -> None:
-        """Keep the facts beside the message."""
         super().__init__(f"{tool!r} did not run: {reason}")
         self.tool = tool
         self.reason = reason
@@ -43,7 +42,7 @@ class ApprovalError(PermissionError):
         self.note = note
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Survive pickling, which a process pool does to every exception."""
+        """Support pickling, which a process pool does to every exception."""
         return _rebuild, (type(self), self.tool, self.reason, self.__dict__)
 
 
@@ -69,7 +68,7 @@ class ApprovalTimeout(ApprovalError, TimeoutError):
 
 
 class ApprovalCancelled(ApprovalError):
-    """The question was withdrawn before anybody answered it."""
+    """The question was withdrawn before it was answered."""
 
 
 class ApprovalPending(ApprovalError):
@@ -93,13 +92,12 @@ class PolicyError(ConfigurationError):
     """A policy file with mistakes, all of them."""
 
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
-        """Take the mistakes; there is at least one."""
         super().__init__("\n".join(map(str, mistakes)))
         self.mistakes = tuple(mistakes)
 
 
 class Mistake(NamedTuple):
-    """What is wrong, and where."""
+    """One mistake in a file, with its position."""
 
     source: str
     line: int | None
@@ -107,13 +105,13 @@ class Mistake(NamedTuple):
     message: str
 
     def __str__(self) -> str:
-        """Read as `sayso.yaml:12:3: tools.shell is …`."""
+        """Return text such as `sayso.yaml:12:3: tools.shell is …`."""
         place = f":{self.line}:{self.column}" if self.line else ""
         return f"{self.source}{place}: {self.message}"
 
 
 class CanonicalError(ValueError):
-    """Arguments that cannot be turned into canonical bytes, so no approval can be bound to them."""
+    """Arguments without a canonical form, so no approval can be bound to them."""
 
 
 class StoreError(RuntimeError):
@@ -125,11 +123,11 @@ class AuditError(StoreError):
 
 
 class NotEntitled(PermissionError):
-    """Somebody gave an answer that they may not give; the request is still open."""
+    """A person gave an answer that they may not give; the request is still open."""
 
 
 class StillOpen(ValueError):
-    """An answer was not taken, and the request waits on; says why."""
+    """An answer was not accepted, and the request is still open; the message says why."""
 
 
 class UnknownRequest(LookupError):
@@ -141,4 +139,4 @@ class PathEscape(PermissionError):
 
 
 class ToolError(RuntimeError):
-    """A tool could not do what it was called for; the words are for the model, which can try something else."""
+    """A tool failed; the message is for the model, which can try something else."""

@@ -25,8 +25,8 @@ def read_arguments(content: bytes, source: str, form: Literal["json", "yaml"] | 
     """Parse all arguments of a call; without `form`, a text that begins with a bracket is JSON, any other YAML.
 
     Raises:
-        CanonicalError: it is not JSON, or ambiguous.
-        ConfigurationError: it is not YAML.
+        CanonicalError: the text is not JSON, or ambiguous.
+        ConfigurationError: the text is not YAML.
     """
     text = decode(content, source, ARGUMENTS_SPEC)
     if form == "json" or (form is None and text.lstrip().startswith(("{", "["))):

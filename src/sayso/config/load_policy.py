@@ -13,7 +13,6 @@ from sayso.policy.data_schema import Key
 from sayso.policy.policy import Policy
 
 NAMES = ("sayso.yaml", "sayso.yml")
-_PYPROJECT = "pyproject.toml"
 
 
 def load_policy(path: str | os.PathLike[str] | None = None, *, extra_folder: Path | None = None) -> Policy:
@@ -26,17 +25,17 @@ def load_policy(path: str | os.PathLike[str] | None = None, *, extra_folder: Pat
     Raises:
         ConfigurationError: a file is invalid, with the place, or there is no file.
     """
-    documents = [_named(each) for each in ([Path(path)] if path is not None else policy_files_here(extra_folder))]
+    documents = [_read_file(each) for each in ([Path(path)] if path is not None else policy_files_here(extra_folder))]
     if not documents:
         raise ConfigurationError("there is no policy file here; run `sayso init` to write one, or name one")
-    policies = [_policy(document, documents) for document in documents]
+    policies = [_build_policy(document, documents) for document in documents]
     nearest = policies[0]
     for each in policies[1:]:
         nearest = each.over(nearest)
     return nearest
 
 
-def _named(path: Path) -> Document:
+def _read_file(path: Path) -> Document:
     document = read_policy_file(path)
     if document is None:
         raise ConfigurationError(f"{path}: this file has no [tool.sayso]; add that table, or name another file")
@@ -46,7 +45,7 @@ def _named(path: Path) -> Document:
 def policy_files_here(extra_folder: Path | None = None) -> Iterator[Path]:
     """Yield the files that apply here and in another folder, the farthest first."""
     home = _config_folder()
-    own = None if home is None else _only([home / "sayso" / name for name in NAMES])
+    own = None if home is None else _single_file([home / "sayso" / name for name in NAMES])
     if own is not None:
         yield own
     projects = [
@@ -60,9 +59,9 @@ def policy_files_here(extra_folder: Path | None = None) -> Iterator[Path]:
 
 def _project_file(folder: Path) -> Path | None:
     for here in (folder, *folder.parents):
-        pyproject = here / _PYPROJECT
-        also = [pyproject] if _is_there(pyproject) and read_policy_file(pyproject) is not None else []
-        found = _only([*(here / name for name in NAMES), *also])
+        pyproject = here / "pyproject.toml"
+        also = [pyproject] if _exists(pyproject) and read_policy_file(pyproject) is not None else []
+        found = _single_file([*(here / name for name in NAMES), *also])
         if found is not None:
             return found
     return None
@@ -73,18 +72,18 @@ def _config_folder() -> Path | None:
     try:
         return Path(named) if named else Path.home() / ".config"
     except RuntimeError:
-        return None  # no home: a container's user without an entry
+        return None  # a user without a home, as in a container
 
 
-def _only(paths: Iterable[Path]) -> Path | None:
+def _single_file(paths: Iterable[Path]) -> Path | None:
     """Return the file that exists; two are an error, because the choice would be ambiguous."""
-    found = [path for path in paths if _is_there(path)]
+    found = [path for path in paths if _exists(path)]
     if len(found) > 1:
         raise ConfigurationError(f"{found[0]} and {found[1].name} beside it both hold a policy; keep one of them")
     return found[0] if found else None
 
 
-def _is_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     """Whether the path exists, even if it is unreadable: fail closed, unreadable rules must not be skipped."""
     try:
         path.lstat()
@@ -95,14 +94,14 @@ def _is_there(path: Path) -> bool:
     return True
 
 
-def _policy(document: Document, all_of_them: Iterable[Document]) -> Policy:
+def _build_policy(document: Document, documents: Iterable[Document]) -> Policy:
     path = Path(document.source).absolute()
     return Policy.from_dict(
         document.data,
         base=path.parent,
         source=document.source,
-        places=lambda key: line_and_column(document, key),
-        protected=paths_to_protect(Path(each.source).absolute() for each in all_of_them),
+        places=document.mark,
+        protected=paths_to_protect(Path(each.source).absolute() for each in documents),
     )
 
 

@@ -32,19 +32,19 @@ class FileSpec(NamedTuple):
 
 
 def read_bytes(path: Path, spec: FileSpec) -> bytes:
-    """Read a file; of one over the size limit, only a little more than the limit."""
+    """Read a file up to one byte over the size limit, which `check_size` then refuses."""
     try:
         return _read_regular_file(path, spec.largest + 1)
     except FileNotFoundError:
         raise file_error(str(path), f"there is no such file; {spec.missing}") from None
-    except (OSError, ValueError) as failure:  # ValueError: a path that no system can have, such as one with a NUL
+    except (OSError, ValueError) as failure:  # ValueError: an impossible path, such as one with a NUL
         reason = failure.strerror if isinstance(failure, OSError) else failure
         raise file_error(str(path), f"this cannot be read ({reason}); check its name and who may read it") from None
 
 
 def _read_regular_file(path: Path, most: int) -> bytes:
-    # Checked before it is opened, because opening a device may already do something, and after it, because the file may
-    # be another one by then (TOCTOU). O_NONBLOCK, which Windows lacks, keeps a pipe from blocking the second check.
+    # Checked before it is opened, because opening a device may have effects, and after, because the file may have been
+    # replaced meanwhile (TOCTOU). O_NONBLOCK, which Windows lacks, keeps a pipe from blocking the second check.
     _check_regular(path.stat())
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(descriptor, "rb") as file:
@@ -67,7 +67,7 @@ def check_size(content: bytes, source: str, spec: FileSpec) -> None:
 def decode(content: bytes, source: str, spec: FileSpec) -> str:
     """Decode UTF-8, without a byte order mark."""
     check_size(content, source, spec)
-    content = content.removeprefix(b"\xef\xbb\xbf")  # the byte order mark, which means nothing in UTF-8
+    content = content.removeprefix(b"\xef\xbb\xbf")  # the byte order mark
     try:
         return content.decode()
     except UnicodeDecodeError as failure:

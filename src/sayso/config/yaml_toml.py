@@ -72,11 +72,11 @@ def _check_plain_data(value: object, path: Key, document: Document) -> None:
         )
         for key, item in items:
             _check_plain_data(item, (*path, key), document)
-    elif problem := _objection(value):
+    elif problem := _value_problem(value):
         raise file_error(document.source, f"{_quote('.'.join(map(str, path)))} {problem}", document.mark(path))
 
 
-def _objection(value: object) -> str | None:
+def _value_problem(value: object) -> str | None:
     if isinstance(value, float) and not math.isfinite(value):
         return "is not a finite number; write one, or put a text in quotes"
     if isinstance(value, int) and abs(value) >= _LARGEST_NUMBER:
@@ -86,9 +86,9 @@ def _objection(value: object) -> str | None:
 
 # --- YAML ----------------------------------------------------------------------------------------------------
 
-# Refused before the parser sees it. Line separators and a byte order mark inside the text, because editors, people
-# and parsers differ in whether a new line starts there. Two kinds of long words, because the parser adds them up
-# character by character, each time copying all before: 1 MB would take 20 seconds, and 2 MB three minutes.
+# Refused before parsing. Line separators and a byte order mark inside the text, because editors, people and parsers
+# differ in whether a new line starts there. Two kinds of long words, because the parser builds them character by
+# character in quadratic time: 1 MB would take 20 seconds, and 2 MB three minutes.
 _REFUSED = (
     (r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", "is invisible; delete it"),
     (r"(?<![^\s\"'\]}])[|>][-+0-9]*(?: {1000}| *#[^\r\n]{1000})", "stands before far too long a comment; shorten that"),
@@ -145,43 +145,43 @@ def _events(text: str, source: str) -> Iterator[_Untyped]:
     mark = Mark(1, 1)
     try:
         for event in parser.parse(text):
-            mark = _mark(event.start_mark)
+            mark = _to_mark(event.start_mark)
             yield event
     except MarkedYAMLError as error:
-        raise _translated(error, source, mark) from None
+        raise _translate_error(error, source, mark) from None
     except (YAMLError, ArithmeticError, AssertionError, ValueError):
-        # The parser trips over an escape that names no character, and over a version that does not exist.
+        # The parser fails on an escape of no character, and on an unknown version.
         problem = "this, or what follows, is not YAML, such as an escape `\\U` of no character; correct it"
         raise file_error(source, problem, mark) from None
 
 
-def _translated(error: _Untyped, source: str, last: Mark) -> ConfigurationError:
-    started = _mark(error.context_mark) if error.context_mark else last
-    showed = _mark(error.problem_mark) if error.problem_mark else started
+def _translate_error(error: _Untyped, source: str, last: Mark) -> ConfigurationError:
+    started = _to_mark(error.context_mark) if error.context_mark else last
+    showed = _to_mark(error.problem_mark) if error.problem_mark else started
     for said, sentence, at_start in _HINTS:
         if said in f"{error.context} {error.problem}":
             return file_error(source, sentence.format(began=started.line), started if at_start else showed)
     return file_error(source, f"this is not YAML ({_quote(error.problem or error.context, 200)}); correct it", showed)
 
 
-def _mark(mark: _Untyped) -> Mark:
+def _to_mark(mark: _Untyped) -> Mark:
     return Mark(mark.line + 1, mark.column + 1)
 
 
-def _resolved(text: str) -> object:
+def _resolve_scalar(text: str) -> object:
     """Return the value of a scalar without quotes, by the core schema."""
     if text in _WORDS:
         return _WORDS[text]
     if not (number := _NUMBER.fullmatch(text)):
         return text
-    if len(text) > _LONGEST_NUMBER:  # to convert it would take time that grows with the square of its length
+    if len(text) > _LONGEST_NUMBER:  # the conversion takes quadratic time
         return _LARGEST_NUMBER
     if number.lastgroup in _BASES:
         return int(text, _BASES[number.lastgroup])
     return float(text) if number.lastgroup else math.inf
 
 
-def _extra(kind: str, event: _Untyped) -> str | None:
+def _unsupported_feature(kind: str, event: _Untyped) -> str | None:
     """Return the refusal of an event that is more than plain data."""
     if kind == "DocumentStart" and (event.tags or event.version not in {None, (1, 2)}):
         return "the lines above that start with `%` are not read; delete them"
@@ -206,53 +206,53 @@ class _Builder:
         self.marks: dict[Key, Mark] = {}
         self._source = source
         self._ended = False
-        # Everything that is not closed yet, and for each of it the index or key that is being read.
+        # The stack of open containers, and for each the index or key that is being read.
         self._open: list[dict[str, Any] | list[Any]] = []
         self._path: list[str | int] = []
 
     def add_event(self, event: _Untyped) -> None:
-        kind, mark = event.__class__.__name__.removesuffix("Event"), _mark(event.start_mark)
+        kind, mark = event.__class__.__name__.removesuffix("Event"), _to_mark(event.start_mark)
         if kind == "DocumentStart" and self._ended:
             self._refuse("a second document starts here; keep one in a file", mark)
-        if problem := _extra(kind, event):
+        if problem := _unsupported_feature(kind, event):
             self._refuse(problem, mark)
         if kind == "Scalar":
-            self._scalar(event.value, mark, plain=event.style is None)
+            self._add_scalar(event.value, mark, plain=event.style is None)
         elif kind in {"MappingStart", "SequenceStart"}:
-            self._start({} if kind == "MappingStart" else [], mark)
+            self._open_container({} if kind == "MappingStart" else [], mark)
         elif kind in {"MappingEnd", "SequenceEnd"}:
-            self._end()
+            self._close_container()
         self._ended = self._ended or kind == "DocumentEnd"
 
     def _refuse(self, problem: str, mark: Mark) -> Never:
         raise file_error(self._source, problem, mark)
 
-    def _start(self, value: dict[str, Any] | list[Any], mark: Mark) -> None:
+    def _open_container(self, value: dict[str, Any] | list[Any], mark: Mark) -> None:
         if len(self._open) >= _DEEPEST:
             self._refuse(_TOO_DEEP, mark)
-        self._place(value, mark)
+        self._add_value(value, mark)
         self._open.append(value)
         self._path.append(_BETWEEN)
 
-    def _end(self) -> None:
+    def _close_container(self) -> None:
         del self._open[-1], self._path[-1]
         if self._open:
             self._path[-1] = _BETWEEN
 
-    def _scalar(self, text: str, mark: Mark, *, plain: bool) -> None:
+    def _add_scalar(self, text: str, mark: Mark, *, plain: bool) -> None:
         if re.search("[\ud800-\udfff]", text):
             self._refuse("this text has half a character as an escape; write the character itself", mark)
-        value = _resolved(text) if plain else text
+        value = _resolve_scalar(text) if plain else text
         if self._wants_key():
-            self._key(value, text, mark, plain=plain)
+            self._start_key(value, text, mark, plain=plain)
         elif self._open or text or not plain:  # a `---` without content is an empty file
-            self._place(value, mark)
+            self._add_value(value, mark)
             self._path[-1] = _BETWEEN
 
     def _wants_key(self) -> bool:
         return bool(self._open) and self._path[-1] == _BETWEEN and isinstance(self._open[-1], dict)
 
-    def _key(self, key: object, text: str, mark: Mark, *, plain: bool) -> None:
+    def _start_key(self, key: object, text: str, mark: Mark, *, plain: bool) -> None:
         if not isinstance(key, str):
             self._refuse(f"the key {_quote(text)} has no quotes and is not read as a text; put it in quotes", mark)
         if key == "<<" and plain:
@@ -262,7 +262,7 @@ class _Builder:
         if first != mark:
             self._refuse(f"the key {_quote(key)} is on lines {first.line} and {mark.line}; keep one of them", mark)
 
-    def _place(self, value: object, mark: Mark) -> None:
+    def _add_value(self, value: object, mark: Mark) -> None:
         if self._wants_key():
             self._refuse("a list or mapping cannot be a key; use a text", mark)
         if not self._open:
@@ -281,11 +281,11 @@ class _Builder:
 
 _TABLE = ("tool", "sayso")
 _WORD = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*')"""
-# What a line at the top level can start with: `[table]`, `[[list of tables]]` or `key =`.
+# The start of a line at the top level: `[table]`, `[[list of tables]]` or `key =`.
 _STATEMENT = re.compile(rf"[ \t]*+(?P<brackets>\[?+\[?+)[ \t]*+(?P<key>{_WORD}(?:[ \t]*+\.[ \t]*+{_WORD})*+)")
-# A key of more words than can be read: for each of its words tomllib keeps a copy of all the words before it.
+# A key of too many words: for each word, tomllib keeps a copy of all words before it.
 _ENDLESS_KEY = re.compile(rf"(?m)^[ \t]*+\[?+\[?+[ \t]*+(?:{_WORD}[ \t]*+\.[ \t]*+){{{_DEEPEST + len(_TABLE)}}}")
-# Everything that decides whether a line is at the top level: texts, comments, brackets and the ends of lines.
+# The tokens that decide whether a line is at the top level: texts, comments, brackets and line ends.
 _TOKEN = re.compile(
     r'(?s)"""(?:[^"\\]|\\.|"(?!""))*+"{3,5}'
     r"|'''(?:[^']|'(?!''))*+'{3,5}"
@@ -331,8 +331,8 @@ def _toml_marks(text: str) -> dict[Key, Mark]:
     table: Key = ()
     for line, start in _statements(text):
         if found := _STATEMENT.match(text, start):
-            words = [_unquoted(word) for word in re.findall(_WORD, found["key"])]
-            key = _key_of(() if found["brackets"] else table, words, lengths)
+            words = [_unquote(word) for word in re.findall(_WORD, found["key"])]
+            key = _full_key(() if found["brackets"] else table, words, lengths)
             if found["brackets"] == "[[":
                 lengths[key] = lengths.get(key, 0) + 1
                 key = (*key, lengths[key] - 1)
@@ -354,7 +354,7 @@ def _statements(text: str) -> Iterator[tuple[int, int]]:
             yield line, token.end()
 
 
-def _key_of(table: Key, words: list[str], lengths: Mapping[Key, int]) -> Key:
+def _full_key(table: Key, words: list[str], lengths: Mapping[Key, int]) -> Key:
     """Return the full key of some words in a table; a name of a list of tables means its last table."""
     key = (*table, words[0])
     for word in words[1:]:
@@ -362,5 +362,5 @@ def _key_of(table: Key, words: list[str], lengths: Mapping[Key, int]) -> Key:
     return key
 
 
-def _unquoted(word: str) -> str:
+def _unquote(word: str) -> str:
     return tomllib.loads(f"key = {word}")["key"] if word[0] in "\"'" else word

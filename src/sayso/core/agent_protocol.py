@@ -12,11 +12,11 @@ import msgspec
 from sayso.core.ports import QueuedWrite
 
 MEDIA = "application/vnd.sayso.v1+msgpack"
-FAMILY = "application/vnd.sayso."  # another version of the same
+FAMILY = "application/vnd.sayso."  # the prefix of all versions
 LONGEST_WAIT = 60.0  # seconds
 MOST_ROWS = 1000
 MOST_NEWS = 500
-UNKNOWN_REQUEST = "unknown_request"  # the kind of a problem that is no failure: nobody has asked that
+UNKNOWN_REQUEST = "unknown_request"  # the kind of a problem that the client raises as `UnknownRequest`
 
 Id = Annotated[str, msgspec.Meta(max_length=64)]
 Text = Annotated[str, msgspec.Meta(max_length=1000)]
@@ -26,7 +26,7 @@ Time = Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
 
 
 class AgentMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """What an agent asks its hub to do."""
+    """A message from an agent to its hub."""
 
 
 class Open(AgentMessage, frozen=True):
@@ -36,7 +36,7 @@ class Open(AgentMessage, frozen=True):
 
 
 class Find(AgentMessage, frozen=True):
-    """Look for what was asked about a call."""
+    """Find the request for a call."""
 
     session: str
     key: str
@@ -64,16 +64,16 @@ class GetRecent(AgentMessage, frozen=True):
 
 
 class GetChanges(AgentMessage, frozen=True):
-    """Read what has changed after a point; with `wait`, when there is something, or something else is remembered."""
+    """Read the changes after a cursor; with `wait`, a long poll for a change or for other remembered decisions."""
 
     after: Annotated[int, msgspec.Meta(ge=0)] | None
     limit: Limit = MOST_ROWS
     wait: Wait = 0.0
-    known: Text = ""  # what the agent knows of the remembered decisions
+    known: Text = ""  # the version of the remembered decisions that the agent has
 
 
 class MarkSeen(AgentMessage, frozen=True):
-    """Note who has a request before them."""
+    """Mark a request as viewed."""
 
     id: Id
     who: Text
@@ -82,7 +82,7 @@ class MarkSeen(AgentMessage, frozen=True):
 
 
 class Close(AgentMessage, frozen=True):
-    """End a request without an answer."""
+    """Close a request without an answer."""
 
     id: Id
     status: Literal["withdrawn", "expired"]
@@ -100,41 +100,41 @@ class Claim(AgentMessage, frozen=True):
 
 
 class Spend(AgentMessage, frozen=True):
-    """Take one use of a remembered decision."""
+    """Consume one use of a remembered decision."""
 
     id: Id
     attempt: Id
 
 
 class Park(AgentMessage, frozen=True):
-    """Keep the state of a run."""
+    """Store the state of a suspended run."""
 
     name: Text
     state: bytes
 
 
 class GetParked(AgentMessage, frozen=True):
-    """Read the state of a run."""
+    """Read the state of a suspended run."""
 
     name: Text
 
 
 class Unpark(AgentMessage, frozen=True):
-    """Take the state of a run."""
+    """Delete the state of a suspended run, and return it."""
 
     name: Text
     attempt: Id
 
 
 class Append(AgentMessage, frozen=True):
-    """Tell what came of requests, and what else happened."""
+    """Append results of requests and audit lines."""
 
     news: Annotated[list[QueuedWrite], msgspec.Meta(max_length=MOST_NEWS)]
     attempt: Id
 
 
 class ChangesReply(AgentMessage, frozen=True):
-    """The answer to `Changes`: how far it reaches, and what is remembered if that is not what the agent knows."""
+    """Reply to `GetChanges`: the new cursor, and the remembered decisions if the agent has another version of them."""
 
     point: int
     rows: list[bytes]

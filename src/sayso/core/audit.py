@@ -1,4 +1,4 @@
-"""Audit log: one redacted line per step, each sealed by a hash chained to the line before."""
+"""Audit log: one redacted line per step, in a hash chain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sayso.core.ports import AuditLog
 
 EntryRef = tuple[int, str]  # the number and the hash of an entry
-SealedEntry = tuple[int, bytes, str]  # its number, its line and its hash
+SealedEntry = tuple[int, bytes, str]  # the number, the line and the hash of an entry
 
 START = "0" * 64
 _PAGE = 1000
@@ -27,7 +27,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class EntryBody(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What is written of an entry: JSON, without what is not known."""
+    """JSON form of an entry; unknown values are omitted."""
 
     at: float
     step: str
@@ -57,7 +57,7 @@ class EntryBody(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown
     scope: str | None = None
     result: Any = None
     seconds: float | None = None
-    error: str | None = None  # why there is nothing else
+    error: str | None = None  # why the other fields are missing
 
 
 class _Time(msgspec.Struct):
@@ -65,7 +65,7 @@ class _Time(msgspec.Struct):
 
 
 class _Needed(_Time):
-    """What readers rely on."""
+    """The fields that readers rely on."""
 
     agent_path: list[str] = []
 
@@ -76,19 +76,19 @@ def request_entry(request: ApprovalRequest, step: Step, at: float) -> AuditEntry
 
 
 def encode_early_if_needed(entry: AuditEntry) -> AuditEntry | bytes:
-    """Return the entry to be written down later or, where that could be costly or too late, its line at once.
+    """Return the entry, to be encoded later, or its line if it has to be encoded at once.
 
-    What is heavy must not pile up in a queue, and what could not be frozen may have changed by then.
+    Large arguments must not pile up in a queue, and arguments that could not be frozen may change meanwhile.
     """
     args = entry.about.args
     return entry if type(args) is FrozenDict and args.small else encode(entry)
 
 
 def encode(entry: AuditEntry) -> bytes:
-    """Return the line that is written for an entry; there is one for every entry, whatever is in it."""
+    """Return the line of an entry; never raises, so that every step is recorded."""
     try:
         return _encode(entry)
-    except Exception as error:  # noqa: BLE001 - a step that cannot be described must still be told, and stop nobody
+    except Exception as error:  # noqa: BLE001 - a step that cannot be described must still be recorded
         return _ENCODER.encode(
             {"at": entry.at, "step": entry.step, "error": f"could not be described: {type(error).__name__}"}
         )
@@ -110,11 +110,11 @@ def _encode(entry: AuditEntry) -> bytes:
     if entry.outcome is not None:
         line.request_id = entry.outcome.request_id
     if entry.step not in {"returned", "raised"}:
-        _describe(line, entry)
+        _add_details(line, entry)
     return _ENCODER.encode(line)
 
 
-def _describe(line: EntryBody, entry: AuditEntry) -> None:
+def _add_details(line: EntryBody, entry: AuditEntry) -> None:
     about = entry.about
     if entry.verdict is not None:
         _add_verdict(line, entry.verdict)
@@ -128,7 +128,7 @@ def _describe(line: EntryBody, entry: AuditEntry) -> None:
     _add_decision(line, about.votes[-1] if entry.step == "voted" else about.decision)
     line.request_id, line.digest = about.id, about.digest
     if entry.step == "asked" or line.final_args is not None:
-        line.args = redact(about.args)  # once, or beside what they were changed to; else the digest stands for them
+        line.args = redact(about.args)  # once, or next to the edited ones; elsewhere the digest is enough
 
 
 def _add_verdict(line: EntryBody, source: Verdict | ApprovalRequest) -> None:
@@ -139,7 +139,7 @@ def _add_verdict(line: EntryBody, source: Verdict | ApprovalRequest) -> None:
 def _add_outcome(line: EntryBody, outcome: Approved | Denied) -> None:
     line.reason = redact_text(outcome.reason)
     if isinstance(outcome, Denied):
-        line.cause, line.note = outcome.cause, _maybe(outcome.note)
+        line.cause, line.note = outcome.cause, _redacted(outcome.note)
         return
     line.by = outcome.by
     _add_decision(line, outcome.decision)
@@ -150,13 +150,13 @@ def _add_outcome(line: EntryBody, outcome: Approved | Denied) -> None:
 def _add_decision(line: EntryBody, decision: ApprovalDecision | None) -> None:
     if decision is None:
         return
-    line.who, line.channel, line.note = _maybe(decision.who), _maybe(decision.channel), _maybe(decision.note)
+    line.who, line.channel, line.note = _redacted(decision.who), _redacted(decision.channel), _redacted(decision.note)
     line.remember, line.decided_at = decision.remember, decision.decided_at
     if decision.override_args is not None:
         line.final_args = redact(decision.override_args)
 
 
-def _maybe(value: str | None) -> str | None:
+def _redacted(value: str | None) -> str | None:
     return None if value is None else redact_text(value)
 
 
@@ -168,12 +168,12 @@ def _digest(call: ToolCall) -> str:
 
 
 def seal(previous: str, number: int, line: bytes) -> str:
-    """Return the hash that binds this line to its place and to everything before it."""
+    """Return the hash that binds this line to its number and to all entries before it."""
     return hashlib.sha256(f"{previous}:{number}:".encode() + line).hexdigest()
 
 
 def verify_page(end: EntryRef, page: Sequence[SealedEntry]) -> EntryRef:
-    """Check that these entries follow one that is known, and return the last of them.
+    """Check that these entries follow a known one, and return the last of them.
 
     Raises:
         AuditError: names the first entry that was changed, dropped or moved.
@@ -190,22 +190,22 @@ def verify_page(end: EntryRef, page: Sequence[SealedEntry]) -> EntryRef:
 
 
 def check_known_entry(entry: EntryRef, known: EntryRef | None) -> None:
-    """Check an entry that was noted earlier against the one that is there under its number.
+    """Compare an entry with the known one of the same number, if it has that number.
 
     Raises:
-        AuditError: it is another one.
+        AuditError: the two differ.
     """
     if known is not None and entry[0] == known[0] and entry != known:
         raise AuditError(f"audit entry {known[0]} is not the one that was noted: the chain was rewritten")
 
 
 def encode_pruned(at: float, who: str, reason: str) -> bytes:
-    """Return the line that tells of what has left the store."""
+    """Return the line that records a deletion from the store."""
     return _ENCODER.encode(EntryBody(at=at, step="pruned", who=redact_text(who), reason=redact_text(reason)))
 
 
 def time_of(line: bytes) -> float:
-    """Return when the step was that a line tells of; one that cannot be read is of no time, so it is never old."""
+    """Return the time of a line's step; infinity for an unreadable line, so that it is never pruned as old."""
     try:
         return msgspec.json.decode(line, type=_Time).at
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -213,13 +213,13 @@ def time_of(line: bytes) -> float:
 
 
 async def entries(store: AuditLog, after: int = 0) -> AsyncIterator[dict[str, Any]]:
-    """Yield the entries that came after that number, oldest first, as plain data."""
-    async for row in _lines(store, after):
+    """Yield the entries after that number, oldest first, as plain data."""
+    async for row in _read_entries(store, after):
         yield as_dict(*row)
 
 
 def as_dict(number: int, line: bytes, sealed: str) -> dict[str, Any]:
-    """Return an entry as plain data, also one that somebody has made unreadable: `verify` says so too."""
+    """Return an entry as plain data; an unreadable one has an `error`, and `verify` reports it too."""
     try:
         known = msgspec.json.decode(line, type=dict[str, Any])
         msgspec.convert(known, _Needed)
@@ -231,8 +231,8 @@ def as_dict(number: int, line: bytes, sealed: str) -> dict[str, Any]:
 async def verify(store: AuditLog, *, known: EntryRef | None = None) -> int:
     """Check the whole chain and return the number of its last entry.
 
-    `known` is a number and hash noted earlier, outside the store: with it, even a chain that somebody rewrote from
-    start to end is found out.
+    `known` is a number and hash that were noted earlier outside the store: they reveal even a chain that was rewritten
+    from start to end.
 
     Raises:
         AuditError: names the first entry that was changed, dropped or moved.
@@ -243,17 +243,17 @@ async def verify(store: AuditLog, *, known: EntryRef | None = None) -> int:
             return await _verify(store, start, end, known)
         except AuditError:
             if (await store.audit_ends())[0] == start:
-                raise  # else what was just looked at has been pruned
+                raise  # otherwise the checked entries were pruned meanwhile
 
 
 async def _verify(store: AuditLog, start: EntryRef, end: EntryRef, known: EntryRef | None) -> int:
     checked, (last, last_hash) = start, end
     check_known_entry(start, known)
-    async for entry in _lines(store):
+    async for entry in _read_entries(store):
         if checked[0] == last:
             if (await store.audit_ends())[1] == end:
                 raise AuditError(f"audit entry {entry[0]} was put behind the end of the chain, which is entry {last}")
-            break  # written after this check began
+            break  # appended after this check began
         checked = verify_page(checked, [entry])
         check_known_entry(checked, known)
     if checked[0] != last:
@@ -271,7 +271,7 @@ async def _verify(store: AuditLog, start: EntryRef, end: EntryRef, known: EntryR
     return last
 
 
-async def _lines(store: AuditLog, after: int = 0) -> AsyncIterator[SealedEntry]:
+async def _read_entries(store: AuditLog, after: int = 0) -> AsyncIterator[SealedEntry]:
     while page := await store.audit(after, _PAGE):
         for line in page:
             yield line

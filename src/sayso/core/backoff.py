@@ -9,8 +9,8 @@ from collections.abc import Iterator
 def backoff(*, first: float = 0.1, longest: float = 10.0, factor: float = 2.0) -> Iterator[float]:
     """Yield the seconds to wait before each next attempt, without end.
 
-    The upper bound grows by the factor from `first` to `longest`; jitter takes off up to half of it, so that clients
-    that failed together do not come back together.
+    The upper bound grows by the factor from `first` to `longest`; jitter subtracts up to half of it, so that
+    clients that failed together do not retry together.
     """
     bound = first
     while True:

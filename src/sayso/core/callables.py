@@ -12,7 +12,7 @@ from typing import Any, cast
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling this gives something to await: an async function, a partial of one, or an object like one."""
+    """Whether this is an async function, a partial of one, or an object with an async `__call__`."""
     while isinstance(function, functools.partial):
         function = cast("Callable[..., Any]", function.func)
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(

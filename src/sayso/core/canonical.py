@@ -1,8 +1,8 @@
-"""Canonical encoding: arguments made immutable, and the bytes that the digest of an approval is computed over.
+"""Canonical encoding: immutable arguments, and the bytes over which the digest of an approval is computed.
 
-Two values get the same bytes only if they are the same value of the same type. MessagePack already tells
-`1`, `1.0`, `True`, `"1"` and `b"1"` apart; what it would blur (a path and its text, a tuple and a list, an
-integer of more than 64 bits) is wrapped in an extension type, which plain data can never produce.
+Two values get the same bytes only if they are the same value of the same type. MessagePack already distinguishes
+`1`, `1.0`, `True`, `"1"` and `b"1"`. Values that it would conflate (a path and its text, a tuple and a list, an
+integer of more than 64 bits) are wrapped in an extension type, which plain data can never produce.
 """
 
 from __future__ import annotations
@@ -15,53 +15,53 @@ import uuid
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Never, cast
+from typing import Any, Never, TypeVar, cast
 
 import msgspec
 
 from sayso.errors import CanonicalError
 
 _MAX_DEPTH = 100
-_FEW, _LONG = 100, 4096  # arguments, characters: what is called light
-_SHORT = 1000  # bytes whose hash is worth keeping
+_FEW, _LONG = 100, 4096  # limits of small arguments: their number, and the length of a text
+_SHORT = 1000  # bytes: the hashes of inputs up to this length are cached
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+T = TypeVar("T")
 
 
 def _refuse_mutation(self: object, *_: object, **__: object) -> Never:
     raise TypeError(f"{type(self).__name__} is frozen: an approval is bound to it; build a new value instead")
 
 
-class FrozenDict(dict[str, Any]):
-    """A dict that refuses to change, so that what was shown is what runs."""
+def _return_self(self: T, *_: object) -> T:
+    return self  # an immutable value needs no copy
 
-    # Still a dict: front ends may pass it to json.dumps, compare it, or unpack it with `**`.
+
+class FrozenDict(dict[str, Any]):
+    """An immutable dict, so that the arguments that were shown are the ones that run."""
+
+    # A subclass of dict: front ends may pass it to json.dumps, compare it, or unpack it with `**`.
     __slots__ = ("plain", "small")
-    plain: bool  # every value below is a JSON value or bytes, so the encoder needs no help
-    small: bool  # plain, flat and short: cheap to keep and to write down later
+    plain: bool  # every nested value is a JSON value or bytes, so the encoder needs no tags
+    small: bool  # plain, flat and short: cheap to queue and to encode later
 
     __setitem__ = __delitem__ = __ior__ = _refuse_mutation
     clear = pop = popitem = setdefault = update = _refuse_mutation  # pyright: ignore[reportAssignmentType] - all refuse
 
     def __hash__(self) -> int:  # type: ignore[override]
-        """Hash by the set of keys: cheap, and equal dicts agree."""
+        """Hash the set of keys: cheap, and equal for equal dicts."""
         return hash(frozenset(self))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle and copy through `freeze`, because the mutators refuse."""
+        """Pickle through `freeze`, because the mutators refuse."""
         return freeze, (dict(self),)
 
-    def __copy__(self) -> FrozenDict:
-        """Return itself: what cannot change needs no copy."""
-        return self
-
-    def __deepcopy__(self, memo: object) -> FrozenDict:
-        """Return itself: what cannot change needs no copy."""
-        return self
+    __copy__ = __deepcopy__ = _return_self
 
 
 class FrozenList(list[Any]):
-    """A list that refuses to change; `thaw` makes the ordinary one that a tool gets."""
+    """An immutable list; `thaw` makes the ordinary list that a tool gets."""
 
     __slots__ = ()
 
@@ -69,24 +69,18 @@ class FrozenList(list[Any]):
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse_mutation  # pyright: ignore[reportAssignmentType]
 
     def __hash__(self) -> int:  # type: ignore[override]
-        """Hash by length: equal lists agree."""
+        """Hash the length: cheap, and equal for equal lists."""
         return hash(len(self))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle and copy as a fresh frozen list."""
+        """Pickle as a new frozen list, because the mutators refuse."""
         return _frozen_list, (list(self),)
 
-    def __copy__(self) -> FrozenList:
-        """Return itself: what cannot change needs no copy."""
-        return self
-
-    def __deepcopy__(self, memo: object) -> FrozenList:
-        """Return itself: what cannot change needs no copy."""
-        return self
+    __copy__ = __deepcopy__ = _return_self
 
 
 class FrozenSet(frozenset[Any]):
-    """A set in its frozen form; it remembers that the tool expects a set."""
+    """A frozenset that `thaw` turns back into a set."""
 
     __slots__ = ()
 
@@ -96,10 +90,10 @@ def _frozen_list(items: list[Any]) -> FrozenList:
 
 
 def freeze(args: Mapping[str, Any]) -> FrozenDict:
-    """Copy arguments, deeply, into containers that refuse to change."""
+    """Deep-copy arguments into immutable containers."""
     if type(args) is FrozenDict:
         return args
-    frozen = FrozenDict(args)  # first the copy, then the look: another thread may be changing the original
+    frozen = FrozenDict(args)  # copied before it is inspected: another thread may change the original
     frozen.plain = frozen.small = True
     for key, value in frozen.items():
         if type(key) is not str:
@@ -115,7 +109,7 @@ def freeze(args: Mapping[str, Any]) -> FrozenDict:
 
 
 class _Traits:
-    """What was seen on the way through the arguments."""
+    """Traits found while the arguments are frozen."""
 
     __slots__ = ("plain",)
 
@@ -124,9 +118,9 @@ class _Traits:
 
 
 def _freeze_deeply(source: Mapping[Any, Any]) -> FrozenDict:
-    look = _Traits()
-    frozen = _freeze_dict(source, 0, look)
-    frozen.plain = look.plain
+    traits = _Traits()
+    frozen = _freeze_dict(source, 0, traits)
+    frozen.plain = traits.plain
     return frozen
 
 
@@ -137,7 +131,7 @@ def _freeze_dict(source: Mapping[Any, Any], depth: int, traits: _Traits) -> Froz
             traits.plain = False
         copy[key] = value if type(value) in _PLAIN_ATOMS else _freeze(value, depth + 1, traits)
     frozen = FrozenDict(copy)
-    frozen.plain = frozen.small = False  # looked at from the top only; on its own it takes the careful way
+    frozen.plain = frozen.small = False  # computed for the outermost dict only; alone, this takes the slow path
     return frozen
 
 
@@ -154,14 +148,14 @@ def _freeze(value: Any, depth: int, traits: _Traits) -> Any:  # noqa: ANN401 - a
     traits.plain = traits.plain and kind is FrozenDict and value.plain
     if kind is tuple:
         return tuple(item if type(item) in _PLAIN_ATOMS else _freeze(item, depth + 1, traits) for item in value)
-    # Anything else stays as it is: an allowed call may use it, and `canonical` refuses it by name.
+    # Any other value is kept: an allowed call may use it, and `canonical` refuses it with its path.
     return FrozenSet(value) if kind is set else value
 
 
 def thaw(args: Mapping[str, Any]) -> dict[str, Any]:
     """Copy frozen arguments into the ordinary containers that a tool expects."""
     if type(args) is FrozenDict and args.small:
-        return {**args}  # nothing in it needs copying
+        return {**args}  # no nested value needs a copy
     return {key: value if type(value) in _PLAIN_ATOMS else _thaw(value) for key, value in args.items()}
 
 
@@ -179,21 +173,21 @@ def _thaw(value: Any) -> Any:  # noqa: ANN401 - any value of any tool
 
 
 def parse_args(text: str) -> FrozenDict:
-    """Read a model's JSON arguments strictly: one object, no duplicate key, no NaN."""
+    """Parse a model's JSON arguments strictly: one object, no duplicate key, no NaN."""
     try:
-        value = _READ_JSON(text)
+        value = _decode_json(text)
     except CanonicalError:
         raise
-    except (ValueError, RecursionError) as error:  # bad JSON, or a number longer than Python reads
+    except (ValueError, RecursionError) as error:  # invalid JSON, or an integer over Python's limit of digits
         raise CanonicalError(f"the arguments are not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise CanonicalError(f"the arguments must be a JSON object, not {type(value).__name__}")
     frozen = freeze(cast("dict[str, Any]", value))
-    canonical(frozen)  # what a model can write and nothing can be bound to: half a character, a number without end
+    canonical(frozen)  # refuses valid JSON without a canonical form: a lone surrogate, a float that overflows
     return frozen
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
@@ -202,15 +196,15 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_constant(name: str) -> Never:
+def _refuse_constant(name: str) -> Never:
     raise CanonicalError(f"the arguments contain {name}, which is not a number")
 
 
-_READ_JSON = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant).decode
+_decode_json = json.JSONDecoder(object_pairs_hook=_refuse_duplicate_keys, parse_constant=_refuse_constant).decode
 
 
 def canonical(args: FrozenDict, name: str = "args") -> bytes:
-    """Return the one byte string that stands for these arguments.
+    """Return the canonical bytes of these arguments.
 
     Raises:
         CanonicalError: names the first value that has no canonical form.
@@ -219,24 +213,24 @@ def canonical(args: FrozenDict, name: str = "args") -> bytes:
         try:
             return _encode(args)
         except (OverflowError, UnicodeEncodeError):
-            pass  # the slow walk below takes big integers and names a bad text
-    return _encode(_tagged(args, (name,)))
+            pass  # the slow path below encodes big integers, and names the text with a lone surrogate
+    return _encode(_tag(args, (name,)))
 
 
 def storable(args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return arguments in a form that any MessagePack encoder writes without loss; `restore` reads it back."""
+    """Return arguments in a form that MessagePack encodes without loss; `restore` decodes it."""
     frozen = freeze(args)
-    return frozen if frozen.plain and frozen.small and not _has_big(frozen) else _tagged(frozen, ("args",))
+    return frozen if frozen.plain and frozen.small and not _has_big_integer(frozen) else _tag(frozen, ("args",))
 
 
 def restore(code: int, data: memoryview) -> object:
-    """Read one extension value of a stored record back."""
+    """Decode one extension value of a stored record."""
     return _READERS[code](bytes(data))
 
 
 def digest(domain: str, *parts: str, args: FrozenDict) -> str:
-    """Hash arguments with what they are for: another tool, schema or purpose gives another digest."""
-    data = _prefix(domain, *parts) + canonical(args)
+    """Hash arguments together with their domain and parts: another tool, schema or purpose gives another digest."""
+    data = _encode_prefix(domain, *parts) + canonical(args)
     return _hash_short(data) if len(data) <= _SHORT else _hash(data)
 
 
@@ -244,26 +238,27 @@ def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-_hash_short = lru_cache(maxsize=4096)(_hash)  # a call is hashed when it is asked, when it runs and for the audit
+# Cached: one call is hashed when it is asked about, when it runs and for the audit.
+_hash_short = lru_cache(maxsize=4096)(_hash)
 
 
 @lru_cache(maxsize=4096)
-def _prefix(*parts: str) -> bytes:
+def _encode_prefix(*parts: str) -> bytes:
     try:
         return _encode(parts)
     except UnicodeEncodeError as error:
         raise CanonicalError("the tool's name contains half a character (a lone surrogate)") from error
 
 
-def _has_big(frozen: FrozenDict) -> bool:
-    return any(type(value) is int and not _fits(value) for value in frozen.values())
+def _has_big_integer(frozen: FrozenDict) -> bool:
+    return any(type(value) is int and not _fits_64_bits(value) for value in frozen.values())
 
 
-def _fits(value: int) -> bool:
+def _fits_64_bits(value: int) -> bool:
     return -(2**63) <= value < 2**64
 
 
-ValuePath = tuple[str | int, ...]  # where a value stands; written out only when it is refused
+ValuePath = tuple[str | int, ...]  # the path of a value, formatted only if the value is refused
 
 
 def _at(place: ValuePath) -> str:
@@ -271,26 +266,26 @@ def _at(place: ValuePath) -> str:
     return str(name) + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in rest)
 
 
-def _tagged(value: Any, place: ValuePath) -> Any:  # noqa: ANN401 - any value of any tool
+def _tag(value: Any, place: ValuePath) -> Any:  # noqa: ANN401 - any value of any tool
     kind = type(value)  # pyright: ignore[reportUnknownVariableType] - of Any, on purpose
     if kind is FrozenDict:
-        return {_checked_key(key, place): _tagged(item, (*place, key)) for key, item in value.items()}
+        return {_check_key(key, place): _tag(item, (*place, key)) for key, item in value.items()}
     if kind is FrozenList:
-        return [_tagged(item, (*place, index)) for index, item in enumerate(value)]
+        return [_tag(item, (*place, index)) for index, item in enumerate(value)]
     tag = _TAGS.get(kind)  # pyright: ignore[reportUnknownArgumentType] - of Any, on purpose
     if tag is None:
         _refuse_value(value, place)
     return tag(value, place)
 
 
-def _checked_key(key: object, place: ValuePath) -> str:
+def _check_key(key: object, place: ValuePath) -> str:
     if type(key) is not str:
         shown = repr(key) if type(key) in _PLAIN_ATOMS else f"of the type {type(key).__qualname__}"
         raise CanonicalError(f"{_at(place)} has the key {shown}; only text keys can be bound to an approval")
-    return _checked_text(key, ("a key of " + _at(place),)) if not key.isascii() else key
+    return _check_text(key, ("a key of " + _at(place),)) if not key.isascii() else key
 
 
-def _checked_text(value: str, place: ValuePath) -> str:
+def _check_text(value: str, place: ValuePath) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -300,7 +295,7 @@ def _checked_text(value: str, place: ValuePath) -> str:
     return value
 
 
-def _number(value: float, place: ValuePath) -> float:
+def _check_number(value: float, place: ValuePath) -> float:
     if not math.isfinite(value):
         raise CanonicalError(f"{_at(place)} is {value!r}, which equals nothing, so it cannot be bound to an approval")
     return value
@@ -318,23 +313,20 @@ Tag = Callable[[Any, ValuePath], object]
 
 
 def _tag_int(value: int, _: ValuePath) -> object:
-    if _fits(value):
+    if _fits_64_bits(value):
         return value
     return msgspec.msgpack.Ext(_INT, format(value, "x").encode())
 
 
-def _tag_items(code: int) -> Tag:
-    def tag(value: tuple[Any, ...], place: ValuePath) -> object:
-        items = [_tagged(item, (*place, index)) for index, item in enumerate(value)]
-        return msgspec.msgpack.Ext(code, _encode(items))
-
-    return tag
+def _tag_tuple(value: tuple[Any, ...], place: ValuePath) -> object:
+    items = [_tag(item, (*place, index)) for index, item in enumerate(value)]
+    return msgspec.msgpack.Ext(_TUPLE, _encode(items))
 
 
 def _tag_set(code: int) -> Tag:
     def tag(value: frozenset[Any], place: ValuePath) -> object:
-        # Sorted by their bytes: the order of a set changes between processes: hashes are randomised.
-        members = sorted(_encode(_tagged(item, (*place, "{…}"))) for item in value)
+        # Sorted by their bytes: the order of a set differs between processes, because hashes are randomised.
+        members = sorted(_encode(_tag(item, (*place, "{…}"))) for item in value)
         return msgspec.msgpack.Ext(code, _encode(members))
 
     return tag
@@ -342,7 +334,7 @@ def _tag_set(code: int) -> Tag:
 
 def _tag_text(code: int, write: Callable[[Any], str]) -> Tag:
     def tag(value: object, place: ValuePath) -> object:
-        return msgspec.msgpack.Ext(code, _checked_text(write(value), place).encode())
+        return msgspec.msgpack.Ext(code, _check_text(write(value), place).encode())
 
     return tag
 
@@ -355,9 +347,9 @@ def _tag_moment(code: int) -> Tag:
     def tag(value: dt.datetime | dt.time, place: ValuePath) -> object:
         zone = value.tzinfo
         if zone is not None and type(zone) is not dt.timezone:
-            # A zone with rules of its own is another value than the offset that it has right now.
+            # A named zone is another value than its current offset.
             raise CanonicalError(f"{_at(place)} has a named time zone; pass a fixed offset, such as `datetime.UTC`")
-        # When the clocks go back, one hour happens twice; `fold` says which of the two is meant.
+        # `fold` distinguishes the two hours when the clocks go back.
         return msgspec.msgpack.Ext(code, f"{value.isoformat()}/{value.fold}".encode())
 
     return tag
@@ -382,13 +374,13 @@ _SMALL_ATOMS = frozenset({int, bool, type(None)})
 _PLAIN_ATOMS = frozenset({str, int, bool, bytes, type(None)})
 
 _TAGS: dict[type, Tag] = {
-    str: _checked_text,
+    str: _check_text,
     int: _tag_int,
-    float: _number,
+    float: _check_number,
     bool: _tag_as_is,
     bytes: _tag_as_is,
     type(None): _tag_as_is,
-    tuple: _tag_items(_TUPLE),
+    tuple: _tag_tuple,
     FrozenSet: _tag_set(_SET),
     frozenset: _tag_set(_FROZENSET),
     type(Path()): _tag_text(_PATH, str),
@@ -402,7 +394,7 @@ _TAGS: dict[type, Tag] = {
 }
 
 
-def _members(data: bytes) -> list[Any]:
+def _decode_members(data: bytes) -> list[Any]:
     parts = cast("list[bytes]", msgspec.msgpack.decode(data))
     return [msgspec.msgpack.decode(part, ext_hook=restore) for part in parts]
 
@@ -414,8 +406,8 @@ def _read_text(read: Callable[[str], object]) -> Callable[[bytes], object]:
 _READERS: dict[int, Callable[[bytes], object]] = {
     _INT: lambda data: int(data, 16),
     _TUPLE: lambda data: tuple(msgspec.msgpack.decode(data, ext_hook=restore)),
-    _SET: lambda data: set(_members(data)),
-    _FROZENSET: lambda data: frozenset(_members(data)),
+    _SET: lambda data: set(_decode_members(data)),
+    _FROZENSET: lambda data: frozenset(_decode_members(data)),
     _PATH: _read_text(Path),
     _PURE_POSIX: _read_text(PurePosixPath),
     _PURE_WINDOWS: _read_text(PureWindowsPath),

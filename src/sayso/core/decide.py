@@ -1,4 +1,4 @@
-"""The decision: a pure function over one call, and the state machine of a request. No I/O, no clock, no waiting.
+"""The decision: a pure function over one call, and the state machine of a request; no I/O, no clock, no event loop.
 
 Everything that affects a request's status lives in this file; the stores apply `close` and `claim` inside their
 own transactions, so that all of them share one logic.
@@ -34,7 +34,7 @@ _MODES: Mapping[str, Mode] = {
 }
 
 _MOST_SEEN = 20
-_SEEN_SECONDS = 30.0  # sooner, it is not worth a change of which everybody is told
+_SEEN_SECONDS = 30.0  # a repeated view within this time is not worth a change, which all subscribers receive
 
 TRANSITIONS: Mapping[Status, frozenset[Status]] = {
     "open": frozenset({"approved", "denied", "expired", "withdrawn"}),
@@ -56,7 +56,7 @@ _STEPS: Mapping[Status, Step] = {
 
 
 def parse_mode(word: str) -> Mode:
-    """Turn any spelling of a mode into the one that sayso uses."""
+    """Return the mode for any accepted spelling of it."""
     mode = _MODES.get(word)
     if mode is None:
         known = ", ".join(repr(name) for name in _MODES)
@@ -65,9 +65,9 @@ def parse_mode(word: str) -> Mode:
 
 
 def close(request: ApprovalRequest, status: Status, decision: ApprovalDecision | None, now: float) -> ApprovalRequest:
-    """Return the request closed this way, or as it stands if it was closed before.
+    """Return the request closed with this status, or unchanged if it was closed before.
 
-    An answer that comes when the time is up finds the request expired, whoever is faster to write it down.
+    An answer after the request's expiry finds it expired, even if no process has recorded the expiry yet.
     """
     if status not in TRANSITIONS[request.status] or status == "used":
         return request
@@ -76,7 +76,7 @@ def close(request: ApprovalRequest, status: Status, decision: ApprovalDecision |
     if status != "approved" or decision is None or request.approvers is None or request.approvers.count == 1:
         return replace(request, status=status, decision=decision)
     if not decision.who or any(same_person(vote.who, decision.who) for vote in request.votes):
-        return request  # nobody counts twice
+        return request  # one person has one vote
     votes = (*request.votes, decision)
     if len(votes) < request.approvers.count:
         return replace(request, votes=votes)
@@ -84,26 +84,26 @@ def close(request: ApprovalRequest, status: Status, decision: ApprovalDecision |
 
 
 def audit_step(request: ApprovalRequest) -> Step:
-    """Return the step that a change of a request's status is; a yes that is not enough leaves it open."""
+    """Return the audit step for the status of a changed request; an approval below the quorum leaves it open."""
     return _STEPS[request.status]
 
 
 def claim(request: ApprovalRequest, now: float) -> ApprovalRequest | None:
-    """Return the request used up, or None if it is not there to be used."""
+    """Return the request as used, or None if it is not approved, or used already."""
     if "used" not in TRANSITIONS[request.status]:
         return None
     return replace(request, status="used", used_at=now)
 
 
 def finish(request: ApprovalRequest, result: Result) -> ApprovalRequest:
-    """Return the used request with what came of it; the first report stands."""
+    """Return the used request with its result; the first report wins."""
     if request.status != "used" or request.result is not None:
         return request
     return replace(request, result=result)
 
 
 def is_final_since(request: ApprovalRequest, before: float) -> bool:
-    """Whether nothing can happen to a request any more, and nothing has since that time."""
+    """Whether a request is in a final state, and has not changed since that time."""
     ended = [request.asked_at, request.used_at, request.decision.decided_at if request.decision else None]
     if request.status == "expired":
         ended.append(request.expires_at)
@@ -111,7 +111,7 @@ def is_final_since(request: ApprovalRequest, before: float) -> bool:
 
 
 def mark_seen(request: ApprovalRequest, seen: Seen) -> ApprovalRequest:
-    """Return an open request with one more who has it before them; each counts once, by about the latest time."""
+    """Return an open request with this viewer added; a viewer is listed once, with the time of about the last view."""
     known = next((each for each in request.seen if (each.who, each.channel) == (seen.who, seen.channel)), None)
     if request.status != "open" or (known is not None and seen.at - known.at < _SEEN_SECONDS):
         return request
@@ -120,14 +120,14 @@ def mark_seen(request: ApprovalRequest, seen: Seen) -> ApprovalRequest:
 
 
 def spend(remembered: Remembered | None) -> Remembered | None:
-    """Return a counted decision with one use less, or None if there is none left to take."""
+    """Return a counted decision with one use less, or None if no use is left."""
     if remembered is None or not remembered.uses_left:
         return None
     return replace(remembered, uses_left=remembered.uses_left - 1)
 
 
 def is_overdue(request: ApprovalRequest, now: float) -> bool:
-    """Whether an open request's time is up."""
+    """Whether an open request is past its expiry."""
     return request.status == "open" and request.expires_at is not None and now >= request.expires_at
 
 
@@ -142,24 +142,23 @@ def decide(
     remembered: Remembered | None = None,
     asked: bool = False,
 ) -> Approved | Denied | Pending | Ask:
-    """Say whether a call runs, is refused, waits for its answer, or has to be asked about.
+    """Decide whether a call runs, is refused, waits for its answer, or has to be asked about.
 
-    `request` is what the store has for this call, `digest` the digest of the call as it stands now, `edited` the
-    verdict about the arguments that the answer put in place, and `asked` says that the caller claims to have been
-    here before.
+    `request` is the stored request for this call, `digest` the digest of the call now, `edited` the verdict about the
+    arguments that the answer substituted; `asked` means that the caller claims to resume a request.
     """
-    said = by_policy(call, verdict)
-    if request is not None and not isinstance(said, Denied):
+    settled = by_policy(call, verdict)
+    if request is not None and not isinstance(settled, Denied):
         return _by_answer(call, verdict, request, digest, edited)
-    if said is not None:
-        return said
+    if settled is not None:
+        return settled
     if asked:
         return Denied(cause="forged", reason="nobody was ever asked about this call here, so nobody approved it")
     return by_mode_and_memory(call, verdict, mode, remembered, edited)
 
 
 def by_policy(call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
-    """Say what the rules alone settle; None if somebody has to be asked, or has been."""
+    """Return the outcome that the policy alone settles; None if it depends on an answer."""
     if verdict.approval == "none":
         return Approved(args=call.args, by="policy", reason=verdict.reason, deeds=verdict.deeds)
     if verdict.approval == "blocked":
@@ -173,9 +172,9 @@ def _by_answer(
     call: ToolCall, verdict: Verdict, request: ApprovalRequest, digest: str, edited: Verdict | None
 ) -> Approved | Denied | Pending:
     if request.digest != digest:
-        # A no stands, and a yes is used up, whatever has happened since to what the call would act on.
-        over = request.status not in {"open", "approved"} and _is_about(request, call)
-        return refusal(request) if over else _changed(request)
+        # A refusal stays valid and a used approval stays used, even if the state that the call acts on has changed.
+        over = request.status not in {"open", "approved"} and request.call().digest() == call.digest()
+        return refusal(request) if over else _changed_call(request)
     if request.status == "open":
         return Pending(request=request)
     decision = request.decision or ApprovalDecision(approved=False)
@@ -199,34 +198,30 @@ def _by_answer(
 
 
 def _has_enough_votes(request: ApprovalRequest, wanted: Approvers | None) -> bool:
-    """Whether those who said yes are enough for the rule as it is today."""
+    """Whether the approvals satisfy the quorum and roles of the current rule."""
     if wanted is None or not wanted.needs_identity:
         return True
     asked = request.approvers
     return asked is not None and set(wanted.roles) <= set(asked.roles) and max(len(request.votes), 1) >= wanted.count
 
 
-def _is_about(request: ApprovalRequest, call: ToolCall) -> bool:
-    return request.call().digest() == call.digest()
-
-
 def resume_used(request: ApprovalRequest, digest: str) -> Approved | Denied:
-    """Say whether a call may go on that was approved, began to run and stopped in the middle."""
+    """Decide whether an approved call that began to run and was interrupted may resume."""
     if request.status != "used" or request.result is not None or request.digest != digest:
-        return refusal(request) if request.digest == digest else _changed(request)
+        return refusal(request) if request.digest == digest else _changed_call(request)
     decision = request.decision or ApprovalDecision(approved=False)
     args = request.args if decision.override_args is None else decision.override_args
     reason = f"approved by {decision.who or 'a person'}, and goes on"
     return Approved(args=args, by="answer", reason=reason, request_id=request.id, decision=decision)
 
 
-def _changed(request: ApprovalRequest) -> Denied:
+def _changed_call(request: ApprovalRequest) -> Denied:
     reason = "its tool, its arguments or what it would act on are not what was asked about under this call id"
     return Denied(cause="changed", reason=reason, request_id=request.id)
 
 
 def refusal(request: ApprovalRequest) -> Denied:
-    """Return what a closed request that is no approval, or is one no longer, says to the call."""
+    """Return the refusal of a call whose request is closed without an approval, or whose approval is used."""
     decision = request.decision or ApprovalDecision(approved=False)
     if request.status == "used":
         reason = "its approval was already used; one approval runs one call once"
@@ -241,7 +236,7 @@ def refusal(request: ApprovalRequest) -> Denied:
 
 
 def _may_use(remembered: Remembered, verdict: Verdict) -> bool:
-    """Whether the rule, as it is today, lets a call run by what was remembered under it, perhaps when it was laxer."""
+    """Whether the current rule, which may be stricter now, still accepts the remembered decision."""
     if not verdict.remember or remembered.scope.kind == "call":
         return verdict.remember
     if remembered.scope.kind == "tool":
@@ -252,7 +247,7 @@ def _may_use(remembered: Remembered, verdict: Verdict) -> bool:
 def by_mode_and_memory(
     call: ToolCall, verdict: Verdict, mode: Mode, remembered: Remembered | None, edited: Verdict | None = None
 ) -> Approved | Denied | Ask:
-    """Of a mode and a remembered decision the stricter wins; failing both, a person is asked."""
+    """Return the stricter outcome of the mode and the remembered decision; without either, a person is asked."""
     decision = remembered.decision if remembered else None
     if decision is not None and not decision.approved:
         who = decision.who or "a person"
@@ -262,7 +257,7 @@ def by_mode_and_memory(
         return Denied(cause="refused", reason=reason)
     if verdict.approvers is not None and verdict.approvers.needs_identity:
         if mode != "approve_all":
-            return Ask()  # no memory stands for people who have to be counted, or known
+            return Ask()  # a remembered decision cannot replace votes of identified people
         reason = f"its rule asks for {verdict.approvers}, and the mode approve_all is nobody"
         return Denied(cause="blocked", reason=reason)
     if remembered is not None and decision is not None and _may_use(remembered, verdict):

@@ -12,14 +12,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import asdict
 
 from sayso.core.approvers import Approvers, Escalation, Seen
 from sayso.core.canonical import FrozenDict, thaw
 from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Remembered, Rule, Scope
 
-_LONGEST_NUMBER = 14_284  # bits: Python writes none that has more than 4300 digits
-_STRICT_JSON = json.JSONEncoder(allow_nan=False).encode  # fails on whatever JSON has no word for
-_WRITE_LIGHT = msgspec.json.Encoder().encode
+_LONGEST_NUMBER = 14_284  # bits: about 4300 digits, the longest integer that Python formats
+_encode_strictly = json.JSONEncoder(allow_nan=False).encode  # fails on values that JSON does not have
+_ENCODE_SMALL = msgspec.json.Encoder().encode
 _STATES = {
     "open": "open: it waits for an answer",
     "approved": "approved, and not run yet",
@@ -32,20 +33,20 @@ _STATES = {
 
 
 def state_text(request: ApprovalRequest) -> str:
-    """Say in words where a request stands."""
+    """Return the state of a request as a sentence."""
     return _STATES.get(request.state, "approved and begun; what came of it is not known")
 
 
 def to_json(value: object, *, indent: int | None = None) -> str:
-    """Write any value as JSON in plain ASCII; what JSON has no word for, as Python writes it."""
+    """Encode any value as ASCII JSON; values that JSON does not have are written as their `repr`."""
     if indent is None:
         with contextlib.suppress(TypeError, ValueError):
-            return _STRICT_JSON(value)
+            return _encode_strictly(value)
     return json.dumps(_jsonable(value), indent=indent, default=repr)
 
 
 def _jsonable(value: object) -> object:
-    """Return the same with every number as one that JSON has: a very long one, and what is none, is a text."""
+    """Return the value with very long integers, infinities and NaN as text."""
     if isinstance(value, Mapping):
         return {str(name): _jsonable(each) for name, each in cast("Mapping[object, object]", value).items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -56,7 +57,7 @@ def _jsonable(value: object) -> object:
 
 
 def restore_types(edited: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return edited arguments; one that was left as it was shown stays what it was: bytes do not become a text."""
+    """Return edited arguments, in which an unedited value keeps its original type: bytes do not become text."""
     known = {name: (value, to_json(value)) for name, value in thaw(before).items()}
     return {
         name: known[name][0] if name in known and known[name][1] == to_json(value) else value
@@ -65,7 +66,7 @@ def restore_types(edited: Mapping[str, Any], before: Mapping[str, Any]) -> dict[
 
 
 def is_small_plain(request: ApprovalRequest) -> bool:
-    """Whether a request is short, and has nothing but plain data in it."""
+    """Whether a request is short, and holds only plain data."""
     args, decision = request.args, request.decision
     unedited = decision is None or decision.override_args is None
     rest = request.payload is None and request.presentation is None and unedited and not request.votes
@@ -73,10 +74,10 @@ def is_small_plain(request: ApprovalRequest) -> bool:
 
 
 def request_to_json(request: ApprovalRequest, **more: object) -> str:
-    """Write a request as JSON, with what else there is to tell of it; nearly all are light, and written at once."""
+    """Encode a request and further fields as JSON, with a fast path for small requests, which are the most."""
     if is_small_plain(request) and not any(more.values()):
         with contextlib.suppress(ValueError):
-            text = _WRITE_LIGHT({**request_to_dict(request), **more})
+            text = _ENCODE_SMALL({**request_to_dict(request), **more})
             if text.isascii():
                 return text.decode()
     return to_json({**request_to_dict(request), **more})
@@ -84,7 +85,7 @@ def request_to_json(request: ApprovalRequest, **more: object) -> str:
 
 def rule_to_dict(rule: Rule) -> dict[str, Any]:
     """Return a rule as plain data."""
-    return {"source": rule.source, "key": rule.key, "line": rule.line}
+    return asdict(rule)
 
 
 def request_to_dict(request: ApprovalRequest) -> dict[str, Any]:
@@ -110,41 +111,25 @@ def request_to_dict(request: ApprovalRequest) -> dict[str, Any]:
         "reason": request.reason,
         "rule": None if request.rule is None else rule_to_dict(request.rule),
         "approval": request.approval,
-        "presentation": _presentation(request),
+        "presentation": None if request.presentation is None else asdict(request.presentation),
         "scopes": [{"kind": scope.kind, "label": scope.label} for scope in request.scopes],
         "remember_max": request.remember_max,
-        **_approvers_to_dict(request),
+        "approvers": None if request.approvers is None else _approvers_to_dict(request.approvers),
+        "votes": [decision_to_dict(vote) for vote in request.votes],
+        "seen": [asdict(each) for each in request.seen],
         "decision": None if request.decision is None else decision_to_dict(request.decision),
         "used_at": request.used_at,
         "result": request.result,
     }
 
 
-def _presentation(request: ApprovalRequest) -> dict[str, Any] | None:
-    names = ("title", "content", "content_type", "language", "diff")
-    shown = request.presentation
-    return None if shown is None else {name: getattr(shown, name) for name in names}
-
-
-def _approvers_to_dict(request: ApprovalRequest) -> dict[str, Any]:
-    wanted = request.approvers
-    escalate = wanted.escalate if wanted else None
-    return {
-        "approvers": None
-        if wanted is None
-        else {
-            "count": wanted.count,
-            "roles": list(wanted.roles),
-            "remind": wanted.remind,
-            "escalate": None if escalate is None else {"role": escalate.role, "after": escalate.after},
-        },
-        "votes": [decision_to_dict(vote) for vote in request.votes],
-        "seen": [{"who": each.who, "channel": each.channel, "at": each.at} for each in request.seen],
-    }
+def _approvers_to_dict(wanted: Approvers) -> dict[str, Any]:
+    escalate = None if wanted.escalate is None else asdict(wanted.escalate)
+    return asdict(wanted) | {"roles": list(wanted.roles), "escalate": escalate}
 
 
 def decision_to_dict(decision: ApprovalDecision) -> dict[str, Any]:
-    """Return an answer as plain data."""
+    """Return a decision as plain data."""
     return {
         "approved": decision.approved,
         "who": decision.who,
@@ -176,7 +161,7 @@ def remembered_to_dict(each: Remembered) -> dict[str, Any]:
 
 
 def request_from_dict(facts: Mapping[str, Any]) -> ApprovalRequest:
-    """Read a request from plain data: good to be shown, while what was no plain data stays as it was written."""
+    """Decode a request for display; values that are no plain data stay as JSON wrote them."""
     given = {name: facts[name] for name in _COPIED_FIELDS if facts.get(name) is not None}
     rule, shown, wanted = facts.get("rule"), facts.get("presentation"), facts.get("approvers")
     decision, parameters = facts.get("decision"), facts.get("parameters")
@@ -217,7 +202,7 @@ def _decision_from_dict(facts: Mapping[str, Any]) -> ApprovalDecision:
 
 
 def remembered_from_dict(facts: Mapping[str, Any]) -> Remembered:
-    """Read a remembered decision from plain data."""
+    """Decode a remembered decision from plain data."""
     changed: dict[str, Any] = {
         "scope": Scope(key="", **facts["scope"]),
         "decision": _decision_from_dict(facts["decision"]),

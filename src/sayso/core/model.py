@@ -1,13 +1,13 @@
 """Data model: frozen, keyword-only records, free of any framework.
 
-They are msgspec structs, which cost a tenth of a frozen dataclass to build; the hot path builds several. They are
-kept out of the garbage collector's rounds (`gc=False`): nothing in them points back at them.
+Records are msgspec structs: building one costs a tenth of a frozen dataclass, and the hot path builds several. The
+garbage collector does not track them (`gc=False`), because they hold no reference cycles.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Never, cast, get_args
 
 import msgspec
@@ -43,11 +43,11 @@ Step = Literal[
 
 
 _SHORT = 80
-_MOST_USES = 1_000_000_000  # more than anybody means, and less than any store can count
+_MOST_USES = 1_000_000_000  # below the integer limit of every store
 
 
 def new_id() -> str:
-    """Return an id that sorts by the time of its making."""
+    """Return a new id; ids sort by creation time."""
     return cast("str", uuid7().hex)  # pyright: ignore[reportUnknownMemberType]
 
 
@@ -56,19 +56,19 @@ def _call_key(run: str, call_id: str) -> str:
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Where a verdict comes from: the source, the key inside it, and the line if it is a file."""
+    """Origin of a verdict: the source, the key inside it, and the line if the source is a file."""
 
     source: str
     key: str
     line: int | None = None
 
     def __str__(self) -> str:
-        """Read as `sayso.yaml:12 tools.shell`."""
+        """Return text such as `sayso.yaml:12 tools.shell`."""
         return f"{self.source}:{self.line} {self.key}" if self.line else f"{self.source} {self.key}"
 
 
 class ApprovalPresentation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Hints for showing a request well; never what is authorised."""
+    """Display hints for a request; never part of what is authorised."""
 
     title: str | None = None
     content: str | None = None
@@ -78,11 +78,11 @@ class ApprovalPresentation(msgspec.Struct, frozen=True, kw_only=True, omit_defau
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a call would do, told before it does: for people to see, and for their yes to rest on.
+    """Preview of a call's effect, shown to the approver before the call runs.
 
-    `basis` stands for what the call would find, such as the hash of a file that it changes. Whoever says yes says it to
-    that: if it has changed when the call is to run, the call is refused. `payload` is what a remembered answer goes by,
-    in place of the arguments.
+    `basis` is a fingerprint of the state that the call would act on, such as the hash of the file that it changes. The
+    approval is bound to it: if the state has changed by the time the call is to run, the call is refused. `payload`
+    replaces the arguments as the key of a remembered decision.
     """
 
     description: str | None = None
@@ -93,44 +93,44 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The facts of one call: what an agent wants to run, with which arguments."""
+    """One call that an agent wants to make: the tool, the arguments, and the context of the call."""
 
     tool: str
     args: Mapping[str, Any] = {}
     call_id: str = msgspec.field(default_factory=new_id)
     session: str = ""
-    run: str = ""  # the run of the agent that made up the call id, which other runs may make up again
+    run: str = ""  # the agent run that generated the call id; call ids are unique only within a run
     agent_path: tuple[str, ...] = ()
     schema_hash: str = ""
 
     def __post_init__(self) -> None:
-        """Freeze the arguments: what happens to the caller's dict later changes nothing."""
+        """Freeze the arguments, so that later changes to the caller's dict have no effect."""
         force_setattr(self, "args", freeze(self.args))
 
     @property
     def key(self) -> str:
-        """What names this call in its session."""
+        """The call's key, unique in its session."""
         return _call_key(self.run, self.call_id)
 
     @classmethod
     def from_json(cls, tool: str, arguments: str | None, **facts: Any) -> ToolCall:  # noqa: ANN401 - the other fields
-        """Build a call from a model's JSON arguments, read strictly."""
+        """Build a call from a model's JSON arguments, parsed strictly."""
         return cls(tool=tool, args=parse_args(arguments or "{}"), **facts)
 
     def digest(self) -> str:
-        """Hash what an approval is bound to: tool, schema and every argument."""
+        """Return the digest that an approval is bound to: tool, schema and every argument."""
         return self.digest_with(None)
 
     def digest_with(self, basis: str | None) -> str:
-        """Hash the same together with what an approval rests on besides, if there is such a thing."""
+        """Return the digest with the basis of the approval included, if it has one (see `Preview`)."""
         parts = (self.tool, self.schema_hash) if basis is None else (self.tool, self.schema_hash, basis)
         return digest("sayso/call/1", *parts, args=freeze(self.args))
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A set of calls that one remembered decision could cover.
+    """The set of calls that one remembered decision covers.
 
-    One with `parts` is remembered as those, one by one; a call that falls into it needs all of them.
+    A scope with `parts` is stored as its parts; a call in that scope needs all of them.
     """
 
     kind: ScopeKind
@@ -140,20 +140,20 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What is remembered of it."""
+        """The keys under which the decision is stored."""
         return tuple(part.key for part in self.parts) or (self.key,)
 
 
 class Deed(NamedTuple):
-    """What a call does, as it was judged: an operation on a real path, or a line for the shell."""
+    """One judged effect of a call: an operation on a real path, or a shell line."""
 
     operation: Literal["read", "write", "delete", "list", "shell"]
     target: str
-    folder: str = ""  # where a line runs
+    folder: str = ""  # the working directory of a shell line
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the rules say about a call, why, and which rule said it."""
+    """The policy's result for a call: the approval, the reason and the deciding rule."""
 
     approval: Approval
     reason: str
@@ -165,14 +165,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     expires: float | None = None
     remember: bool = True
     scope: ScopeKind = "call"
-    scopes: tuple[Scope, ...] = ()  # between this exact call and the whole tool, narrow to broad
+    scopes: tuple[Scope, ...] = ()  # those between the exact call and the whole tool, narrow to broad
     approvers: Approvers | None = None
     basis: str | None = None  # see `Preview`
-    deeds: tuple[Deed, ...] = ()  # what was judged, and nothing else may be done
-    fails: bool = False  # the tool itself says that the call would fail; it is blocked for that
+    deeds: tuple[Deed, ...] = ()  # the judged effects; the tool may have no others
+    fails: bool = False  # blocked because the tool itself reports that the call would fail
 
     def __post_init__(self) -> None:
-        """Refuse a word that nothing would act on."""
+        """Refuse an unknown approval."""
         if self.approval not in get_args(Approval):
             raise ValueError(f"Verdict: `approval` must be one of {get_args(Approval)}, not {self.approval!r}")
 
@@ -183,7 +183,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The answer to a request: yes or no, with which arguments, for how long, and by whom."""
+    """A person's answer to a request: yes or no, edited arguments, how long to remember it, and who gave it."""
 
     approved: bool
     note: str | None = None
@@ -197,7 +197,7 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     decided_at: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an answer that could be read in two ways."""
+        """Refuse an ambiguous answer."""
         if type(self.approved) is not bool:
             _reject(f"`approved` must be True or False, not {self.approved!r}")
         if self.remember not in get_args(Remember):
@@ -227,7 +227,7 @@ def _reject(problem: str) -> Never:
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A question to a person: one row, which every front end shows and the first answer closes.
+    """A question to a person: one row in the store, shown by every front end and closed by the first answer.
 
     A tool that asks by itself gives `tool_name`, `description` and `payload` (or `args`); the controller fills in
     the rest when it opens the request.
@@ -246,7 +246,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     run: str = ""
     agent_path: tuple[str, ...] = ()
     schema_hash: str = ""
-    parameters: str = ""  # the JSON Schema of the tool's arguments, as JSON, for whoever edits them
+    parameters: str = ""  # the JSON Schema of the tool's arguments, as JSON, for edits
     digest: str = ""
     reason: str = ""
     rule: Rule | None = None
@@ -254,19 +254,19 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     scopes: tuple[Scope, ...] = ()
     remember_max: float | None = None
     approvers: Approvers | None = None
-    project: str = ""  # whose it is, where a hub keeps the requests of several
-    asked_by: str = ""  # whoever this is cannot answer
+    project: str = ""  # the tenant, at a hub
+    asked_by: str = ""  # this person or agent cannot answer the request
     asked_at: float = 0.0
     expires_at: float | None = None
     status: Status = "open"
     seen: tuple[Seen, ...] = ()
-    votes: tuple[ApprovalDecision, ...] = ()  # each yes so far, where one is not enough
+    votes: tuple[ApprovalDecision, ...] = ()  # the approvals so far, if the quorum is more than one
     decision: ApprovalDecision | None = None
     used_at: float | None = None
     result: Result | None = None
 
     def __post_init__(self) -> None:
-        """Freeze what an answer will be bound to."""
+        """Freeze the arguments, payload and metadata that an answer will be bound to."""
         force_setattr(self, "args", freeze(self.args))
         if self.payload is not None:
             force_setattr(self, "payload", freeze(self.payload))
@@ -274,29 +274,29 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             force_setattr(self, "metadata", freeze(self.metadata))
 
     def __str__(self) -> str:
-        """Read as the call that it asks about; `repr` shows control characters as codes, and long values are cut."""
+        """Return the call as text; `repr` escapes control characters, and long values are truncated."""
         values = ((name, _safe_repr(value)) for name, value in self.args.items())
         facts = (f"{name}={shown if len(shown) <= _SHORT else shown[:_SHORT] + '…'}" for name, shown in values)
         return f"{self.tool_name}({', '.join(facts)})"
 
     @property
     def tool(self) -> str:
-        """The tool's name, by the word that `ToolCall` uses."""
+        """Alias of `tool_name`, as `ToolCall` names it."""
         return self.tool_name
 
     @property
     def call_id(self) -> str:
-        """The call's id, by the word that `ToolCall` uses."""
+        """Alias of `tool_call_id`, as `ToolCall` names it."""
         return self.tool_call_id
 
     @property
     def key(self) -> str:
-        """What names the call in its session."""
+        """The call's key, unique in its session."""
         return _call_key(self.run, self.tool_call_id)
 
     @property
     def state(self) -> str:
-        """The status in words for people: says when a result never came."""
+        """The status for display, with the result of a used request."""
         if self.status != "used":
             return self.status
         return f"used, {self.result or 'result unknown'}"
@@ -317,12 +317,12 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 def _safe_repr(value: object) -> str:
     try:
         return repr(value)
-    except ValueError:  # a number so long that Python refuses to write it
+    except ValueError:  # an integer over Python's limit of digits
         return "a very long number"
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A decision that stands for later calls: it can be listed, it ends, and it can be revoked."""
+    """A decision that is valid for later calls too; it can be listed and revoked, and it may expire."""
 
     id: str
     tool: str
@@ -337,7 +337,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     project: str = ""
 
     def covers(self, session: str, now: float, schema_hash: str = "", project: str = "") -> bool:
-        """Whether this still stands for a call of that session, at that time, of a tool with that schema."""
+        """Whether the decision is valid for a call of that session, at that time, of a tool with that schema."""
         return (
             self.project == project
             and (self.session is None or self.session == session)
@@ -347,7 +347,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What the edge says; never to be read as true or false."""
+    """Result of a review; it has no truth value."""
 
     def __bool__(self) -> Never:
         # A `Denied` would be truthy: `if outcome:` must not run a refused call.
@@ -363,12 +363,12 @@ class Approved(_Outcome, frozen=True, kw_only=True, gc=False):
     request_id: str | None = None
     remembered: Remembered | None = None
     decision: ApprovalDecision | None = None
-    basis: str | None = None  # what was found when this was decided, and has to be found when it runs
-    deeds: tuple[Deed, ...] = ()  # what it was decided about
+    basis: str | None = None  # must be unchanged when the call runs; see `Preview`
+    deeds: tuple[Deed, ...] = ()  # the judged effects
 
 
 class Denied(_Outcome, frozen=True, kw_only=True, gc=False):
-    """The call must not run, and why."""
+    """The call must not run, for this reason."""
 
     cause: Cause
     reason: str
@@ -377,7 +377,7 @@ class Denied(_Outcome, frozen=True, kw_only=True, gc=False):
 
     @property
     def message(self) -> str:
-        """What the model is told: enough to stop it from trying the same again."""
+        """The message for the model, worded so that it does not retry the same call."""
         if self.cause == "failed":
             return f"Not executed: {self.reason}. Nobody was asked about it; correct the call, or do something else."
         note = f" Their note: {self.note}" if self.note else ""
@@ -386,21 +386,17 @@ class Denied(_Outcome, frozen=True, kw_only=True, gc=False):
         return f"Not executed: {self.reason}. {kind}; do not retry this call unchanged.{note}"
 
     def error(self, tool: str) -> ApprovalError | ToolError:
-        """Return the exception for callers that want one."""
+        """Return the exception for callers that raise."""
         if self.cause == "failed":
             return ToolError(self.reason)
         reason = f"{self.reason} (note: {self.note})" if self.note else self.reason
-        return _ERRORS[self.cause](tool, reason, cause=self.cause, note=self.note)
+        return _ERRORS.get(self.cause, ApprovalDenied)(tool, reason, cause=self.cause, note=self.note)
 
 
-_ERRORS: dict[str, Callable[..., ApprovalError]] = {
+_ERRORS: dict[str, type[ApprovalError]] = {
     "blocked": ApprovalBlocked,
-    "refused": ApprovalDenied,
     "expired": ApprovalTimeout,
     "withdrawn": ApprovalCancelled,
-    "replayed": ApprovalDenied,
-    "changed": ApprovalDenied,
-    "forged": ApprovalDenied,
 }
 
 
@@ -409,15 +405,15 @@ class Ask(_Outcome, frozen=True, kw_only=True):
 
 
 class Pending(_Outcome, frozen=True, kw_only=True):
-    """The question is open and waits for its answer."""
+    """The request is open and waits for its answer."""
 
     request: ApprovalRequest
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One step in the life of a call: what hooks are told and what the audit writes down.
+    """One step in the life of a call, as hooks receive it and the audit records it.
 
-    It is about a request, where there is one, else about a call that nobody was asked about.
+    `about` is the request if there is one, otherwise the call.
     """
 
     at: float
@@ -435,5 +431,5 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def request(self) -> ApprovalRequest | None:
-        """The request, if this is a step of one."""
+        """The request, if the entry is about one."""
         return self.about if isinstance(self.about, ApprovalRequest) else None

@@ -25,33 +25,33 @@ T = TypeVar("T")
 
 
 def pack_request(request: ApprovalRequest) -> bytes:
-    """Write a request, exactly: its arguments come back with the types that they had."""
+    """Encode a request without loss: arguments keep their types."""
     args, decision = storable(request.args), request.decision
     edited = decision is not None and decision.override_args is not None
     plain = request.payload is None and request.metadata is None and not request.votes
     if args is request.args and not edited and plain:
-        return _pack(request)  # nearly always: there is nothing to convert
+        return _pack(request)  # the common case: no value needs conversion
     return _pack(
         replace(
             request,
             args=args,
-            payload=_maybe(request.payload),
-            metadata=_maybe(request.metadata),
-            votes=tuple(_decision(vote) for vote in request.votes),
-            decision=None if decision is None else _decision(decision),
+            payload=_storable_or_none(request.payload),
+            metadata=_storable_or_none(request.metadata),
+            votes=tuple(_storable_decision(vote) for vote in request.votes),
+            decision=None if decision is None else _storable_decision(decision),
         )
     )
 
 
 def unpack_request(data: bytes) -> ApprovalRequest:
-    """Read a request."""
+    """Decode a request."""
     return _unpack(data, _REQUEST)
 
 
 def unpack_requests_leniently(
     rows: Iterable[Any], unpack: Callable[[Any], ApprovalRequest] = unpack_request
 ) -> list[ApprovalRequest]:
-    """Read the rows; one that cannot be read cannot be answered, and must not keep the others from it."""
+    """Decode the rows, and skip those that cannot be decoded: one bad row must not hide the others."""
     found: list[ApprovalRequest] = []
     for each in rows:
         try:
@@ -62,30 +62,30 @@ def unpack_requests_leniently(
 
 
 def pack_remembered(remembered: Remembered) -> bytes:
-    """Write a remembered decision."""
-    return _pack(replace(remembered, decision=_decision(remembered.decision)))
+    """Encode a remembered decision."""
+    return _pack(replace(remembered, decision=_storable_decision(remembered.decision)))
 
 
 def unpack_remembered(data: bytes) -> Remembered:
-    """Read a remembered decision."""
+    """Decode a remembered decision."""
     return _unpack(data, _REMEMBERED)
 
 
 def pack_token(token: Token) -> bytes:
-    """Write a token."""
+    """Encode a token."""
     return _pack(token)
 
 
 def unpack_token(data: bytes) -> Token:
-    """Read a token."""
+    """Decode a token."""
     return _unpack(data, _TOKEN)
 
 
-def _decision(decision: ApprovalDecision) -> ApprovalDecision:
-    return replace(decision, override_args=_maybe(decision.override_args))
+def _storable_decision(decision: ApprovalDecision) -> ApprovalDecision:
+    return replace(decision, override_args=_storable_or_none(decision.override_args))
 
 
-def _maybe(values: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def _storable_or_none(values: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     return None if values is None else storable(values)
 
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from sayso.core.model import ApprovalDecision, ApprovalRequest, Remembered, Status
     from sayso.core.tokens import Token
 
-Hook = Callable[[AuditEntry], None]  # told of every step of every call, after it was decided
-QueuedWrite = tuple[str, Result] | bytes  # what came of a used request, or a line of the audit that is written out
+Hook = Callable[[AuditEntry], None]  # called with every step of every call, after the decision
+QueuedWrite = tuple[str, Result] | bytes  # the result of a used request, or an encoded audit line
 
 
 class Clock(Protocol):
-    """Tells the time and ends a wait when it is up."""
+    """Clock: the current time, and time-outs."""
 
     def now(self) -> float:
         """Return seconds since the epoch."""
@@ -34,12 +34,12 @@ class Clock(Protocol):
 
 @runtime_checkable
 class Channel(Protocol):
-    """Tells people that a request is open, and may bring back their answer."""
+    """Channel to people: announces an open request, and may return the answer."""
 
     async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
-        """Show the request; return the answer, or None if it will come by another way.
+        """Show the request; return the answer, or None if it arrives by another way.
 
-        Cancelled when the request was closed elsewhere. An exception withdraws the request.
+        The call is cancelled when the request is closed elsewhere. An exception withdraws the request.
         """
         ...
 
@@ -51,8 +51,8 @@ class RequestHandle(Protocol):
         """Return the request as it would be asked with these arguments.
 
         Raises:
-            ApprovalBlocked: they must not run, and why.
-            ValueError: nothing can be bound to them.
+            ApprovalBlocked: the policy blocks these arguments.
+            ValueError: no approval can be bound to these arguments.
         """
         ...
 
@@ -63,16 +63,16 @@ class RequestHandle(Protocol):
 
 @runtime_checkable
 class InteractiveChannel(Protocol):
-    """A channel at which people sit: it may try out an edit, and show who else looks."""
+    """An interactive channel, which can preview edits and show the other viewers."""
 
     async def ask_interactively(self, request: ApprovalRequest, handle: RequestHandle) -> ApprovalDecision | None:
-        """Do what `announce` does, with a request handle."""
+        """Show the request as `announce` does, with a request handle."""
         ...
 
 
 @runtime_checkable
 class ApprovalUI(Protocol):
-    """The smallest front end: one method that asks and returns the answer."""
+    """The minimal front end: one method that asks and returns the answer."""
 
     def choose(self, request: ApprovalRequest, *, mode: Mode) -> ApprovalDecision:
         """Ask a person about this request."""
@@ -80,10 +80,10 @@ class ApprovalUI(Protocol):
 
 
 class Keyring(Protocol):
-    """Keeps tokens; a store that a hub stands on is one too."""
+    """Storage of tokens; the store of a hub implements it too."""
 
     async def add_token(self, token: Token) -> None:
-        """Keep a token."""
+        """Store a token."""
         ...
 
     async def token(self, token_id: str) -> Token | None:
@@ -95,12 +95,12 @@ class Keyring(Protocol):
         ...
 
     async def take_token(self, token_id: str) -> Token | None:
-        """Forget a token, and return it to exactly one caller."""
+        """Delete a token, and return it to exactly one caller."""
         ...
 
 
 class AuditLog(Protocol):
-    """The audit, as it is read."""
+    """Read access to the audit."""
 
     async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
         """Return audit entries as (number, body, hash), in order."""
@@ -119,7 +119,7 @@ class Requests(Protocol):
         ...
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
-        """Return what was asked about the call that has this key in its session."""
+        """Return the request for the call with this key in this session."""
         ...
 
     async def get(self, request_id: str) -> ApprovalRequest | None:
@@ -127,13 +127,13 @@ class Requests(Protocol):
         ...
 
     async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
-        """Return the open requests, oldest first, as ids sort; with `after`, those that come after that id."""
+        """Return the open requests in the order of their ids, oldest first; with `after`, those after that id."""
         ...
 
     async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
         """Return the newest requests, open or not, newest first.
 
-        With `part`, those whose id starts or ends so; with `before`, those that come before that id.
+        With `part`, those whose id starts or ends with it; with `before`, those before that id.
         """
         ...
 
@@ -150,7 +150,7 @@ class Requests(Protocol):
         now: float,
         remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
-        """Close the request unless it is closed, and return it as it stands; `remember` is kept only with it."""
+        """Close the request if it is open, and return its current state; `remember` is stored only with that change."""
         ...
 
     async def closed(self, request_id: str) -> ApprovalRequest:
@@ -166,30 +166,30 @@ class ChangeFeed(Protocol):
     """The changed requests in order, for subscribers that keep a position (cursor)."""
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
-        """Return what changed after that point, each request once and as it stands, and the point that this reaches.
+        """Return the new cursor and the requests that changed after the given one, each once in its current state.
 
-        Without a point, nothing but the point that is reached now.
+        Without a cursor, return the current cursor and no requests.
         """
         ...
 
     async def changed(self, after: int) -> None:
-        """Wait until requests have changed after that point."""
+        """Wait until a request has changed after that cursor."""
         ...
 
 
 class RememberedDecisions(Protocol):
-    """The remembered decisions of a store, their subscribers, and the uses that are left of them."""
+    """The remembered decisions of a store, their subscribers, and the remaining uses of counted ones."""
 
     def attach(self, learn: Callable[[Sequence[Remembered]], None]) -> None:
-        """Call `learn` with all remembered decisions, now and whenever they change; a method, held weakly."""
+        """Call the method `learn`, held weakly, with all remembered decisions, now and after each change."""
         ...
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
-        """Change the remembered decisions and return how many were dropped; it may block until that is durable."""
+        """Add and drop remembered decisions, and return how many were dropped; may block until that is durable."""
         ...
 
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
-        """Take one use of a counted decision: false when none is left."""
+        """Consume one use of a counted decision; false if none is left."""
         ...
 
 
@@ -197,31 +197,31 @@ class Parking(Protocol):
     """The serialised state of suspended runs, by name."""
 
     async def park(self, name: str, state: bytes) -> None:
-        """Keep the state of a run that can go on later, in the place of an earlier one."""
+        """Store the state of a suspended run, replacing an earlier one."""
         ...
 
     async def parked(self, name: str) -> bytes | None:
-        """Return the state that was parked under this name."""
+        """Return the state that is parked under this name."""
         ...
 
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
-        """Forget what was parked under this name, and return it to exactly one caller."""
+        """Delete the state that is parked under this name, and return it to exactly one caller."""
         ...
 
 
 class QueuedWrites(Protocol):
-    """The writes that callers do not wait for, and the end of the store, which writes them first."""
+    """Write-behind: writes that callers do not wait for, and the closing of the store, which flushes them."""
 
     def finish(self, request_id: str, result: Result) -> None:
-        """Queue what came of a used request."""
+        """Queue the result of a used request."""
         ...
 
     def record(self, entry: AuditEntry) -> None:
-        """Queue an entry of the audit."""
+        """Queue an audit entry."""
         ...
 
     async def append(self, news: Sequence[QueuedWrite], *, attempt: str = "") -> None:
-        """Do what `finish` and `record` do, for another process, and return when all of it is durable."""
+        """Write the queued writes of another process, and return when all of them are durable."""
         ...
 
     @property
@@ -234,7 +234,7 @@ class QueuedWrites(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Write what is queued and let go of the store."""
+        """Flush the queue and close the store."""
         ...
 
 
@@ -242,31 +242,31 @@ class QueuedWrites(Protocol):
 class Store(Requests, ChangeFeed, RememberedDecisions, Parking, AuditLog, QueuedWrites, Protocol):
     """The persistence port, the sum of the small ones; every change of a request is audited in one transaction with it.
 
-    Async methods return when the change is durable. The others queue their change: it holds at once in this
-    process, is written in order, and `flush` waits for it. No method raises because another was faster.
+    Async methods return when the change is durable. The others queue their change: it is visible at once in this
+    process, is written in order, and `flush` waits for it. Losing a race to another caller is never an error.
 
-    An `attempt` is an idempotency key, from a caller that may have to try again because it never got the answer, as
-    over a network: tried again under the same key, it gets the first answer, and nothing happens twice.
+    An `attempt` is an idempotency key of a caller that may have to retry because it got no answer, as over a network: a
+    retry with the same key returns the first result, and nothing is done twice.
 
-    A store that several machines use may have a `clock: Clock` by which all of them go.
+    A store that several machines share may have a `clock: Clock`, which all of them use.
     """
 
-    shared: bool  # other processes may answer what is opened here
-    files: tuple[str, ...]  # in which it keeps all this, as real paths: no tool may touch them
+    shared: bool  # other processes may answer requests that were opened here
+    files: tuple[str, ...]  # the store's files as real paths, which no tool may touch
 
 
 @runtime_checkable
 class Prunable(Store, Protocol):
-    """A store that keeps everything until it is told what may go; see `sayso.client.retention`."""
+    """A store with deletion of old records; see `sayso.client.retention`."""
 
     async def oldest(self, limit: int, after: str = "") -> list[ApprovalRequest]:
-        """Return the requests that come after that id, open or not, oldest first, as ids sort."""
+        """Return the requests after that id in the order of their ids, open or not, oldest first."""
         ...
 
     async def drop(self, ids: Sequence[str]) -> int:
-        """Forget these requests, but none that is open or approved and not used, and return how many were there."""
+        """Delete those of these requests that are final, and return how many were deleted."""
         ...
 
     async def cut(self, start: tuple[int, str], end: tuple[int, str]) -> None:
-        """Forget the audit up to an entry, if what it keeps still begins after `start`; then it begins after `end`."""
+        """Delete the audit entries after `start` up to `end`, if the audit still begins after `start`."""
         ...

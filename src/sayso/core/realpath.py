@@ -1,8 +1,8 @@
 """Path resolution without limits: symlinks followed folder by folder, as the kernel does, for paths of any length.
 
-`os.path.realpath` gives up without a word past PATH_MAX and returns a link that leads out as if it stayed inside. Here
-each folder is opened from a handle on the one before, so that no path is too long, and what cannot be resolved is an
-error.
+Past PATH_MAX, `os.path.realpath` silently stops resolving and may return a link that leads out as if it stayed inside.
+Here each folder is opened relative to the handle of its parent (openat), so no path is too long, and a path that cannot
+be resolved is an error.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _MAGIC_LINK_FILE_SYSTEMS = {0x9FA0, 0x73636673, 0x5A3C69F0}  # the types of proc
 
 
 def resolve(path: str, *, beneath: str | None = None) -> str:
-    """Return the absolute real path, of which the end need not exist yet.
+    """Return the absolute real path; its last components need not exist.
 
     With `beneath`, which has to be a real path itself, `path` is relative to it and must not lead out at any point: a
-    `..` above it or an absolute link raises `PathEscape`. What cannot be resolved raises OSError.
+    `..` above it or an absolute link raises `PathEscape`. A path that cannot be resolved raises OSError.
     """
     _check_path(path)
     if beneath is None:
         if not path.startswith("/"):
             raise OSError(errno.EINVAL, "the path is not absolute")
     elif path.startswith("/"):
-        _escape()
+        _raise_escape()
     walk = _Walk(beneath)
     try:
         return walk.follow(path)
@@ -42,12 +42,12 @@ def resolve(path: str, *, beneath: str | None = None) -> str:
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """Return the path from `/`, with links as they are."""
-    return os.path.abspath(os.fspath(path))  # noqa: PTH100 - a text in, a text out
+    """Return the absolute path, with links unresolved."""
+    return os.path.abspath(os.fspath(path))  # noqa: PTH100 - str in, str out
 
 
 class _Walk:
-    """A handle on a folder, and the names that lead to it from `/`."""
+    """Path walk: a handle of the current folder, and the names from `/` to it."""
 
     def __init__(self, beneath: str | None) -> None:
         self._beneath = beneath is not None
@@ -55,10 +55,10 @@ class _Walk:
         self._folder = os.open("/", _FOLDER)
         self._names: list[str] = []
         try:
-            for name in [] if beneath is None else _names_of_root(beneath):
-                self._open(name)  # refuses a link: since the root was resolved, somebody has put it there
+            for name in [] if beneath is None else _root_names(beneath):
+                self._open(name)  # refuses a link, which was put there after the root was resolved
                 self._names.append(name)
-            # Of the top and of every folder entered below it, to know them again on the way up.
+            # Of the top folder and of each folder entered below it, compared again on the way up.
             self._identities = [_identity(os.fstat(self._folder))]
         except OSError:
             self.close()
@@ -68,23 +68,23 @@ class _Walk:
         os.close(self._folder)
 
     def follow(self, path: str) -> str:
-        left = _components(path)[::-1]
-        while left:
-            name = left.pop()
+        remaining = _components(path)[::-1]
+        while remaining:
+            name = remaining.pop()
             if name == "..":
                 self._ascend()
                 continue
             try:
                 facts = os.lstat(name, dir_fd=self._folder)
             except FileNotFoundError:
-                if ".." in left:
+                if ".." in remaining:
                     raise
-                return self._path(name, *reversed(left))
+                return self._path(name, *reversed(remaining))
             if stat.S_ISLNK(facts.st_mode):
-                left += self._read_link(name)[::-1]
+                remaining += self._read_link(name)[::-1]
             elif stat.S_ISDIR(facts.st_mode):
                 self._descend(name, facts)
-            elif left:
+            elif remaining:
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
             else:
                 return self._path(name)
@@ -107,7 +107,7 @@ class _Walk:
     def _ascend(self) -> None:
         if len(self._identities) == 1:
             if self._beneath:
-                _escape()
+                _raise_escape()
             return  # the folder above `/` is `/`
         self._open("..")
         self._names.pop()
@@ -119,12 +119,12 @@ class _Walk:
         self._links += 1
         if self._links > _MOST_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-        if _type_of_file_system(self._folder) in _MAGIC_LINK_FILE_SYSTEMS:
+        if _file_system_type(self._folder) in _MAGIC_LINK_FILE_SYSTEMS:
             raise OSError(errno.ELOOP, "a link of the kernel's does not lead where its text says")
         text = os.readlink(name, dir_fd=self._folder)
         if text.startswith("/"):
             if self._beneath:
-                _escape()
+                _raise_escape()
             self._open("/")
             self._names.clear()
             del self._identities[1:]
@@ -140,7 +140,7 @@ def _identity(facts: os.stat_result) -> tuple[int, int]:
     return facts.st_dev, facts.st_ino
 
 
-def _names_of_root(path: str) -> list[str]:
+def _root_names(path: str) -> list[str]:
     _check_path(path)
     names = _components(path)
     if not path.startswith("/") or "." in names or ".." in names:
@@ -149,7 +149,7 @@ def _names_of_root(path: str) -> list[str]:
 
 
 def _check_path(path: str) -> None:
-    """Refuse what no file can be called; the functions of `os` would raise other things than OSError."""
+    """Refuse a path that no file can have; the functions of `os` would raise other errors than OSError."""
     if not path:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     if "\0" in path:
@@ -160,18 +160,18 @@ def _check_path(path: str) -> None:
         raise OSError(errno.EILSEQ, os.strerror(errno.EILSEQ)) from None
 
 
-def _type_of_file_system(folder: int) -> int:
-    return _reader_of_types()(folder) if sys.platform == "linux" else 0
+def _file_system_type(folder: int) -> int:
+    return _file_system_type_reader()(folder) if sys.platform == "linux" else 0
 
 
 @cache
-def _reader_of_types() -> Callable[[int], int]:
-    import ctypes  # noqa: PLC0415 - slow to load, and most paths have no link in them
+def _file_system_type_reader() -> Callable[[int], int]:
+    import ctypes  # noqa: PLC0415 - slow to import, and most paths contain no link
 
     fstatfs = ctypes.CDLL(None, use_errno=True).fstatfs
 
     def read(folder: int) -> int:
-        facts = (ctypes.c_uint * 64)()  # more than a `struct statfs`, which begins with the type
+        facts = (ctypes.c_uint * 64)()  # larger than a `struct statfs`, whose first field is the type
         if fstatfs(folder, facts) != 0:
             raise OSError(ctypes.get_errno(), "the type of the file system cannot be read")
         return facts[0]
@@ -179,5 +179,5 @@ def _reader_of_types() -> Callable[[int], int]:
     return read
 
 
-def _escape() -> Never:
+def _raise_escape() -> Never:
     raise PathEscape(errno.EXDEV, "the path leads out of the folder that it has to stay in")

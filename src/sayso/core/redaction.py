@@ -19,9 +19,9 @@ from sayso.core.canonical import FrozenDict, FrozenList, FrozenSet
 
 REDACTED = "[redacted]"
 _LONGEST = 2000
-_OVERLAP = 1000  # a secret that begins before the cut is looked at this far beyond it
+_OVERLAP = 1000  # characters past the cut that are searched too, for a secret that begins before it
 _SHORT = 200
-_MOST_VALUES = 500  # of one line; an agent chooses how many there are
+_MOST_VALUES = 500  # per audit line; an agent could send any number
 
 _SECRET_KEY = re.compile(
     r"passw|passphrase|passcode|secret|token|api[_-]?key|apikey|access[_-]?key|authorization|credential"
@@ -47,8 +47,8 @@ _SECRET_TEXT = re.compile(
 )
 
 
-# A text without any of these cannot match, and nearly all texts have none: finding that out costs a tenth. Those that
-# need a certain character are looked for only where it is.
+# Prefilter: a text without any of these hints cannot match, and the test costs a tenth of the regular expression. Hints
+# are grouped by a character that they contain, and skipped in texts without it.
 _HINTS = {
     "=": ("=",),
     ":": (":",),
@@ -60,7 +60,7 @@ _HINTS = {
 
 
 class _Budget:
-    """How much may still be written of one value."""
+    """Number of values that may still be written."""
 
     __slots__ = ("left",)
 
@@ -69,7 +69,7 @@ class _Budget:
 
 
 def redact(value: object) -> Any:  # noqa: ANN401 - JSON of any shape
-    """Copy a value as JSON that may be written down: the first few hundred values of it."""
+    """Copy a value as redacted JSON, truncated after a few hundred nested values."""
     return _redact(value, _Budget(_MOST_VALUES))
 
 
@@ -81,12 +81,12 @@ def _redact(value: object, budget: _Budget) -> Any:  # noqa: ANN401 - JSON of an
     container = _CONTAINERS.get(kind)
     if container is not None:
         return container(value, budget)
-    write = _WRITERS.get(kind)  # by exact type: a subclass is somebody else's code
+    write = _WRITERS.get(kind)  # by exact type: a subclass runs foreign code
     return f"<{kind.__module__}.{kind.__qualname__}>" if write is None else write(value)
 
 
 def redact_text(value: str) -> str:
-    """Return a text with secrets removed and its end cut off if it is long."""
+    """Return a text with secrets removed, truncated if it is long."""
     if len(value) <= _SHORT:
         return _short_text(value)
     if len(value) <= _LONGEST:
@@ -111,23 +111,21 @@ def _may_hold_secret(lower: str) -> bool:
     return False
 
 
-_short_text = lru_cache(maxsize=4096)(_without_secrets)  # names, reasons and rules come again and again
+_short_text = lru_cache(maxsize=4096)(_without_secrets)  # names, reasons and rules recur
 
 
 def _as_is(value: object) -> object:
     return value
 
 
-def _integer(value: int) -> int | str:
-    return value if -(2**63) <= value < 2**63 else _hexadecimal(value)
-
-
-def _hexadecimal(value: int) -> str:
+def _redact_integer(value: int) -> int | str:
+    if -(2**63) <= value < 2**63:
+        return value
     digits = hex(value)
     return digits if len(digits) <= _SHORT else f"{digits[:_SHORT]}… ({value.bit_length()} bits)"
 
 
-def _number(value: float) -> float | str:
+def _redact_float(value: float) -> float | str:
     return value if math.isfinite(value) else repr(value)
 
 
@@ -142,7 +140,7 @@ def _redact_mapping(value: Mapping[object, object], budget: _Budget) -> dict[str
 
 
 def _redact_key(key: object) -> tuple[str, bool]:
-    """Return what is written of a key, and whether what it stands for is not to be written."""
+    """Return the redacted key, and whether its value is a secret."""
     return (redact_text(key), _SECRET_KEY.search(key) is not None) if type(key) is str else (str(redact(key)), False)
 
 
@@ -158,15 +156,11 @@ def _redact_items(value: Collection[object], budget: _Budget) -> list[Any]:
     return shown
 
 
-def _bytes(value: bytes) -> str:
-    return f"<{len(value)} bytes>"
-
-
 def _as_text(value: object) -> str:
     return redact_text(str(value))
 
 
-def _moment(value: dt.datetime | dt.time) -> str:
+def _time_text(value: dt.datetime | dt.time) -> str:
     zone = type(value.tzinfo)
     known = value.tzinfo is None or zone is dt.timezone
     return redact_text(str(value)) if known else f"{value.replace(tzinfo=None)} <{zone.__module__}.{zone.__qualname__}>"
@@ -183,17 +177,17 @@ _CONTAINERS: dict[type, Callable[[Any, _Budget], Any]] = {
     FrozenSet: _redact_items,
 }
 _WRITERS: dict[type, Callable[[Any], Any]] = {
-    int: _integer,
-    float: _number,
+    int: _redact_integer,
+    float: _redact_float,
     bool: _as_is,
     type(None): _as_is,
-    bytes: _bytes,
+    bytes: lambda value: f"<{len(value)} bytes>",
     type(Path()): _as_text,
     PurePosixPath: _as_text,
     PureWindowsPath: _as_text,
-    dt.datetime: _moment,
+    dt.datetime: _time_text,
     dt.date: _as_text,
-    dt.time: _moment,
+    dt.time: _time_text,
     dt.timedelta: _as_text,
     uuid.UUID: _as_text,
 }

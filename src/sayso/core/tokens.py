@@ -15,7 +15,7 @@ import msgspec
 from sayso.core.model import new_id
 from sayso.errors import ConfigurationError
 
-# An agent asks; an approver answers; a session is a browser that has signed in; a link signs one in, once.
+# An agent asks; an approver answers; a session is a signed-in browser; a link signs a browser in, once.
 TokenKind = Literal["agent", "approver", "session", "link"]
 EVERY_PROJECT = "*"
 
@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What is kept of a token: everything but its secret."""
+    """The stored record of a token: everything but its secret."""
 
     id: str
     kind: TokenKind
@@ -33,15 +33,15 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     made_at: float
     project: str = ""
     roles: tuple[str, ...] = ()
-    opens: str = ""  # the request that a link leads to
+    opens: str = ""  # the request that a link opens
     expires_at: float | None = None
 
     def is_expired(self, now: float) -> bool:
-        """Whether its time is up."""
+        """Whether the token has expired."""
         return self.expires_at is not None and now >= self.expires_at
 
     def is_for(self, project: str) -> bool:
-        """Whether it may have to do with that project."""
+        """Whether the token is valid for that project."""
         return self.project in {project, EVERY_PROJECT}
 
 
@@ -55,10 +55,10 @@ def make(
     roles: tuple[str, ...] = (),
     opens: str = "",
 ) -> tuple[Token, str]:
-    """Return a new token, and its text, which is shown once and kept nowhere.
+    """Return a new token and its text, which is shown once and never stored.
 
     Raises:
-        ConfigurationError: a name that could be mistaken for another, or an agent of every project.
+        ConfigurationError: a name, role or project is malformed, or an agent is to belong to every project.
     """
     if kind not in get_args(TokenKind):
         raise ConfigurationError(f"there are no tokens of the kind {kind!r}; use one of {get_args(TokenKind)}")
@@ -88,16 +88,16 @@ def make(
 
 
 def parse_token_id(text: str) -> str | None:
-    """Return the id in the text of a token, or None if it is not the text of one."""
+    """Return the id in a token's text, or None if the text is not a token."""
     found = _TEXT.fullmatch(text)
     return None if found is None else found[2]
 
 
 def is_valid(token: Token, text: str, now: float) -> bool:
-    """Whether this is the text of the token, and its time is not up."""
+    """Whether this is the token's text, and the token has not expired."""
     return hmac.compare_digest(token.hash, _hash(text)) and not token.is_expired(now)
 
 
 def _hash(text: str) -> str:
-    # Enough without salt or stretching: there is nothing to guess in 256 random bits.
+    # No salt or key stretching: 256 random bits cannot be guessed.
     return hashlib.sha256(text.encode()).hexdigest()

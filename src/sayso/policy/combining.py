@@ -76,9 +76,8 @@ def trace_entry(rank: int, entry: Entry, call: ToolCall) -> Iterator[RuleTrace]:
 
 def strictest_first(ranked: list[tuple[int, Verdict]]) -> list[Verdict]:
     """Sort the owner's verdicts: the most specific first and, between equals, the strictest."""
-    if len(ranked) > 1:
-        ranked.sort(key=lambda each: (-each[0], -STRICTNESS[each[1].approval]))
-    return [verdict for _, verdict in ranked]
+    ordered = sorted(ranked, key=lambda each: (-each[0], -STRICTNESS[each[1].approval]))
+    return [verdict for _, verdict in ordered]
 
 
 def with_agreed_deeds(verdict: Verdict, judged: Iterable[Verdict]) -> Verdict:
@@ -115,7 +114,7 @@ def _merge_approvers(left: Approvers | None, right: Approvers | None) -> Approve
         count=max(left.count, right.count),
         roles=tuple(dict.fromkeys((*left.roles, *right.roles))),
         remind=min((each for each in (left.remind, right.remind) if each is not None), default=None),
-        # Another role may substitute only where both rules say so.
+        # Another role may substitute only if both rules permit it.
         escalate=left.escalate if left.escalate == right.escalate else None,
     )
 

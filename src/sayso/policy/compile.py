@@ -57,7 +57,7 @@ def compile_policy(
     """
     compiler = _PolicyCompiler(source, places)
     compiler.problems = list(validate(POLICY, data))
-    compiler.raise_if_problems()  # what has the wrong shape cannot be read any further
+    compiler.raise_if_problems()  # data of the wrong shape cannot be compiled
     compiled = compiler.compile(cast("Mapping[str, Any]", data), base, resolve, tuple(protected))
     compiler.raise_if_problems()
     return compiled
@@ -96,18 +96,15 @@ class _PolicyCompiler:
             self.add_problem("and `tools` are two names for one thing; keep one of them", "tool_configs")
         custom = data.get("custom_tools")
         named: dict[str, Any] = dict.fromkeys(custom or ()) | (custom if isinstance(custom, dict) else {})
-        judges = {"shell": shell is not None, "path": "sandbox" in data}  # also if its zones have mistakes
-        entries = [
-            *self._entries("tools", data.get("tools") or {}, judges),
-            *self._entries("tool_configs", data.get("tool_configs") or {}, judges),
-            *self._entries("custom_tools", named, judges),
-        ]
+        judges = {"shell": shell is not None, "path": "sandbox" in data}  # even if its zones have mistakes
+        sections = {"tools": data.get("tools"), "tool_configs": data.get("tool_configs"), "custom_tools": named}
+        entries = [each for key, given in sections.items() for each in self._parse_entries(key, given or {}, judges)]
         remember = data.get("remember", True)
         longest = cast("Mapping[str, Any]", remember).get("max") if isinstance(remember, Mapping) else None
         return CompiledPolicy(
             default=data["default"],
             default_rule=self.rule("default"),
-            entries=tuple(self._merged(entries)),
+            entries=tuple(self._unique(entries)),
             pre_approved=self._pre_approved(data["pre_approved"]) if "pre_approved" in data else None,
             custom_tools=None if custom is None else tuple(named),
             shell=shell,
@@ -121,7 +118,7 @@ class _PolicyCompiler:
     def _pre_approved(self, names: Sequence[str]) -> tuple[Entry, ...]:
         return tuple(parse_entry(name, "none", rule=self.rule("pre_approved", at)) for at, name in enumerate(names))
 
-    def _merged(self, entries: Sequence[Entry]) -> Iterable[Entry]:
+    def _unique(self, entries: Sequence[Entry]) -> Iterable[Entry]:
         seen: dict[str, Entry] = {}
         for entry in entries:
             if entry.pattern in seen:
@@ -131,7 +128,7 @@ class _PolicyCompiler:
             seen[entry.pattern] = entry
         return seen.values()
 
-    def _entries(self, section: str, given: Mapping[str, Any], judges: Mapping[str, bool]) -> Iterable[Entry]:
+    def _parse_entries(self, section: str, given: Mapping[str, Any], judges: Mapping[str, bool]) -> Iterable[Entry]:
         for name, each in given.items():
             try:
                 entry = parse_entry(name, {} if each is None else each, rule=self.rule(section, name))
@@ -199,7 +196,7 @@ class _PolicyCompiler:
             root = f"{base}/{root}"
         try:
             found = resolve(root)
-            resolve(".", beneath=found)  # it must be there, and be a folder
+            resolve(".", beneath=found)  # it must exist, and be a folder
         except OSError as error:
             self.add_problem(
                 f"has the root {root!r}, which cannot be used: {error.strerror or error}; make the folder", *key
@@ -249,24 +246,18 @@ class _PolicyCompiler:
             if not folder.startswith("/"):
                 self.add_problem(f"is {folder!r}; use an absolute path", "shell", "trusted_dirs", at)
         default, key = self._shell_default(data, section, rules)
-        shell = ShellRules(
+        folder = self._root(("shell", "folder"), section["folder"], base, resolve) if "folder" in section else base
+        return ShellRules(
             rules,
             default=default,
             rule=self.rule(*key),
             zones=zones,
-            folder=self._shell_folder(section, base, resolve) or "/",
+            folder=folder or "/",
             trusted=section.get("trusted_dirs") or (),
             inert=inert,
             confinement=self._confinement(section, base, resolve),
             has_own_folder="folder" in section,
         )
-        self._self_tests(section.get("rules") or data.get("shell_rules") or (), rules, shell)
-        return shell
-
-    def _shell_folder(self, section: Mapping[str, Any], base: str | None, resolve: Resolve) -> str | None:
-        if "folder" in section:
-            return self._root(("shell", "folder"), section["folder"], base, resolve)
-        return base
 
     def _confinement(self, section: Mapping[str, Any], base: str | None, resolve: Resolve) -> Confinement | None:
         for name in ("network", "readable"):
@@ -292,13 +283,13 @@ class _PolicyCompiler:
                     "lets every command run; only rules can do that, so use `approval_required: true`", *key
                 )
         if said is None:
-            said = "blocked" if rules else "required"  # a list of commands is an allow-list
+            said = "blocked" if rules else "required"  # a list of rules is an allow-list
         return parse_approval(said, dotted(key)), key
 
     def _shell_rules(self, given: Sequence[Mapping[str, Any]], *section: str) -> Iterable[ShellRule]:
         for at, each in enumerate(given):
             key = (*section, at)
-            words = _split(each["pattern"])
+            words = _pattern_words(each["pattern"])
             if words is None or not words:
                 self.add_problem(
                     f"is {describe_value(each['pattern'])}; "
@@ -307,8 +298,9 @@ class _PolicyCompiler:
                     "pattern",
                 )
                 continue
+            self._test_rule(each, words, key)
             approval = self._shell_approval(each, key)
-            problem = wrappers.warning(words) if approval == "none" else None
+            problem = wrappers.pattern_warning(words) if approval == "none" else None
             if problem:
                 self.warnings.append(str(self._mistake(Problem(key, f"{dotted(key)}: {problem}"))))
             yield ShellRule(
@@ -333,22 +325,25 @@ class _PolicyCompiler:
             return "blocked"
         return "none" if said.get("approval_required") is False else "required"
 
-    def _self_tests(self, given: Sequence[Mapping[str, Any]], rules: Sequence[ShellRule], shell: ShellRules) -> None:
-        by_key = {rule.rule.key: rule for rule in rules}
-        for at, each in enumerate(given):
-            for section in (("shell", "rules", at), ("shell_rules", at)):
-                rule = by_key.get(dotted(section))
-                if rule is None:
-                    continue
-                for name, wanted in (("match", True), ("not_match", False)):
-                    for line in each.get(name) or ():
-                        if shell.matches(rule.words, line) is not wanted:
-                            said = "does not match {}, and should" if wanted else "matches {}, and should not"
-                            self.add_problem(said.format(describe_value(line)), *section)
+    def _test_rule(self, given: Mapping[str, Any], words: wrappers.Argv, key: Key) -> None:
+        for line in given.get("match") or ():
+            if not _matches(words, line):
+                self.add_problem(f"does not match {describe_value(line)}, and should", *key)
+        for line in given.get("not_match") or ():
+            if _matches(words, line):
+                self.add_problem(f"matches {describe_value(line)}, and should not", *key)
 
 
-def _split(pattern: str) -> tuple[str, ...] | None:
-    """Return the words of a pattern, in quotes where they hold more than plain characters; None if it is not valid."""
+def _matches(words: wrappers.Argv, line: str) -> bool:
+    try:
+        parts = lex(line, expand=frozenset({"glob", "tilde"}))
+    except NotProvable:
+        return False
+    return any(part.argv[: len(words)] == words for part in parts)
+
+
+def _pattern_words(pattern: str) -> tuple[str, ...] | None:
+    """Return the words of a pattern; None if it is not one simple command of plain or quoted words."""
     try:
         parts = lex(pattern)
     except NotProvable:
@@ -356,5 +351,5 @@ def _split(pattern: str) -> tuple[str, ...] | None:
     if len(parts) != 1 or parts[0].text != pattern.strip() or parts[0].redirects or parts[0].assignments:
         return None
     words = parts[0].argv
-    remark = re.search(r"(?:^|\s)#", pattern)  # bash would ignore it, which its author may not know
+    remark = re.search(r"(?:^|\s)#", pattern)  # a comment for bash, which the author of the rule may not intend
     return words if len(words) <= wrappers.LONGEST_PATTERN and not remark else None

@@ -13,7 +13,7 @@ import msgspec
 from sayso.policy.data_schema import describe_value
 from sayso.policy.vocabulary import as_mapping, check_keys, reject
 
-Test = Callable[[Any, Any], bool]  # the argument, and what the condition compares it with
+Test = Callable[[Any, Any], bool]  # the argument, and the value that the condition compares it with
 
 _PATH = re.compile(r"args(?:\.[A-Za-z_][A-Za-z0-9_-]*)+")
 _HOLE = re.compile(r"\{([^{}]*)\}")
@@ -28,11 +28,11 @@ class UndecidableCondition(ValueError):
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
     """Predicate on the arguments of a call: the conjunction of its tests."""
 
-    tests: tuple[tuple[str, str, Any], ...]  # the path of an argument, the operator, and what it is compared with
+    tests: tuple[tuple[str, str, Any], ...]  # the path of an argument, the operator, and the value to compare with
 
     def holds(self, args: Mapping[str, Any]) -> bool:
         """Evaluate all tests on these arguments; raises `UndecidableCondition`."""
-        answers = [_test(args, *test) for test in self.tests]  # all of them: none may hide an undecidable one
+        answers = [_evaluate_test(args, *test) for test in self.tests]  # all of them: none may hide an undecidable one
         return all(answers)
 
 
@@ -69,7 +69,7 @@ def _wanted(operator: str, value: object, place: str) -> object:
     return value
 
 
-def _test(args: Mapping[str, Any], path: str, operator: str, wanted: object) -> bool:
+def _evaluate_test(args: Mapping[str, Any], path: str, operator: str, wanted: object) -> bool:
     found, value = _lookup_argument(args, path)
     if operator == "exists":
         return found is wanted
@@ -90,18 +90,17 @@ def _lookup_argument(args: Mapping[str, Any], path: str) -> tuple[bool, Any]:
 
 
 def _equal(value: object, wanted: object) -> bool:
-    if type(value) in _NUMBER and type(wanted) in _NUMBER:
-        return value == wanted
-    if type(value) is not type(wanted):
-        # A text is compared with a number, say: the author of the condition expected another type.
+    numbers = type(value) in _NUMBER and type(wanted) in _NUMBER
+    if not numbers and type(value) is not type(wanted):
+        # For example text and number: the author of the condition expected another type.
         raise UndecidableCondition(f"{_argument_text(value):.80} cannot be compared with {describe_value(wanted)}")
     return value == wanted
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Test:
+def _compare_ordered(compare: Callable[[Any, Any], bool]) -> Test:
     def test(value: object, wanted: object) -> bool:
         numbers = type(value) in _NUMBER and type(wanted) in _NUMBER
-        endless = type(value) is float and not math.isfinite(value)  # NaN is neither more nor less than anything
+        endless = type(value) is float and not math.isfinite(value)  # NaN has no order
         if endless or (not numbers and not (type(value) is str and type(wanted) is str)):
             raise UndecidableCondition(f"{_argument_text(value):.80} cannot be compared with {describe_value(wanted)}")
         return compare(value, wanted)
@@ -109,7 +108,7 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Test:
     return test
 
 
-def _textual(compare: Callable[[str, str], bool]) -> Test:
+def _compare_texts(compare: Callable[[str, str], bool]) -> Test:
     def test(value: object, wanted: object) -> bool:
         if type(value) is not str:
             raise UndecidableCondition(f"{_argument_text(value):.80} is no text")
@@ -118,7 +117,7 @@ def _textual(compare: Callable[[str, str], bool]) -> Test:
     return test
 
 
-def _member(value: object, wanted: object) -> bool:
+def _is_member(value: object, wanted: object) -> bool:
     unknowable: UndecidableCondition | None = None
     for each in cast("Sequence[object]", wanted):
         try:
@@ -131,30 +130,26 @@ def _member(value: object, wanted: object) -> bool:
     return False
 
 
-def _glob(value: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(value, pattern)
-
-
 _ORDERED: dict[str, Test] = {
-    "gt": _ordered(lambda value, wanted: value > wanted),
-    "ge": _ordered(lambda value, wanted: value >= wanted),
-    "lt": _ordered(lambda value, wanted: value < wanted),
-    "le": _ordered(lambda value, wanted: value <= wanted),
+    "gt": _compare_ordered(lambda value, wanted: value > wanted),
+    "ge": _compare_ordered(lambda value, wanted: value >= wanted),
+    "lt": _compare_ordered(lambda value, wanted: value < wanted),
+    "le": _compare_ordered(lambda value, wanted: value <= wanted),
 }
 _TEXTUAL: dict[str, Test] = {
-    "starts_with": _textual(str.startswith),
-    "ends_with": _textual(str.endswith),
-    "contains": _textual(lambda value, wanted: wanted in value),
-    "glob": _textual(_glob),
+    "starts_with": _compare_texts(str.startswith),
+    "ends_with": _compare_texts(str.endswith),
+    "contains": _compare_texts(lambda value, wanted: wanted in value),
+    "glob": _compare_texts(fnmatch.fnmatchcase),
 }
 OPERATORS: dict[str, Test] = {
     "eq": _equal,
     "ne": lambda value, wanted: not _equal(value, wanted),
     **_ORDERED,
-    "in": _member,
-    "not_in": lambda value, wanted: not _member(value, wanted),
+    "in": _is_member,
+    "not_in": lambda value, wanted: not _is_member(value, wanted),
     **_TEXTUAL,
-    "exists": lambda value, wanted: value is wanted,  # answered before anything is looked up
+    "exists": lambda value, wanted: value is wanted,  # never called: `_test` answers it
 }
 
 

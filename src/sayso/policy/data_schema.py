@@ -18,7 +18,7 @@ Schema = dict[str, Any]
 
 _BRIEF = 60
 _LONGEST_INTEGER = 1000  # bits
-_LONGEST_SPAN = 999_999 * 86400  # seconds, as many as can be written in days
+_LONGEST_SPAN = 999_999 * 86400  # seconds: the longest span that can be written in days
 
 
 class Problem(NamedTuple):
@@ -61,7 +61,7 @@ def describe_value(value: object) -> str:
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
     if isinstance(value, int) and value.bit_length() > _LONGEST_INTEGER:
-        return "a number of very many digits"  # past a limit, Python refuses to convert them
+        return "a number of very many digits"  # Python refuses to format integers over a limit of digits
     shown = "empty" if value is None else repr(value)
     return shown if len(shown) <= _BRIEF else f"{shown[:_BRIEF]}…"
 
@@ -70,8 +70,10 @@ def _is_instance_of(*kinds: type) -> Callable[[object], bool]:
     return lambda value: isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
 
 
-def _no_problems(_: object, __: Key) -> Iterable[Problem]:
-    return ()
+def _type_only(kind: str, about: str, json_type: str | list[str], *types: type) -> Shape:
+    """Return the shape of a value of which only the type is checked."""
+    schema = {"type": json_type, "description": about}
+    return Shape(kind=kind, fits=_is_instance_of(*types), find_problems=lambda _, __: (), schema=schema)
 
 
 def text(about: str) -> Shape:
@@ -87,12 +89,7 @@ def text(about: str) -> Shape:
 
 def boolean(about: str) -> Shape:
     """True or false."""
-    return Shape(
-        kind="true or false",
-        fits=_is_instance_of(bool),
-        find_problems=_no_problems,
-        schema={"type": "boolean", "description": about},
-    )
+    return _type_only("true or false", about, "boolean", bool)
 
 
 def integer(about: str, *, least: int, most: int) -> Shape:
@@ -140,20 +137,12 @@ def duration(about: str) -> Shape:
 
 def scalar(about: str) -> Shape:
     """A text, a number, true or false."""
-    schema = {"type": ["string", "number", "boolean"], "description": about}
-    return Shape(
-        kind="a single value", fits=_is_instance_of(str, int, float, bool), find_problems=_no_problems, schema=schema
-    )
+    return _type_only("a single value", about, ["string", "number", "boolean"], str, int, float, bool)
 
 
 def null(about: str) -> Shape:
     """The null value, as in a YAML line with only a name."""
-    return Shape(
-        kind="nothing",
-        fits=_is_instance_of(type(None)),
-        find_problems=_no_problems,
-        schema={"type": "null", "description": about},
-    )
+    return _type_only("nothing", about, "null", type(None))
 
 
 def list_of(about: str, of: Shape) -> Shape:

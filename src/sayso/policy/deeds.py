@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from sayso.policy.shell.judge import ShellRules
     from sayso.policy.zones import Zones
 
-_HARMLESS = frozenset({"timeout", "timeout_ms", "description", "run_in_background"})  # besides a command
+# Arguments besides the command that do not change what it does.
+_HARMLESS = frozenset({"timeout", "timeout_ms", "description", "run_in_background"})
 
 
 class RuleTrace(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +45,7 @@ class Deeds(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rules(self) -> list[Rule]:
-        """Every rule that the owner wrote down."""
+        """Every rule that the owner declared."""
         shell = [] if self.shell is None else self.shell.declared_rules
         return shell if self.zones is None else [*shell, *(each.rule for each in self.zones.zones)]
 
@@ -86,7 +87,8 @@ class Deeds(msgspec.Struct, frozen=True, kw_only=True):
         verdict = replace(shell.judge(line), deeds=(Deed("shell", str(line), shell.folder),))
         prefixes = shell.prefixes(line) if verdict.asks and len(call.args) == 1 else ()
         if prefixes:
-            return replace(verdict, scopes=(scopes.prefixes_scope(call.tool, prefixes),))
+            commands = [scopes.prefix_scope(call.tool, words) for words in prefixes]
+            return replace(verdict, scopes=(scopes.combined_scope(commands),))
         other = next((name for name in call.args if name not in effect.arguments and name not in _HARMLESS), None)
         if other is not None and verdict.approval == "none":
             reason = f"it also sets {other!r}, which can change what the line does"
@@ -99,14 +101,12 @@ class Deeds(msgspec.Struct, frozen=True, kw_only=True):
         said = [judge(path, effect.operation) for path in paths]
         verdict = max(said, key=lambda each: STRICTNESS[each.approval])
         verdict = replace(verdict, deeds=tuple(deed for each in said for deed in each.deeds))
-        # What is deleted is gone, and a yes to one pair of paths is no yes to another.
+        # A deletion is final, and an approval of one pair of paths does not cover another.
         narrow = effect.real or effect.operation == "delete" or len(paths) > 1
-        # From what was judged, and not resolved once more: a link may lead elsewhere by now.
-        folder = (
-            None
-            if narrow or not verdict.asks
-            else zones.containing_folder(paths[0], [deed.target for deed in verdict.deeds])
-        )
+        if narrow or not verdict.asks:
+            return verdict
+        # From the judged paths, which are not resolved again: a link may lead elsewhere by now.
+        folder = zones.containing_folder(paths[0], [deed.target for deed in verdict.deeds])
         if folder is None:
             return verdict
         return replace(verdict, scopes=(scopes.folder_scope(call.tool, effect.operation, *folder),))

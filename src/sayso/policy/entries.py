@@ -5,8 +5,8 @@ Tests: tests/policy/test_compile.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -35,6 +35,7 @@ KEYS = (
     "needsApproval", "description", "reason", "expires", "remember", "scope", "when", "approvers", "kind", "argument",
     "operation", "paths",
 )  # fmt: skip
+T = TypeVar("T")
 _ALIASES = {"preApproved": "pre_approved", "blockReason": "block_reason", "needsApproval": "needs_approval"}
 
 
@@ -51,7 +52,7 @@ class EffectSpec(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["shell", "path"]
     arguments: tuple[str, ...]
     operation: Operation = "write"
-    real: bool = False  # paths of this machine, not of a zone
+    real: bool = False  # real paths of this machine, not virtual paths of a zone
 
 
 class AskOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +77,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the name of the tool is all that counts."""
+        """Whether the verdict depends on the name of the tool alone."""
         return self.when is None and self.effect is None and (self.says is None or isinstance(self.says, Verdict))
 
 
@@ -91,22 +92,22 @@ def parse_entry(pattern: str, given: Mapping[str, Any] | str, rule: Rule | None 
     values = {_ALIASES.get(key, key): value for key, value in entry.items()}
     if len(values) < len(entry):
         reject(f"{place} says the same thing in two spellings; keep one of them")
-    description = _maybe_text(values, "description", place)
+    description = _parse_optional(values, "description", place, parse_text)
     options = AskOptions(
         description=None if description is None else check_template(description, f"{place}.description"),
         expires=None if "expires" not in values else parse_seconds(values["expires"], f"{place}.expires"),
-        scope=None if "scope" not in values else _scope(values["scope"], f"{place}.scope"),
+        scope=None if "scope" not in values else _parse_scope(values["scope"], f"{place}.scope"),
         remember=parse_bool(values.get("remember", True), f"{place}.remember"),
-        approvers=None if values.get("approvers") is None else _approvers(values["approvers"], f"{place}.approvers"),
+        approvers=_parse_optional(values, "approvers", place, _parse_approvers),
     )
     if not options.remember and values.get("approval") == "once_per_session":
         reject(f"{place} is to be asked once per session but not to be remembered; keep one of them")
     return Entry(
         pattern=pattern,
-        says=_says(values, rule),
+        says=_parse_verdict(values, rule),
         rule=rule,
         ask_options=options,
-        when=None if values.get("when") is None else read_condition(values["when"], f"{place}.when"),
+        when=_parse_optional(values, "when", place, read_condition),
         effect=_parse_effect(values, place),
     )
 
@@ -135,27 +136,27 @@ def _parse_effect(values: Mapping[str, Any], place: str) -> EffectSpec | None:
     return EffectSpec(kind=kind, arguments=names, operation=operation, real=paths == "real")
 
 
-def _approvers(given: object, place: str) -> Approvers:
+def _parse_approvers(given: object, place: str) -> Approvers:
     values = as_mapping(given, place)
     check_keys(values, ("count", "role", "remind", "escalate"), place)
     count = values.get("count", 1)
     if type(count) is not int or count < 1:
         reject(f"{place}.count is {count!r}; use a whole number from 1 up")
-    role = _maybe_text(values, "role", place)
-    remind = None if values.get("remind") is None else parse_seconds(values["remind"], f"{place}.remind")
-    escalate = None if values.get("escalate") is None else _escalation(values["escalate"], f"{place}.escalate")
+    role = _parse_optional(values, "role", place, parse_text)
+    remind = _parse_optional(values, "remind", place, parse_seconds)
+    escalate = _parse_optional(values, "escalate", place, _parse_escalation)
     if escalate is not None and role is None:
         reject(f"{place}.escalate names another role, but {place}.role names none; say who answers first")
     return Approvers(count=count, roles=() if role is None else (role,), remind=remind, escalate=escalate)
 
 
-def _escalation(given: object, place: str) -> Escalation:
+def _parse_escalation(given: object, place: str) -> Escalation:
     values = as_mapping(given, place)
     check_keys(values, ("role", "after"), place)
-    role = _maybe_text(values, "role", place)
-    if role is None or values.get("after") is None:
+    role, after = _parse_optional(values, "role", place, parse_text), values.get("after")
+    if role is None or after is None:
         reject(f"{place} needs `role` and `after`, such as {{role: lead, after: 10m}}")
-    return Escalation(role=role, after=parse_seconds(values["after"], f"{place}.after"))
+    return Escalation(role=role, after=parse_seconds(after, f"{place}.after"))
 
 
 def apply_ask_options(verdict: Verdict, options: Iterable[AskOptions]) -> Verdict:
@@ -171,45 +172,45 @@ def apply_ask_options(verdict: Verdict, options: Iterable[AskOptions]) -> Verdic
     )
 
 
-def _says(values: Mapping[str, Any], rule: Rule) -> Verdict | Judge | None:
+def _parse_verdict(values: Mapping[str, Any], rule: Rule) -> Verdict | Judge | None:
     function = values.get("needs_approval")
-    said = _approvals(values, rule.key)
-    if "blocked" in said.values():
+    found = _parse_approvals(values, rule.key)
+    if "blocked" in found.values():
         return _entry_verdict("blocked", values, rule)
-    if len(set(said.values())) > 1:
-        reject(f"{rule.key} contradicts itself: {', '.join(f'{key} means {word!r}' for key, word in said.items())}")
+    if len(set(found.values())) > 1:
+        reject(f"{rule.key} contradicts itself: {', '.join(f'{key} means {word!r}' for key, word in found.items())}")
     if function is None or isinstance(function, bool):
-        return _entry_verdict(next(iter(said.values())), values, rule) if said else None
-    if said:
-        reject(f"{rule.key} has both `{next(iter(said))}` and a `needs_approval` function; keep one")
+        return _entry_verdict(next(iter(found.values())), values, rule) if found else None
+    if found:
+        reject(f"{rule.key} has both `{next(iter(found))}` and a `needs_approval` function; keep one")
     return judges.wrap_needs_approval(function, rule)
 
 
-def _approvals(values: Mapping[str, Any], place: str) -> dict[str, Approval]:
+def _parse_approvals(values: Mapping[str, Any], place: str) -> dict[str, Approval]:
     """Return the approval that each of the equivalent keys means."""
-    said: dict[str, Approval] = {}
+    found: dict[str, Approval] = {}
     if values.get("approval") is not None:
-        said["approval"] = parse_approval(values["approval"], f"{place}.approval")
+        found["approval"] = parse_approval(values["approval"], f"{place}.approval")
     if parse_bool(values.get("blocked", False), f"{place}.blocked"):
-        said["blocked"] = "blocked"
+        found["blocked"] = "blocked"
     if "pre_approved" in values:
-        said["pre_approved"] = "none" if parse_bool(values["pre_approved"], f"{place}.pre_approved") else "required"
+        found["pre_approved"] = "none" if parse_bool(values["pre_approved"], f"{place}.pre_approved") else "required"
     if isinstance(values.get("needs_approval"), bool):
-        said["needs_approval"] = "required" if values["needs_approval"] else "none"
-    return said
+        found["needs_approval"] = "required" if values["needs_approval"] else "none"
+    return found
 
 
 def _entry_verdict(approval: Approval, values: Mapping[str, Any], rule: Rule) -> Verdict:
-    reason = _maybe_text(values, "block_reason", rule.key) if approval == "blocked" else None
-    reason = reason or _maybe_text(values, "reason", rule.key) or f"{rule.key} is {approval!r}"
+    reason = _parse_optional(values, "block_reason", rule.key, parse_text) if approval == "blocked" else None
+    reason = reason or _parse_optional(values, "reason", rule.key, parse_text) or f"{rule.key} is {approval!r}"
     return Verdict(approval=approval, reason=reason, rule=rule)
 
 
-def _maybe_text(values: Mapping[str, Any], key: str, place: str) -> str | None:
-    return None if values.get(key) is None else parse_text(values[key], f"{place}.{key}")
+def _parse_optional(values: Mapping[str, Any], key: str, place: str, parse: Callable[[object, str], T]) -> T | None:
+    return None if values.get(key) is None else parse(values[key], f"{place}.{key}")
 
 
-def _scope(word: object, place: str) -> ScopeKind:
+def _parse_scope(word: object, place: str) -> ScopeKind:
     if word in ("call", "tool"):
         return word
     reject(f"{place} is {word!r}; use 'call' or 'tool', the broadest that may be remembered")

@@ -34,13 +34,13 @@ class Index:
 
     def _add(self, entry: Entry) -> None:
         pattern = entry.pattern
-        # A glob too: a tool may be called `file[write]`, which that glob does not match.
+        # Globs too: a tool may be called `file[write]`, which that glob does not match.
         self._exact[pattern] = (_EXACT, entry)
         wild = _WILD.search(pattern)
         if wild is None:
             return
         head, tail = pattern[: wild.start()], re.split(r"[*?\]]", pattern)[-1]
-        glob = ((_literals(pattern), entry), _matcher(pattern, head, tail))
+        glob = ((_count_literals(pattern), entry), _matcher(pattern, head, tail))
         if head or not tail:
             self._heads.setdefault(head, []).append(glob)
         else:
@@ -54,37 +54,36 @@ class Index:
             if size > length:
                 break
             if tool[:size] in heads:
-                found += _matching(heads[tool[:size]], tool)
+                found += _matching_globs(heads[tool[:size]], tool)
         for size in self._tail_sizes:
             if size > length:
                 break
             if tool[-size:] in tails:
-                found += _matching(tails[tool[-size:]], tool)
+                found += _matching_globs(tails[tool[-size:]], tool)
         if tool in self._exact:
             found.append(self._exact[tool])
-        if len(found) > 1:
-            found.sort(key=lambda each: (-each[0], each[1].pattern))
+        found.sort(key=lambda each: (-each[0], each[1].pattern))
         return found
 
 
-def _matching(globs: list[_Glob], tool: str) -> list[Ranked]:
-    # An entry whose pattern is the very name is found as the exact one.
+def _matching_globs(globs: list[_Glob], tool: str) -> list[Ranked]:
+    # An entry whose pattern equals the name is found as the exact one.
     return [ranked for ranked, matches in globs if (not matches or matches(tool)) and ranked[1].pattern != tool]
 
 
 def _matcher(pattern: str, head: str, tail: str) -> Callable[[str], object] | None:
     if pattern in (head + "*", "*" + tail):
-        return None  # its head or tail is all there is to match, and that is how it was found
+        return None  # the lookup by head or tail has matched the whole pattern
     compiled: list[re.Pattern[str]] = []
 
     def matches(tool: str) -> object:
-        if not compiled:  # ten thousand rules are quick to load, and most are never asked about
+        if not compiled:  # compiled at first use: most of ten thousand rules are never matched
             compiled.append(re.compile(fnmatch.translate(pattern)))
         return compiled[0].match(tool)
 
     return matches
 
 
-def _literals(pattern: str) -> int:
+def _count_literals(pattern: str) -> int:
     """Count the literal characters of a glob: a set such as `[a-z]` says little about a name."""
     return len(re.sub(r"\[[!]?\]?[^\]]*\]|[*?\[\]]", "", pattern))

@@ -32,13 +32,11 @@ def wrap_needs_approval(function: Callable[..., Any], rule: Rule) -> Judge:
     """Adapt a `needs_approval` function of any known signature to a judge."""
     if not callable(function):
         reject(f"{rule} has needs_approval {function!r}; use True, False or a function of {_SIGNATURES}")
-    arguments = _shape(function, rule)
+    arguments = _match_signature(function, rule)
 
-    def judge(call: ToolCall) -> Verdict | Awaitable[Verdict | None] | None:
+    async def judge(call: ToolCall) -> Verdict | None:
         answer = function(*arguments(call))
-        if inspect.isawaitable(answer):
-            return _later(answer, lambda result: _verdict_from_answer(result, rule, arguments))
-        return _verdict_from_answer(answer, rule, arguments)
+        return _verdict_from_answer(await answer if inspect.isawaitable(answer) else answer, rule, arguments)
 
     return judge
 
@@ -46,11 +44,9 @@ def wrap_needs_approval(function: Callable[..., Any], rule: Rule) -> Judge:
 def wrap_check_approval(function: Callable[..., Any], memory: object, rule: Rule) -> Judge:
     """Adapt a toolset's `check_approval(name, args, memory)` to a judge."""
 
-    def judge(call: ToolCall) -> Verdict | Awaitable[Verdict | None]:
+    async def judge(call: ToolCall) -> Verdict:
         answer = function(call.tool, thaw(call.args), memory)
-        if inspect.isawaitable(answer):
-            return _later(answer, lambda result: _verdict_from_check(result, rule))
-        return _verdict_from_check(answer, rule)
+        return _verdict_from_check(await answer if inspect.isawaitable(answer) else answer, rule)
 
     return judge
 
@@ -71,10 +67,6 @@ async def call_rule(judge: Judge, call: ToolCall, rule: Rule) -> Verdict | None:
     return Verdict(approval="blocked", reason=reason, rule=rule)
 
 
-async def _later(answer: Awaitable[Any], read: Callable[[Any], Verdict | None]) -> Verdict | None:
-    return read(await answer)
-
-
 def _by_call(call: ToolCall) -> tuple[Any, ...]:
     return (call,)
 
@@ -92,22 +84,22 @@ def _by_options(call: ToolCall) -> tuple[Any, ...]:
     return (thaw(call.args), options)
 
 
-def _shape(function: Callable[..., Any], rule: Rule) -> Callable[[ToolCall], tuple[Any, ...]]:
+def _match_signature(function: Callable[..., Any], rule: Rule) -> Callable[[ToolCall], tuple[Any, ...]]:
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         parameters = []
-    # Guessing wrongly would hand a function something else than it expects, and it would say "no need to ask".
+    # With a wrong guess, a function would get other arguments than it expects, and might return "no approval needed".
     named = [each for each in parameters if each.kind is not each.VAR_KEYWORD]
     if all(each.kind in _POSITIONAL for each in named):
         for given in (named, [each for each in named if each.default is each.empty]):
             for form, arguments in _FORMS.items():
-                if _fits([each.name for each in given], form):
+                if _fits_signature([each.name for each in given], form):
                     return arguments
     reject(f"{rule} has a needs_approval function that takes ({', '.join(map(str, parameters))}); use {_SIGNATURES}")
 
 
-def _fits(names: list[str], form: tuple[tuple[str, ...], ...]) -> bool:
+def _fits_signature(names: list[str], form: tuple[tuple[str, ...], ...]) -> bool:
     return len(names) == len(form) and all(name in known for name, known in zip(names, form, strict=True))
 
 
@@ -124,11 +116,11 @@ def _verdict_from_answer(answer: object, rule: Rule, arguments: object) -> Verdi
         approval = "required" if answer else "none"
         return Verdict(approval=approval, reason=f"{rule} says so", rule=rule)
     if isinstance(answer, dict):
-        return _with_details(cast("dict[str, Any]", answer), rule)
+        return _verdict_from_dict(cast("dict[str, Any]", answer), rule)
     reject(f"needs_approval returned {answer!r}; return True, False, a dict with a description, or a Verdict")
 
 
-def _with_details(details: Mapping[str, Any], rule: Rule) -> Verdict:
+def _verdict_from_dict(details: Mapping[str, Any], rule: Rule) -> Verdict:
     check_keys(details, _DETAILS, "the dict that needs_approval returned")
     presentation = details.get("presentation")
     if isinstance(presentation, dict):

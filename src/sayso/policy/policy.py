@@ -81,16 +81,16 @@ class Policy:
         remember: bool = True,
         remember_max: float | str | None = None,
     ) -> None:
-        """Compile the rules; a word or key that sayso does not know is an error here, not at the first call.
+        """Compile the rules; an unknown word or key is an error here, not at the first call.
 
         Args:
             tools: per tool name or glob, an approval word or a mapping such as `{"approval": "required"}`.
-            default: what happens to tools that nothing names.
-            tool_configs: another name for `tools`.
+            default: the approval for tools that no entry names.
+            tool_configs: alias of `tools`.
             pre_approved: deprecated; use `{"approval": "none"}`.
-            needs_approval: called for every call; it decides where `tools` has no entry, and may always block.
-            remember: False lets no decision be remembered.
-            remember_max: the longest time that a decision may be remembered.
+            needs_approval: called for every call; it decides if `tools` has no entry, and may always block.
+            remember: if false, no decision is remembered.
+            remember_max: the longest time for which a decision may be remembered.
         """
         if tools is not None and tool_configs is not None:
             reject("`tools` and `tool_configs` are two names for one thing; pass one of them")
@@ -102,7 +102,7 @@ class Policy:
         if pre_approved is not None:
             entries = _with_pre_approved(entries, _read_pre_approved(pre_approved))
         self._index = Index(entries)
-        self._default = _default(default, _DEFAULT)
+        self.default = _default_verdict(default, Rule(source="policy", key="default"))  # for tools that no rule names
         self._below: Policy | None = None
         self._deeds = Deeds()
         self.custom_tools: tuple[str, ...] | None = None
@@ -148,7 +148,7 @@ class Policy:
         if compiled.pre_approved is not None:
             entries = _with_pre_approved(entries, compiled.pre_approved)
         policy._index = Index(_with_builtin_effects(entries, compiled))
-        policy._default = _default(compiled.default, compiled.default_rule)
+        policy.default = _default_verdict(compiled.default, compiled.default_rule)
         policy._deeds = Deeds(shell=compiled.shell, zones=compiled.zones)
         policy.custom_tools, policy.audit, policy.warnings = compiled.custom_tools, compiled.audit, compiled.warnings
         for warning in compiled.warnings:
@@ -162,27 +162,21 @@ class Policy:
         tools that that names; this default is for the rest, unless the other's default blocks. A verdict of the other's
         shell rules or zones is loosened only by rules or zones of this one; a path in no zone of either stays blocked.
         """
-        both = copy.copy(self)
         under = below if self._deeds.shell is None else below.running_in(self._deeds.shell.folder)
-        vars(both).update(
+        return self._copy(
             _below=under if self._below is None else self._below.over(under),
-            _name_cache={},
-            _entries_cache={},
-            _default=below._default if below._default.approval == "blocked" else self._default,
+            default=below.default if below.default.approval == "blocked" else self.default,
             custom_tools=below.custom_tools if self.custom_tools is None else self.custom_tools,
             _remember=self._remember and below._remember,
             remember_max=min((each for each in (self.remember_max, below.remember_max) if each), default=None),
             audit="strict" if "strict" in {self.audit, below.audit} else "queued",
             warnings=(*below.warnings, *self.warnings),
         )
-        return both
 
     def running_in(self, folder: str) -> Policy:
         """Return a copy for shell lines that run in this folder, unless it names one itself."""
-        other = copy.copy(self)
         below = None if self._below is None else self._below.running_in(folder)
-        vars(other).update(_deeds=self._deeds.running_in(folder), _below=below, _name_cache={}, _entries_cache={})
-        return other
+        return self._copy(_deeds=self._deeds.running_in(folder), _below=below)
 
     def protecting(self, paths: Iterable[str]) -> Policy:
         """Return a copy with further files, by their real paths, that no tool may touch."""
@@ -191,8 +185,11 @@ class Policy:
         below = None if self._below is None else self._below.protecting(paths)
         if deeds is self._deeds and below is self._below:
             return self
+        return self._copy(_deeds=deeds, _below=below)
+
+    def _copy(self, **changes: object) -> Policy:
         other = copy.copy(self)
-        vars(other).update(_deeds=deeds, _below=below, _name_cache={}, _entries_cache={})
+        vars(other).update(changes, _name_cache={}, _entries_cache={})
         return other
 
     def judge(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Verdict:
@@ -214,30 +211,30 @@ class Policy:
         if tool_rules is None or verdict is None or verdict.approval == "blocked":
             return verdict
         # A mark cannot change what the owner allows or blocks; a call that is asked about needs the tool's details.
-        marks = tool_rules.marked and verdict.rule == self._default.rule
+        marks = tool_rules.marked and verdict.rule == self.default.rule
         silent = tool_rules.judge is None and not tool_rules.tightening and not marks
         return verdict if silent and not verdict.asks else None
 
     async def judge_async(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Verdict:
         """Return the verdict after calling every function that applies."""
-        brought = tool_rules or ToolRules()
+        rules = tool_rules or ToolRules()
         owner, matching = await self._by_owner(call)
         policy = await self.judge_by_functions(call)
-        if self._default.approval == "blocked" and not owner and not policy:
-            return self._default  # the default blocks, and the owner has named nothing here
-        toolset = await _evaluate(brought.judge, call, Rule(source="toolset", key="needs_approval"))
+        if self.default.approval == "blocked" and not owner and not policy:
+            return self.default  # the default blocks, and the owner has named nothing here
+        toolset = await _evaluate(rules.judge, call, Rule(source="toolset", key="needs_approval"))
         mark = Rule(source="@requires_approval", key=call.tool)
-        marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if brought.marked else None
+        marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if rules.marked else None
         said = [each for each in (*owner, toolset, *policy, marked) if each is not None]
         verdict = self._finish(said, None, matching, call)
-        if verdict.asks and brought.details is not None:
-            # No details without a question, for they are only shown; and only the tool itself knows why it is marked.
-            details = await _evaluate(brought.details, call, mark)
+        if verdict.asks and rules.details is not None:
+            # Details are only displayed, so only a question needs them; and only the tool knows why it is marked.
+            details = await _evaluate(rules.details, call, mark)
             said = [details if each is marked and details is not None else each for each in said]
             verdict = self._finish(said, details, matching, call)
         verdict = with_agreed_deeds(verdict, owner)
-        for policy_below in brought.tightening:
-            other = await policy_below.judge_async(call, replace(brought, tightening=()))
+        for policy_below in rules.tightening:
+            other = await policy_below.judge_async(call, replace(rules, tightening=()))
             verdict = with_agreed_deeds(stricter_verdict(verdict, other), (verdict, other))
         return verdict
 
@@ -259,12 +256,12 @@ class Policy:
                 yield from self._deeds.trace_rules(entry.effect, call, entry.rule)
         if self._below is not None:
             yield from self._below.trace_rules(call)
-        if self._below is None or self._default is not self._below.default:
-            rule = cast("Rule", self._default.rule)
-            yield RuleTrace(rule=rule, approval=self._default.approval, reason="the default")
+        if self._below is None or self.default is not self._below.default:
+            rule = cast("Rule", self.default.rule)
+            yield RuleTrace(rule=rule, approval=self.default.approval, reason="the default")
 
     def blocks(self, tool: str) -> bool:
-        """Whether every call of a tool is blocked, whatever its arguments."""
+        """Whether every call of a tool is blocked, with any arguments."""
         matching = self._index.matching(tool)
         said = [
             self.judge_by_name(ToolCall(tool=tool, call_id="")),
@@ -292,37 +289,32 @@ class Policy:
         return own if self._below is None else (*own, *self._below.shells)
 
     @property
-    def default(self) -> Verdict:
-        """The approval for tools that no rule names."""
-        return self._default
-
-    @property
     def rules(self) -> tuple[Rule, ...]:
-        """Every rule of this policy, as verdicts name them."""
+        """Every rule of this policy and of the policies below, as verdicts name them."""
         own = [entry.rule for entry in self._index.entries if entry.rule.source != "sayso"]
         below = () if self._below is None else self._below.rules
-        return tuple(dict.fromkeys([*own, *self._deeds.rules, cast("Rule", self._default.rule), *below]))
+        return tuple(dict.fromkeys([*own, *self._deeds.rules, cast("Rule", self.default.rule), *below]))
 
     async def _by_owner(self, call: ToolCall) -> tuple[list[Verdict], list[Ranked]]:
         """Return the owner's verdicts, the deciding one first, and the entries that apply to this call."""
         acts, said, matching = await self.collect_verdicts(call)
-        # Names can only tighten the verdict of the shell rules or zones of the nearest file that has some.
+        # A verdict by name can only tighten that of the shell rules or zones of the nearest file that has some.
         first = sorted([*acts[:1], *said[:1]], key=lambda each: -STRICTNESS[each.approval])
-        heard = [*first, *acts[1:], *said[1:]]
+        verdicts = [*first, *acts[1:], *said[1:]]
         if first and first[0].scopes:
-            # A yes to a prefix or a folder answers only the rule that offered it, not another one that asks as well.
-            common = [scope for scope in first[0].scopes if all(scope in each.scopes for each in heard if each.asks)]
-            heard[0] = replace(first[0], scopes=tuple(common))
-        return heard, matching
+            # An approval of a prefix or a folder answers only the rule that offered it, not another rule that asks too.
+            common = [scope for scope in first[0].scopes if all(scope in each.scopes for each in verdicts if each.asks)]
+            verdicts[0] = replace(first[0], scopes=tuple(common))
+        return verdicts, matching
 
     async def collect_verdicts(self, call: ToolCall) -> tuple[list[Verdict], list[Verdict], list[Ranked]]:
         """Return the verdicts about the effect and the name, the deciding one first, and the applicable entries."""
         matching, unsure = applicable_entries(self._index.matching(call.tool), call)
-        heard = [(rank, await _evaluate(entry.says, call, entry.rule)) for rank, entry in matching]
-        said = strictest_first([(rank, each) for rank, each in heard if each is not None] + unsure)
+        verdicts = [(rank, await _evaluate(entry.says, call, entry.rule)) for rank, entry in matching]
+        said = strictest_first([(rank, each) for rank, each in verdicts if each is not None] + unsure)
         acts = [self._deeds.judge(entry.effect, call, entry.rule) for _, entry in matching if entry.effect is not None]
         if len(acts) > 1:
-            deeds = tuple(deed for each in acts for deed in each.deeds)  # of one argument each, perhaps
+            deeds = tuple(deed for each in acts for deed in each.deeds)  # each entry may judge another argument
             acts = sorted((replace(each, deeds=deeds) for each in acts), key=lambda each: -STRICTNESS[each.approval])
         if self._below is None:
             return acts, said, matching
@@ -334,17 +326,18 @@ class Policy:
         if self._needs_approval is not None or self._below is not None:
             return None
         matching = self._index.matching(tool)
-        alike = tuple(map(id, matching))  # many names, one glob; the index keeps what it returns, so ids stay
-        verdict = self._entries_cache.get(alike) or self._of_entries(matching)
+        # Many names share one glob. The index keeps the tuples that it returns, so their ids are stable.
+        entry_ids = tuple(map(id, matching))
+        verdict = self._entries_cache.get(entry_ids) or self._compute_by_entries(matching)
         if verdict is None:
             return None
         if len(self._name_cache) >= _CACHE_LIMIT:
-            self._name_cache.clear()  # an agent can make up names without end
+            self._name_cache.clear()  # an agent can invent any number of names
             self._entries_cache.clear()
-        self._name_cache[tool] = self._entries_cache[alike] = verdict
+        self._name_cache[tool] = self._entries_cache[entry_ids] = verdict
         return verdict
 
-    def _of_entries(self, matching: list[Ranked]) -> Verdict | None:
+    def _compute_by_entries(self, matching: list[Ranked]) -> Verdict | None:
         ranked: list[tuple[int, Verdict]] = []
         for rank, entry in matching:
             if not entry.is_plain:
@@ -352,30 +345,27 @@ class Policy:
             if isinstance(entry.says, Verdict):
                 ranked.append((rank, entry.says))
         if any(entry.ask_options.description and "{" in entry.ask_options.description for _, entry in matching):
-            return None  # what people are shown depends on the arguments
+            return None  # the description depends on the arguments
         return self._finish(strictest_first(ranked), None, matching)
 
     def _finish(
         self, said: list[Verdict], details: Verdict | None, matching: list[Ranked], call: ToolCall | None = None
     ) -> Verdict:
         """Return the final verdict: a block from any rule, else the first, else the default; details if it asks."""
-        first = said[0] if said else self._default
+        first = said[0] if said else self.default
         known = said if details is None else [*said, details]
         verdict = next((each for each in known if each.approval == "blocked"), first)
         if not verdict.asks:
             return verdict
         verdict = with_details(apply_ask_options(verdict, [entry.ask_options for _, entry in matching]), known)
         if any(entry.effect is not None for _, entry in matching):
-            verdict = replace(verdict, scope="call")  # a yes to one command or file is no yes to all
+            verdict = replace(verdict, scope="call")  # an approval of one command or file does not cover all
         if call is not None and verdict.description and "{" in verdict.description:
             verdict = replace(verdict, description=fill(verdict.description, call.args))
         return verdict if self._remember else replace(verdict, remember=False)
 
 
-_DEFAULT = Rule(source="policy", key="default")
-
-
-def _default(word: str, rule: Rule) -> Verdict:
+def _default_verdict(word: str, rule: Rule) -> Verdict:
     approval = parse_approval(word, "default")
     reason = f"no rule names this tool, and the default is {approval!r}"
     return Verdict(approval=approval, reason=reason, rule=rule)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest, Verdict
 
 
-# Dangerous forms that a yes to a prefix also covers, for its label.
+# Dangerous commands that an approval of a prefix also covers, for its label.
 _NEIGHBOURS = {
     "git add": "git add --force secrets.env",
     "git branch": "git branch -D main",
@@ -37,7 +37,7 @@ _NEIGHBOURS = {
 def offered(call: ToolCall, verdict: Verdict) -> tuple[Scope, ...]:
     """Return the scopes that a person may choose from, narrow to broad.
 
-    The whole tool is offered only where its rule says so: a yes to `rm(a)` must not become a yes to `rm(b)`.
+    The whole tool is offered only if its rule permits it: an approval of `rm(a)` must not become one of `rm(b)`.
     """
     if not verdict.remember:
         return ()
@@ -50,9 +50,8 @@ def keys(call: ToolCall, verdict: Verdict) -> tuple[str, ...]:
     try:
         narrow = _narrow_key(call.tool, call.args, verdict.payload)
     except CanonicalError:
-        return (tool_key(call.tool),)  # no yes can be bound to such a call, but a no to the whole tool covers it
-    if not verdict.scopes:
-        return (narrow, tool_key(call.tool))
+        # No approval can be bound to such a call, but a refusal of the whole tool covers it.
+        return (tool_key(call.tool),)
     return (narrow, *(scope.key for scope in verdict.scopes if not scope.parts), tool_key(call.tool))
 
 
@@ -65,7 +64,7 @@ def call_scope(tool: str, args: Mapping[str, Any], payload: Mapping[str, Any] | 
     """Return the scope of this exact call or, where the tool gave a payload, of all calls with that payload."""
     if payload is None:
         return Scope(kind="call", key=call_key(tool, args), label=f"this exact call of {tool}")
-    key = _narrow_key(tool, {}, payload)  # first: what it refuses must not be asked for its repr
+    key = _narrow_key(tool, {}, payload)  # first: a value that it refuses must not run its `repr`
     facts = ", ".join(f"{name}={value!r}" for name, value in redact(payload).items())
     return Scope(kind="call", key=key, label=f"calls of {tool} with {facts}")
 
@@ -81,11 +80,6 @@ def prefix_scope(tool: str, words: Sequence[str]) -> Scope:
     also = _NEIGHBOURS.get(shown)
     label = f"every command beginning with `{shown}`{f', such as `{also}`' if also else ''}"
     return Scope(kind="prefix", key=_scope_key("prefix", tool, *words), label=label)
-
-
-def prefixes_scope(tool: str, commands: Sequence[Sequence[str]]) -> Scope:
-    """Return the scope of a line of several commands: each is remembered separately."""
-    return combined_scope([prefix_scope(tool, words) for words in commands])
 
 
 def combined_scope(parts: Sequence[Scope]) -> Scope:
@@ -137,7 +131,7 @@ def named_keys(tool: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _narrow_key(tool: str, args: Mapping[str, Any], payload: Mapping[str, Any] | None) -> str:
-    # Two domains: "exactly these arguments" must not come to mean "these facts, whatever the other arguments".
+    # Two domains: "exactly these arguments" must not mean "these facts, with any other arguments".
     return call_key(tool, args) if payload is None else digest("sayso/payload/1", tool, args=freeze(payload))
 
 

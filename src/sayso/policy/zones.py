@@ -20,19 +20,19 @@ from sayso.core.model import Approval, Deed, Rule, Verdict
 from sayso.errors import PathEscape
 from sayso.policy.vocabulary import STRICTNESS, Operation, reject, suggest
 
-TRASH = ".sayso-trash"  # where a zone keeps what was deleted in it
+TRASH = ".sayso-trash"  # the folder of a zone for deleted files
 _CHANGES = {"write": "written", "delete": "deleted"}
 _MOST_BYTES = 4000
 _SHORT = 100
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ud800-\udfff]")
 _ZONES = Rule(source="sayso", key="zones")
 _PROTECTED = Rule(source="sayso", key="protected")
-_BESIDE_A_STORE = ("", "-wal", "-shm", "-journal", "-bells")
+_STORE_SUFFIXES = ("", "-wal", "-shm", "-journal", "-bells")
 
 # Files that a shell, git, an editor, an interpreter or an agent obeys by default, and files with their keys; each name
 # covers everything below it. A file that has to be run explicitly (a Makefile, a workflow of the CI) is not among
 # them: editing one is ordinary work. All in lower case, because the comparison ignores case.
-_NAMES = frozenset((
+_PROTECTED_NAMES = frozenset((
     # sayso
     "sayso.yaml", "sayso.yml", "sayso.test.yaml", "sayso.test.yml", ".sayso", TRASH,
     # git, and hooks that live in the tree; `git~1` is the short name of `.git` on FAT and NTFS
@@ -67,9 +67,9 @@ _NAMES = frozenset((
     ".opencode", "opencode.json", "opencode.jsonc", ".qwen", "qwen.md", ".roo", ".roomodes", ".roorules", ".trae",
     ".windsurf", ".windsurfrules", ".config/goose", ".config/opencode", ".config/crush",
 ))  # fmt: skip
-_HEADS = (".aider",)
-_HOLDS_RULES = "/pyproject.toml"  # a `[tool.sayso]` in it is a policy; but editing the file is also ordinary work
-_TAILS = (".code-workspace", ".pth")
+_NAME_PREFIXES = (".aider",)
+_HOLDS_RULES = "/pyproject.toml"  # it may hold a policy in `[tool.sayso]`, but editing it is also ordinary work
+_NAME_SUFFIXES = (".code-workspace", ".pth")
 
 
 class Resolve(Protocol):
@@ -120,12 +120,9 @@ class Zones:
                 reject(f"{path!r} is to be protected; use an absolute path without links, '.' and '..'")
         self._resolve = resolve
         self._protected = tuple(own)
-        self._folded_own_files = tuple(_fold(path + end) for path in own for end in _BESIDE_A_STORE)
-
-    @property
-    def own_files(self) -> tuple[str, ...]:
-        """The real paths of sayso's own files, with the files that a store keeps next to them."""
-        return tuple(path + end for path in self._protected for end in _BESIDE_A_STORE)
+        # The real paths of sayso's own files, with the files that a store keeps next to them.
+        self.own_files = tuple(path + end for path in own for end in _STORE_SUFFIXES)
+        self._folded_own_files = tuple(map(_fold, self.own_files))
 
     def is_protected(self, name: str) -> bool:
         """Whether a file or folder of this name is never changed by a tool."""
@@ -137,15 +134,15 @@ class Zones:
 
     def judge(self, path: object, operation: Operation) -> Verdict:
         """Return the verdict about a virtual path: `/`, the name of a zone, and the path inside it."""
-        return _misspelt(path, operation) or self._judge_virtual(cast("str", path), operation)
+        return _invalid_path_verdict(path, operation) or self._judge_virtual(cast("str", path), operation)
 
     def judge_real(self, path: str, operation: Operation) -> Verdict:
         """Return the verdict about an absolute path of this machine."""
-        return _misspelt(path, operation) or self._judge(path, operation, path, None)
+        return _invalid_path_verdict(path, operation) or self._judge(path, operation, path, None)
 
     def locate(self, path: str) -> tuple[Zone, str]:
         """Return the real path of a virtual path, and its innermost zone; OSError if it leads out of its zone."""
-        problem = _problem(path, "read")
+        problem = _path_problem(path, "read")
         name, _, inner = ("" if problem else path[1:]).partition("/")
         if name not in self._named:
             raise PathEscape(problem or f"{_quote_path(path)} is in no zone")
@@ -180,16 +177,16 @@ class Zones:
     def _judge(self, path: str, operation: Operation, inner: str, named: Zone | None) -> Verdict:
         rule = _ZONES if named is None else named.rule
         try:
-            places = self._places(operation, inner, None if named is None else named.root)
+            places = self._affected_paths(operation, inner, None if named is None else named.root)
         except PathEscape:
             where = "its zone" if named is None else f"the zone {named.name!r}"
             return _blocked(f"{_quote_path(path)} leads out of {where}", rule)
         except OSError as error:
             return _blocked(f"nobody can say where {_quote_path(path)} leads: {error.strerror or error}", rule)
-        verdict = self._guarded(path, operation, places) or self._strictest(path, operation, places, named)
+        verdict = self._protect(path, operation, places) or self._strictest(path, operation, places, named)
         return msgspec.structs.replace(verdict, deeds=tuple(Deed(operation, place) for place in places))
 
-    def _places(self, operation: Operation, inner: str, root: str | None) -> tuple[str, ...]:
+    def _affected_paths(self, operation: Operation, inner: str, root: str | None) -> tuple[str, ...]:
         """Return the real paths on which the operation takes effect.
 
         That is the real target; for a change also the name itself, because a tool that removes or replaces a link
@@ -205,7 +202,7 @@ class Zones:
             raise PathEscape
         return places
 
-    def _guarded(self, path: str, operation: Operation, places: tuple[str, ...]) -> Verdict | None:
+    def _protect(self, path: str, operation: Operation, places: tuple[str, ...]) -> Verdict | None:
         """Return the block that no zone can override, if there is one."""
         folded = [_fold(place) for place in places]
         changes = operation in _CHANGES
@@ -214,15 +211,15 @@ class Zones:
                 return _blocked(f"{_quote_path(path)} is or holds one of sayso's own files", _PROTECTED)
         if any(f"/{TRASH}/" in f"{place}/" for place in folded):
             return _blocked(f"{_quote_path(path)} is in the trash, which only people look into", _PROTECTED)
-        return self._guarded_change(path, operation, places) if changes else None
+        return self._protect_change(path, operation, places) if changes else None
 
-    def _guarded_change(self, path: str, operation: Operation, places: tuple[str, ...]) -> Verdict | None:
+    def _protect_change(self, path: str, operation: Operation, places: tuple[str, ...]) -> Verdict | None:
         for zone in self.zones:
             if any(_within(zone.root, place) for place in places):
                 reason = f"{_quote_path(path)} is or holds the root of the zone {zone.name!r}, which is never"
                 return _blocked(f"{reason} {_CHANGES[operation]}", zone.rule)
-        # A zone may lie inside a protected folder (the owner says so); what counts is the path from its root.
-        below = [_below(zone.root, place) for place in places for zone in self.zones if _within(place, zone.root)]
+        # The owner may put a zone inside a protected folder, so only the path from its root is checked.
+        below = [_from_root(zone.root, place) for place in places for zone in self.zones if _within(place, zone.root)]
         for each in (*below, "" if path in places else path):
             name = _protected_name(each)
             if name is not None:
@@ -231,13 +228,13 @@ class Zones:
         return None
 
     def _strictest(self, path: str, operation: Operation, places: tuple[str, ...], named: Zone | None) -> Verdict:
-        holding = [] if named is None else [named]  # first, because the first of equals is the one that is reported
+        holding = [] if named is None else [named]  # first, because `max` returns the first of equals
         for place in places:
             zones = [zone for zone in self.zones if _within(place, zone.root)]
             if not zones:
                 return _blocked(f"{_quote_path(path)} is in no zone", _ZONES)
             holding += zones
-        strictest = max(holding, key=lambda zone: STRICTNESS[_approval(zone, operation)])
+        strictest = max(holding, key=lambda zone: STRICTNESS[_zone_approval(zone, operation)])
         verdict = _zone_verdict(strictest, path, operation)
         if verdict.approval == "none" and operation in _CHANGES and any(map(_holds_rules, places)):
             reason = f"{_quote_path(path)} can hold rules of sayso, so it is not changed unasked"
@@ -245,12 +242,12 @@ class Zones:
         return verdict
 
 
-def _misspelt(path: object, operation: str) -> Verdict | None:
-    problem = _problem(path, operation)
+def _invalid_path_verdict(path: object, operation: str) -> Verdict | None:
+    problem = _path_problem(path, operation)
     return None if problem is None else _blocked(problem, _ZONES)
 
 
-def _problem(path: object, operation: str) -> str | None:
+def _path_problem(path: object, operation: str) -> str | None:
     if operation not in get_args(Operation):
         return f"{operation!r} is no operation on files; use one of {get_args(Operation)}"
     if type(path) is not str:
@@ -268,7 +265,7 @@ def _problem(path: object, operation: str) -> str | None:
     return None
 
 
-def _approval(zone: Zone, operation: Operation) -> Approval:
+def _zone_approval(zone: Zone, operation: Operation) -> Approval:
     if operation not in _CHANGES:
         return zone.read
     if zone.mode == "ro":
@@ -277,7 +274,7 @@ def _approval(zone: Zone, operation: Operation) -> Approval:
 
 
 def _zone_verdict(zone: Zone, path: str, operation: Operation) -> Verdict:
-    approval = _approval(zone, operation)
+    approval = _zone_approval(zone, operation)
     if operation in _CHANGES and zone.mode == "ro":
         reason = f"the zone {zone.name!r} is read-only, so {_quote_path(path)} is not {_CHANGES[operation]}"
     else:
@@ -314,11 +311,11 @@ def _fold(path: str) -> str:
     return path.casefold()
 
 
-def _below(root: str, place: str) -> str:
+def _from_root(root: str, place: str) -> str:
     """Return the path from a root, with the root's own name before it where only that makes it a protected one."""
     name, way = root.rpartition("/")[2], place[len(root) :]
     first = way[1:].partition("/")[0]
-    return f"/{name}{way}" if f"{_fold(name)}/{_fold(first)}" in _NAMES else way
+    return f"/{name}{way}" if f"{_fold(name)}/{_fold(first)}" in _PROTECTED_NAMES else way
 
 
 def _holds_rules(path: str) -> bool:
@@ -326,10 +323,10 @@ def _holds_rules(path: str) -> bool:
 
 
 def _protected_name(path: str) -> str | None:
-    names = [name.rstrip(" .") for name in _fold(path).split("/")]  # FAT drops dots and blanks at the end
+    names = [name.rstrip(" .") for name in _fold(path).split("/")]  # FAT drops trailing dots and blanks
     for folder, name in pairwise(("", *names)):
-        if name in _NAMES or name.startswith(_HEADS) or name.endswith(_TAILS):
+        if name in _PROTECTED_NAMES or name.startswith(_NAME_PREFIXES) or name.endswith(_NAME_SUFFIXES):
             return name
-        if f"{folder}/{name}" in _NAMES:
+        if f"{folder}/{name}" in _PROTECTED_NAMES:
             return f"{folder}/{name}"
     return None

@@ -1,1 +1,1 @@
-"""Static analysis of bash lines: a strict lexer proves what may run, an over-approximating scan finds what must not."""
+"""Static analysis of bash lines: a strict lexer proves the commands of a line, a tolerant scan finds blocked ones."""

@@ -18,7 +18,7 @@ from sayso.policy.shell.quoting import MARK, dequoted, unmasked
 from sayso.policy.shell.wrappers import Argv
 
 _DEEPEST = 4
-_LEAST_BUDGET, _BUDGET = 100_000, 12  # characters that are read of a line, with all readings and scripts in it
+_LEAST_BUDGET, _BUDGET = 100_000, 12  # characters to scan: at least, and per character of the line
 _TOKEN = re.compile(
     r"(?P<ansi>\$'(?:[^'\\]|\\.)*'?)"
     r"|(?P<double>\$?\"(?:[^\"\\]|\\.)*\"?)"
@@ -31,15 +31,15 @@ _TOKEN = re.compile(
     r"|(?P<plain>[^\s'\"\\$`|&;()<>\#]+|.)",
     re.DOTALL,
 )
-_DYNAMIC = re.compile(r"[$`]")  # a command's name that is worked out
+_DYNAMIC = re.compile(r"[$`]")  # in a computed command name
 _DYNAMIC_NAME = re.compile(r"(?:^|[;&|\n({])[ \t]*(?:\$\(|`)")
 _RENAMES = frozenset({"alias", "hash", "set"})
 _QUOTED_VALUES = re.compile(r"=(?:'([^']*)'|\"([^\"]*)\")")
 _VALUES = re.compile(r"(?:^|[\s;&|(])[A-Za-z_][A-Za-z0-9_]*=['\"]?([^\s'\";&|]+)")
-_MAY_RUN = re.compile(r"[\s$`\ue000\ue001]")  # a word that is a whole script, or has one in it
+_MAY_RUN = re.compile(r"[\s$`\ue000\ue001]")  # in a word that is or contains a script
 _DESCRIPTOR = re.compile(r"\{.*\}", re.DOTALL)
 _How = Literal["run", "fed", "expanded"]  # how a script is used: in an expanded one, only substitutions run
-# Variables whose value bash expands, and what makes it expand the values of others: as a prompt, or in a sum.
+# Variables whose values bash expands, and the syntax that makes it expand others: prompts and arithmetic.
 _EXPANDED = frozenset({"PS0", "PS1", "PS2", "PS3", "PS4", "BASH_ENV", "ENV", "PROMPT_COMMAND"})
 _EXPANDS = re.compile(r"@P|\(\(|\[\[|\$\[|\blet\b|\$\{[A-Za-z_0-9@*]*(?:\[|:[^-=+?])")
 
@@ -71,36 +71,36 @@ class _Scan:
         if self._budget < 0:
             raise TooComplex("it holds too many scripts inside scripts to look through")
         parsed = parse_script(script, document=how == "expanded")
-        spoken = [*parsed.commands, *_simple_commands(parsed.rest)]
-        argvs = list(dict.fromkeys(argv for words in spoken for argv in _stripped(words)))
+        found = [*parsed.commands, *_simple_commands(parsed.rest)]
+        argvs = list(dict.fromkeys(argv for words in found for argv in _strip_grammar(words)))
         inner = list(dict.fromkeys(each for argv in argvs for each in with_inner_commands(argv)))
         for each in inner:
             yield each
-            yield from self._inside(scripts_in(each), depth)
-        words = [word for each in spoken for word in each]
-        yield from self._inside(parsed.scripts, depth)
-        yield from self._inside(_expanded(words, parsed), depth, "expanded")
+            yield from self._scan_scripts(scripts_in(each), depth)
+        words = [word for each in found for word in each]
+        yield from self._scan_scripts(parsed.scripts, depth)
+        yield from self._scan_scripts(_expanded_texts(words, parsed), depth, "expanded")
         scripts = [*(body for body, _ in parsed.documents), *(word for word in words if _MAY_RUN.search(word))]
         if how == "fed" or any(reads_input(each) for each in inner):
             values = ["".join(each) for each in _QUOTED_VALUES.findall(parsed.rest)]
             yield from (each for argv in argvs for each in any_suffix(argv))
-            yield from self._inside([*scripts, *values], depth, "fed")
+            yield from self._scan_scripts([*scripts, *values], depth, "fed")
         elif parsed.written and any(runs_file(each, parsed.written) for each in inner):
-            yield from self._inside(scripts, depth)
+            yield from self._scan_scripts(scripts, depth)
         elif _DYNAMIC_NAME.search(parsed.rest) or any(
             _DYNAMIC.search(each[0]) or each[0] in _RENAMES for each in inner
         ):
-            yield from (each for argv in argvs for each in any_suffix(argv))  # any of it may be the name
+            yield from (each for argv in argvs for each in any_suffix(argv))  # any word may be the name
             yield from ((word,) for word in [*words, *_VALUES.findall(parsed.rest)])
 
-    def _inside(self, scripts: Iterable[str], depth: int, how: _How = "run") -> Iterator[Argv]:
+    def _scan_scripts(self, scripts: Iterable[str], depth: int, how: _How = "run") -> Iterator[Argv]:
         for script in scripts:
             if depth >= _DEEPEST:
                 raise TooComplex("it holds scripts inside scripts, too deep to look through")
             yield from self.commands(unmasked(script), depth + 1, how)
 
 
-def _expanded(words: Iterable[str], parsed: ParsedScript) -> Iterator[str]:
+def _expanded_texts(words: Iterable[str], parsed: ParsedScript) -> Iterator[str]:
     """Yield the texts that bash expands implicitly: here-documents, and values that it expands later."""
     yield from (body for body, inert in parsed.documents if not inert and MARK.search(body))
     anything = _EXPANDS.search(parsed.rest)
@@ -114,7 +114,7 @@ def _simple_commands(text: str) -> Iterator[list[str]]:
     """Yield the words between command terminators, ignoring all nesting."""
     argv: list[str] = []
     word: list[str] = []
-    target = ""  # the redirection whose file comes next, which is no argument
+    target = ""  # the redirection operator whose target is the next word
     for match in _TOKEN.finditer(text + "\n"):
         kind, token = match.lastgroup, match[0]
         if kind == "comment":
@@ -131,15 +131,15 @@ def _simple_commands(text: str) -> Iterator[list[str]]:
         if kind == "end":
             yield argv
             argv = []
-    if word or argv:  # a quote that is not closed has taken the last line break
+    if word or argv:  # an unclosed quote has consumed the last line break
         yield [*argv, "".join(word)]
 
 
-def _stripped(words: list[str]) -> Iterator[Argv]:
+def _strip_grammar(words: list[str]) -> Iterator[Argv]:
     """Yield the command without leading reserved words and assignments; a brace begins another command."""
     argv: list[str] = []
     if words and words[0] == "case":
-        return  # up to the bracket these are patterns
+        return  # the words before the bracket are patterns
     loops = bool(words) and words[0] in {"for", "select"}
     for at, word in enumerate(words):
         if word == "{" or (loops and word == "do") or _names_compound(words, at, argv):

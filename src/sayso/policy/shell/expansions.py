@@ -27,28 +27,28 @@ def possible_expansions(text: str) -> Iterator[str]:
     """Yield the line itself, and the lines that bash may expand it to."""
     yield text
     if "&>" in text:
-        yield text.replace("&>", "& >")  # as shells other than bash read it
+        yield text.replace("&>", "& >")  # as shells other than bash parse it
     joined = text.replace("\\\n", "")
     yield joined
     if "$" in joined or "`" in joined:
         yield _VARIABLE.sub(" ", joined)  # `rm${IFS}-rf`
         yield _VARIABLE.sub("", _EMPTY.sub("", joined))  # `r$@m`, `r$(:)m`
         yield _DEFAULT_WORD.sub(r"\1", joined)  # `${x:-rm}`
-        yield _with_values(joined)  # `a=r; b=m; $a$b`
+        yield _substitute_values(joined)  # `a=r; b=m; $a$b`
     if "{" in joined:
         yield _BRACES.sub(lambda match: match[1].replace(",", " "), joined)
         for number in range(_MOST_ALTERNATIVES):
-            yield _BRACES.sub(lambda match, at=number: _alternative(match[1], at), joined)
+            yield _BRACES.sub(lambda match, at=number: _pick_alternative(match[1], at), joined)
     if parse_script(text).broken:
-        yield from _unquoted(joined)
+        yield from _without_quotes(joined)
 
 
-def _alternative(inside: str, number: int) -> str:
+def _pick_alternative(inside: str, number: int) -> str:
     words = inside.split(",")
     return words[number % len(words)]
 
 
-def _with_values(text: str) -> str:
+def _substitute_values(text: str) -> str:
     """Return the line with plain values in place of the variables that it has set to them."""
     values: dict[str, str] = {}
 
@@ -62,7 +62,7 @@ def _with_values(text: str) -> str:
     return _SET_OR_USED.sub(read, text)
 
 
-def _unquoted(text: str) -> Iterator[str]:
+def _without_quotes(text: str) -> Iterator[str]:
     """Yield a line with unbalanced quotes as if it had no quotes or comments, and each of its lines separately."""
     bare = text.replace("'", " ").replace('"', " ")
     yield bare

@@ -97,25 +97,25 @@ def with_inner_commands(argv: Argv) -> list[Argv]:
         if not each:
             continue
         found.append(each)
-        inside = _inside(each)
+        inside = _direct_inner_commands(each)
         if inside is None or (inside and len(found) > _DEEPEST):
             return [*found, *any_suffix(argv)]
         waiting += inside
     return found
 
 
-def _inside(argv: Argv) -> list[Argv] | None:
+def _direct_inner_commands(argv: Argv) -> list[Argv] | None:
     """Return the commands that this one runs directly; None if their beginning is unknown."""
     name = name_of(argv)
     if name in _RUNS_SUFFIX:
         return None
     if name.startswith(_LOADERS):
-        return [argv[at : at + _LONGEST] for at in _starts(argv, 0, 0)]
+        return [argv[at : at + _LONGEST] for at in _possible_starts(argv, 0, 0)]
     if name in {"fd", "fdfind"}:
         return [argv[at + 1 :] for at in islice((at for at, word in enumerate(argv) if word in _EXECUTES), 1)]
     if name in _BEHIND:
         flags = _FLAGS.get(name, frozenset())
-        return [each for path, operands in _BEHIND[name] for each in _behind(argv, path, operands, flags)]
+        return [each for path, operands in _BEHIND[name] for each in _commands_behind(argv, path, operands, flags)]
     try:
         return [command.argv for command in wrapped_commands(argv)]
     except UnknownOption:
@@ -127,17 +127,17 @@ def any_suffix(argv: Argv) -> list[Argv]:
     return [argv[at : at + _LONGEST] for at in range(1, len(argv))]
 
 
-def _behind(argv: Argv, path: list[str], operands: int, flags: frozenset[str]) -> Iterator[Argv]:
+def _commands_behind(argv: Argv, path: list[str], operands: int, flags: frozenset[str]) -> Iterator[Argv]:
     """Yield every possible inner command behind a sub-command and its operands."""
     if not path:
-        yield from (argv[at : at + _LONGEST] for at in _starts(argv, operands, operands, flags))
+        yield from (argv[at : at + _LONGEST] for at in _possible_starts(argv, operands, operands, flags))
         return
-    at = next((at for at in _starts(argv, 0, 0) if argv[at] == path[0]), None)
+    at = next((at for at in _possible_starts(argv, 0, 0) if argv[at] == path[0]), None)
     if at is not None:
-        yield from _behind(argv[at:], path[1:], operands, flags)
+        yield from _commands_behind(argv[at:], path[1:], operands, flags)
 
 
-def _starts(argv: Argv, least: int, most: int, flags: frozenset[str] = frozenset()) -> Iterator[int]:
+def _possible_starts(argv: Argv, least: int, most: int, flags: frozenset[str] = frozenset()) -> Iterator[int]:
     """Yield the suffixes that may follow this number of operands: a word behind an option may be its value."""
     certain = possible = 0
     for at in range(1, len(argv)):
@@ -194,10 +194,10 @@ def scripts_in(argv: Argv) -> list[str]:
     if name in {"test", "[", "[[", "printf"}:
         return [word for word in rest if "[" in word and MARK.search(word)]  # an index
     if name in _TAKES_SCRIPT:
-        starts = _starts(argv, *_TAKES_SCRIPT[name])
+        starts = _possible_starts(argv, *_TAKES_SCRIPT[name])
         joined = [" ".join(argv[at : at + _LONGEST]) for at in starts]
         return [word for word in rest if _BLANK.search(word)] + joined
-    return _of_builtin(argv) if name in BUILTINS else []
+    return _builtin_scripts(argv) if name in BUILTINS else []
 
 
 def _split_strings(words: Argv) -> Iterator[str]:
@@ -211,14 +211,14 @@ def _split_strings(words: Argv) -> Iterator[str]:
 def _git_scripts(argv: Argv) -> Iterator[str]:
     """Yield the scripts that git passes to a shell: aliases, and commands for each commit or submodule."""
     yield from (match[1] for word in argv if (match := _GIT_SHELL.fullmatch(word)))
-    for at in _starts(argv, 0, 0):
+    for at in _possible_starts(argv, 0, 0):
         if argv[at] in {"rebase", "filter-branch"}:
             yield from (word for word in argv[at:] if _BLANK.search(word))
         elif argv[at] == "submodule" and "foreach" in argv:
             yield " ".join(argv[argv.index("foreach") + 1 :])
 
 
-def _of_builtin(argv: Argv) -> list[str]:
+def _builtin_scripts(argv: Argv) -> list[str]:
     """Return the texts that a builtin evaluates: an index, and the callbacks of `compgen`, `complete` and `mapfile`."""
     scripts = [word for word in argv[1:] if _MAY_BE_SCRIPT.search(word)]
     for option, value in pairwise((*argv[1:], "")):

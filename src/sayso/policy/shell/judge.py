@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _DEEPEST = 8
 _SHOWN = 60
 _MOST_REMEMBERED = 4
-_LONGEST_LOOK = 100_000
+_LONGEST_SCANNED = 100_000
 _NOWHERE = "/dev/null"
 
 
@@ -54,7 +54,7 @@ class Finding(NamedTuple):
     expires: float | None = None
 
 
-Reaching = tuple[ShellRule, int]  # a rule, and how many words of it are about the command at hand
+RuleReach = tuple[ShellRule, int]  # a rule, and how many of its words apply to the current command
 
 
 class _Node(msgspec.Struct):
@@ -86,9 +86,9 @@ class ShellRules:
             rules: in any order; the strictest of those that match decides.
             default: for commands that no rule names.
             rule: the place of the default in the policy.
-            zones: judge what redirections write.
-            folder: where lines run, for redirections to relative paths.
-            trusted: folders whose programs are the ones that rules name without a folder.
+            zones: judge the targets of redirections.
+            folder: the working directory of lines, for redirections to relative paths.
+            trusted: folders whose programs rules name without the folder.
             inert: variables that may be set for a command.
             confinement: the sandbox in which the line has to run.
             has_own_folder: `folder` is configured, and not just the folder of the policy.
@@ -106,9 +106,9 @@ class ShellRules:
         self._expand: frozenset[str] = frozenset()
         self.rules = tuple(rules)
         for each in self.rules:
-            self._add(each)
+            self._add_rule(each)
 
-    def _add(self, each: ShellRule) -> None:
+    def _add_rule(self, each: ShellRule) -> None:
         node = self._root
         for word in each.words:
             node = node.next.setdefault(word, _Node())
@@ -146,7 +146,7 @@ class ShellRules:
         spans = [each.expires for each in found if each.expires is not None and each.approval != "none"]
         return Verdict(
             approval=worst.approval,
-            reason=_sentence(found, worst),
+            reason=_verdict_reason(found, worst),
             rule=worst.rule,
             expires=min(spans, default=None),
             metadata={"parts": [_finding_as_dict(each) for each in found]},
@@ -154,16 +154,8 @@ class ShellRules:
 
     def findings(self, line: str) -> list[Finding]:
         """Return all findings about a line, at least one."""
-        found = [*self._proven(line, 0), *self._scan_for_blocked(line)]
+        found = [*self._judge_proven(line, 0), *self._scan_for_blocked(line)]
         return found or [Finding(_short(line), "required", "there is no command in it", self.rule)]
-
-    def matches(self, words: Argv, line: str) -> bool:
-        """Whether a rule for these words matches a command of the line; for its self-test."""
-        try:
-            parts = lex(line, expand=frozenset({"glob", "tilde"}))
-        except NotProvable:
-            return False
-        return any(part.argv[: len(words)] == words for part in parts)
 
     def prefixes(self, line: str) -> tuple[Argv, ...]:
         """Return the prefixes for which a yes to this line may be remembered: one for each command that asks.
@@ -176,35 +168,35 @@ class ShellRules:
             return ()
         if _changes_folder(parts):
             return ()
-        asking = [part for part in parts if any(each.approval != "none" for each in self._part(part, 0))]
+        asking = [part for part in parts if any(each.approval != "none" for each in self._judge_part(part, 0))]
         found = dict.fromkeys(self._rememberable(part) for part in asking)
         if None in found or len(found) > _MOST_REMEMBERED:
             return ()
         return tuple(words for words in found if words is not None)
 
     def _rememberable(self, part: Part) -> Argv | None:
-        plain = not part.expands and all(each.approval == "none" for each in self._beside(part, ""))
+        plain = not part.expands and all(each.approval == "none" for each in self._judge_setup(part, ""))
         ordinary = plain and part.argv and not danger(part.argv) and with_inner_commands(part.argv) == [part.argv]
         words = rememberable(part.argv) if ordinary else None
-        # A rule with a longer prefix than this has to ask for itself.
+        # A rule with a longer prefix has to ask separately.
         narrower = words and any(len(each.words) > len(words) for each in self._matching(part.argv))
         return None if narrower else words
 
-    # Proof: what may run.
+    # Proof: commands that may run.
 
-    def _proven(self, line: str, depth: int) -> list[Finding]:
+    def _judge_proven(self, line: str, depth: int) -> list[Finding]:
         try:
             parts = lex(line, expand=self._expand)
         except NotProvable as problem:
-            return [self._unproven(line, problem)]
-        found = [finding for part in parts for finding in self._part(part, depth)]
+            return [self._unproven_finding(line, problem)]
+        found = [finding for part in parts for finding in self._judge_part(part, depth)]
         moving = _changes_folder(parts)
         if moving is not None:
             reason = "it changes the folder for what follows, and programs obey files that lie there"
             found.append(Finding(_short(moving.text), "required", reason, self.rule))
         return found
 
-    def _unproven(self, line: str, problem: NotProvable) -> Finding:
+    def _unproven_finding(self, line: str, problem: NotProvable) -> Finding:
         reason = f"what it runs cannot be proven: {problem.reason} (at character {problem.offset + 1})"
         approval: Approval = "required"
         if self._default == "blocked" and not self._all_named(line):
@@ -212,36 +204,35 @@ class ShellRules:
         return Finding(_short(line), approval, reason, self.rule)
 
     def _all_named(self, line: str) -> bool:
-        if len(line) > _LONGEST_LOOK:
+        if len(line) > _LONGEST_SCANNED:
             return False
         try:
             return all(any(rule.approval != "blocked" for rule in self._matching(argv)) for argv in scan_commands(line))
         except TooComplex:
             return False
 
-    def _part(self, part: Part, depth: int) -> list[Finding]:
+    def _judge_part(self, part: Part, depth: int) -> list[Finding]:
         shown = _short(part.text)
-        found = self._beside(part, shown)
+        found = self._judge_setup(part, shown)
         if part.argv:
-            found += self._command(part.argv, shown, part.expands, depth)
+            found += self._judge_command(part.argv, shown, part.expands, depth)
         elif part.redirects and not part.assignments:
             found.append(Finding(shown, "required", "a redirection without a command", self.rule))
         return found
 
-    def _beside(self, part: Part, shown: str) -> list[Finding]:
+    def _judge_setup(self, part: Part, shown: str) -> list[Finding]:
         """Judge the assignments and redirections of a command."""
-        found = [self._assignment(each, shown) for each in part.assignments]
-        return found + [each for redirect in part.redirects for each in self._redirection(redirect, shown)]
+        found = [self._judge_assignment(each, shown) for each in part.assignments]
+        return found + [each for redirect in part.redirects for each in self._judge_redirection(redirect, shown)]
 
-    def _command(
-        self, argv: Argv, shown: str, expands: frozenset[str], depth: int, above: Sequence[Reaching] = ()
+    def _judge_command(
+        self, argv: Argv, shown: str, expands: frozenset[str], depth: int, above: Sequence[RuleReach] = ()
     ) -> list[Finding]:
-        argv = self._plain_name(argv)
+        argv = self._normalise_name(argv)
         rules = [*((each, len(each.words)) for each in self._matching(argv)), *above]
         if not rules:
-            named = (
-                argv[:2] if argv[0] in self._root.next else argv[:1]
-            )  # where rules name the program, its use is meant
+            # If rules name the program, its sub-command is what no rule names.
+            named = argv[:2] if argv[0] in self._root.next else argv[:1]
             return [Finding(shown, self._default, f"no rule names {_short(' '.join(named))!r}", self.rule)]
         strictest, _ = max(rules, key=lambda each: (STRICTNESS[each[0].approval], len(each[0].words)))
         note = f": {strictest.note}" if strictest.note else ""
@@ -250,24 +241,24 @@ class ShellRules:
         equal = [each for each, _ in rules if (each.words, each.approval) == (strictest.words, strictest.approval)]
         if not all(expands <= each.expands for each in equal):
             found.append(Finding(shown, "required", "its operands are expanded to something else", strictest.rule))
-        risk = danger(argv) or self._by_expansion(argv, expands)
+        risk = danger(argv) or self._expansion_risk(argv, expands)
         if risk:
             found.append(Finding(shown, "required", risk, strictest.rule))
         return [*found, *self._judge_inner_commands(argv, shown, expands, depth, rules)]
 
-    def _by_expansion(self, argv: Argv, expands: frozenset[str]) -> str | None:
+    def _expansion_risk(self, argv: Argv, expands: frozenset[str]) -> str | None:
         risky = expands and (has_dangers(argv) or runs_others(argv))
         return "its operands may become options, or what it runs" if risky else None
 
     def _judge_inner_commands(
-        self, argv: Argv, shown: str, expands: frozenset[str], depth: int, rules: Sequence[Reaching]
+        self, argv: Argv, shown: str, expands: frozenset[str], depth: int, rules: Sequence[RuleReach]
     ) -> list[Finding]:
         """Judge the inner commands of this one."""
         if depth >= _DEEPEST:
             return [Finding(shown, "required", "commands inside commands, too deep to follow", self.rule)]
         script = script_of(argv)
         if script is not None:
-            return self._proven(script, depth + 1)
+            return self._judge_proven(script, depth + 1)
         if hides_script(argv):
             return [Finding(shown, "required", "a shell is given a script that cannot be read here", self.rule)]
         try:
@@ -277,17 +268,17 @@ class ShellRules:
         return [finding for each in inside for finding in self._judge_inner_command(each, shown, expands, depth, rules)]
 
     def _judge_inner_command(
-        self, each: InnerCommand, shown: str, expands: frozenset[str], depth: int, rules: Sequence[Reaching]
+        self, each: InnerCommand, shown: str, expands: frozenset[str], depth: int, rules: Sequence[RuleReach]
     ) -> list[Finding]:
-        found = [self._assignment(word, shown) for word in each.assignments]
+        found = [self._judge_assignment(word, shown) for word in each.assignments]
         if each.adds and (has_dangers(each.argv) or runs_others(each.argv)):
             reason = f"{_short(each.argv[0])!r} is given arguments that nobody knows yet"
             found.append(Finding(shown, "required", reason, self.rule))
-        # `sudo systemctl status` names both programs: it reaches beyond the first.
+        # A rule such as `sudo systemctl status` names both programs: it reaches beyond the wrapper.
         above = [(rule, reach - each.start) for rule, reach in rules if reach > each.start]
-        return [*found, *self._command(each.argv, shown, expands, depth + 1, above)]
+        return [*found, *self._judge_command(each.argv, shown, expands, depth + 1, above)]
 
-    def _plain_name(self, argv: Argv) -> Argv:
+    def _normalise_name(self, argv: Argv) -> Argv:
         """Normalise the name: strip a trusted folder from the program, and the pager option from git."""
         folder, slash, name = argv[0].rpartition("/")
         if slash and name and folder in self._trusted:
@@ -304,14 +295,14 @@ class ShellRules:
             found += node.rules
         return found
 
-    def _assignment(self, assignment: str, shown: str) -> Finding:
+    def _judge_assignment(self, assignment: str, shown: str) -> Finding:
         name = assignment.partition("=")[0].rstrip("+")
         steers = any(fnmatch.fnmatchcase(name, each) for each in CODE_LOADING_VARIABLES)
         if not steers and any(fnmatch.fnmatchcase(name, each) for each in self._inert):
             return Finding(shown, "none", f"{name} may be set", self.rule)
         return Finding(shown, "required", f"it sets {_short(name)}, which can change what runs", self.rule)
 
-    def _redirection(self, redirect: Redirect, shown: str) -> list[Finding]:
+    def _judge_redirection(self, redirect: Redirect, shown: str) -> list[Finding]:
         if redirect.target == _NOWHERE or redirect.operator == ">&":
             return []
         if not redirect.writes:
@@ -325,17 +316,17 @@ class ShellRules:
             found.append(Finding(shown, verdict.approval, verdict.reason, verdict.rule or self.rule))
         return found
 
-    # Suspicion: what must not run.
+    # Suspicion: commands that must not run.
 
     def _scan_for_blocked(self, line: str) -> list[Finding]:
         if not self._blocked:
             return []
-        if len(line) > _LONGEST_LOOK:
-            reason = f"it is longer than {_LONGEST_LOOK} characters, too long to look through for what is blocked"
+        if len(line) > _LONGEST_SCANNED:
+            reason = f"it is longer than {_LONGEST_SCANNED} characters, too long to look through for what is blocked"
             return [Finding(_short(line), "blocked", reason, self.rule)]
         try:
             for argv in scan_commands(line):
-                rule = self._blocking(argv)
+                rule = self._blocking_rule(argv)
                 if rule is not None:
                     note = f": {rule.note}" if rule.note else ""
                     reason = f"it may run `{_short(' '.join(argv))}`, and `{' '.join(rule.words)}` is blocked{note}"
@@ -344,7 +335,7 @@ class ShellRules:
             return [Finding(_short(line), "blocked", str(problem), self.rule)]
         return []
 
-    def _blocking(self, argv: Argv) -> ShellRule | None:
+    def _blocking_rule(self, argv: Argv) -> ShellRule | None:
         name = name_of(argv).lower()
         rules = self._blocked.get(name, [])
         if re.search(r"[*?\[]", name):
@@ -359,7 +350,7 @@ def _changes_folder(parts: Sequence[Part]) -> Part | None:
     return next((part for part in parts[:-1] if "cd" in map(name_of, with_inner_commands(part.argv))), None)
 
 
-def _sentence(found: Sequence[Finding], worst: Finding) -> str:
+def _verdict_reason(found: Sequence[Finding], worst: Finding) -> str:
     if worst.approval == "none":
         return worst.reason if len(found) == 1 else f"every part is allowed ({len(found)} were looked at)"
     whole = len({each.part for each in found}) == 1

@@ -17,7 +17,7 @@ _LONGEST = 10_000  # characters
 _MOST_PARTS = 100
 _META = frozenset(" \t\n|&;()<>")
 _OPERATORS = ("&&", "||", "|&", ";", "|", "&", "\n")
-_GOES_ON = frozenset({"&&", "||", "|", "|&"})  # something must follow
+_NEEDS_NEXT = frozenset({"&&", "||", "|", "|&"})  # operators that need a command behind them
 _REDIRECTIONS = ("&>>", "&>", ">>", ">&", ">|", ">(", "<<", "<>", "<&", "<(", ">", "<")
 _WRITES = frozenset({">", ">>", "&>", "&>>"})
 _RESERVED = frozenset({
@@ -79,7 +79,7 @@ def lex(text: str, *, expand: frozenset[str] = frozenset()) -> tuple[Part, ...]:
     Raises:
         NotProvable: bash might run other commands, or computed ones.
     """
-    _look_at_characters(text)
+    _check_characters(text)
     return _Lexer(text, expand).script()
 
 
@@ -92,7 +92,7 @@ def hidden_character(text: str) -> int | None:
     return min(found, default=None)
 
 
-def _look_at_characters(text: str) -> None:
+def _check_characters(text: str) -> None:
     if len(text) > _LONGEST:
         raise NotProvable(f"the line is longer than {_LONGEST} characters", _LONGEST)
     hidden = hidden_character(text)
@@ -128,11 +128,11 @@ class _Lexer:
         parts: list[Part] = []
         self._skip(" \t\n")
         while self.at < self.size:
-            parts.append(self._part())
+            parts.append(self._read_part())
             if len(parts) > _MOST_PARTS:
                 self.refuse(f"the line has more than {_MOST_PARTS} parts")
             self._skip(" \t\n")
-        if parts and parts[-1].operator in _GOES_ON:
+        if parts and parts[-1].operator in _NEEDS_NEXT:
             self.refuse(f"nothing follows {parts[-1].operator}")
         return tuple(parts)
 
@@ -150,7 +150,7 @@ class _Lexer:
             else:
                 return
 
-    def _part(self) -> Part:
+    def _read_part(self) -> Part:
         start = self.at
         argv: list[str] = []
         redirects: list[Redirect] = []
@@ -159,22 +159,22 @@ class _Lexer:
         while True:
             self._skip(" \t")
             if self._at_redirection():
-                redirects.append(self._redirection(""))
+                redirects.append(self._read_redirection(""))
                 continue
             end = self.at
-            operator = self._operator()
+            operator = self._read_operator()
             if operator is not None:
                 break
             if any(each.operator.startswith("&>") for each in redirects):
                 self.refuse("a word behind &>, which other shells read as another command")
-            word = self._word()
+            word = self._read_word()
             expands |= word.expands
             if self._is_descriptor(word):
-                redirects.append(self._redirection(word.text))
+                redirects.append(self._read_redirection(word.text))
             elif word.assigns and not argv:
-                assignments.append(self._assignment(word))
+                assignments.append(self._check_assignment(word))
             else:
-                argv.append(word.text if argv else self._command_name(word))
+                argv.append(word.text if argv else self._check_command_name(word))
         if not argv and not redirects and not assignments:
             self.refuse("an operator has nothing before it", start)
         return Part(
@@ -186,20 +186,20 @@ class _Lexer:
             text=self.text[start:end].rstrip(),
         )
 
-    def _operator(self) -> str | None:
+    def _read_operator(self) -> str | None:
         """Read the operator at the current offset; None if there is no operator, empty at the end."""
         if self.at == self.size:
             return ""
         for operator in _OPERATORS:
             if self.text.startswith(operator, self.at):
                 self.at += len(operator)
-                self._no_continuation(operator)
+                self._refuse_continuation(operator)
                 if operator == ";" and self.text[self.at : self.at + 1] in {"&", ";"}:
                     self.refuse("an operator of `case`")
                 return operator
         return None
 
-    def _no_continuation(self, operator: str) -> None:
+    def _refuse_continuation(self, operator: str) -> None:
         """Refuse an operator that is split by a continuation, which bash would join."""
         if operator != "\n" and self.text.startswith("\\\n", self.at):
             self.refuse("an operator is split by a continuation")
@@ -212,25 +212,25 @@ class _Lexer:
         if self.at == self.size or self.text[self.at] not in "<>":
             return False
         if word.text.startswith("{") and word.text.endswith("}"):
-            self.refuse("a redirection sets a variable", word.start)  # perhaps with an index, which is worked out
+            self.refuse("a redirection sets a variable", word.start)  # its index may be evaluated
         if not word.bare:
             return False
         if word.text.isdigit() and not _DESCRIPTOR.fullmatch(word.text):
             self.refuse("a redirection has a descriptor of many digits", word.start)
         return word.text.isdigit()
 
-    def _redirection(self, fd: str) -> Redirect:
+    def _read_redirection(self, fd: str) -> Redirect:
         operator = next(each for each in _REDIRECTIONS if self.text.startswith(each, self.at))
         start = self.at
-        if operator in {">|", ">(", "<<", "<>", "<&", "<("}:
+        if operator in _ODD_REDIRECTIONS:
             self.refuse(_ODD_REDIRECTIONS[operator])
         self.at += len(operator)
-        self._no_continuation(operator)
+        self._refuse_continuation(operator)
         while self.text.startswith((" ", "\t", "\\\n"), self.at):
             self.at += 2 if self.text[self.at] == "\\" else 1
         if self.at == self.size or self.text[self.at] in _META or self.text[self.at] == "#":
             self.refuse("a redirection has no target", start)
-        target = self._word()
+        target = self._read_word()
         if target.bare and not target.text:
             self.refuse("a redirection has no target", start)  # only a continuation
         digits = target.bare and _DESCRIPTOR.fullmatch(target.text) is not None
@@ -242,7 +242,7 @@ class _Lexer:
             self.refuse("a redirection's target is expanded", start)
         return Redirect(fd=fd, operator=operator, target=target.text)
 
-    def _word(self) -> _Word:
+    def _read_word(self) -> _Word:
         word = _Word(self.at)
         while self.at < self.size and (char := self.text[self.at]) not in _META:
             _READERS.get(char, _Lexer.plain)(self, word)
@@ -255,7 +255,7 @@ class _Lexer:
             self.refuse(f"{kind} is expanded", word.start)
         return word
 
-    def _command_name(self, word: _Word) -> str:
+    def _check_command_name(self, word: _Word) -> str:
         if word.expands or word.braces:
             self.refuse("the command's name is expanded", word.start)
         if word.bare and word.text in _RESERVED:
@@ -264,13 +264,13 @@ class _Lexer:
             self.refuse("the command has no ordinary name", word.start)
         return word.text
 
-    def _assignment(self, word: _Word) -> str:
+    def _check_assignment(self, word: _Word) -> str:
         name = word.text.partition("=")[0].rstrip("+")
         if name in _GOVERNING or (name.startswith(("LANG", "LC_")) and not self.text.isascii()):
             self.refuse(f"{name} is set, which changes how bash reads or finds commands", word.start)
         return word.text
 
-    # What the characters of a word mean.
+    # Readers of the characters of a word.
 
     def plain(self, word: _Word) -> None:
         char = self.text[self.at]

@@ -89,18 +89,18 @@ class _Command:
     def __init__(self) -> None:
         self.words: list[str] = []
         self.word: list[str] = []
-        self.quoted = False  # some of the word
-        self.target = ""  # the redirection whose file comes next, which is no argument
+        self.quoted = False  # a part of the word is quoted
+        self.target = ""  # the redirection operator whose target is the next word
         self.begun = False  # its name has been read
-        self.cases = 0  # how many `case` are open, whose patterns end with a bracket
+        self.cases = 0  # the number of open `case` constructs, whose patterns end with a bracket
         self.tests = False  # between [[ and ]]
 
 
 class ParsedScript(msgspec.Struct, kw_only=True):
     """Parse result: the contents of a script at every depth."""
 
-    commands: list[list[str]] = []  # the words of each, with assignments and grammar
-    documents: list[tuple[str, bool]] = []  # its here-documents, and whether nothing in them runs
+    commands: list[list[str]] = []  # the words of each command, with assignments and reserved words
+    documents: list[tuple[str, bool]] = []  # the here-documents, and whether they are quoted, so not expanded
     scripts: list[str] = []  # the texts in backticks
     written: set[str] = set()  # the files that redirections write, without their folders
     rest: str = ""  # the script without its here-documents
@@ -125,7 +125,7 @@ class _ScriptParser:
         self.frames = [_Frame("(", 0), *([_Frame("document", 0)] if document else [])]
         self.commands = [_Command()]  # a stack: the commands being parsed
         self.awaited: list[tuple[str, bool, bool]] = []  # here-documents that begin on the next line
-        self.endless = False  # a here-document does not end
+        self.endless = False  # a here-document has no end
         self.left_out: list[tuple[int, int]] = []
 
     def parse(self) -> ParsedScript:
@@ -134,7 +134,7 @@ class _ScriptParser:
             _READERS[str(match.lastgroup)](self, match)
         self.found.broken |= len(self.frames) > 1 + self.document
         if self.document:
-            self.commands[0].word = []  # its text is no command
+            self.commands[0].word = []  # the text of the document is no command
         else:
             self.found.rest = self._without_documents()
         while self.commands:
@@ -226,7 +226,7 @@ class _ScriptParser:
         elif match[0] == closes:
             self._pop()
             if frame.kind == "((" and not self.text.startswith(")", self.at):
-                self.found.broken = True  # these were commands in brackets, not sums
+                self.found.broken = True  # commands in brackets, not arithmetic
             elif frame.kind == "((":
                 self.at += 1
 

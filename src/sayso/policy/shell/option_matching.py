@@ -1,4 +1,4 @@
-"""Option matching: whether a command may match a blocking rule, whatever the spelling and order of its options.
+"""Option matching: whether a command may match a blocking rule, in any spelling and order of its options.
 
 Tests: tests/policy/shell/test_block_scan.py
 """
@@ -42,9 +42,9 @@ def may_match(words: Argv, argv: Argv) -> bool:
     given = [word for word in argv[1:] if not word.startswith("-") or word == "-"]
     # The first names may be values of options that come before the sub-command.
     starts = range(_leading_options(argv) + 1)
-    # Behind the first that fits stands all that stands behind the later ones.
+    # The first fit is enough: the words behind it include those behind any later fit.
     start = next((at for at in starts if given[at : at + before] == names[:before]), None)
-    named = start is not None and _in_order(names[before:], given[start + before :])
+    named = start is not None and _contains_in_order(names[before:], given[start + before :])
     if "--force" in flags and words[:2] == ("git", "push"):
         options += ["--force" for word in given if word.startswith("+")]
     return named and all(_has_option(flag, options) for flag in flags)
@@ -61,7 +61,7 @@ def _leading_options(argv: Argv) -> int:
     return count
 
 
-def _in_order(wanted: Sequence[str], given: Sequence[str]) -> bool:
+def _contains_in_order(wanted: Sequence[str], given: Sequence[str]) -> bool:
     rest = iter(given)
     return all(word in rest for word in wanted)
 

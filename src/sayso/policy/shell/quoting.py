@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 
-# In single quotes these do nothing, unless what is quoted is a script.
+# In single quotes these characters are literal, unless the quoted text is a script.
 _MASK = str.maketrans("$`", "\ue000\ue001")
 _UNMASK = str.maketrans("\ue000\ue001", "$`")
-MARK = re.compile(r"[$`\ue000\ue001]")  # of a substitution, quoted or not
+MARK = re.compile(r"[$`\ue000\ue001]")  # the start of a substitution, quoted or not
 _ESCAPED = re.compile(r"\\([$`\"\\])")
 _ANSI = re.compile(
     r"\\(?:x\{([0-9a-fA-F]+)\}?|x([0-9a-fA-F]{1,2})|([0-7]{1,3})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|(.))",
@@ -37,11 +37,11 @@ def dequoted(kind: str | None, token: str) -> str:
         inside = token.removeprefix("$")[1:].removesuffix('"')
         return _ESCAPED.sub(lambda match: masked(match[1]), inside)
     if kind == "ansi":
-        return _ANSI.sub(_ansi, token[2:].removesuffix("'")).partition("\0")[0]
+        return _ANSI.sub(_decode_ansi, token[2:].removesuffix("'")).partition("\0")[0]
     return token[1:].replace("\n", "") if kind == "escape" else token
 
 
-def _ansi(match: re.Match[str]) -> str:
+def _decode_ansi(match: re.Match[str]) -> str:
     braced, byte, octal, *unicode, letter = match.groups()
     if braced or byte or octal:
         number = int(octal, 8) if octal else int(byte or braced[-2:], 16)
@@ -49,5 +49,5 @@ def _ansi(match: re.Match[str]) -> str:
     hexadecimal = unicode[0] or unicode[1]
     if hexadecimal:
         number = int(hexadecimal, 16)
-        return chr(number) if number < 0x110000 else ""  # noqa: PLR2004 - the last character there is
+        return chr(number) if number < 0x110000 else ""  # noqa: PLR2004 - the end of Unicode
     return _ANSI_LETTERS.get(letter, letter)

@@ -47,46 +47,47 @@ class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
     queries: frozenset[str] = frozenset()  # options with which it runs nothing
     first: int = 0
     assigns: bool = False  # NAME=value before the command
-    adds: bool = False  # it puts further arguments behind the command
+    adds: bool = False  # it appends further arguments to the command
 
 
-_MARKS = frozenset({"{}", "%", "@"})  # no word of a rule has them in it
+_PLACEHOLDERS = frozenset({"{}", "%", "@"})  # placeholders that no word of a rule contains
 
 
-def _words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text."""
     return frozenset(text.split())
 
 
 WRAPPERS: dict[str, Wrapper] = {
-    "env": Wrapper(flags=_words("- -i --ignore-environment -0 --null"), values=_words("-u --unset"), assigns=True),
-    "nice": Wrapper(values=_words("-n --adjustment")),
-    "ionice": Wrapper(flags=_words("-t --ignore"), values=_words("-c --class -n --classdata")),
+    "env": Wrapper(flags=word_set("- -i --ignore-environment -0 --null"), values=word_set("-u --unset"), assigns=True),
+    "nice": Wrapper(values=word_set("-n --adjustment")),
+    "ionice": Wrapper(flags=word_set("-t --ignore"), values=word_set("-c --class -n --classdata")),
     "nohup": Wrapper(),
     "timeout": Wrapper(
-        flags=_words("--foreground --preserve-status -v --verbose"),
-        values=_words("-k --kill-after -s --signal"),
+        flags=word_set("--foreground --preserve-status -v --verbose"),
+        values=word_set("-k --kill-after -s --signal"),
         first=1,
     ),
-    "stdbuf": Wrapper(values=_words("-i --input -o --output -e --error")),
-    "setsid": Wrapper(flags=_words("-c --ctty -f --fork -w --wait")),
+    "stdbuf": Wrapper(values=word_set("-i --input -o --output -e --error")),
+    "setsid": Wrapper(flags=word_set("-c --ctty -f --fork -w --wait")),
     "xargs": Wrapper(
-        flags=_words("-0 --null -r --no-run-if-empty -t --verbose -x --exit"),
-        values=_words("-n --max-args -P --max-procs -I -d --delimiter -L -s --max-chars -E -a --arg-file"),
+        flags=word_set("-0 --null -r --no-run-if-empty -t --verbose -x --exit"),
+        values=word_set("-n --max-args -P --max-procs -I -d --delimiter -L -s --max-chars -E -a --arg-file"),
         adds=True,
     ),
-    "command": Wrapper(flags=_words("-p"), queries=_words("-v -V")),
+    "command": Wrapper(flags=word_set("-p"), queries=word_set("-v -V")),
     "builtin": Wrapper(),
-    "exec": Wrapper(flags=_words("-c -l"), values=_words("-a")),
+    "exec": Wrapper(flags=word_set("-c -l"), values=word_set("-a")),
     "sudo": Wrapper(
-        flags=_words("-E -n --non-interactive -H --set-home -k --reset-timestamp -b --background -S --stdin"),
-        values=_words("-u --user -g --group"),
-        queries=_words("-l --list -v --validate -K --remove-timestamp -V --version"),
+        flags=word_set("-E -n --non-interactive -H --set-home -k --reset-timestamp -b --background -S --stdin"),
+        values=word_set("-u --user -g --group"),
+        queries=word_set("-l --list -v --validate -K --remove-timestamp -V --version"),
         assigns=True,
     ),
-    "doas": Wrapper(flags=_words("-n"), values=_words("-u")),
-    "time": Wrapper(flags=_words("-p")),
+    "doas": Wrapper(flags=word_set("-n"), values=word_set("-u")),
+    "time": Wrapper(flags=word_set("-p")),
 }
-# The programs for which a yes may be remembered by their first words, and how many words name what they do.
+# The programs whose approval may be remembered by a prefix, and the number of words of their sub-command.
 _SUBCOMMANDS = {
     "git": 1, "npm": 1, "pnpm": 1, "yarn": 1, "cargo": 1, "pip": 1, "pip3": 1, "uv": 1, "poetry": 1, "gh": 2,
     "docker": 1, "podman": 1, "kubectl": 1, "systemctl": 1, "brew": 1, "apt": 1, "apt-get": 1, "terraform": 1, "aws": 2,
@@ -94,24 +95,26 @@ _SUBCOMMANDS = {
     "ls": 0, "cat": 0, "head": 0, "tail": 0, "wc": 0, "grep": 0, "rg": 0, "cut": 0, "tr": 0, "diff": 0, "stat": 0,
     "du": 0, "df": 0, "mkdir": 0, "touch": 0, "pytest": 0, "ruff": 1, "black": 0, "isort": 0,
 }  # fmt: skip
-_GROUPS = _words(
+_GROUPS = word_set(
     "container compose image network volume tool workspace remote stash reflog worktree bisect notes "
     "cache system state pip repo rollout services env owner auth secret release issue pr service context buildx "
     "builder stack swarm manifest trust checkpoint machine pod kube nuget sparse-checkout registry dependency"
 )
-_RUNS_SCRIPTS = _words(
+_RUNS_SCRIPTS = word_set(
     "run run-script exec x dlx start eval debug shell config alias submodule filter-branch bisect foreach rebase "
     "node explore pkg workspace api unshare rustc plugin plugins template configure fsi sh ruby irb bundle hook "
     "send-email daemon difftool mergetool instaweb for-each-repo credential extension init"
 )
-# These run whatever else they are given as a script of the project, an alias or an abbreviation of a sub-command.
+# The sub-commands of these programs that may be remembered: any other word may be a script or an alias.
 _REMEMBERED = {
-    "npm": _words("install i ci add uninstall remove update ls list view info outdated audit test why explain search"),
-    "pnpm": _words("install i add remove update ls list outdated audit test why"),
-    "yarn": _words("install add remove upgrade list info outdated audit test why"),
-    "cargo": _words("build check test clippy fmt doc bench add remove update tree metadata fetch clean search"),
+    "npm": word_set(
+        "install i ci add uninstall remove update ls list view info outdated audit test why explain search"
+    ),
+    "pnpm": word_set("install i add remove update ls list outdated audit test why"),
+    "yarn": word_set("install add remove upgrade list info outdated audit test why"),
+    "cargo": word_set("build check test clippy fmt doc bench add remove update tree metadata fetch clean search"),
 }
-_EXECUTES = _words("-exec -execdir -ok -okdir")
+_EXECUTES = word_set("-exec -execdir -ok -okdir")
 
 
 class InnerCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,23 +139,23 @@ def wrapped_commands(argv: Argv) -> list[InnerCommand]:
     """
     name = name_of(argv)
     if name == "find":
-        return _found(argv)
+        return _find_commands(argv)
     wrapper = WRAPPERS.get(name)
-    found = [] if wrapper is None else _wrapped(argv, wrapper)
+    found = [] if wrapper is None else _locate_wrapped(argv, wrapper)
     for each in found if name == "xargs" else ():
-        _check_marks(argv[: each.start])
+        _check_placeholders(argv[: each.start])
     return found
 
 
-def _check_marks(options: Argv) -> None:
+def _check_placeholders(options: Argv) -> None:
     """Refuse a placeholder that may be part of the command: `xargs -I status git status` runs another one."""
     for at, word in enumerate(options):
         mark = word[2:] or next(iter(options[at + 1 :]), "")
-        if word.startswith("-I") and mark not in _MARKS:
+        if word.startswith("-I") and mark not in _PLACEHOLDERS:
             raise UnknownOption(f"xargs puts what it reads in the place of {mark!r}, which may be part of the command")
 
 
-def _wrapped(argv: Argv, wrapper: Wrapper) -> list[InnerCommand]:
+def _locate_wrapped(argv: Argv, wrapper: Wrapper) -> list[InnerCommand]:
     at = 1
     while at < len(argv) and argv[at].startswith("-") and (argv[at] != "-" or "-" in wrapper.flags):
         word = argv[at]
@@ -183,7 +186,7 @@ def _has_value(word: str, wrapper: Wrapper) -> bool:
     return word[:2] in wrapper.values
 
 
-def _found(argv: Argv) -> list[InnerCommand]:
+def _find_commands(argv: Argv) -> list[InnerCommand]:
     """Return the commands that `find` runs on its results."""
     commands: list[InnerCommand] = []
     at = 1
@@ -215,7 +218,7 @@ def script_of(argv: Argv) -> str | None:
         return " ".join(rest)
     if name not in {"bash", "sh", "dash"} or rest[:-1] != ("-c",):
         return None
-    foreign = name != "bash" and re.search(r"&>|\|&|>&", rest[-1])  # other shells read these otherwise
+    foreign = name != "bash" and re.search(r"&>|\|&|>&", rest[-1])  # other shells parse these differently
     return None if foreign else rest[-1]
 
 
@@ -232,7 +235,7 @@ def runs_others(argv: Argv) -> bool:
 
 
 def rememberable(argv: Argv) -> Argv | None:
-    """Return the program and its sub-command, unless a yes to that prefix is a yes to nearly anything."""
+    """Return the program and its sub-command, unless an approval of that prefix would allow nearly anything."""
     count = _SUBCOMMANDS.get(argv[0])
     if count is None:
         return None
@@ -245,7 +248,7 @@ def rememberable(argv: Argv) -> Argv | None:
     return None if runs else (argv[0], *words)
 
 
-def warning(pattern: Sequence[str]) -> str | None:
+def pattern_warning(pattern: Sequence[str]) -> str | None:
     """Return why allowing this prefix allows nearly anything, if it does."""
     name = name_of(tuple(pattern))
     if name == "git" and len(pattern) == 1:

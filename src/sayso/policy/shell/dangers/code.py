@@ -16,11 +16,10 @@ from sayso.policy.shell.dangers.options import (
     operands,
     unlisted_reason,
     with_one_dash,
-    word_set,
 )
-from sayso.policy.shell.wrappers import Argv
+from sayso.policy.shell.wrappers import Argv, word_set
 
-# Plug-ins add options without end, so the known harmless ones are listed.
+# Plug-ins add any number of options, so the known harmless ones are listed.
 _PYTEST = Harmless(
     "-q --quiet -v --verbose -s -x --exitfirst -l --showlocals --no-showlocals -h --help -V --version -k= -m= -r= -n= "
     "-p= -W= --pythonwarnings= --maxfail= --tb= --capture= --color= --durations= --durations-min= --lf --last-failed "
@@ -85,7 +84,7 @@ _NPM = (
 
 
 def _npm(args: Argv) -> str | None:
-    # npm takes one dash, two or three, and any unambiguous beginning; `-s` alone is its word for silent.
+    # npm accepts one dash, two or three, and any unambiguous abbreviation; `-s` alone means silent.
     names = [(each, each.lstrip("-").partition("=")[0]) for each in args if each.startswith("-") and each != "-s"]
     hits = (each for each, name in names if name == "C" or (name and any(known.startswith(name) for known in _NPM)))
     word = next(hits, None)

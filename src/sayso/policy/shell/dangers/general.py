@@ -1,6 +1,6 @@
 """Dangers of ordinary programs: options with which an allowed program runs another one or writes files, so it asks.
 
-A deny-list of known dangers, not an allow-list: it can only turn a yes of the rules into a question.
+A deny-list of known dangers, not an allow-list: it can only turn a `none` of the rules into a question.
 
 Tests: tests/policy/shell/test_dangers.py
 """
@@ -16,7 +16,7 @@ from sayso.policy.shell.dangers.options import Danger, Harmless, by_options, fin
 from sayso.policy.shell.dangers.text import awk, less, sed
 from sayso.policy.shell.wrappers import BUILTINS, Argv, name_of
 
-# Programs that run the one named behind these words, and their options that do not change what it is.
+# Programs that run the program named behind these words, and their options that do not change which one.
 _UV = Harmless("-q --quiet --frozen --locked --no-sync --offline --no-dev --all-extras --group= --extra= --package=")
 _NPX = Harmless("-y --yes --no --no-install -q --quiet --offline")
 _QUIET = Harmless("-q --quiet")
@@ -48,16 +48,16 @@ _ALIASES = {
 
 def danger(argv: Argv) -> str | None:
     """Return the known danger of this command, if it has one."""
-    named = _named_inside(argv)
+    named = _innermost_named(argv)
     if named[:1] and named[0].startswith("-"):
         return f"{named[0]} may change what {argv[0]} runs"
-    look = _DANGERS.get(_known_name(named))
-    return None if look is None else look(named[1:])
+    check = _DANGERS.get(_known_name(named))
+    return None if check is None else check(named[1:])
 
 
 def has_dangers(argv: Argv) -> bool:
     """Whether the program has dangerous options at all, so that an argument not yet expanded could be one of them."""
-    runs = name_of(argv) in _RUNNER_NAMES or _named_inside(argv) != argv
+    runs = name_of(argv) in _RUNNER_NAMES or _innermost_named(argv) != argv
     return runs or _known_name(argv) in _DANGERS
 
 
@@ -68,18 +68,18 @@ def _known_name(argv: Argv) -> str:
     return _ALIASES.get(plain, plain)
 
 
-def _named_inside(argv: Argv) -> Argv:
+def _innermost_named(argv: Argv) -> Argv:
     """Return the command that runners run by its name: `python -m NAME …`, `uv run NAME …`; else this one."""
-    inside = _run_by(argv)
+    inside = _named_by_runner(argv)
     while inside:
-        argv, inside = inside, _run_by(inside)
+        argv, inside = inside, _named_by_runner(inside)
     return argv
 
 
-def _run_by(argv: Argv) -> Argv:
+def _named_by_runner(argv: Argv) -> Argv:
     name = name_of(argv)
     if re.fullmatch(r"(?:python|pypy)[0-9.]*", name):
-        return _module(argv[1:])
+        return _python_module(argv[1:])
     lengths = range(1, min(len(argv), _LONGEST_RUNNER) + 1)
     found = next((length for length in lengths if (name, *argv[1:length]) in _RUNNERS), 0)
     if not found:
@@ -88,7 +88,7 @@ def _run_by(argv: Argv) -> Argv:
     return (parsed.unknown,) if parsed.unknown else parsed.operands
 
 
-def _module(args: Argv) -> Argv:
+def _python_module(args: Argv) -> Argv:
     at = 0
     while at < len(args) and args[at].startswith("-"):
         match = _MODULE.fullmatch(args[at])
@@ -118,7 +118,7 @@ def _tar(args: Argv) -> str | None:
     if not first.startswith("-"):
         if not set(first) <= set("tvfzjJ"):
             return "tar does more than list an archive"
-        lists, args = set(first) <= set("tvfzjJ") and "t" in first, args[1:]
+        lists, args = "t" in first, args[1:]
     for word in args:
         if word in {"--list", "--verbose", "--gzip", "--bzip2", "--xz", "--file"} or word.startswith("--file="):
             lists = lists or word == "--list"
@@ -184,8 +184,8 @@ def _tee(args: Argv) -> str | None:
 
 
 def _bat(args: Argv) -> str | None:
-    looked = tuple(each for each in args if each != "--paging=never")
-    word = find_option(looked, long=("pager", "paging", "lessopen", "generate-config-file"))
+    checked = tuple(each for each in args if each != "--paging=never")
+    word = find_option(checked, long=("pager", "paging", "lessopen", "generate-config-file"))
     word = word or ("cache" if "cache" in operands(args) else None)
     return f"{word} runs another program, or writes a file" if word else None
 
@@ -193,7 +193,7 @@ def _bat(args: Argv) -> str | None:
 def _ssh_and_there(args: Argv) -> str | None:
     """Check the remote command too."""
     there = ssh_command(args)
-    if _known_name(_named_inside(there)) == "ssh":
+    if _known_name(_innermost_named(there)) == "ssh":
         return "it goes on to a third machine"
     return NET["ssh"](args) or danger(there)
 

@@ -17,7 +17,7 @@ _LONG = (
 _SHORT = {
     "grep": "O", "clone": "uc", "rebase": "xi", "difftool": "x", "archive": "o", "push": "fdo",
 }  # fmt: skip
-# Sub-commands that never reach another repository, so that `::` in their arguments names no program.
+# Sub-commands that never contact another repository, so `::` in their arguments names no helper program.
 _LOCAL = frozenset({
     "log", "diff", "show", "grep", "blame", "shortlog", "rev-list", "rev-parse", "ls-files", "status", "commit",
     "add", "branch", "tag", "describe", "reflog", "stash", "cat-file",
@@ -46,8 +46,8 @@ def git(args: Argv) -> str | None:
     if at == len(args):
         return None
     command, rest = args[at], args[at + 1 :]
-    look = _COMMANDS.get(command)
-    return look(rest) if look else _by_table(command, rest)
+    check = _COMMANDS.get(command)
+    return check(rest) if check else _by_table(command, rest)
 
 
 def _by_table(command: str, rest: Argv) -> str | None:
@@ -97,7 +97,7 @@ def _submodule(rest: Argv) -> str | None:
 
 def _config(rest: Argv) -> str | None:
     is_query = rest[:1] in {("get",), ("list",)}
-    parsed = _CONFIG.read(rest[1:] if is_query else rest, ordered=True)  # behind a name, even `-l` is its new value
+    parsed = _CONFIG.read(rest[1:] if is_query else rest, ordered=True)  # after a name, even `-l` is the new value
     reads = is_query or parsed.names & {"--get", "--get-all", "--get-regexp", "-l", "--list"}
     changes = None if reads else "it may change a setting, and settings run programs"
     return unlisted_reason("git config", parsed.unknown) or changes

@@ -16,11 +16,6 @@ Danger = Callable[[Argv], str | None]  # from the arguments to their danger, if 
 _SHORTEST = 3  # `--o` may stand for `--output`
 
 
-def word_set(text: str) -> frozenset[str]:
-    """Return the words of a text."""
-    return frozenset(text.split())
-
-
 class ParsedOptions(NamedTuple):
     """Parsed arguments: the first word that is not on the allow-list, the options, and the operands."""
 
@@ -46,7 +41,7 @@ class Harmless:
         Args:
             spec: `-x` and `--name` stand alone, `-x=` and `--name=` take a value, `-x?` and `--name?` may have one
                 attached to them.
-            values: what the value of an option must look like, where not every value is harmless.
+            values: patterns of the harmless values, for options with others.
         """
         self._kinds = {word.rstrip("=?"): word[-1] for word in spec.split()}
         self._values = {name: re.compile(pattern) for name, pattern in (values or {}).items()}
@@ -67,31 +62,31 @@ class Harmless:
             elif not word.startswith("-") or word == "-":
                 operands += (word, *words) if ordered else (word,)
             else:
-                found = self._options(word, words)
+                found = self._parse_word(word, words)
                 given += found or []
-                if found is None or not all(self._fits(name, value) for name, value in found):
+                if found is None or not all(self._is_harmless_value(name, value) for name, value in found):
                     return ParsedOptions(word, tuple(given), tuple(operands))
         return ParsedOptions(None, tuple(given), tuple(operands))
 
-    def _fits(self, name: str, value: str) -> bool:
+    def _is_harmless_value(self, name: str, value: str) -> bool:
         return name not in self._values or bool(self._values[name].fullmatch(value))
 
-    def _options(self, word: str, following: Iterator[str]) -> list[tuple[str, str]] | None:
+    def _parse_word(self, word: str, following: Iterator[str]) -> list[tuple[str, str]] | None:
         """Return the options in one word, with their values; nothing if one of them is unknown."""
         if word.startswith("--"):
             name, equals, value = word.partition("=")
-            return self._valued(name, value, attached=bool(equals), following=following)
+            return self._parse_value(name, value, attached=bool(equals), following=following)
         found: list[tuple[str, str]] = []
         for at, letter in enumerate(word[1:], start=2):
             if self._kinds.get(f"-{letter}", "") in {"=", "?"}:
-                last = self._valued(f"-{letter}", word[at:], attached=at < len(word), following=following)
+                last = self._parse_value(f"-{letter}", word[at:], attached=at < len(word), following=following)
                 return None if last is None else [*found, *last]
             if f"-{letter}" not in self._kinds:
                 return None
             found.append((f"-{letter}", ""))
         return found
 
-    def _valued(
+    def _parse_value(
         self, name: str, value: str, *, attached: bool, following: Iterator[str]
     ) -> list[tuple[str, str]] | None:
         kind = self._kinds.get(name)
@@ -100,20 +95,16 @@ class Harmless:
         if kind == "=" and not attached:
             value = next(following, "")
             if value.startswith("-") and value != "-":
-                return None  # it may be an option after all, for another version of the program
+                return None  # another version of the program may parse it as an option
         return [(name, value)]
 
     def as_danger(self, program: str) -> Danger:
         """Return the check that asks about every other option of the program, and about options from a file."""
 
         def check(args: Argv) -> str | None:
-            return self.unlisted_danger(program, args)
+            return unlisted_reason(program, self.read(args).unknown or from_file(args))
 
         return check
-
-    def unlisted_danger(self, program: str, args: Argv) -> str | None:
-        """Return the danger of the first option that is not on the list."""
-        return unlisted_reason(program, self.read(args).unknown or from_file(args))
 
 
 def unlisted_reason(program: str, word: str | None) -> str | None:
@@ -151,13 +142,13 @@ def find_option(
 ) -> str | None:
     """Return the first argument that is, or can be short for, one of these options.
 
-    Behind `--` too: that may be the value of another option.
+    Words behind `--` count too: it may be the value of another option.
 
     Args:
         args: of the program.
-        short: letters; they may stand among others behind one dash.
+        short: letters; they may be bundled behind one dash.
         long: names; they may be abbreviated.
-        valued: letters whose value may follow in the same word, and is no option.
+        valued: letters whose value may follow in the same word.
         spared: arguments that only look like an abbreviation.
     """
     known = [f"--{name}" for name in long]
@@ -167,12 +158,12 @@ def find_option(
         if word.startswith("--"):
             if len(name) >= _SHORTEST and word not in harmless and any(each.startswith(name) for each in known):
                 return word
-        elif word.startswith("-") and _among(word[1:], short, valued):
+        elif word.startswith("-") and _has_letter(word[1:], short, valued):
             return word
     return None
 
 
-def _among(letters: str, short: str, valued: str) -> bool:
+def _has_letter(letters: str, short: str, valued: str) -> bool:
     for letter in letters:
         if letter in short:
             return True

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from sayso.policy.shell.wrappers import Argv
 
-# A `[…]` hides the delimiter in some versions and not in others, so only those without one are read.
+# Some versions ignore a delimiter inside `[…]` and others do not, so only brackets without one are parsed.
 _BRACKETS = r"\[(?!\^?\])(?:\[:[a-z]+:\]|{inside})+\]"
 _IN_SLASHES = _BRACKETS.format(inside=r"[^\]\[\\/\n]")
 _IN_DELIMITERS = _BRACKETS.format(inside=r"(?!(?P=d))[^\]\[\\\n]")
@@ -22,7 +22,7 @@ _SED_COMMAND = (
     r"(?:(?!(?P=d))[^\\\n]|\\.)*(?P=d)[gpIi0-9]*)?\s*"
 )
 _SED_LINE = re.compile(_SED_COMMAND)
-# Only `e`, `w` and `W` leave sed, however it reads the rest; an escape may stand for one of them.
+# Only `e`, `w` and `W` run or write, however sed parses the rest; an escape may stand for one of them.
 _SED_LEAVES = re.compile(r"[ewW]|\\[xodc]")
 _SED_FLAGS = frozenset({"--quiet", "--silent", "--regexp-extended", "--posix", "--debug"})
 
@@ -43,12 +43,12 @@ def sed(args: Argv) -> str | None:
             scripts.append(word.partition("=")[2])
         elif word not in _SED_FLAGS and not re.fullmatch(r"-[nErzus]+", word):
             return f"{word} is an option of sed that may write or run something"
-    # Several scripts are read as one, and the end of the first may be the middle of a command.
-    harmless = all(map(_is_read, scripts)) or not _SED_LEAVES.search("\n".join(scripts))
+    # sed joins several scripts, and the end of the first may be the middle of a command.
+    harmless = all(map(_is_known_script, scripts)) or not _SED_LEAVES.search("\n".join(scripts))
     return None if harmless else "the script of sed may write or run something"
 
 
-def _is_read(script: str) -> bool:
+def _is_known_script(script: str) -> bool:
     """Whether every command of the script is known, and its end is the end of a command."""
     at = 0
     while True:
@@ -61,8 +61,8 @@ def _is_read(script: str) -> bool:
         at += 1
 
 
-_AWK_WAYS = ("system", "getline", "close", "fflush", "ENVIRON", "ARGV")
-_AWK_LEAVES = re.compile(r"[|>@\\]|" + "|".join(_AWK_WAYS))
+_AWK_EXITS = ("system", "getline", "close", "fflush", "ENVIRON", "ARGV")
+_AWK_LEAVES = re.compile(r"[|>@\\]|" + "|".join(_AWK_EXITS))
 _AWK_TOKEN = re.compile(
     r'"(?:[^"\\\n]|\\[^\n])*"|[ \t\n]+|[A-Za-z_]\w*|\d[\w.]*|' + r"\|\||&&|[-+*%^!=<>~$,;:?(){}\[\]/.]"
 )
@@ -102,26 +102,26 @@ def _stays_in_awk(program: str) -> bool:
     A `>` compares where nothing can be printed: outside of `{}`, and in parentheses without a `print`.
     """
     around = [""]
-    for code in _code_of_awk(program):
+    for code in _awk_tokens(program):
         if code in _PAIRS.values():
             around.append(code)
         elif code in _PAIRS:
             if around.pop() != _PAIRS[code]:
                 return False
-        elif code in _AWK_WAYS or (around[-1] == "{" if code == ">" else code in _PRINTS and around[-1] != "{"):
+        elif code in _AWK_EXITS or (around[-1] == "{" if code == ">" else code in _PRINTS and around[-1] != "{"):
             return False
     return around == [""]
 
 
-def _code_of_awk(program: str) -> Iterator[str]:
+def _awk_tokens(program: str) -> Iterator[str]:
     """Yield the tokens of the program; an ambiguous one counts as a way out of awk."""
     at, before = 0, ""
     while at < len(program):
         match = _AWK_TOKEN.match(program, at)
         if match and match[0] == "/":
-            match = _slash(program, at, before)
+            match = _match_slash(program, at, before)
         if match is None:
-            yield _AWK_WAYS[0]
+            yield _AWK_EXITS[0]
             return
         at = match.end()
         if not match[0].isspace():
@@ -131,14 +131,14 @@ def _code_of_awk(program: str) -> Iterator[str]:
             before = "\n"
 
 
-def _slash(program: str, at: int, before: str) -> re.Match[str] | None:
+def _match_slash(program: str, at: int, before: str) -> re.Match[str] | None:
     """Return the regular expression or the division that begins here, if the token before decides which."""
     if before in _BEFORE_REGEX:
         return _AWK_REGEX.match(program, at)
     return _AWK_TOKEN.match(program, at) if _OPERAND.fullmatch(before) and before not in _RESERVED else None
 
 
-# less takes several options from one word, and a command of its own behind `+`: only words of letters are read.
+# less reads several options from one word, and a command behind `+`: only words of letters are parsed.
 _LESS_SHORT = re.compile(r"-(?:[NnSRrFXiIsMmeEgGwWqQfuUJaAL]|[xzj]\d+)+")
 _LESS_LONG = frozenset({
     "line-numbers", "chop-long-lines", "raw-control-chars", "no-init", "quit-if-one-screen", "quit-at-eof",
