@@ -25,7 +25,7 @@ class HubInbox:
     def __init__(self, url: str, token: str) -> None:
         self._hub = HubClient(url, token)
         self._received: list[tuple[int, ApprovalRequest]] = []
-        self._partial: list[ApprovalRequest] = []  # of a change that is not told to its end
+        self._partial: list[ApprovalRequest] = []  # of a change whose last event is still to come
         self._point: int | None = None
         self._updated = asyncio.Event()
         self._listener: asyncio.Task[None] | None = None

@@ -1,4 +1,4 @@
-"""Memory store: everything in dictionaries of one process, gone when it ends."""
+"""Memory store: all records in dictionaries of one process, lost when it ends."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class MemoryStore:
 
     shared = False
     files: tuple[str, ...] = ()
-    backlog = 0  # no queue: memory is as durable as it gets
+    backlog = 0  # there is no queue
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -101,7 +101,7 @@ class MemoryStore:
             return self._open.get(request_id) or self._closed.get(request_id)
 
     async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
-        """Return the open requests, oldest first; with `after`, those that come after that id."""
+        """Return the open requests, oldest first; with `after`, only later ids."""
         with self._lock:
             known = self._open.copy()
         return [known[each] for each in sorted(each for each in known if each > after)[:limit]]
@@ -115,7 +115,7 @@ class MemoryStore:
         return [known[each] for each in sorted(found, reverse=True)[:limit]]
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
-        """Return what changed after that point, and the point that this reaches."""
+        """Return the requests that changed after that point, and the point that these reach."""
         with self._lock:
             if after is None:
                 return self._change, []
@@ -272,7 +272,7 @@ class MemoryStore:
         self._fresh.append(audit.encode_early_if_needed(entry))
         if len(self._fresh) > _MOST_UNSEALED:
             with self._lock:
-                self._seal(_SEALED_AT_ONCE)  # a few at a time: this call waits for it
+                self._seal(_SEALED_AT_ONCE)  # a few at a time: the caller waits
 
     async def flush(self) -> None:
         """Return at once: there is no queue."""
@@ -290,7 +290,7 @@ class MemoryStore:
             return self._start, self._end()
 
     async def aclose(self) -> None:
-        """Keep everything: another controller may share this store."""
+        """Do nothing: another controller may share this store."""
 
     def _get(self, request_id: str) -> ApprovalRequest:
         request = self._open.get(request_id) or self._closed.get(request_id)
@@ -300,7 +300,7 @@ class MemoryStore:
 
     def _finish(self, request_id: str, result: Result) -> Settled:
         if request_id not in self._closed:
-            return []  # older than the kept entries
+            return []  # evicted
         self._closed[request_id] = decide.finish(self._closed[request_id], result)
         return self._mark_changed(request_id)
 
@@ -319,7 +319,7 @@ class MemoryStore:
     def _store_closed(self, request: ApprovalRequest, step: Step, now: float) -> Settled:
         self._open.pop(request.id, None)
         self._closed[request.id] = request
-        if request.status != "approved":  # which still waits to be used
+        if request.status != "approved":  # an approval is still to be used
             self._over[request.id] = None
         self._fresh.append(audit.encode_early_if_needed(audit.request_entry(request, step, now)))
         woken = self._mark_changed(request.id)

@@ -50,7 +50,7 @@ class Waiters:
             return list(self._waiting)
 
     def filter_awaited(self, ids: Iterable[str]) -> list[str]:
-        """Return those of these ids that have a waiter."""
+        """Return the ids that have a waiter."""
         with self._lock:
             return [each for each in ids if each in self._waiting]
 
@@ -99,7 +99,7 @@ class Feed:
 
 def deliver(settled: Settled) -> None:
     """Settle every future on its own loop, with one wake-up per loop; an exception as value is raised there."""
-    here = asyncio._get_running_loop()  # noqa: SLF001 - the documented form raises, and threads come here without one
+    here = asyncio._get_running_loop()  # noqa: SLF001 - the public function raises in a thread without a loop
     by_loop: defaultdict[Loop, Settled] = defaultdict(list)
     for pair in settled:
         future = pair[0]
@@ -114,7 +114,7 @@ def deliver(settled: Settled) -> None:
         try:
             loop.call_soon_threadsafe(_set, pairs)
         except RuntimeError:
-            continue  # the loop is closed, so no task of it waits any more
+            continue  # the loop is closed, so it has no waiting task
 
 
 def _set(pairs: Settled) -> None:

@@ -61,7 +61,7 @@ def lifetimes(longest: float | None) -> list[Lifetime]:
 
 
 def also_allowed(request: ApprovalRequest, scope: Scope) -> str:
-    """Say which other calls an approval of this scope would allow."""
+    """Return which other calls an approval of this scope would allow."""
     by_payload = scope.kind == "call" and request.payload is not None
     return _ALSO_BY_PAYLOAD if by_payload else _ALSO[scope.kind]
 
@@ -98,7 +98,7 @@ class RememberedApproval:
     def also_covers(self, others: Iterable[ApprovalRequest]) -> list[ApprovalRequest]:
         """Return which other requests would get the same answer; a counted approval covers no others."""
         known = set(self.scope.keys)
-        if self.uses is not None or "" in known:  # a hub keeps to itself what the keys are
+        if self.uses is not None or "" in known:  # a hub does not disclose the keys
             return []
         stands = Remembered(
             id="",

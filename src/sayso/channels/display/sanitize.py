@@ -10,20 +10,20 @@ from functools import lru_cache
 
 from sayso.policy.shell.lexer import hidden_character
 
-_MOST_BLANKS = 40  # in a row; more push what follows out of sight
-_MOST_MARKS = 4  # accents on one letter; more run over the lines around
+_MOST_BLANKS = 40  # in a row; more push the rest off the screen
+_MOST_MARKS = 4  # accents on one letter; more overlap the lines around
 _BLANKS = re.compile(rf" {{{_MOST_BLANKS + 1},}}")
 _WORD = re.compile(r"\w+")
 _NOT_PLAIN = re.compile(r"[^ -~]+")
 _ASCII_LAST = "\x7f"
-# Letters of other scripts that look like Latin ones; a word of nothing else is meant to be taken for a Latin word.
+# Letters of other scripts that look like Latin ones; a word of such letters alone imitates a Latin word.
 _HOMOGLYPHS = frozenset("асеорхуіјѕԁһӏԛԝѵАВЕЅІЈКМНОРСТХУҮԚԜαγοενικρτυχωϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧօսհոցզքՕՍԼՏ")
-# Letters that hardly anybody writes for what they are, and that look like Latin ones.
+# Rarely used scripts and letters that look like Latin ones.
 _LOOKALIKE_SCRIPTS = ("CHEROKEE ", "LISU ", "COPTIC ", "DESERET ", "OLD ITALIC ", "LATIN LETTER SMALL CAPITAL ")
-# Other characters that are taken for those which part a path, an address or a number.
-_LOOKALIKE_SIGNS = frozenset("⁄∕⧸╱⟋∖⧵╲‐‑−∶꞉ː։׃∣ǀǃɡɑɩ")  # noqa: RUF001 - which is why they are here
-_JAMO = re.compile("[\u1160-\u11ff\ud7b0-\ud7fb]")  # parts of a Korean letter that are written over its first part
-_OVERLAY = 1  # the combining class of what strikes a letter through
+# Other characters that look like separators of a path, an address or a number.
+_LOOKALIKE_SIGNS = frozenset("⁄∕⧸╱⟋∖⧵╲‐‑−∶꞉ː։׃∣ǀǃɡɑɩ")  # noqa: RUF001 - confusable on purpose
+_JAMO = re.compile("[\u1160-\u11ff\ud7b0-\ud7fb]")  # parts of a Korean letter that combine with its first part
+_OVERLAY = 1  # combining class of overlays, which strike a letter through
 
 
 def visible(text: str) -> str:
@@ -36,7 +36,7 @@ def visible(text: str) -> str:
 
 
 def _escape_run(run: re.Match[str], deceiving: AbstractSet[int]) -> Iterator[str]:
-    marks = 0 if run.start() else _MOST_MARKS  # at the start, one would stand on what is before the text
+    marks = 0 if run.start() else _MOST_MARKS  # at the start, a mark would combine with the character before the text
     for at, each in enumerate(run[0], run.start()):
         marks = marks + 1 if _is_mark(each) else 0
         if each in "\n\t" or _is_hidden(each):
@@ -81,7 +81,7 @@ def _look_alikes(word: re.Match[str]) -> Iterator[int]:
         plain = unicodedata.normalize("NFKC", each)
         name = unicodedata.name(each, "")
         dressed = each > _ASCII_LAST and plain != each and plain.isascii()
-        # What is as wide as two letters is taken for none.
+        # A wide character does not pass for a Latin letter.
         narrow = unicodedata.east_asian_width(each) != "W"
         foreign = each.isalpha() and each > _ASCII_LAST and narrow and not name.startswith("LATIN")
         if dressed or name.startswith(_LOOKALIKE_SCRIPTS) or (foreign and (latin or disguised)):

@@ -22,11 +22,11 @@ from prompt_toolkit.output import Output
 from sayso.channels.display.request_lines import Line, wrap_items
 from sayso.channels.terminal.colours import STYLE, highlight_keys
 
-_ARMING_SECONDS = 0.3  # a key that was meant for something else comes sooner
-_LONG_ARMING_SECONDS = 1.0  # where another question was until just now
-_ALONE_SECONDS = 0.05  # before and after a key; what comes faster was pasted, not typed
+_ARMING_SECONDS = 0.3  # type-ahead arrives sooner
+_LONG_ARMING_SECONDS = 1.0  # after a question that vanished
+_ALONE_SECONDS = 0.05  # before and after a key; faster input was pasted, not typed
 ENTER = "\r"
-NOT_YET = "…"  # in place of the keys, until they count
+NOT_YET = "…"  # in place of the legend until the guard is armed
 
 
 class Closed(Exception):
@@ -44,18 +44,18 @@ class Choice:
     keys: str
     legend: Callable[[], str]
     toggles: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
-    is_idle: bool = False  # nothing is under way, so that one may as well go elsewhere
+    is_idle: bool = False  # no step is in progress, so the user may select another request
 
 
 class TypeAheadGuard:
     """Ignores type-ahead and pasted keys: a key counts only after 0.3 s and if no other key arrives within 50 ms."""
 
     def __init__(self, *, previous_vanished: bool = False) -> None:
-        """Begin disarmed; arming takes longer if the previous question vanished by itself."""
+        """Begin disarmed; arming takes longer if the previous question was closed elsewhere."""
         self.armed = False
         self._delay = _LONG_ARMING_SECONDS if previous_vanished else _ARMING_SECONDS
         self._then: Callable[[], None] | None = None
-        self._last = -math.inf  # when a key came
+        self._last = -math.inf  # time of the last key
         self._timers: list[asyncio.TimerHandle] = []
 
     @property
@@ -108,7 +108,7 @@ async def wait_for_key(
     """Wait for one of the keys of a choice and return it.
 
     Raises:
-        Interrupted: it was Ctrl-C.
+        Interrupted: the user pressed Ctrl-C.
     """
     app: Application[str] = Application(
         layout=Layout(

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _CHANNEL = "watch"
 _MOVES = {"j": 1, Keys.Down: 1, "k": -1, Keys.Up: -1}
-_EXIT_SIGNALS = (SIGTERM, SIGHUP)  # the terminal has to be given back first
+_EXIT_SIGNALS = (SIGTERM, SIGHUP)  # the terminal has to be restored first
 _SCROLLS = {" ": 1, Keys.PageDown: 1, "b": -1, Keys.PageUp: -1}
 
 
@@ -57,7 +57,7 @@ class WatchContext:
 
     who: str
     inbox: Inbox
-    answer: Callable[[ApprovalRequest, ApprovalDecision], Awaitable[AnswerReport]]  # or `StillOpen`
+    answer: Callable[[ApprovalRequest, ApprovalDecision], Awaitable[AnswerReport]]  # raises `StillOpen`
     short_ids: Callable[[Iterable[str]], Mapping[str, str]]  # short names for ids
 
 
@@ -70,7 +70,7 @@ class Watch:
         self._names: Mapping[str, str] = {}
         self._pane: Pane | None = None
         self._asking: asyncio.Task[None] | None = None
-        self._answering: str | None = None  # what is just being closed from here
+        self._answering: str | None = None  # id of the request whose answer is being submitted
         self._message = ""
         self._help = False
         self._note = Buffer(multiline=False, accept_handler=self._on_line_entered)
@@ -91,7 +91,7 @@ class Watch:
         """Show the inbox until the user quits.
 
         Raises:
-            Interrupted: they left it with Ctrl-C, or the process was told to end.
+            Interrupted: the user pressed Ctrl-C, or the process received a signal to end.
         """
         for signal in _EXIT_SIGNALS:
             asyncio.get_running_loop().add_signal_handler(signal, self._exit, Interrupted())
@@ -134,7 +134,7 @@ class Watch:
         while True:
             await asyncio.sleep(1.0)
             if any(is_overdue(each, time.time()) for each in self._requests.values()):
-                with contextlib.suppress(StoreError):  # whoever follows the changes finds out what is wrong
+                with contextlib.suppress(StoreError):  # `_follow` reports the error
                     await self._context.inbox.pending()  # which closes them
 
     def _apply_changes(self, changed: Iterable[ApprovalRequest]) -> None:
@@ -160,7 +160,7 @@ class Watch:
         elif question.request.id != self._answering and not question.closed.is_set():
             question.closed.set()
 
-    # --- The selected one ----------------------------------------------------------------------------
+    # --- The selected request ------------------------------------------------------------------------
 
     def _select(self, request_id: str | None) -> None:
         if self._asking is not None:
@@ -203,8 +203,8 @@ class Watch:
         finally:
             self._answering = None
         for each in (*closed, *(() if request.id in after else (request.id,))):
-            self._requests.pop(each, None)  # before the store tells of it
-        self._asking = None  # this very task, which is about to end
+            self._requests.pop(each, None)  # before the change feed reports it
+        self._asking = None  # this task itself, which is about to end
         self._select(next((each for each in after if each in self._requests), next(iter(self._requests), None)))
         self._show_message(sentence)
 
@@ -241,7 +241,7 @@ class Watch:
         if self._help:
             self._help = False
             if self._pane is not None:
-                self._pane.key_guard.disarm()  # the request was not on the screen meanwhile
+                self._pane.key_guard.disarm()  # the help covered the request
         elif self._pane is None or not self._pane.handle_key(key):
             self._handle_navigation_key(key)
         self._app.invalidate()
@@ -260,7 +260,7 @@ class Watch:
             self._exit()
 
     def _select_neighbour(self, by: int) -> None:
-        """Select the neighbour in that direction; of a request that is gone, its former neighbour."""
+        """Select the neighbour in that direction; for a closed request, its former neighbour."""
         here = "" if self._pane is None else self._pane.question.request.id
         beside = [each for each in self._requests if (each > here if by > 0 else each < here)]
         there = beside[0 if by > 0 else -1] if beside else next(reversed(self._requests), None)

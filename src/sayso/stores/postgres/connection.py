@@ -43,7 +43,7 @@ PLANS = {
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
 }
-# And each statement sees what is there when it begins, whatever role and database say.
+# Each statement reads the latest commit, even if role or database have another default.
 _ISOLATION = {"default_transaction_isolation": "read committed"}
 
 Row = Sequence[Any]
@@ -78,7 +78,7 @@ class Connection(Protocol):
         ...
 
     async def execute(self, query: str, *, timeout: float | None = None) -> str:  # noqa: ASYNC109 - asyncpg's name
-        """Run one statement or several, and return what the last one did; nothing is prepared for that."""
+        """Run one statement or several without preparing them, and return the status of the last one."""
         ...
 
     async def prepare(self, query: str) -> Prepared:
@@ -102,7 +102,7 @@ class Connection(Protocol):
         ...
 
     def terminate(self) -> None:
-        """Close at once, whatever is under way."""
+        """Close at once, without waiting for a running statement."""
         ...
 
     async def close(self) -> None:
@@ -116,8 +116,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     shown: str
     pooler: bool  # behind a pooler in transaction mode
-    hosts: tuple[Mapping[str, str | int], ...] = ({},)  # one each, if the address names several
-    is_private: bool = False  # encrypted or local, as far as the address says
+    hosts: tuple[Mapping[str, str | int], ...] = ({},)  # connect arguments per host, if the address names several
+    is_private: bool = False  # encrypted or local, by the address alone
 
     @classmethod
     def from_url(cls, url: str) -> Server:
@@ -145,7 +145,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def connect(self, *, cached: bool) -> Connection:
-        """Return a new connection; with `cached`, one that keeps plans.
+        """Return a new connection; with `cached`, it caches prepared statements.
 
         A configuration error counts as transient here: the address worked before, and may again.
         """
@@ -155,7 +155,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             raise ServerUnavailable(str(error)) from error
 
     async def _connect_first(self, *, cached: bool) -> Connection:
-        """Return a connection to the first host that is no standby."""
+        """Return a connection to the first host that is not a standby."""
         for each in self.hosts[:-1]:
             with contextlib.suppress(ServerUnavailable):
                 return await self._connect(each, cached=cached)
@@ -184,7 +184,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         except ValueError as error:
             if isinstance(error, OSError | _asyncpg.InterfaceError):
                 raise
-            # An invalid port or host, in the address or in the environment; asyncpg does not say which.
+            # An invalid port or host, in the address or in the environment; asyncpg does not report which.
             raise ConfigurationError(
                 f"the store {self.shown} cannot be used as it is written: see its host and port"
             ) from None
@@ -205,7 +205,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     @contextlib.contextmanager
     def translate_errors(self) -> Generator[None]:
-        """Translate errors of asyncpg and the network into one sentence that says what to do."""
+        """Translate errors of asyncpg and the network into one sentence with a remedy."""
         try:
             yield
         except _asyncpg.ClientConfigurationError as error:
@@ -269,7 +269,7 @@ class ReadPool:
 
     async def _connect(self, *_: object, **__: object) -> Connection:
         connection = await self._server.connect(cached=not self._server.pooler)
-        if self._is_closed:  # meanwhile: the pool would keep it open
+        if self._is_closed:  # closed during the connect: the pool would keep it open
             connection.terminate()
             raise ServerUnavailable(f"the store {self._server.shown} is closed")
         return connection
@@ -290,7 +290,7 @@ class ReadPool:
             raise
 
     async def aclose(self) -> None:
-        """Close all connections, also those that are being made."""
+        """Close all connections, including those that are still connecting."""
         self._is_closed = True
         self._pool.terminate()
 
@@ -309,7 +309,7 @@ _LOST = (
     _asyncpg.TooManyConnectionsError,
     _asyncpg.IdleInTransactionSessionTimeoutError,
     _asyncpg.LockNotAvailableError,
-    _asyncpg.InternalClientError,  # the server ended the session as a statement was sent
+    _asyncpg.InternalClientError,  # the server ended the session while a statement was sent
 )
 _BAD_VALUES = (
     _asyncpg.DataError,

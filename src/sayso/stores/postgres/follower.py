@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("sayso")
 _POLL_SECONDS = 5.0  # besides notifications
 _ONLY_POLL_SECONDS = 0.5
-_REST, _LONGEST_REST_SECONDS = 4, 0.05  # times the duration of a poll: many hints share one
+_REST, _LONGEST_REST_SECONDS = 4, 0.05  # times the duration of a poll, so that many hints share one poll
 _STALE_SECONDS = 60.0
 _PAGE = 1000
 
 
 class PostgresFollower:
-    """Delivers what other processes changed: closed requests and remembered decisions."""
+    """Delivers the changes of other processes: closed requests and remembered decisions."""
 
     def __init__(
         self, server: Server, clock: ServerClock, readers: ReadPool, subscribers: Subscribers, writer: PostgresWriter
@@ -56,7 +56,7 @@ class PostgresFollower:
             with self._server.translate_errors():
                 self._fetch_changes = (await connection.prepare(statement("look"))).fetch
         except BaseException:
-            connection.terminate()  # lost, or cancelled because the store is closed: no other task knows it
+            connection.terminate()  # lost, or cancelled because the store is closed: no other task refers to it
             raise
         self._connection = connection
 
@@ -71,7 +71,7 @@ class PostgresFollower:
         """Return the delay of a notification in seconds; None if none arrives."""
         if self._server.pooler:
             return None
-        await self._writer.submit(lambda _: None)  # now it is connected, and listens
+        await self._writer.submit(lambda _: None)  # from here on the writer is connected, and listens
         self._echo, began = new_id(), time.monotonic()
         await self._readers.fetch(statement("echo"), self._echo)
         try:

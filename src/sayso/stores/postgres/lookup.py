@@ -1,7 +1,6 @@
 """Data loader for single rows of a PostgreSQL store: reads that arrive during one statement share the next.
 
-Coalescing keeps many waiting tasks from taking a connection each. Nothing is cached: a row is never older than the
-lookup for it.
+Coalescing prevents one connection per waiting task. Nothing is cached: a row is never older than the lookup for it.
 
 Tests: tests/stores/postgres/test_races.py
 """

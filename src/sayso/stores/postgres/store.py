@@ -47,11 +47,11 @@ class PostgresStore:
 
         Args:
             url: where it is, such as `postgresql://agent@db.example.com/sayso?sslmode=verify-full`.
-            patience: seconds for which a call is tried again when the server cannot be reached.
+            patience: seconds for which a call is retried when the server cannot be reached.
 
         Raises:
-            ConfigurationError: an address that cannot be used.
-            StoreError: the server cannot be reached, or does not let this user do what sayso needs.
+            ConfigurationError: the address cannot be used.
+            StoreError: the server cannot be reached, or this user lacks a right that sayso needs.
         """
         self._server = Server.from_url(url)
         self._patience = patience
@@ -139,7 +139,7 @@ class PostgresStore:
         return await self._look_up(self._by_id, request_id)
 
     async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
-        """Return the open requests, oldest first; with `after`, those that come after that id."""
+        """Return the open requests, oldest first; with `after`, only later ids."""
         return unpack_requests_leniently(row[0] for row in await self._fetch("requests_pending", after, limit))
 
     async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
@@ -153,7 +153,7 @@ class PostgresStore:
         return unpack_requests_leniently(row[0] for row in found)
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
-        """Return what changed after that point, and the point that this reaches."""
+        """Return the requests that changed after that point, and the point that these reach."""
         if after is None:
             return (await self._fetch("head_read"))[0][4], []
         found = await self._fetch("requests_changes", after, limit)
@@ -235,7 +235,7 @@ class PostgresStore:
         )
 
     def attach(self, learn: RememberedCallback) -> None:
-        """Call `learn` with all remembered decisions, now and whenever they changed."""
+        """Call `learn` with all remembered decisions, now and after every change."""
         self._subscribers.remembered.add(learn)
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
@@ -303,7 +303,7 @@ class PostgresStore:
 
     @property
     def backlog(self) -> int:
-        """How many queued changes are not durable yet."""
+        """Number of queued changes that are not durable yet."""
         return self._writer.backlog
 
     async def flush(self) -> None:
@@ -323,7 +323,7 @@ class PostgresStore:
         """Delete the audit entries up to `end`, if the audit still begins after `start`."""
         await self._fetch("audit_cut", *start, *end)
 
-    # The life of the store.
+    # Health and shutdown.
 
     async def health(self) -> Health:
         """Measure the connection to the server, now."""
@@ -332,7 +332,7 @@ class PostgresStore:
         )
 
     async def aclose(self) -> None:
-        """Write what is queued and close all connections."""
+        """Write the queue and close all connections."""
         await asyncio.to_thread(self._stop)
 
     def _stop(self) -> None:
@@ -348,7 +348,7 @@ class PostgresStore:
             )
         )
         self._loop_thread.submit(self._end()).result()
-        self._loop_thread.stop(self._end)  # again: a connection may have been made while the tasks ended
+        self._loop_thread.stop(self._end)  # again: a task may have connected before it ended
 
     async def _end(self) -> None:
         """Close the connections before the tasks end: cancelling a statement would need a connection."""
@@ -375,7 +375,7 @@ class PostgresStore:
             return await asyncio.wrap_future(reading)
         except asyncio.CancelledError:
             if reading.cancelled():
-                self._writer.check_open()  # closing the store cancels reads: say so
+                self._writer.check_open()  # closing the store cancels reads: report that
             raise
 
     async def _read_with_retry(self, name: str, *values: object) -> list[Row]:

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 Reply = Literal["written", "written before", "stale"]  # of the database, to a write
 CachedRequests = Mapping[str, tuple["ApprovalRequest", int]]  # by id: the request and its version
-Need = tuple[str, str | bytes]  # a kind of row, and which
+Need = tuple[str, str | bytes]  # kind and key of a row
 _KINDS = ("request", "call", "remembered", "parked", "tokens", "receipts")
 _KEY_VALUE_TABLES = ("remembered", "parked", "tokens")
 _NEW = ("new", "call", "receipts")  # nearly always absent, so not read first; the write reports a conflict
@@ -78,7 +78,7 @@ class GroupTransaction:
         self.closed: list[ApprovalRequest] = []
         self.changes_remembered = False
         self.last_group = -1  # number of this writer's last committed attempt
-        self.began = self.change = 0  # number of the last change before it and with it, once it is written
+        self.began = self.change = 0  # last change before this transaction and with it, set by the write
         self._known: CachedRequests = known or {}
         self._requests: dict[str, bytes | ApprovalRequest] = {}
         self._changes: dict[str, int] = {}  # versions of the requests that exist

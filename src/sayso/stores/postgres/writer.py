@@ -1,4 +1,4 @@
-"""Writer task of a PostgreSQL store: takes batches from a write-behind queue, one transaction for each.
+"""Writer task of a PostgreSQL store: writes batches of a write-behind queue, one transaction for each.
 
 Optimistic concurrency: a batch decides by cached row versions and is written in one statement; if a version is stale,
 it is retried under lock. The connection also listens, so that the writer's own notification wakes no other task.
@@ -36,7 +36,7 @@ _CHANNEL = "sayso"
 _LARGEST_GROUP, _LARGEST_BYTES = 500, 16_000_000  # a large item must not delay the others or fail them
 _UNREAD_BYTES = {"request": 100_000, "parked": 4_000_000}  # most are shorter, some much longer
 _FAREWELL_SECONDS = 10.0
-# A writer that falls silent in a transaction must not block the others: the server ends it before they time out.
+# A writer that stalls in a transaction must not block the others: the server ends it before they time out.
 _LIMITS = {"lock_timeout": "8s", "statement_timeout": "10s", "idle_in_transaction_session_timeout": "4s"}
 _KIND = {"default_transaction_read_only": "off"}
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}SELECT 1 FROM sayso.head FOR UPDATE"
@@ -90,17 +90,17 @@ class PostgresWriter(WriteBehindQueue[Item]):
         """Queue an item that no future waits for; after a failed write, the next call raises."""
         broken = self._broken
         if broken is not None:
-            self._put(Job(_nothing), is_awaited=False)  # retries the write of what is owed
+            self._put(Job(_nothing), is_awaited=False)  # triggers a retry of the unflushed batches
             raise broken
         self._put(item if isinstance(item, AuditEntry | bytes) else Job(item, needs), is_awaited=False)
 
     def note_abandoned(self) -> None:
-        """Make later reads wait for the queue: a cancelled write may still commit, and they must see it."""
+        """Make later reads wait for the queue: a cancelled write may still commit, and they must include it."""
         with contextlib.suppress(StoreError):
             self.enqueue(_nothing)
 
     async def drain(self) -> None:
-        """Wait until all items without a future are durable, so that a read sees them."""
+        """Wait until all items without a future are durable, so that a read includes them."""
         if self._owed:
             await self.submit(_nothing)
 
@@ -142,7 +142,7 @@ class PostgresWriter(WriteBehindQueue[Item]):
                 await self._awake.wait()
 
     def _gather(self) -> list[Item]:
-        """Take the next batch; an item too large for a batch with others has one of its own."""
+        """Remove the next batch from the queue; an item too large to share a batch has one of its own."""
         items: list[Item] = []
         size = 0
         self._awake.clear()
@@ -165,7 +165,7 @@ class PostgresWriter(WriteBehindQueue[Item]):
     async def _commit(self, items: list[Item]) -> None:
         """Write a batch, after the unflushed rest of earlier ones."""
         batches, self._unflushed = [*self._unflushed, Batch(items, BatchResult(), {})], []
-        patience = self._patience if self._broken is None else 0.0  # earlier callers have waited that long already
+        patience = self._patience if self._broken is None else 0.0  # earlier callers have waited so long already
         self._broken = None
         for batch in batches:
             if self._unflushed and self._broken is not None:
@@ -174,7 +174,7 @@ class PostgresWriter(WriteBehindQueue[Item]):
                 self._unflushed += await self._persist(batch, patience)
 
     async def _persist(self, batch: Batch, patience: float) -> list[Batch]:
-        """Write a batch with retries, and return what of it stays unflushed."""
+        """Write a batch with retries, and return the part that stays unflushed."""
         began = time.monotonic()
         try:
             await retry(
@@ -239,7 +239,7 @@ class PostgresWriter(WriteBehindQueue[Item]):
             try:
                 await self._listen(connection)
             except BaseException:
-                connection.terminate()  # no other task knows it
+                connection.terminate()  # no other task refers to it
                 raise
             self._connection, self._pid, self._backoff = connection, connection.get_server_pid(), backoff()
             self.cache.clear()  # a restored database may reuse version numbers

@@ -93,7 +93,7 @@ class HubFollower:
         told = _decode_reply(await self._transport.send_once("changes", asked, extra_seconds=seconds))
         self._heard_at = time.monotonic()
         self._update_remembered(told)
-        if self._point is not None and told.point < self._point:  # perhaps a restored copy of its store
+        if self._point is not None and told.point < self._point:  # perhaps its store was restored from a copy
             await self._listener.resync()
         await self._listener.on_changes(told.point, told.rows)
         self._point = told.point

@@ -67,7 +67,7 @@ class Outbox(WriterThread[Item]):
         self._put(item, is_awaited=isinstance(item, Future))
 
     def _close(self) -> None:
-        """Take no more items; what is queued is still sent, for a while."""
+        """Refuse new items; those in the queue are still sent, within a grace period."""
         self._ends = min(self._ends, time.monotonic() + _FAREWELL_SECONDS)
         self._stopping.set()
         super()._close()

@@ -40,7 +40,7 @@ _CHANGES_REPLY = msgspec.msgpack.Decoder(protocol.ChangesReply)
 
 
 class RemoteStore:
-    """The agent's own requests, and what is remembered for it, at a hub; safe with many threads and loops."""
+    """The agent's own requests and remembered decisions, at a hub; safe with many threads and loops."""
 
     shared = True
     files: tuple[str, ...] = ()
@@ -59,13 +59,13 @@ class RemoteStore:
         Args:
             url: where the hub is, such as `https://hub.example.com`.
             token: an agent's token, from `sayso token create`.
-            insecure: let the token go over plain HTTP to another machine.
-            tls: how to check the hub's certificate; left out, as the system does.
-            patience: seconds for which a call is tried again when the hub cannot be reached.
+            insecure: allow plain HTTP to another machine, which exposes the token.
+            tls: context that verifies the hub's certificate; by default, the certificates of the system.
+            patience: seconds for which a call is retried when the hub cannot be reached.
 
         Raises:
-            ConfigurationError: an address or a token that must not be used.
-            StoreError: the hub cannot be reached, or does not take the token.
+            ConfigurationError: the address or the token must not be used.
+            StoreError: the hub cannot be reached, or rejects the token.
         """
         hub = HubAddress(url, token, insecure=insecure, tls=tls, patience=patience)
         self.url = hub.url
@@ -73,7 +73,7 @@ class RemoteStore:
         self._waiters = Waiters()
         self._feed = Feed()
         self._asked: dict[str, ApprovalRequest] = {}  # opened here, and not known to be closed
-        self._open_here: set[str] = set()  # those of them without a missed change
+        self._open_here: set[str] = set()  # the subset without a missed change
         self._opening: dict[str, Future[ApprovalRequest]] = {}
         self._expired_here: OrderedDict[str, ApprovalRequest] = OrderedDict()
         self._is_closed = False
@@ -98,7 +98,7 @@ class RemoteStore:
         self._outbox.check_process()
         self._asked[request.id] = request  # before it is sent: it cannot be closed yet
         self._open_here.add(request.id)
-        # Not cancelled with its caller, who may withdraw the request: it has to arrive first.
+        # Not cancelled with its caller: a withdrawal may follow, and the request has to arrive first.
         opening = self._opening[request.id] = self._loop_thread.submit(self._open(request, message))
         opening.add_done_callback(lambda _: self._opening.pop(request.id, None))
         return await asyncio.shield(asyncio.wrap_future(opening))
@@ -132,7 +132,7 @@ class RemoteStore:
         return found[0] if found else None
 
     async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
-        """Return the agent's open requests, oldest first; with `after`, those that come after that id."""
+        """Return the agent's open requests, oldest first; with `after`, only later ids."""
         found: list[ApprovalRequest] = []
         while limit is None or len(found) < limit:
             most = protocol.MOST_ROWS if limit is None else min(limit - len(found), protocol.MOST_ROWS)
@@ -148,7 +148,7 @@ class RemoteStore:
         return await self._rows("recent", message)
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
-        """Return which of the agent's requests changed after that point, and the point that this reaches."""
+        """Return the agent's requests that changed after that point, and the point that these reach."""
         message = protocol.GetChanges(after=after, limit=min(limit, protocol.MOST_ROWS))
         told = self._decode(await self._ask("changes", message), _CHANGES_REPLY)
         return told.point, [self._request(each) for each in told.rows]
@@ -191,7 +191,7 @@ class RemoteStore:
             return self._expire_here(opened)
 
     def _expire_here(self, opened: ApprovalRequest) -> ApprovalRequest:
-        """Expire an overdue request for this process, whatever the hub says when it is back."""
+        """Expire an overdue request for this process; a later answer at the hub does not count here."""
         ended = self._expired_here[opened.id] = replace(opened, status="expired")
         self._forget(opened.id)
         if len(self._expired_here) > _KEPT_ENDED:
@@ -199,7 +199,7 @@ class RemoteStore:
         return ended
 
     async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
-        """Use up an approval: true for exactly one caller, ever, even if the hub's answer gets lost."""
+        """Use up an approval: true for exactly one caller, ever, even if the hub's reply is lost."""
         if request_id in self._expired_here:
             return False
         message = protocol.Claim(id=request_id, now=now, attempt=attempt or new_id())
@@ -235,7 +235,7 @@ class RemoteStore:
         return self._decode(await self._ask("unpark", message), _MAYBE)
 
     def attach(self, learn: RememberedCallback) -> None:
-        """Call `learn` with what is remembered for this agent, now and whenever it changes."""
+        """Call `learn` with the remembered decisions for this agent, now and after every change."""
         self._remembered_subscribers.add(learn)
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> Never:  # noqa: ARG002 - never done
@@ -256,7 +256,7 @@ class RemoteStore:
 
     @property
     def backlog(self) -> int:
-        """How many queued changes are not at the hub yet."""
+        """Number of queued changes that are not at the hub yet."""
         return self._outbox.backlog
 
     async def flush(self) -> None:
@@ -274,7 +274,7 @@ class RemoteStore:
         await self.audit()
 
     async def aclose(self) -> None:
-        """Send what is queued and close all connections."""
+        """Send the queue and close all connections."""
         await asyncio.to_thread(self._outbox.stop)
         self.fail_waiters(StoreError(f"the store at {self.url} is closed"))
         await asyncio.to_thread(self._shut_down)

@@ -26,7 +26,7 @@ from sayso.errors import ConfigurationError, StoreError, UnknownRequest
 from sayso.stores.retry import retry
 
 _SECONDS = 15.0  # for one attempt
-_BRIEF = 2.0  # for all attempts, at a hub that has been away for long
+_BRIEF = 2.0  # for all attempts, at a hub that has long been unreachable
 _MOST_CONNECTIONS = 32
 _TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
@@ -78,7 +78,7 @@ class HubEndpoint:
         return StoreError(f"the hub {self.url} refuses ({status}{detail})")
 
     def unreachable(self, error: httpx2.RequestError) -> StoreError:
-        """Map a transport error to an error of ours."""
+        """Map an error of httpx to a `StoreError`."""
         # A header that cannot be sent is quoted by httpx, and that header is the token.
         unspoken = isinstance(error, httpx2.LocalProtocolError) or not str(error)
         said = type(error).__name__ if unspoken else str(error)
@@ -117,7 +117,7 @@ class HubAddress(HubEndpoint):
         return f"{self.url}/agent/{operation}"
 
     def deadline(self) -> float:
-        """Return when to give up retrying: later if the hub was reached a moment ago."""
+        """Return when to give up retrying: later if the hub was reached recently."""
         return max(self._reached + self.patience, time.monotonic() + min(_BRIEF, self.patience))
 
     def check_response(self, response: httpx2.Response) -> bytes:
@@ -188,7 +188,7 @@ def checked_address(url: str, *, insecure: bool) -> str:
     """Validate the address of a hub to which a token may be sent, and return it.
 
     Raises:
-        ConfigurationError: it is none, and why.
+        ConfigurationError: the address is invalid; the message names the reason.
     """
     try:
         parts = httpx2.URL(url)

@@ -64,7 +64,7 @@ def pending(tx: Transaction, limit: int | None, after: str) -> list[ApprovalRequ
 
 
 def recent(tx: Transaction, limit: int, part: str, before: str) -> list[ApprovalRequest]:
-    """Return the requests that come before that id, newest first; with `part`, those whose id starts or ends so."""
+    """Return the requests that come before that id, newest first; with `part`, only ids with that prefix or suffix."""
     query = (
         "SELECT packed FROM requests WHERE id < ?3 AND (substr(id, 1, length(?1)) = ?1 OR substr(id, -length(?1)) = ?1)"
         " ORDER BY id DESC LIMIT ?2"
@@ -92,7 +92,7 @@ def cut(tx: Transaction, start: tuple[int, str], end: tuple[int, str]) -> None:
 
 
 def find_conflict(tx: Transaction, request: ApprovalRequest) -> ApprovalRequest:
-    """Return the existing request of the same call; raise if only the id is taken."""
+    """Return the existing request of the same call; raise if only the id is in use."""
     found = find(tx, request.session, request.key)
     if found is None:
         raise StoreError(f"the id {request.id} names another request")
@@ -100,7 +100,7 @@ def find_conflict(tx: Transaction, request: ApprovalRequest) -> ApprovalRequest:
 
 
 def insert(tx: Transaction, request: ApprovalRequest, packed: bytes) -> bool:
-    """Add a request, unless its session has one about that call, or its id is taken."""
+    """Add a request; false if the session has one for this call, or the id is in use."""
     added = tx.execute(
         "INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         request.id, request.session, request.key, request.status, request.asked_at, packed, tx.next_change(),
@@ -117,7 +117,7 @@ def update(tx: Transaction, request: ApprovalRequest) -> None:
 
 
 def changes(tx: Transaction, after: int | None, limit: int) -> tuple[int, list[ApprovalRequest]]:
-    """Return what changed after that point, and the point that this reaches."""
+    """Return the requests that changed after that point, and the point that these reach."""
     if after is None:
         return last_change(tx.connection), []
     query = "SELECT change, packed FROM requests WHERE change > ? ORDER BY change LIMIT ?"

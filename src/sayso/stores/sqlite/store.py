@@ -91,7 +91,7 @@ class SqliteStore:
         return await self._writer.submit(lambda tx: rows.get(tx, request_id))
 
     async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
-        """Return the open requests, oldest first; with `after`, those that come after that id."""
+        """Return the open requests, oldest first; with `after`, only later ids."""
         return await self._writer.submit(lambda tx: rows.pending(tx, limit, after))
 
     async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
@@ -99,7 +99,7 @@ class SqliteStore:
         return await self._writer.submit(lambda tx: rows.recent(tx, limit, part, before))
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
-        """Return what changed after that point, and the point that this reaches."""
+        """Return the requests that changed after that point, and the point that these reach."""
         return await self._writer.submit(lambda tx: rows.changes(tx, after, limit))
 
     async def changed(self, after: int) -> None:
@@ -218,7 +218,7 @@ class SqliteStore:
         return await self._writer.submit(work)
 
     def attach(self, learn: RememberedCallback) -> None:
-        """Call `learn` with all remembered decisions, now and whenever they changed."""
+        """Call `learn` with all remembered decisions, now and after every change."""
         self._remembered_subscribers.add(learn)
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
@@ -244,7 +244,7 @@ class SqliteStore:
 
     @property
     def backlog(self) -> int:
-        """How many queued changes are not durable yet."""
+        """Number of queued changes that are not durable yet."""
         return self._writer.backlog
 
     async def flush(self) -> None:
@@ -275,7 +275,7 @@ class SqliteStore:
         await self._writer.submit(lambda tx: rows.cut(tx, start, end))
 
     async def aclose(self) -> None:
-        """Write what is queued and close the file."""
+        """Write the queue and close the file."""
         self._closing.set()
         self._bell.wake()
         await asyncio.to_thread(self._writer.stop)

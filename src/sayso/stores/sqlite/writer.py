@@ -1,4 +1,4 @@
-"""Writer thread of a SQLite store: takes batches from a write-behind queue, one commit for each.
+"""Writer thread of a SQLite store: writes batches of a write-behind queue, one commit for each.
 
 Tests: tests/stores/sqlite/test_store.py
 """
@@ -117,7 +117,7 @@ class SqliteWriter(WriterThread[Item]):
         """Queue an item that no future waits for; after a failed write, the next call raises."""
         broken = self._broken
         if broken is not None:
-            self._put(_WriteJob(_nothing), is_awaited=False)  # retries the write of what is owed
+            self._put(_WriteJob(_nothing), is_awaited=False)  # triggers a retry of the unflushed items
             raise broken
         self._put(item if isinstance(item, Item) else _WriteJob(item), is_awaited=False)
 
@@ -128,7 +128,7 @@ class SqliteWriter(WriterThread[Item]):
             self._commit(group)
             full = full + 1 if len(group) >= _LARGEST_GROUP else 0
             if full > _MOST_FULL_GROUPS:
-                time.sleep(_BREATH_SECONDS)  # SQLite's lock is not fair: let other processes have it for a moment
+                time.sleep(_BREATH_SECONDS)  # SQLite's lock is not fair: a pause lets other processes acquire it
                 full = 0
         if self._unflushed:
             self._commit([])
@@ -155,7 +155,7 @@ class SqliteWriter(WriterThread[Item]):
     def _try(self, group: list[Item]) -> bool:
         try:
             settled, transaction = self._transact(group)
-        except Exception as error:  # noqa: BLE001 - the waiter receives the error, whatever it is
+        except Exception as error:  # noqa: BLE001 - the waiter receives the error
             if len(group) == 1:
                 self._fail(group[0], error)
             return len(group) == 1
@@ -163,7 +163,7 @@ class SqliteWriter(WriterThread[Item]):
         try:
             settled += self._on_commit(transaction)
         except Exception as error:  # noqa: BLE001 - the thread must survive, or all waiters hang
-            # The batch is durable, so there is no retry; but the store must not work on as if all were notified.
+            # The batch is durable, so there is no retry; but not all subscribers are notified, so the store stops.
             self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._path}: {error!r}")
             _LOG.critical("what was written could not be told to everybody: %s", self._broken)
         deliver(settled)
