@@ -53,8 +53,8 @@ class Archive:
         """
         page = list(entries)
         audit.verify_page(after, page)
-        told = [_Record(number=number, line=line.decode(), hash=sealed) for number, line, sealed in page]
-        self._write(msgspec.json.encode(each) for each in [_Record(after=after), *told])
+        records = [_Record(number=number, line=line.decode(), hash=sealed) for number, line, sealed in page]
+        self._write(msgspec.json.encode(each) for each in [_Record(after=after), *records])
 
     def close(self) -> None:
         """Close the file."""

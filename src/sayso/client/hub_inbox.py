@@ -103,15 +103,15 @@ class HubInbox:
     async def _wait_for_update(self) -> None:
         """Wait for an event, or raise the error that ended the subscription."""
         listening = self._listener or asyncio.ensure_future(self._listen())
-        self._listener, news = listening, asyncio.ensure_future(self._updated.wait())
+        self._listener, update = listening, asyncio.ensure_future(self._updated.wait())
         try:
-            await asyncio.wait({listening, news}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({listening, update}, return_when=asyncio.FIRST_COMPLETED)
             if listening.done():
                 listening.result()
                 raise StoreError(f"the hub {self._hub.address} tells of nothing any more; try again")
             self._updated.clear()
         finally:
-            news.cancel()
+            update.cancel()
 
     async def _listen(self) -> None:
         try:

@@ -49,8 +49,8 @@ async def prune(store: Prunable, before: float, *, archive: Archive | None = Non
         requests += await store.drop([each.id for each in batch])
     start = (await store.audit_ends())[0][0]
     if requests or entries:
-        told = f"{requests} requests were dropped, and {entries} entries up to {start}"
-        await store.append([audit.encode_pruned(clock_of(store).now(), who, told)])
+        summary = f"{requests} requests were dropped, and {entries} entries up to {start}"
+        await store.append([audit.encode_pruned(clock_of(store).now(), who, summary)])
     return Pruned(requests=requests, entries=entries, start=start)
 
 

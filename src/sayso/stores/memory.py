@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _KEPT_CLOSED = 10_000
 _KEPT_LINES = 100_000
 _KEPT_RECEIPTS = 100_000
-_SPARE = 1000  # outdated changes that are kept before the log is compacted
+_MOST_OUTDATED = 1000  # outdated changes that are kept before the log is compacted
 _MOST_UNSEALED, _SEALED_AT_ONCE = 20_000, 100
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class MemoryStore:
         self._lock = threading.Lock()
         self._open: dict[str, ApprovalRequest] = {}
         self._closed: dict[str, ApprovalRequest] = {}
-        self._over: OrderedDict[str, None] = OrderedDict()  # requests that may be evicted, oldest first
+        self._evictable: OrderedDict[str, None] = OrderedDict()  # requests that may be evicted, oldest first
         self._by_call: dict[tuple[str, str], str] = {}
         self._remembered: dict[str, Remembered] = {}
         self._parked: dict[str, bytes] = {}
@@ -70,7 +70,7 @@ class MemoryStore:
         self._changes: dict[str, int] = {}  # number of the last change of each request
         self._log: list[tuple[int, str]] = []  # all changes, in order; of each request only the last one counts
         self._change = 0
-        self._fresh: deque[AuditEntry | bytes] = deque()
+        self._unsealed: deque[AuditEntry | bytes] = deque()
         self._lines: deque[tuple[int, bytes, str]] = deque(maxlen=_KEPT_LINES)
         self._start = (0, audit.START)
 
@@ -84,7 +84,7 @@ class MemoryStore:
                 raise StoreError(f"the id {request.id} names another request")
             self._by_call[request.session, request.key] = request.id
             self._open[request.id] = request
-            self._fresh.append(audit.encode_early_if_needed(audit.request_entry(request, "asked", request.asked_at)))
+            self._unsealed.append(audit.encode_early_if_needed(audit.request_entry(request, "asked", request.asked_at)))
             woken = self._mark_changed(request.id)
         deliver(woken)
         return request
@@ -156,7 +156,7 @@ class MemoryStore:
                 return before
             if after.status == "open":
                 self._open[request_id] = after
-                self._fresh.append(
+                self._unsealed.append(
                     audit.encode_early_if_needed(audit.request_entry(after, decide.audit_step(after), now))
                 )
                 woken = self._mark_changed(request_id)
@@ -242,9 +242,9 @@ class MemoryStore:
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
         """Change the remembered decisions, and return how many were dropped."""
         with self._lock:
-            there = sum(each in self._remembered for each in dropped)
+            existing = sum(each in self._remembered for each in dropped)
             self._change_remembered(added, dropped)
-            return there
+            return existing
 
     def finish(self, request_id: str, result: Result) -> None:
         """Store the result of a used request."""
@@ -259,7 +259,7 @@ class MemoryStore:
         def work() -> None:
             for each in news:
                 if isinstance(each, bytes):
-                    self._fresh.append(each)
+                    self._unsealed.append(each)
                 else:
                     woken.extend(self._finish(*each))
 
@@ -269,8 +269,8 @@ class MemoryStore:
 
     def record(self, entry: AuditEntry) -> None:
         """Add an entry to the audit; it is sealed when the audit is read."""
-        self._fresh.append(audit.encode_early_if_needed(entry))
-        if len(self._fresh) > _MOST_UNSEALED:
+        self._unsealed.append(audit.encode_early_if_needed(entry))
+        if len(self._unsealed) > _MOST_UNSEALED:
             with self._lock:
                 self._seal(_SEALED_AT_ONCE)  # a few at a time: the caller waits
 
@@ -308,7 +308,7 @@ class MemoryStore:
         self._change += 1
         self._changes[request_id] = self._change
         self._log.append((self._change, request_id))
-        if len(self._log) > 2 * len(self._changes) + _SPARE:
+        if len(self._log) > 2 * len(self._changes) + _MOST_OUTDATED:
             self._log = list(filter(self._is_last, self._log))
         return self._feed.advance(self._change)
 
@@ -320,17 +320,17 @@ class MemoryStore:
         self._open.pop(request.id, None)
         self._closed[request.id] = request
         if request.status != "approved":  # an approval is still to be used
-            self._over[request.id] = None
-        self._fresh.append(audit.encode_early_if_needed(audit.request_entry(request, step, now)))
+            self._evictable[request.id] = None
+        self._unsealed.append(audit.encode_early_if_needed(audit.request_entry(request, step, now)))
         woken = self._mark_changed(request.id)
-        if len(self._closed) > _KEPT_CLOSED and self._over:
-            self._forget(self._over.popitem(last=False)[0])
+        if len(self._closed) > _KEPT_CLOSED and self._evictable:
+            self._forget(self._evictable.popitem(last=False)[0])
         return woken
 
     def _forget(self, request_id: str) -> None:
-        gone = self._closed.pop(request_id)
-        del self._changes[gone.id]
-        self._by_call.pop((gone.session, gone.key), None)
+        request = self._closed.pop(request_id)
+        del self._changes[request.id]
+        self._by_call.pop((request.session, request.key), None)
 
     def _change_remembered(self, added: Sequence[Remembered], dropped: Sequence[str]) -> None:
         self._remembered.update({each.id: each for each in added})
@@ -342,9 +342,9 @@ class MemoryStore:
         return (self._lines[-1][0], self._lines[-1][2]) if self._lines else self._start
 
     def _seal(self, most: int | None = None) -> None:
-        for _ in range(len(self._fresh) if most is None else min(most, len(self._fresh))):
+        for _ in range(len(self._unsealed) if most is None else min(most, len(self._unsealed))):
             number, previous = self._end()
-            entry = self._fresh.popleft()
+            entry = self._unsealed.popleft()
             line = entry if isinstance(entry, bytes) else audit.encode(entry)
             if len(self._lines) == _KEPT_LINES:
                 self._start = (self._lines[0][0], self._lines[0][2])

@@ -118,8 +118,8 @@ def presentation_block(presentation: ApprovalPresentation | None, *, whole: bool
 
 
 def _shell_part_text(line: str) -> str:
-    said = _VERDICT_WORDS.get(line[:3]) if line.strip() else None
-    return visible(line) if said is None else f"{said:8}{visible(line[4:])}"
+    verdict = _VERDICT_WORDS.get(line[:3]) if line.strip() else None
+    return visible(line) if verdict is None else f"{verdict:8}{visible(line[4:])}"
 
 
 def _fold_lines(lines: Sequence[str], write: Callable[[str], str], *, whole: bool) -> tuple[str, int]:

@@ -66,10 +66,10 @@ def unavailable_reason() -> str | None:
     if os.environ.get("CI"):
         return "nobody can be asked: this is a CI run"
     try:
-        ends = sys.stdin.isatty() and (sys.stderr.isatty() or sys.stdout.isatty())
+        is_terminal = sys.stdin.isatty() and (sys.stderr.isatty() or sys.stdout.isatty())
     except (AttributeError, ValueError):  # closed, or missing
-        ends = False
-    problem = unsupported_reason() if ends else "there is no terminal"
+        is_terminal = False
+    problem = unsupported_reason() if is_terminal else "there is no terminal"
     return None if problem is None else f"nobody can be asked: {problem}"
 
 
@@ -107,11 +107,11 @@ class _CrossLoopHandle:
 
     async def _in_owner_loop(self, work: Coroutine[Any, Any, T]) -> T:
         try:
-            held = asyncio.run_coroutine_threadsafe(work, self._owner_loop)
+            result = asyncio.run_coroutine_threadsafe(work, self._owner_loop)
         except RuntimeError:  # that loop has ended, and with it the run that asked
             work.close()
             raise Closed from None
-        return await asyncio.wrap_future(held)
+        return await asyncio.wrap_future(result)
 
 
 class _TerminalThread:
@@ -179,30 +179,30 @@ class _TerminalThread:
             await asyncio.wait({self._queue_task})
 
     async def _run_queue(self) -> None:
-        with shared_terminal() as ends:
+        with shared_terminal() as terminal:
             while self._questions:
                 question = self._questions[0]
                 if not question.answer.done():
-                    await self._handle(question, ends)
+                    await self._handle(question, terminal)
                 self._questions.remove(question)
 
     async def _handle(self, question: Question, terminal: TerminalIO) -> None:
         def status() -> str:
             return question.status(f"{question.number} of {self._count}")
 
-        stage = Prompt(question, status, terminal=terminal, previous_vanished=self._previous_vanished)
-        looking = asyncio.ensure_future(question.report_presence())
+        prompt = Prompt(question, status, terminal=terminal, previous_vanished=self._previous_vanished)
+        presence = asyncio.ensure_future(question.report_presence())
         try:
-            answer = await self._ask(question, stage)
+            answer = await self._ask(question, prompt)
         finally:
-            looking.cancel()
+            presence.cancel()
         self._previous_vanished = answer is None or not question.settle(None if answer == "left" else answer)
         sentence = _GONE if answer is None or self._previous_vanished else answer_text(answer)
-        stage.show_lines([[("class:status", sentence)]])
+        prompt.show_lines([[("class:status", sentence)]])
 
     async def _ask(self, question: Question, view: Prompt) -> Answer | None:
         """Return the answer, or None if the question was closed elsewhere."""
-        sheet = QuestionDialog(
+        dialog = QuestionDialog(
             question,
             view,
             waiting=lambda: [each.request for each in self._waiting()],
@@ -210,7 +210,7 @@ class _TerminalThread:
             disabled_keys="" if question.can_be_allowed else "yae",
         )
         try:
-            return await sheet.ask()
+            return await dialog.ask()
         except Closed:
             return None
         except Interrupted:
@@ -228,13 +228,13 @@ def _local_actions(question: Question) -> Mapping[str, Action]:
     async def deny() -> Answer:
         return question.no()
 
-    async def leave() -> Answer:
+    async def leave_to_others() -> Answer:
         return "left"
 
-    async def end() -> Answer:
+    async def quit_run() -> Answer:
         return _interrupt_run(question)
 
-    return {ENTER: deny, "l": leave, "q": end}
+    return {ENTER: deny, "l": leave_to_others, "q": quit_run}
 
 
 def _interrupt_run(question: Question) -> ApprovalDecision:

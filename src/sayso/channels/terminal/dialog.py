@@ -150,8 +150,8 @@ class QuestionDialog:
         return self._question.no((await self._view.read_line("Why not? ")).strip() or None)
 
     async def _show_rule(self) -> None:
-        at_home = self._question.handle is not None
-        self._view.show_lines(rule_lines(self._question.request, self._view.width, is_local=at_home))
+        is_local = self._question.handle is not None
+        self._view.show_lines(rule_lines(self._question.request, self._view.width, is_local=is_local))
 
     async def _view_all(self) -> None:
         await self._page_request(self._question.request)
@@ -172,25 +172,25 @@ class QuestionDialog:
             self._view.show_message("The rule lets no answer stand for later calls.")
         if not scopes or not self._has_seen_all():
             return None
-        terms = RememberChoices(self._question.request, self._waiting)
-        self._view.show_lines(terms.lines(self._view.width))
+        choices = RememberChoices(self._question.request, self._waiting)
+        self._view.show_lines(choices.lines(self._view.width))
         choice = Choice(
             keys="".join(map(str, range(1, len(scopes) + 1))) + "b",
-            legend=terms.legend,
-            toggles={"t": terms.next_lifetime, "u": terms.next_uses},
+            legend=choices.legend,
+            toggles={"t": choices.next_lifetime, "u": choices.next_uses},
         )
         while (key := await self._view.read_key(choice)) != "b":
-            standing = terms.approval_for(scopes[int(key) - 1])
-            if standing.problem is None:
-                return standing.decision(who=self._question.who, channel=self._question.channel)
-            self._view.show_message(f"{standing.problem}; press u until it says any number.")
+            approval = choices.approval_for(scopes[int(key) - 1])
+            if approval.problem is None:
+                return approval.decision(who=self._question.who, channel=self._question.channel)
+            self._view.show_message(f"{approval.problem}; press u until it says any number.")
         return None
 
     # --- Edited arguments ----------------------------------------------------------------------------
 
     async def _edit(self) -> Answer | None:
         """Open the arguments in the user's editor, preview the edited call, and confirm."""
-        other = False  # the screen shows an edit in place of the request
+        shows_edit = False  # the screen shows an edit in place of the request
         while await self._edit_draft():
             found = await self._preview_edit(self._draft or "")
             if isinstance(found, str):
@@ -198,10 +198,10 @@ class QuestionDialog:
                 key = await self._view.read_key(Choice(keys="eb", legend=lambda: "[e] edit again  [b] back"))
             elif (key := await self._confirm_edit(found)) == "y":
                 return self._question.yes(args=found.args)
-            other = other or not isinstance(found, str)
+            shows_edit = shows_edit or not isinstance(found, str)
             if key == "b":
                 break
-        if other:
+        if shows_edit:
             self._view.show_request(self._question.request, whole=False)
         return None
 

@@ -54,7 +54,7 @@ class TypeAheadGuard:
         """Begin disarmed; arming takes longer if the previous question was closed elsewhere."""
         self.armed = False
         self._delay = _LONG_ARMING_SECONDS if previous_vanished else _ARMING_SECONDS
-        self._then: Callable[[], None] | None = None
+        self._on_armed: Callable[[], None] | None = None
         self._last = -math.inf  # time of the last key
         self._timers: list[asyncio.TimerHandle] = []
 
@@ -63,15 +63,15 @@ class TypeAheadGuard:
         """Whether the guard is armed, or about to be."""
         return self.armed or bool(self._timers)
 
-    def arm(self, then: Callable[[], None]) -> None:
+    def arm(self, on_armed: Callable[[], None]) -> None:
         """Accept keys after a short delay: the question has just been rendered."""
-        self._then = then
+        self._on_armed = on_armed
         self._timers.append(asyncio.get_running_loop().call_later(self._delay, self._arm))
 
     def _arm(self) -> None:
         self.armed = True
-        if self._then is not None:
-            self._then()
+        if self._on_armed is not None:
+            self._on_armed()
 
     def disarm(self) -> None:
         """Ignore all keys."""
@@ -83,9 +83,9 @@ class TypeAheadGuard:
     def note_other_key(self) -> None:
         """Note an unbound key: it shows that its neighbours were typed or pasted for something else."""
         self._last = asyncio.get_running_loop().time()
-        if self._timers and self._then is not None and not self.armed:  # it may be held down
+        if self._timers and self._on_armed is not None and not self.armed:  # it may be held down
             self.disarm()
-            self.arm(self._then)
+            self.arm(self._on_armed)
 
     def accept_key(self, act: Callable[[], None]) -> None:
         """Act on a key if the guard is armed and no other key comes just before or after it."""
@@ -137,19 +137,19 @@ async def wait_for_key(
 def _text_window(text: Callable[[], str], styled: Callable[[str], Line]) -> Window:
     """Return a window as high as its wrapped text."""
 
-    def broken() -> FormattedText:
+    def wrapped() -> FormattedText:
         rows = map(styled, wrap_items(text(), get_app().output.get_size().columns - 1))
         return FormattedText([part for row in rows for part in [*row, ("", "\n")]][:-1])
 
-    return Window(FormattedTextControl(broken), dont_extend_height=True, wrap_lines=True)
+    return Window(FormattedTextControl(wrapped), dont_extend_height=True, wrap_lines=True)
 
 
 def _bindings(choice: Choice, key_guard: TypeAheadGuard) -> KeyBindings:
     found = KeyBindings()
     for key in choice.keys:
         found.add(Keys.Enter if key == ENTER else key)(_answer_handler(key, key_guard))
-    for key, turn in choice.toggles.items():
-        found.add(key)(_toggle_handler(turn, key_guard))
+    for key, toggle in choice.toggles.items():
+        found.add(key)(_toggle_handler(toggle, key_guard))
 
     @found.add(Keys.Any)
     @found.add(Keys.BracketedPaste)

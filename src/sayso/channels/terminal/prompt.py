@@ -101,8 +101,8 @@ class Prompt:
     async def read_key(self, choice: Choice) -> str:
         """Wait for a key."""
         self._choice = choice
-        touch, self._previous_vanished = TypeAheadGuard(previous_vanished=self._previous_vanished), False
-        waiting = wait_for_key(choice, self._status, touch, keyboard=self._terminal.keyboard, screen=self._screen)
+        key_guard, self._previous_vanished = TypeAheadGuard(previous_vanished=self._previous_vanished), False
+        waiting = wait_for_key(choice, self._status, key_guard, keyboard=self._terminal.keyboard, screen=self._screen)
         return await self._question.while_open(waiting)
 
     async def read_line(self, words: str) -> str:
@@ -133,13 +133,13 @@ class Prompt:
 def shared_terminal() -> Generator[TerminalIO]:
     """Open the terminal with stdout and stderr patched."""
     # Output to a file or a pipe does not disturb the question.
-    shared = sys.stdout.isatty() and sys.stderr.isatty()
-    ends = open_terminal()
+    is_shared = sys.stdout.isatty() and sys.stderr.isatty()
+    terminal = open_terminal()
     with (
-        create_app_session(input=ends.keyboard, output=ends.screen),
-        patch_output(ends.screen) if shared else contextlib.nullcontext() as above,
+        create_app_session(input=terminal.keyboard, output=terminal.screen),
+        patch_output(terminal.screen) if is_shared else contextlib.nullcontext() as patched,
     ):
-        yield ends._replace(patched_output=above)
+        yield terminal._replace(patched_output=patched)
 
 
 def open_terminal() -> TerminalIO:

@@ -92,13 +92,13 @@ class Question:
     async def report_presence(self) -> None:
         """Report presence at intervals, and update the other viewers; failures are ignored."""
         while self.handle is not None:
-            look = asyncio.ensure_future(self.handle.mark_seen(self.who, self.channel))
+            report = asyncio.ensure_future(self.handle.mark_seen(self.who, self.channel))
             try:
-                await asyncio.wait({look})
+                await asyncio.wait({report})
             finally:
-                look.cancel()
-            if not look.cancelled() and look.exception() is None:
-                self.seen = look.result()
+                report.cancel()
+            if not report.cancelled() and report.exception() is None:
+                self.seen = report.result()
             await asyncio.sleep(_PRESENCE_SECONDS)
 
     async def while_open(self, work: Awaitable[T]) -> T:

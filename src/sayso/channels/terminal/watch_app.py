@@ -74,13 +74,13 @@ class Watch:
         self._message = ""
         self._help = False
         self._note = Buffer(multiline=False, accept_handler=self._on_line_entered)
-        ends = open_terminal()
+        terminal = open_terminal()
         self._app: Application[None] = Application(
             layout=self._layout(),
             key_bindings=self._bindings(),
             style=STYLE,
-            input=ends.keyboard,
-            output=ends.screen,
+            input=terminal.keyboard,
+            output=terminal.screen,
             full_screen=True,
             refresh_interval=1.0,
             terminal_size_polling_interval=0.5,
@@ -176,13 +176,13 @@ class Watch:
 
     async def _ask(self, pane: Pane) -> None:
         request = pane.question.request
-        looking = asyncio.ensure_future(self._mark_seen(request.id))
+        presence = asyncio.ensure_future(self._mark_seen(request.id))
         try:
             answer = await QuestionDialog(pane.question, pane, waiting=lambda: list(self._requests.values())).ask()
         except Closed:
             return
         finally:
-            looking.cancel()
+            presence.cancel()
         if isinstance(answer, ApprovalDecision):
             await self._submit_answer(request, answer)
 
@@ -212,10 +212,10 @@ class Watch:
 
     def _bindings(self) -> KeyBindings:
         found = KeyBindings()
-        free = ~Condition(self._is_typing)
-        found.add(Keys.Any, filter=free)(self._on_key)
+        is_reading_keys = ~Condition(self._is_typing)
+        found.add(Keys.Any, filter=is_reading_keys)(self._on_key)
 
-        @found.add(Keys.BracketedPaste, filter=free)
+        @found.add(Keys.BracketedPaste, filter=is_reading_keys)
         def _(_: KeyPressEvent) -> None:
             if self._pane is not None:
                 self._pane.key_guard.note_other_key()
@@ -248,23 +248,23 @@ class Watch:
 
     def _handle_navigation_key(self, key: str) -> None:
         pane = self._pane
-        at_rest = pane is None or pane.question.closed.is_set() or (pane.choice is not None and pane.choice.is_idle)
+        is_idle = pane is None or pane.question.closed.is_set() or (pane.choice is not None and pane.choice.is_idle)
         if key in _SCROLLS and pane is not None:
             pane.scroll(_SCROLLS[key])
-        elif key in _MOVES and at_rest:
+        elif key in _MOVES and is_idle:
             self._message = ""
             self._select_neighbour(_MOVES[key])
         elif key == "?":
             self._help = True
-        elif key == "q" and at_rest:
+        elif key == "q" and is_idle:
             self._exit()
 
     def _select_neighbour(self, by: int) -> None:
         """Select the neighbour in that direction; for a closed request, its former neighbour."""
         here = "" if self._pane is None else self._pane.question.request.id
-        beside = [each for each in self._requests if (each > here if by > 0 else each < here)]
-        there = beside[0 if by > 0 else -1] if beside else next(reversed(self._requests), None)
-        if there != here and (beside or here not in self._requests):
+        neighbours = [each for each in self._requests if (each > here if by > 0 else each < here)]
+        there = neighbours[0 if by > 0 else -1] if neighbours else next(reversed(self._requests), None)
+        if there != here and (neighbours or here not in self._requests):
             self._select(there)
 
     def _on_line_entered(self, note: Buffer) -> bool:

@@ -356,9 +356,11 @@ class PostgresStore:
         await self._readers.aclose()
         await asyncio.sleep(0)
 
-    def _lookup(self, name: str, make: Callable[[Row], V]) -> Lookup[Any, V]:
+    def _lookup(self, name: str, unpack: Callable[[Row], V]) -> Lookup[Any, V]:
         closed = f"the store {self._server.shown} is closed"
-        return Lookup(self._loop_thread.loop, lambda keys: self._read_with_retry(name, keys), make, closed=closed)
+        return Lookup(
+            self._loop_thread.loop, lambda keys: self._read_with_retry(name, keys), unpack, closed_message=closed
+        )
 
     async def _look_up(self, lookup: Lookup[K, V], key: K) -> V | None:
         """Read one row, after all queued writes of this store."""
@@ -379,9 +381,9 @@ class PostgresStore:
             raise
 
     async def _read_with_retry(self, name: str, *values: object) -> list[Row]:
-        ends = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._patience
         return await retry(
-            lambda: self._readers.fetch(statement(name), *values), retry_on=ServerUnavailable, deadline=lambda: ends
+            lambda: self._readers.fetch(statement(name), *values), retry_on=ServerUnavailable, deadline=lambda: deadline
         )
 
     def _on_commit(self, group: GroupTransaction, known: Row | None) -> Settled:

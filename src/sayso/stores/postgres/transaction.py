@@ -41,20 +41,20 @@ class KeyValueRows:
     """Rows of a key-value table: as they were read, and with the changes of the transaction."""
 
     def __init__(self) -> None:
-        self._there: dict[str, bytes | None] = {}
+        self._rows: dict[str, bytes | None] = {}
         self._changed: dict[str, bytes | None] = {}
 
     def load(self, name: str, packed: bytes) -> None:
         """Add a row that was read."""
-        self._there[name] = packed
+        self._rows[name] = packed
 
     def get(self, name: str) -> bytes | None:
         """Return the bytes under a name."""
-        return self._there.get(name)
+        return self._rows.get(name)
 
     def put(self, name: str, packed: bytes | None) -> None:
         """Set the bytes under a name; None deletes it."""
-        self._there[name] = self._changed[name] = packed
+        self._rows[name] = self._changed[name] = packed
 
     @property
     def is_changed(self) -> bool:
@@ -79,7 +79,7 @@ class GroupTransaction:
         self.changes_remembered = False
         self.last_group = -1  # number of this writer's last committed attempt
         self.began = self.change = 0  # last change before this transaction and with it, set by the write
-        self._known: CachedRequests = known or {}
+        self._cached: CachedRequests = known or {}
         self._requests: dict[str, bytes | ApprovalRequest] = {}
         self._changes: dict[str, int] = {}  # versions of the requests that exist
         self._seen: set[str] = set()
@@ -112,8 +112,8 @@ class GroupTransaction:
         found = self._requests.get(request_id)
         if isinstance(found, bytes):
             found = self._requests[request_id] = unpack_request(found)
-        elif found is None and request_id in self._known:
-            found, self._changes[request_id] = self._known[request_id]
+        elif found is None and request_id in self._cached:
+            found, self._changes[request_id] = self._cached[request_id]
             self._requests[request_id] = found
         return found
 
@@ -212,7 +212,7 @@ class GroupTransaction:
     @property
     def is_changed(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self._written or self._lines) or any(shelf.is_changed for shelf in self.key_values.values())
+        return bool(self._written or self._lines) or any(rows.is_changed for rows in self.key_values.values())
 
     @property
     def is_simple(self) -> bool:
@@ -222,7 +222,7 @@ class GroupTransaction:
     @property
     def used_cache(self) -> bool:
         """Whether a decision used a cached row."""
-        return not self._known.keys().isdisjoint(self._seen)
+        return not self._cached.keys().isdisjoint(self._seen)
 
     async def write(self, connection: Connection, writer: str, number: int) -> Reply:
         """Write all changes, unless the version of a row that was used has changed."""

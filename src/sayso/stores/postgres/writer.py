@@ -38,7 +38,7 @@ _UNREAD_BYTES = {"request": 100_000, "parked": 4_000_000}  # most are shorter, s
 _FAREWELL_SECONDS = 10.0
 # A writer that stalls in a transaction must not block the others: the server ends it before they time out.
 _LIMITS = {"lock_timeout": "8s", "statement_timeout": "10s", "idle_in_transaction_session_timeout": "4s"}
-_KIND = {"default_transaction_read_only": "off"}
+_WRITABLE = {"default_transaction_read_only": "off"}
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}SELECT 1 FROM sayso.head FOR UPDATE"
 
 
@@ -53,16 +53,16 @@ class PostgresWriter(WriteBehindQueue[Item]):
         self._id = new_id()
         self._number = 0
         self._awake = asyncio.Event()
-        self._ends = float("inf")
+        self._deadline = float("inf")
         self._unflushed: list[Batch] = []
         self._connection: Connection | None = None
         self._pid, self._backoff = 0, backoff()
         self._hint_callback: Callable[[str], object] = _ignore_hint
         self.cache = RequestCache()
 
-    def set_hint_callback(self, ring: Callable[[str], object]) -> None:
+    def set_hint_callback(self, callback: Callable[[str], object]) -> None:
         """Set the callback for notifications of other sessions, and (with an empty payload) for each reconnect."""
-        self._hint_callback = ring
+        self._hint_callback = callback
 
     @property
     def is_listening(self) -> bool:
@@ -106,7 +106,7 @@ class PostgresWriter(WriteBehindQueue[Item]):
 
     def stop(self) -> None:
         """Close the queue; the task ends once the queue is written, or after a grace period."""
-        self._ends = min(self._ends, time.monotonic() + _FAREWELL_SECONDS)
+        self._deadline = min(self._deadline, time.monotonic() + _FAREWELL_SECONDS)
         self._close()
 
     def _wake(self) -> None:
@@ -180,7 +180,7 @@ class PostgresWriter(WriteBehindQueue[Item]):
             await retry(
                 lambda: self._transact(batch),
                 retry_on=ServerUnavailable,
-                deadline=lambda: min(began + patience, self._ends),
+                deadline=lambda: min(began + patience, self._deadline),
             )
             self._deliver_results(batch)
         except Rejected as error:
@@ -202,19 +202,19 @@ class PostgresWriter(WriteBehindQueue[Item]):
 
     def _fail(self, batch: Batch, error: Exception) -> list[Batch]:
         """Deliver the error; items without future stay unflushed, and until they are written the store refuses work."""
-        told = [(each.future, error) for each in batch.items if isinstance(each, Job) and each.future is not None]
+        failed = [(each.future, error) for each in batch.items if isinstance(each, Job) and each.future is not None]
         batch.items = without_waiters(batch.items)
         if batch.items:
             self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._server.shown}: {error!r}")
-        deliver(told)
+        deliver(failed)
         return [batch] if batch.items else []
 
     def _deliver_results(self, batch: Batch) -> None:
         """Give every waiter the result of a batch that is now durable."""
         outcome = batch.outcome
-        told = self._on_commit(outcome.group, outcome.known) if outcome.group is not None else []
+        woken = self._on_commit(outcome.group, outcome.known) if outcome.group is not None else []
         self._settle_owed(len(without_waiters(batch.items)))
-        deliver(outcome.settled + told)
+        deliver(outcome.settled + woken)
 
     async def _transact(self, batch: Batch) -> None:
         connection = await self._ensure_connected()
@@ -229,7 +229,7 @@ class PostgresWriter(WriteBehindQueue[Item]):
         if self._server.pooler:
             return
         with self._server.translate_errors():
-            await connection.execute(set_statements("SET", {**_LIMITS, **_KIND}))
+            await connection.execute(set_statements("SET", {**_LIMITS, **_WRITABLE}))
             await connection.add_listener(_CHANNEL, self._on_notify)
             connection.add_termination_listener(lambda _: self._awake.set())
 

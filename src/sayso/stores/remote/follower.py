@@ -58,16 +58,16 @@ class HubFollower:
         self._point: int | None = None
         self._known = ""
         self._remembered: Sequence[Remembered] = ()
-        self._heard_at = time.monotonic()
+        self._last_reply_at = time.monotonic()
 
     async def start(self) -> int:
         """Load the current change number and the remembered decisions, before any decision; return the number."""
-        told = _decode_reply(
+        reply = _decode_reply(
             await self._transport.send_with_retry("changes", GetChanges(after=None), patience=_BEGIN_SECONDS)
         )
-        self._update_remembered(told)
-        self._point = told.point
-        return told.point
+        self._update_remembered(reply)
+        self._point = reply.point
+        return reply.point
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -89,19 +89,19 @@ class HubFollower:
                 await asyncio.sleep(next(waiting))
 
     async def _long_poll(self, seconds: float) -> None:
-        asked = GetChanges(after=self._point, wait=seconds, known=self._known)
-        told = _decode_reply(await self._transport.send_once("changes", asked, extra_seconds=seconds))
-        self._heard_at = time.monotonic()
-        self._update_remembered(told)
-        if self._point is not None and told.point < self._point:  # perhaps its store was restored from a copy
+        message = GetChanges(after=self._point, wait=seconds, known=self._known)
+        reply = _decode_reply(await self._transport.send_once("changes", message, extra_seconds=seconds))
+        self._last_reply_at = time.monotonic()
+        self._update_remembered(reply)
+        if self._point is not None and reply.point < self._point:  # perhaps its store was restored from a copy
             await self._listener.resync()
-        await self._listener.on_changes(told.point, told.rows)
-        self._point = told.point
+        await self._listener.on_changes(reply.point, reply.rows)
+        self._point = reply.point
 
-    def _update_remembered(self, told: ChangesReply) -> None:
-        if told.remembered is not None:
-            self._remembered = [unpack_remembered(each) for each in told.remembered]
-            self._known = told.known
+    def _update_remembered(self, reply: ChangesReply) -> None:
+        if reply.remembered is not None:
+            self._remembered = [unpack_remembered(each) for each in reply.remembered]
+            self._known = reply.known
             self.publish()
 
     def publish(self, only: Callable[[Remembered], bool] = lambda _: True) -> None:
@@ -112,7 +112,7 @@ class HubFollower:
         """Withdraw remembered approvals, which the hub may have revoked unnoticed; remembered denials stay."""
         if not isinstance(error, HubUnavailable):
             self._listener.fail_waiters(StoreError(str(error)))
-        elif time.monotonic() - self._heard_at < _STALE_SECONDS:
+        elif time.monotonic() - self._last_reply_at < _STALE_SECONDS:
             return
         if self._known:
             _LOG.warning("what the hub remembers as allowed is not gone by until it can be heard again")

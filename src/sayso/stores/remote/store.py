@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_KEPT_ENDED = 10_000
+_KEPT_EXPIRED = 10_000
 _BOOL = msgspec.msgpack.Decoder(bool)
 _BYTES = msgspec.msgpack.Decoder(bytes)
 _MAYBE: msgspec.msgpack.Decoder[bytes | None] = msgspec.msgpack.Decoder(bytes | None)
@@ -114,8 +114,8 @@ class RemoteStore:
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
         """Return the request of this call."""
-        ended = (each for each in tuple(self._expired_here.values()) if (each.session, each.key) == (session, key))
-        return next(ended, None) or await self._row("find", protocol.Find(session=session, key=key))
+        expired = (each for each in tuple(self._expired_here.values()) if (each.session, each.key) == (session, key))
+        return next(expired, None) or await self._row("find", protocol.Find(session=session, key=key))
 
     async def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request; without a hub, as it was opened here, which is never an approval."""
@@ -150,8 +150,8 @@ class RemoteStore:
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
         """Return the agent's requests that changed after that point, and the point that these reach."""
         message = protocol.GetChanges(after=after, limit=min(limit, protocol.MOST_ROWS))
-        told = self._decode(await self._ask("changes", message), _CHANGES_REPLY)
-        return told.point, [self._request(each) for each in told.rows]
+        reply = self._decode(await self._ask("changes", message), _CHANGES_REPLY)
+        return reply.point, [self._request(each) for each in reply.rows]
 
     async def changed(self, after: int) -> None:
         """Wait until requests of the agent have changed after that point."""
@@ -192,11 +192,11 @@ class RemoteStore:
 
     def _expire_here(self, opened: ApprovalRequest) -> ApprovalRequest:
         """Expire an overdue request for this process; a later answer at the hub does not count here."""
-        ended = self._expired_here[opened.id] = replace(opened, status="expired")
+        expired = self._expired_here[opened.id] = replace(opened, status="expired")
         self._forget(opened.id)
-        if len(self._expired_here) > _KEPT_ENDED:
+        if len(self._expired_here) > _KEPT_EXPIRED:
             self._expired_here.popitem(last=False)
-        return ended
+        return expired
 
     async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
         """Use up an approval: true for exactly one caller, ever, even if the hub's reply is lost."""
@@ -261,9 +261,9 @@ class RemoteStore:
 
     async def flush(self) -> None:
         """Wait until everything queued so far is at the hub."""
-        told: Future[None] = Future()
-        self._outbox.enqueue(told)
-        await asyncio.wrap_future(told)
+        sent: Future[None] = Future()
+        self._outbox.enqueue(sent)
+        await asyncio.wrap_future(sent)
 
     async def audit(self, after: int = 0, limit: int = 1000) -> Never:  # noqa: ARG002 - never done
         """Refuse: the audit is for people."""
@@ -293,11 +293,11 @@ class RemoteStore:
         self._open_here.clear()  # first: a wait that begins from now on reads the row
         ids = self._waiters.ids()
         for start in range(0, len(ids), protocol.MOST_ROWS):
-            asked = tuple(ids[start : start + protocol.MOST_ROWS])
-            content = await self._transport.send_with_retry("get", protocol.Get(ids=asked))
+            batch = tuple(ids[start : start + protocol.MOST_ROWS])
+            content = await self._transport.send_with_retry("get", protocol.Get(ids=batch))
             found = [self._request(each) for each in self._decode(content, _LIST)]
             self._wake([each for each in found if each.status != "open"])
-            unknown = set(asked).difference(each.id for each in found)
+            unknown = set(batch).difference(each.id for each in found)
             deliver(self._waiters.fail(unknown, UnknownRequest("the hub knows no such request any more")))
 
     def fail_waiters(self, error: StoreError) -> None:
