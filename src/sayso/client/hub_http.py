@@ -59,15 +59,15 @@ class HubClient:
             raise self._endpoint.unreachable(error) from error
         return answer.status_code, self._checked_reply(answer, reading=method == "GET")
 
-    async def lines(self, path: str) -> AsyncIterator[str]:
-        """Yield the lines of a stream, until the hub ends it."""
+    async def events(self, path: str) -> AsyncIterator[httpx2.ServerSentEvent]:
+        """Yield the server-sent events of a stream, until the hub ends it."""
         try:
             async with self._client.stream("GET", path, timeout=_QUIET_SECONDS) as stream:
                 if stream.status_code != HTTPStatus.OK:
                     await stream.aread()
                     self._checked_reply(stream, reading=True)
-                async for line in stream.aiter_lines():
-                    yield line
+                async for event in httpx2.EventSource(stream, max_event_size=None):
+                    yield event
         except httpx2.RequestError as error:
             raise self._endpoint.unreachable(error) from error
 
