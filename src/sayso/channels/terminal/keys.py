@@ -9,6 +9,7 @@ import sys
 import termios
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from prompt_toolkit.application import Application, get_app
 from prompt_toolkit.formatted_text import FormattedText
@@ -158,13 +159,13 @@ def _bindings(choice: Choice, key_guard: TypeAheadGuard) -> KeyBindings:
 
     @found.add(Keys.ControlC)
     def _(event: KeyPressEvent) -> None:
-        key_guard.accept_key(lambda: _exit_app(event, exception=Interrupted()))
+        key_guard.accept_key(lambda: exit_app(event.app, exception=Interrupted()))
 
     return found
 
 
 def _answer_handler(key: str, key_guard: TypeAheadGuard) -> Callable[[KeyPressEvent], None]:
-    return lambda event: key_guard.accept_key(lambda: _exit_app(event, result=key))
+    return lambda event: key_guard.accept_key(lambda: exit_app(event.app, result=key))
 
 
 def _toggle_handler(toggle: Callable[[], None], key_guard: TypeAheadGuard) -> Callable[[KeyPressEvent], None]:
@@ -175,12 +176,13 @@ def _toggle_handler(toggle: Callable[[], None], key_guard: TypeAheadGuard) -> Ca
     return lambda event: key_guard.accept_key(lambda: act(event))
 
 
-def _exit_app(event: KeyPressEvent, *, result: str = "", exception: Exception | None = None) -> None:
-    if event.app.is_running and not event.app.is_done:
+def exit_app(app: Application[Any], *, result: str | None = None, exception: BaseException | None = None) -> None:
+    """End an application with a result or an exception, unless it has ended already."""
+    if app.is_running and not app.is_done:
         if exception is None:
-            event.app.exit(result=result)
+            app.exit(result=result)
         else:
-            event.app.exit(exception=exception)
+            app.exit(exception=exception)
 
 
 def _flush_type_ahead() -> None:

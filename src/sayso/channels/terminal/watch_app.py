@@ -26,7 +26,7 @@ from sayso.channels.display.phrases import closed_text
 from sayso.channels.display.sanitize import visible
 from sayso.channels.terminal.colours import STYLE
 from sayso.channels.terminal.dialog import QuestionDialog
-from sayso.channels.terminal.keys import Closed, Interrupted
+from sayso.channels.terminal.keys import Closed, Interrupted, exit_app
 from sayso.channels.terminal.prompt import open_terminal
 from sayso.channels.terminal.question import Question
 from sayso.channels.terminal.watch_layout import WatchLayout
@@ -94,7 +94,7 @@ class Watch:
             Interrupted: the user pressed Ctrl-C, or the process received a signal to end.
         """
         for signal in _EXIT_SIGNALS:
-            asyncio.get_running_loop().add_signal_handler(signal, self._exit, Interrupted())
+            asyncio.get_running_loop().add_signal_handler(signal, self._interrupt)
         following = asyncio.ensure_future(self._follow())
         following.add_done_callback(self._exit_on_error)
         try:
@@ -113,7 +113,7 @@ class Watch:
         """End the application with the error of a background task, such as a failed store."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._exit(error)
+            exit_app(self._app, exception=error)
 
     # --- The requests --------------------------------------------------------------------------------
 
@@ -220,21 +220,14 @@ class Watch:
             if self._pane is not None:
                 self._pane.key_guard.note_other_key()
 
-        @found.add(Keys.ControlC)
-        def _(_: KeyPressEvent) -> None:
-            self._exit(Interrupted())
-
+        found.add(Keys.ControlC)(self._interrupt)
         return found
+
+    def _interrupt(self, *_: object) -> None:
+        exit_app(self._app, exception=Interrupted())
 
     def _is_typing(self) -> bool:
         return self._pane is not None and self._pane.line_prompt is not None
-
-    def _exit(self, error: BaseException | None = None) -> None:
-        if self._app.is_running and not self._app.is_done:
-            if error is None:
-                self._app.exit()
-            else:
-                self._app.exit(exception=error)
 
     def _on_key(self, event: KeyPressEvent) -> None:
         key = event.data if len(event.data) == 1 else event.key_sequence[0].key
@@ -257,7 +250,7 @@ class Watch:
         elif key == "?":
             self._help = True
         elif key == "q" and is_idle:
-            self._exit()
+            exit_app(self._app)
 
     def _select_neighbour(self, by: int) -> None:
         """Select the neighbour in that direction; for a closed request, its former neighbour."""

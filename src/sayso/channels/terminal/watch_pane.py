@@ -6,8 +6,7 @@ Tests: tests/cli/test_watch.py
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TypeVar
 
@@ -104,14 +103,9 @@ class Pane:
 
     async def run_in_terminal(self, work: Callable[[int], T]) -> T:
         """Run a function while it owns the terminal."""
-        async with self._suspended_app():
-            return await asyncio.to_thread(work, self._app.output.fileno())
-
-    @contextlib.asynccontextmanager
-    async def _suspended_app(self) -> AsyncGenerator[None]:
         with set_app(self._app):
             async with in_terminal():
-                yield
+                return await asyncio.to_thread(work, self._app.output.fileno())
 
     # --- Input ---------------------------------------------------------------------------------------
 
