@@ -336,7 +336,7 @@ class MemoryStore:
         self._remembered.update({each.id: each for each in added})
         for each in dropped:
             self._remembered.pop(each, None)
-        self._remembered_subscribers.publish(self._remembered_subscribers.version + 1, list(self._remembered.values()))
+        self._remembered_subscribers.publish(list(self._remembered.values()))
 
     def _end(self) -> tuple[int, str]:
         return (self._lines[-1][0], self._lines[-1][2]) if self._lines else self._start

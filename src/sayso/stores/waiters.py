@@ -44,6 +44,10 @@ class Waiters:
             if not waiting:
                 self._waiting.pop(request_id, None)
 
+    def fail_all(self, error: Exception) -> None:
+        """Fail every future: no request can be waited for any more."""
+        deliver(self.fail(self.ids(), error))
+
     def ids(self) -> list[str]:
         """Return the ids of all requests with a waiter."""
         with self._lock:

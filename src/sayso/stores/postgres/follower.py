@@ -39,7 +39,7 @@ class PostgresFollower:
         self._server, self._clock, self._readers = server, clock, readers
         self._subscribers, self._writer = subscribers, writer
         self._connection: Connection | None = None
-        self._fetch_changes: Callable[[int, int], Awaitable[list[Row]]] = _not_connected
+        self._fetch_changes: Callable[[int, int], Awaitable[list[Row]]]  # prepared for the connection
         self._hinted = asyncio.Event()
         self._echo, self._echoed = "", asyncio.Event()
         self._last_reply_at = time.monotonic()
@@ -158,7 +158,3 @@ class PostgresFollower:
         self._hinted.set()
         if self._connection is not None:
             self._connection.terminate()
-
-
-async def _not_connected(_: int, __: int) -> list[Row]:
-    raise StoreError("nobody listens yet")

@@ -25,7 +25,7 @@ from sayso.stores.postgres.transaction import GroupTransaction, call_key
 from sayso.stores.postgres.writer import PostgresWriter
 from sayso.stores.remembered_feed import RememberedCallback
 from sayso.stores.retry import retry
-from sayso.stores.waiters import Settled, deliver
+from sayso.stores.waiters import Settled
 
 if TYPE_CHECKING:
     from sayso.core.approvers import Seen
@@ -87,7 +87,7 @@ class PostgresStore:
         self._by_call: Lookup[bytes, ApprovalRequest] = self._lookup("requests_find", self._writer.cache.unpack_row)
         self._tokens: Lookup[str, Token] = self._lookup("tokens_get", lambda row: unpack_token(row[1]))
         self._follower = PostgresFollower(self._server, self.clock, self._readers, self._subscribers, self._writer)
-        self._writer.set_hint_callback(self._follower.on_hint)
+        self._writer.on_hint = self._follower.on_hint
         await self._readers.start()
         try:
             await self._prepare(connection)
@@ -342,11 +342,7 @@ class PostgresStore:
         self._is_closed = True
         self._writer.stop()
         self._serving.result()
-        deliver(
-            self._subscribers.waiters.fail(
-                self._subscribers.waiters.ids(), StoreError(f"the store {self._server.shown} is closed")
-            )
-        )
+        self._subscribers.waiters.fail_all(StoreError(f"the store {self._server.shown} is closed"))
         self._loop_thread.submit(self._end()).result()
         self._loop_thread.stop(self._end)  # again: a task may have connected before it ended
 

@@ -5,7 +5,7 @@ Tests: tests/stores/postgres/test_promises.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sayso.core.msgpack_codec import unpack_remembered, unpack_requests_leniently
@@ -14,7 +14,6 @@ from sayso.stores.remembered_feed import RememberedSubscribers
 from sayso.stores.waiters import Feed, Settled, Waiters, deliver
 
 if TYPE_CHECKING:
-    from sayso.core.model import Remembered
     from sayso.stores.postgres.cache import RequestCache
     from sayso.stores.postgres.connection import ReadPool, Row
     from sayso.stores.postgres.transaction import GroupTransaction
@@ -28,7 +27,6 @@ class Subscribers:
         self.open_here: set[str] = set()  # ids opened by this store, without a later change
         self._readers, self._cache = readers, cache
         self._version = -1
-        self._remembered: Sequence[Remembered] = ()
 
     def on_commit(self, group: GroupTransaction, known: Row | None) -> Settled:
         """Apply a commit of this store; return the futures to settle."""
@@ -64,14 +62,10 @@ class Subscribers:
         if version <= self._version:
             return  # not newer than the known one
         self._version = version
-        self._remembered = [unpack_remembered(each) for each in packed]
-        self._publish(lambda _: True)
+        self.remembered.publish([unpack_remembered(each) for each in packed])
 
     def distrust(self) -> None:
-        """Withdraw remembered approvals, which may have been revoked unnoticed; remembered denials stay."""
+        """Withdraw remembered approvals until the next read."""
         if self._version >= 0:
             self._version = -1
-            self._publish(lambda each: not each.decision.approved)
-
-    def _publish(self, only: Callable[[Remembered], bool]) -> None:
-        self.remembered.publish(self.remembered.version + 1, [each for each in self._remembered if only(each)])
+            self.remembered.withdraw_approvals()

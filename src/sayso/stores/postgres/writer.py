@@ -57,12 +57,8 @@ class PostgresWriter(WriteBehindQueue[Item]):
         self._unflushed: list[Batch] = []
         self._connection: Connection | None = None
         self._pid, self._backoff = 0, backoff()
-        self._hint_callback: Callable[[str], object] = _ignore_hint
+        self.on_hint: Callable[[str], object] = lambda _: None  # notified by another session, or (empty) reconnected
         self.cache = RequestCache()
-
-    def set_hint_callback(self, callback: Callable[[str], object]) -> None:
-        """Set the callback for notifications of other sessions, and (with an empty payload) for each reconnect."""
-        self._hint_callback = callback
 
     @property
     def is_listening(self) -> bool:
@@ -164,14 +160,20 @@ class PostgresWriter(WriteBehindQueue[Item]):
 
     async def _commit(self, items: list[Item]) -> None:
         """Write a batch, after the unflushed rest of earlier ones."""
-        batches, self._unflushed = [*self._unflushed, Batch(items, BatchResult(), {})], []
+        batches = [*self._unflushed, Batch(items, BatchResult(), {})]
         patience = self._patience if self._broken is None else 0.0  # earlier callers have waited so long already
         self._broken = None
+        self._unflushed = await self._persist_all(batches, patience)
+
+    async def _persist_all(self, batches: list[Batch], patience: float) -> list[Batch]:
+        """Write batches in order, and return those that stay unflushed."""
+        unflushed: list[Batch] = []
         for batch in batches:
-            if self._unflushed and self._broken is not None:
-                self._unflushed += self._fail(batch, self._broken)  # a later item must not be durable earlier
+            if unflushed and self._broken is not None:
+                unflushed += self._fail(batch, self._broken)  # a later item must not be durable earlier
             else:
-                self._unflushed += await self._persist(batch, patience)
+                unflushed += await self._persist(batch, patience)
+        return unflushed
 
     async def _persist(self, batch: Batch, patience: float) -> list[Batch]:
         """Write a batch with retries, and return the part that stays unflushed."""
@@ -186,19 +188,11 @@ class PostgresWriter(WriteBehindQueue[Item]):
         except Rejected as error:
             if len(batch.items) == 1:
                 return self._fail(batch, error)
-            return await self._one_by_one(batch.items, patience)
+            alone = [Batch([each], BatchResult(), {}) for each in batch.items]  # a rejected item fails alone
+            return await self._persist_all(alone, patience)
         except Exception as error:  # noqa: BLE001 - waiters receive the error, and the task must survive
             return self._fail(batch, error)
         return []
-
-    async def _one_by_one(self, items: list[Item], patience: float) -> list[Batch]:
-        """Write each item on its own, so that a rejected one fails alone."""
-        owed: list[Batch] = []
-        for item in items:
-            batch = Batch([item], BatchResult(), {})
-            blocked = self._broken if owed else None
-            owed += await self._persist(batch, patience) if blocked is None else self._fail(batch, blocked)
-        return owed
 
     def _fail(self, batch: Batch, error: Exception) -> list[Batch]:
         """Deliver the error; items without future stay unflushed, and until they are written the store refuses work."""
@@ -243,12 +237,12 @@ class PostgresWriter(WriteBehindQueue[Item]):
                 raise
             self._connection, self._pid, self._backoff = connection, connection.get_server_pid(), backoff()
             self.cache.clear()  # a restored database may reuse version numbers
-            self._hint_callback("")
+            self.on_hint("")
         return self._connection
 
     def _on_notify(self, _: object, pid: int, __: str, payload: str) -> None:
         if pid != self._pid:
-            self._hint_callback(payload)
+            self.on_hint(payload)
 
     async def _write_batch(self, connection: Connection, batch: Batch) -> None:
         """Optimistic concurrency: cached row versions, one statement; if one is missing or stale, retry under lock."""
@@ -330,10 +324,6 @@ class PostgresWriter(WriteBehindQueue[Item]):
                 raise Rejected(f"the store {self._server.shown} cannot do this: {error!r}") from error
             failed.append((item.future, error))
             items = [each for each in items if each is not item]
-
-
-def _ignore_hint(_: str) -> None:
-    pass
 
 
 def _nothing(_: GroupTransaction) -> None:

@@ -7,7 +7,7 @@ import ssl
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Never, TypeVar
+from typing import TYPE_CHECKING, Never
 
 import msgspec
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from sayso.core.msgpack_codec import pack_request, unpack_request
 from sayso.errors import NotEntitled, StoreError, UnknownRequest
 from sayso.stores.loop_thread import LoopThread
 from sayso.stores.remembered_feed import RememberedCallback, RememberedSubscribers
-from sayso.stores.remote.follower import HubFollower
+from sayso.stores.remote.follower import CHANGES_REPLY, HubFollower
 from sayso.stores.remote.outbox import Outbox
 from sayso.stores.remote.transport import AsyncHubTransport, HubAddress, HubUnavailable
 from sayso.stores.waiters import Feed, Waiters, deliver
@@ -29,14 +29,11 @@ if TYPE_CHECKING:
     from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered, Result, Status
     from sayso.core.ports import QueuedWrite
 
-T = TypeVar("T")
-
 _KEPT_EXPIRED = 10_000
 _BOOL = msgspec.msgpack.Decoder(bool)
 _BYTES = msgspec.msgpack.Decoder(bytes)
 _MAYBE: msgspec.msgpack.Decoder[bytes | None] = msgspec.msgpack.Decoder(bytes | None)
 _LIST = msgspec.msgpack.Decoder(list[bytes])
-_CHANGES_REPLY = msgspec.msgpack.Decoder(protocol.ChangesReply)
 
 
 class RemoteStore:
@@ -68,6 +65,7 @@ class RemoteStore:
             StoreError: the hub cannot be reached, or rejects the token.
         """
         hub = HubAddress(url, token, insecure=insecure, tls=tls, patience=patience)
+        self._hub = hub
         self.url = hub.url
         self._remembered_subscribers = RememberedSubscribers()
         self._waiters = Waiters()
@@ -106,7 +104,7 @@ class RemoteStore:
     async def _open(self, request: ApprovalRequest, message: protocol.Open) -> ApprovalRequest:
         found: ApprovalRequest | None = None
         try:
-            found = self._request(self._decode(await self._transport.send_with_retry("open", message), _BYTES))
+            found = self._request(self._hub.decode(await self._transport.send_with_retry("open", message), _BYTES))
             return found
         finally:
             if found is None or found.id != request.id or found.status != "open":
@@ -150,7 +148,7 @@ class RemoteStore:
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
         """Return the agent's requests that changed after that point, and the point that these reach."""
         message = protocol.GetChanges(after=after, limit=min(limit, protocol.MOST_ROWS))
-        reply = self._decode(await self._ask("changes", message), _CHANGES_REPLY)
+        reply = self._hub.decode(await self._ask("changes", message), CHANGES_REPLY)
         return reply.point, [self._request(each) for each in reply.rows]
 
     async def changed(self, after: int) -> None:
@@ -203,7 +201,7 @@ class RemoteStore:
         if request_id in self._expired_here:
             return False
         message = protocol.Claim(id=request_id, now=now, attempt=attempt or new_id())
-        return self._decode(await self._ask("claim", message), _BOOL)
+        return self._hub.decode(await self._ask("claim", message), _BOOL)
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
@@ -219,7 +217,7 @@ class RemoteStore:
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Consume one use of a counted decision: false if none is left."""
         message = protocol.Spend(id=remembered_id, attempt=attempt or new_id())
-        return self._decode(await self._ask("spend", message), _BOOL)
+        return self._hub.decode(await self._ask("spend", message), _BOOL)
 
     async def park(self, name: str, state: bytes) -> None:
         """Store the state of a run for a later resume, in the place of an earlier one."""
@@ -227,12 +225,12 @@ class RemoteStore:
 
     async def parked(self, name: str) -> bytes | None:
         """Return the state parked under this name."""
-        return self._decode(await self._ask("parked", protocol.GetParked(name=name)), _MAYBE)
+        return self._hub.decode(await self._ask("parked", protocol.GetParked(name=name)), _MAYBE)
 
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
         """Delete the state parked under this name, and return it to exactly one caller."""
         message = protocol.Unpark(name=name, attempt=attempt or new_id())
-        return self._decode(await self._ask("unpark", message), _MAYBE)
+        return self._hub.decode(await self._ask("unpark", message), _MAYBE)
 
     def attach(self, learn: RememberedCallback) -> None:
         """Call `learn` with the remembered decisions for this agent, now and after every change."""
@@ -295,7 +293,7 @@ class RemoteStore:
         for start in range(0, len(ids), protocol.MOST_ROWS):
             batch = tuple(ids[start : start + protocol.MOST_ROWS])
             content = await self._transport.send_with_retry("get", protocol.Get(ids=batch))
-            found = [self._request(each) for each in self._decode(content, _LIST)]
+            found = [self._request(each) for each in self._hub.decode(content, _LIST)]
             self._wake([each for each in found if each.status != "open"])
             unknown = set(batch).difference(each.id for each in found)
             deliver(self._waiters.fail(unknown, UnknownRequest("the hub knows no such request any more")))
@@ -303,7 +301,7 @@ class RemoteStore:
     def fail_waiters(self, error: StoreError) -> None:
         """Fail all waiting futures."""
         self._open_here.clear()
-        deliver(self._waiters.fail(self._waiters.ids(), error))
+        self._waiters.fail_all(error)
 
     def _wake(self, closed: Sequence[ApprovalRequest]) -> None:
         for each in closed:
@@ -329,22 +327,16 @@ class RemoteStore:
             raise
 
     async def _row(self, operation: str, message: protocol.AgentMessage) -> ApprovalRequest | None:
-        packed = self._decode(await self._ask(operation, message), _MAYBE)
+        packed = self._hub.decode(await self._ask(operation, message), _MAYBE)
         return None if packed is None else self._request(packed)
 
     async def _rows(self, operation: str, message: protocol.AgentMessage) -> list[ApprovalRequest]:
-        return [self._request(each) for each in self._decode(await self._ask(operation, message), _LIST)]
+        return [self._request(each) for each in self._hub.decode(await self._ask(operation, message), _LIST)]
 
     def _request(self, packed: bytes) -> ApprovalRequest:
         request = unpack_request(packed)
         result = self._outbox.unsent_results.get(request.id)
         return request if result is None else decide.finish(request, result)
-
-    def _decode(self, content: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
-        try:
-            return decoder.decode(content)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise StoreError(f"the hub {self.url} answers in a way that cannot be read: {error}") from error
 
     @staticmethod
     def _require(request_id: str, request: ApprovalRequest | None) -> ApprovalRequest:

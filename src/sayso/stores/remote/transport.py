@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -24,6 +24,8 @@ from sayso.core import tokens
 from sayso.core.agent_protocol import MEDIA, UNKNOWN_REQUEST, AgentMessage
 from sayso.errors import ConfigurationError, StoreError, UnknownRequest
 from sayso.stores.retry import retry
+
+T = TypeVar("T")
 
 _SECONDS = 15.0  # for one attempt
 _SHORT_PATIENCE = 2.0  # for all attempts, at a hub that has long been unreachable
@@ -129,6 +131,13 @@ class HubAddress(HubEndpoint):
                 self._reached = time.monotonic()
             return response.content
         raise self.problem(response)
+
+    def decode(self, content: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
+        """Decode the body of a response."""
+        try:
+            return decoder.decode(content)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise StoreError(f"the hub {self.url} answers in a way that cannot be read: {error}") from error
 
     def problem(self, response: httpx2.Response) -> StoreError | UnknownRequest:
         """Map a failed response to an error; an unknown request is no failure of the hub."""

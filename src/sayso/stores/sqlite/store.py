@@ -298,7 +298,7 @@ class SqliteStore:
         version = connection.execute("SELECT remembered_version FROM facts").fetchone()[0]
         if version > self._remembered_subscribers.version:
             found = connection.execute("SELECT packed FROM remembered ORDER BY id").fetchall()
-            self._remembered_subscribers.publish(version, [unpack_remembered(row[0]) for row in found])
+            self._remembered_subscribers.publish([unpack_remembered(row[0]) for row in found], version)
 
     def _listen(self) -> None:
         """Read the rows that a notification names and, as one can be lost, poll all of them about once a second."""
