@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sayso.core import audit, decide
+from sayso.core import audit
 from sayso.core.msgpack_codec import pack_request, pack_token, unpack_requests_leniently, unpack_token
 from sayso.errors import StoreError, UnknownRequest
 from sayso.stores.loop_thread import LoopThread
@@ -165,15 +165,7 @@ class PostgresStore:
 
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Mark an open request as viewed."""
-
-        def work(group: GroupTransaction) -> ApprovalRequest:
-            before = group.require(request_id)
-            after = decide.mark_seen(before, seen)
-            if after is not before:
-                group.update(after)
-            return after
-
-        return await self._writer.submit(work, ("request", request_id))
+        return await self._writer.submit(lambda group: group.mark_seen(request_id, seen), ("request", request_id))
 
     async def close(
         self,
@@ -190,17 +182,10 @@ class PostgresStore:
 
     async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
         """Use up an approval: true for exactly one caller, ever."""
-
-        def work(group: GroupTransaction) -> bool:
-            claimed = decide.claim(group.require(request_id), now)
-            if claimed is None:
-                return False
-            group.update(claimed)
-            group.record_step(claimed, "claimed", now)
-            return True
-
         return await self._writer.submit(
-            lambda group: group.idempotent(attempt, lambda: work(group)), ("request", request_id), ("receipts", attempt)
+            lambda group: group.claim(request_id, now=now, attempt=attempt),
+            ("request", request_id),
+            ("receipts", attempt),
         )
 
     async def closed(self, request_id: str) -> ApprovalRequest:
@@ -229,7 +214,7 @@ class PostgresStore:
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Consume one use of a counted decision: false if none is left."""
         return await self._writer.submit(
-            lambda group: group.idempotent(attempt, lambda: group.spend(remembered_id)),
+            lambda group: group.spend(remembered_id, attempt=attempt),
             ("remembered", remembered_id),
             ("receipts", attempt),
         )
@@ -240,12 +225,9 @@ class PostgresStore:
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
         """Change the remembered decisions, wait until that is durable, and return how many were dropped."""
-
-        def work(group: GroupTransaction) -> int:
-            group.remember(added)
-            return group.forget(dropped)
-
-        return self._writer.submit_blocking(work, *(("remembered", each) for each in dropped))
+        return self._writer.submit_blocking(
+            lambda group: group.change_remembered(added, dropped), *(("remembered", each) for each in dropped)
+        )
 
     async def park(self, name: str, state: bytes) -> None:
         """Store the state of a run for a later resume, in the place of an earlier one."""
@@ -285,9 +267,7 @@ class PostgresStore:
 
     def finish(self, request_id: str, result: Result) -> None:
         """Queue the result of a used request."""
-        self._writer.enqueue(
-            lambda group: group.update(decide.finish(group.require(request_id), result)), ("request", request_id)
-        )
+        self._writer.enqueue(lambda group: group.append([(request_id, result)]), ("request", request_id))
 
     def record(self, entry: AuditEntry) -> None:
         """Queue an entry of the audit."""
@@ -298,7 +278,7 @@ class PostgresStore:
         ids = (("request", each[0]) for each in news if not isinstance(each, bytes))
         size = sum(len(each) for each in news if isinstance(each, bytes))
         await self._writer.submit(
-            lambda group: group.idempotent(attempt, lambda: group.append(news)), *ids, ("receipts", attempt), size=size
+            lambda group: group.append(news, attempt=attempt), *ids, ("receipts", attempt), size=size
         )
 
     @property

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sayso.core import audit, decide, realpath
+from sayso.core import audit, realpath
 from sayso.core.msgpack_codec import pack_request, pack_token, unpack_remembered, unpack_request, unpack_token
 from sayso.errors import ConfigurationError, StoreError
 from sayso.stores.remembered_feed import RememberedCallback, RememberedSubscribers
-from sayso.stores.sqlite import rows
 from sayso.stores.sqlite.doorbell import Doorbell
+from sayso.stores.sqlite.rows import GET, Transaction, last_change
 from sayso.stores.sqlite.schema import connect, translate_errors
-from sayso.stores.sqlite.writer import SqliteWriter, Transaction
+from sayso.stores.sqlite.writer import SqliteWriter
 from sayso.stores.waiters import Feed, Settled, Waiters, deliver
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class SqliteStore:
         try:
             with translate_errors(self.path):
                 self._publish_remembered(self._reader)
-                self._feed.advance(rows.last_change(self._reader))
+                self._feed.advance(last_change(self._reader))
             self._writer = SqliteWriter(self.path, synchronous=synchronous, on_commit=self._on_commit)
         except StoreError:
             self._reader.close()
@@ -73,9 +73,9 @@ class SqliteStore:
 
         def work(tx: Transaction) -> ApprovalRequest:
             self._open_here.add(request.id)  # before the write: it cannot be closed yet
-            if not rows.insert(tx, request, packed):
+            if not tx.insert(request, packed):
                 self._open_here.discard(request.id)
-                return rows.find_conflict(tx, request)
+                return tx.find_conflict(request)
             tx.opened = True
             tx.record_step(request, "asked", request.asked_at)
             return request
@@ -84,23 +84,23 @@ class SqliteStore:
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
         """Return the request of this call."""
-        return await self._writer.submit(lambda tx: rows.find(tx, session, key))
+        return await self._writer.submit(lambda tx: tx.find(session, key))
 
     async def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request."""
-        return await self._writer.submit(lambda tx: rows.get(tx, request_id))
+        return await self._writer.submit(lambda tx: tx.get(request_id))
 
     async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
         """Return the open requests, oldest first; with `after`, only later ids."""
-        return await self._writer.submit(lambda tx: rows.pending(tx, limit, after))
+        return await self._writer.submit(lambda tx: tx.pending(limit, after))
 
     async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
         """Return the newest requests, open or not, newest first; see `Store`."""
-        return await self._writer.submit(lambda tx: rows.recent(tx, limit, part, before))
+        return await self._writer.submit(lambda tx: tx.recent(limit, part, before))
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
         """Return the requests that changed after that point, and the point that these reach."""
-        return await self._writer.submit(lambda tx: rows.changes(tx, after, limit))
+        return await self._writer.submit(lambda tx: tx.changes(after, limit))
 
     async def changed(self, after: int) -> None:
         """Wait until requests have changed after that point."""
@@ -108,15 +108,7 @@ class SqliteStore:
 
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Mark an open request as viewed."""
-
-        def work(tx: Transaction) -> ApprovalRequest:
-            before = rows.require(tx, request_id)
-            after = decide.mark_seen(before, seen)
-            if after is not before:
-                rows.update(tx, after)
-            return after
-
-        return await self._writer.submit(work)
+        return await self._writer.submit(lambda tx: tx.mark_seen(request_id, seen))
 
     async def close(
         self,
@@ -128,35 +120,11 @@ class SqliteStore:
         remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
         """Close the request unless it is closed, and return it as it is now."""
-
-        def work(tx: Transaction) -> ApprovalRequest:
-            before = rows.require(tx, request_id)
-            after = decide.close(before, status, decision, now)
-            if after is before:
-                return before
-            rows.update(tx, after)
-            tx.record_step(after, decide.audit_step(after), now)
-            if after.status == "open":
-                return after
-            tx.closed.append(after)
-            if remember and after.status == status:
-                rows.remember(tx, remember)
-            return after
-
-        return await self._writer.submit(work)
+        return await self._writer.submit(lambda tx: tx.close(request_id, status, decision, now=now, remember=remember))
 
     async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
         """Use up an approval: true for exactly one caller, ever."""
-
-        def work(tx: Transaction) -> bool:
-            claimed = decide.claim(rows.require(tx, request_id), now)
-            if claimed is None:
-                return False
-            rows.update(tx, claimed)
-            tx.record_step(claimed, "claimed", now)
-            return True
-
-        return await self._writer.submit(lambda tx: rows.idempotent(tx, attempt, lambda: work(tx)))
+        return await self._writer.submit(lambda tx: tx.claim(request_id, now=now, attempt=attempt))
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
@@ -164,14 +132,14 @@ class SqliteStore:
         try:
             if request_id in self._open_here:
                 return await future  # opened by this store, without a later change
-            request = await self._writer.submit(lambda tx: rows.require(tx, request_id))
+            request = await self._writer.submit(lambda tx: tx.require(request_id))
             return request if request.status != "open" else await future
         finally:
             self._waiters.discard(request_id, future)
 
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Consume one use of a counted decision: false if none is left."""
-        return await self._writer.submit(lambda tx: rows.idempotent(tx, attempt, lambda: rows.spend(tx, remembered_id)))
+        return await self._writer.submit(lambda tx: tx.spend(remembered_id, attempt=attempt))
 
     async def park(self, name: str, state: bytes) -> None:
         """Store the state of a run for a later resume, in the place of an earlier one."""
@@ -179,17 +147,11 @@ class SqliteStore:
 
     async def parked(self, name: str) -> bytes | None:
         """Return the state parked under this name."""
-        return await self._writer.submit(lambda tx: rows.parked(tx, name))
+        return await self._writer.submit(lambda tx: tx.parked(name))
 
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
         """Delete the state parked under this name, and return it to exactly one caller."""
-
-        def work(tx: Transaction) -> bytes | None:
-            state = rows.parked(tx, name)
-            tx.execute("DELETE FROM parked WHERE name = ?", name)
-            return state
-
-        return await self._writer.submit(lambda tx: rows.idempotent(tx, attempt, lambda: work(tx)))
+        return await self._writer.submit(lambda tx: tx.idempotent(attempt, lambda: tx.unpark(name)))
 
     async def add_token(self, token: Token) -> None:
         """Store a token."""
@@ -199,7 +161,7 @@ class SqliteStore:
 
     async def token(self, token_id: str) -> Token | None:
         """Return one token."""
-        return await self._writer.submit(lambda tx: rows.token(tx, token_id))
+        return await self._writer.submit(lambda tx: tx.token(token_id))
 
     async def tokens(self) -> list[Token]:
         """Return all tokens, oldest first."""
@@ -209,13 +171,7 @@ class SqliteStore:
 
     async def take_token(self, token_id: str) -> Token | None:
         """Delete a token, and return it to exactly one caller."""
-
-        def work(tx: Transaction) -> Token | None:
-            token = rows.token(tx, token_id)
-            tx.execute("DELETE FROM tokens WHERE id = ?", token_id)
-            return token
-
-        return await self._writer.submit(work)
+        return await self._writer.submit(lambda tx: tx.take_token(token_id))
 
     def attach(self, learn: RememberedCallback) -> None:
         """Call `learn` with all remembered decisions, now and after every change."""
@@ -223,16 +179,11 @@ class SqliteStore:
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
         """Change the remembered decisions, wait until that is durable, and return how many were dropped."""
-
-        def work(tx: Transaction) -> int:
-            rows.remember(tx, added)
-            return rows.forget(tx, dropped)
-
-        return self._writer.submit_blocking(work)
+        return self._writer.submit_blocking(lambda tx: tx.change_remembered(added, dropped))
 
     def finish(self, request_id: str, result: Result) -> None:
         """Queue the result of a used request."""
-        self._writer.enqueue(lambda tx: rows.update(tx, decide.finish(rows.require(tx, request_id), result)))
+        self._writer.enqueue(lambda tx: tx.append([(request_id, result)]))
 
     def record(self, entry: AuditEntry) -> None:
         """Queue an entry of the audit."""
@@ -240,7 +191,7 @@ class SqliteStore:
 
     async def append(self, news: Sequence[QueuedWrite], *, attempt: str = "") -> None:
         """Write results and audit lines that another process sent."""
-        await self._writer.submit(lambda tx: rows.idempotent(tx, attempt, lambda: rows.append(tx, news)))
+        await self._writer.submit(lambda tx: tx.append(news, attempt=attempt))
 
     @property
     def backlog(self) -> int:
@@ -264,15 +215,15 @@ class SqliteStore:
 
     async def oldest(self, limit: int, after: str = "") -> list[ApprovalRequest]:
         """Return the requests that come after that id, open or not, oldest first."""
-        return await self._writer.submit(lambda tx: rows.oldest(tx, limit, after))
+        return await self._writer.submit(lambda tx: tx.oldest(limit, after))
 
     async def drop(self, ids: Sequence[str]) -> int:
         """Delete these requests, except open and approved ones, and return how many were deleted."""
-        return await self._writer.submit(lambda tx: rows.drop(tx, ids))
+        return await self._writer.submit(lambda tx: tx.drop(ids))
 
     async def cut(self, start: tuple[int, str], end: tuple[int, str]) -> None:
         """Delete the audit entries up to `end`, if the audit still begins after `start`."""
-        await self._writer.submit(lambda tx: rows.cut(tx, start, end))
+        await self._writer.submit(lambda tx: tx.cut(start, end))
 
     async def aclose(self) -> None:
         """Write the queue and close the file."""
@@ -319,8 +270,8 @@ class SqliteStore:
 
     def _check_requests(self, ids: Sequence[str]) -> None:
         self._open_here.difference_update(ids)  # first: a wait that begins from now on reads the row
-        found = [self._reader.execute(rows.GET, (each,)).fetchone() for each in self._waiters.filter_awaited(ids)]
+        found = [self._reader.execute(GET, (each,)).fetchone() for each in self._waiters.filter_awaited(ids)]
         requests = [unpack_request(row[0]) for row in found if row is not None]
         deliver(self._waiters.settle([each for each in requests if each.status != "open"]))
-        deliver(self._feed.advance(rows.last_change(self._reader)))
+        deliver(self._feed.advance(last_change(self._reader)))
         self._publish_remembered(self._reader)
