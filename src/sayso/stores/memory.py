@@ -143,6 +143,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tables = _MemoryTables()
+        self._unsealed = self._tables.unsealed
         self._parked: dict[str, bytes] = {}
         self._tokens: dict[str, Token] = {}
         self._remembered_subscribers = RememberedSubscribers()
@@ -159,8 +160,10 @@ class MemoryStore:
             if tables.changes_remembered:
                 tables.changes_remembered = False
                 self._remembered_subscribers.publish(list(tables.remembered.values()))
-            woken = self._waiters.settle(tables.closed) + self._feed.advance(tables.change)
-            tables.closed.clear()
+            woken = self._feed.advance(tables.change)
+            if tables.closed:
+                woken += self._waiters.settle(tables.closed)
+                tables.closed.clear()
         deliver(woken)
         return result
 
@@ -283,8 +286,8 @@ class MemoryStore:
 
     def record(self, entry: AuditEntry) -> None:
         """Add an entry to the audit; it is sealed when the audit is read."""
-        self._tables.record(entry)
-        if len(self._tables.unsealed) > _MOST_UNSEALED:
+        self._unsealed.append(audit.encode_early_if_needed(entry))
+        if len(self._unsealed) > _MOST_UNSEALED:
             with self._lock:
                 self._seal(_SEALED_AT_ONCE)  # a few at a time: the caller waits
 
@@ -310,10 +313,9 @@ class MemoryStore:
         return (self._lines[-1][0], self._lines[-1][2]) if self._lines else self._start
 
     def _seal(self, most: int | None = None) -> None:
-        unsealed = self._tables.unsealed
-        for _ in range(len(unsealed) if most is None else min(most, len(unsealed))):
+        for _ in range(len(self._unsealed) if most is None else min(most, len(self._unsealed))):
             number, previous = self._end()
-            entry = unsealed.popleft()
+            entry = self._unsealed.popleft()
             line = entry if isinstance(entry, bytes) else audit.encode(entry)
             if len(self._lines) == _KEPT_LINES:
                 self._start = (self._lines[0][0], self._lines[0][2])
