@@ -226,15 +226,7 @@ class MemoryStore:
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
-        with self._lock:
-            request = self._tables.require(request_id)
-            if request.status != "open":
-                return request
-            future = self._waiters.add(request_id)
-        try:
-            return await future
-        finally:
-            self._waiters.discard(request_id, future)
+        return await self._waiters.wait(request_id, self.get)
 
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Consume one use of a counted decision: false if none is left."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sayso.core import audit
 from sayso.core.msgpack_codec import pack_request, pack_token, unpack_requests_leniently, unpack_token
-from sayso.errors import StoreError, UnknownRequest
+from sayso.errors import StoreError
 from sayso.stores.loop_thread import LoopThread
 from sayso.stores.postgres.batch import CloseWork, OpenWork
 from sayso.stores.postgres.connection import Connection, ReadPool, Row, Server, ServerUnavailable
@@ -111,22 +111,20 @@ class PostgresStore:
         """Add the request, or return the one that its session and key already have."""
         packed, call = pack_request(request), call_key(request.session, request.key)
         line = audit.encode(audit.request_entry(request, "asked", request.asked_at))  # here, outside the transaction
-        self._subscribers.open_here.add(request.id)  # before the write: it cannot be closed yet
-        opening = OpenWork(request, call, packed, line)
+        self._subscribers.waiters.open_here.add(request.id)  # before the write: it cannot be closed yet
+        opening, found = OpenWork(request, call, packed, line), None
         try:
             found = await self._writer.submit(
                 opening, ("new", request.id), ("call", call), size=len(packed) + len(line)
             )
         except asyncio.CancelledError:
-            self._subscribers.open_here.discard(request.id)
             self._writer.note_abandoned()
             raise
-        except BaseException:
-            self._subscribers.open_here.discard(request.id)
-            raise
-        if found is not request:
-            self._subscribers.open_here.discard(request.id)
-        return found
+        else:
+            return found
+        finally:
+            if found is not request:
+                self._subscribers.waiters.open_here.discard(request.id)
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
         """Return the request of this call."""
@@ -190,16 +188,7 @@ class PostgresStore:
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
-        future = self._subscribers.waiters.add(request_id)  # before the read, so that no close is missed in between
-        try:
-            if request_id in self._subscribers.open_here:
-                return await future  # opened by this store, without a later change
-            request = await self.get(request_id)
-            if request is None:
-                raise UnknownRequest(request_id)
-            return request if request.status != "open" else await future
-        finally:
-            self._subscribers.waiters.discard(request_id, future)
+        return await self._subscribers.waiters.wait(request_id, self.get)
 
     async def oldest(self, limit: int, after: str = "") -> list[ApprovalRequest]:
         """Return the requests that come after that id, open or not, oldest first."""

@@ -24,21 +24,18 @@ class Subscribers:
 
     def __init__(self, readers: ReadPool, cache: RequestCache) -> None:
         self.waiters, self.feed, self.remembered = Waiters(), Feed(), RememberedSubscribers()
-        self.open_here: set[str] = set()  # ids opened by this store, without a later change
         self._readers, self._cache = readers, cache
         self._version = -1
 
     def on_commit(self, group: GroupTransaction, known: Row | None) -> Settled:
         """Apply a commit of this store; return the futures to settle."""
-        self.open_here.difference_update(request.id for request in group.closed)
         if known is not None:
             self._update_remembered(known)
         return self.waiters.settle(group.closed) + self.feed.advance(group.change)
 
     async def on_remote_change(self, closed: Sequence[str], reached: int) -> None:
         """Settle the futures that wait for these closed requests, or for any change."""
-        self.open_here.difference_update(closed)  # first: a wait that begins from now on reads the row
-        waited = self.waiters.filter_awaited(closed)
+        waited = self.waiters.note_changed(closed)
         if waited:
             rows = await self._readers.fetch(statement("requests_get"), waited)
             found = unpack_requests_leniently(rows, self._cache.unpack_row)
@@ -47,10 +44,9 @@ class Subscribers:
 
     async def resync(self) -> None:
         """Clear the cache and read every awaited request: the database may be an older copy."""
-        self.open_here.clear()
         self._cache.clear()
         self._version = -1
-        await self.on_remote_change(self.waiters.ids(), 0)
+        await self.on_remote_change(self.waiters.note_missed_changes(), 0)
 
     async def refresh(self, version: int) -> None:
         """Read the remembered decisions, if this version is newer than the known one."""

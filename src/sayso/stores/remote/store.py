@@ -71,7 +71,6 @@ class RemoteStore:
         self._waiters = Waiters()
         self._feed = Feed()
         self._asked: dict[str, ApprovalRequest] = {}  # opened here, and not known to be closed
-        self._open_here: set[str] = set()  # the subset without a missed change
         self._opening: dict[str, Future[ApprovalRequest]] = {}
         self._expired_here: OrderedDict[str, ApprovalRequest] = OrderedDict()
         self._is_closed = False
@@ -95,7 +94,7 @@ class RemoteStore:
         message = protocol.Open(request=pack_request(request))
         self._outbox.check_process()
         self._asked[request.id] = request  # before it is sent: it cannot be closed yet
-        self._open_here.add(request.id)
+        self._waiters.open_here.add(request.id)
         # Not cancelled with its caller: a withdrawal may follow, and the request has to arrive first.
         opening = self._opening[request.id] = self._loop_thread.submit(self._open(request, message))
         opening.add_done_callback(lambda _: self._opening.pop(request.id, None))
@@ -205,14 +204,7 @@ class RemoteStore:
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
-        future = self._waiters.add(request_id)  # before the read, so that no close is missed in between
-        try:
-            if request_id in self._open_here:
-                return await future  # opened by this store, without a later change
-            request = self._require(request_id, await self.get(request_id))
-            return request if request.status != "open" else await future
-        finally:
-            self._waiters.discard(request_id, future)
+        return await self._waiters.wait(request_id, self.get)
 
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Consume one use of a counted decision: false if none is left."""
@@ -288,8 +280,7 @@ class RemoteStore:
 
     async def resync(self) -> None:
         """Read every awaited request: a change may have been missed."""
-        self._open_here.clear()  # first: a wait that begins from now on reads the row
-        ids = self._waiters.ids()
+        ids = self._waiters.note_missed_changes()
         for start in range(0, len(ids), protocol.MOST_ROWS):
             batch = tuple(ids[start : start + protocol.MOST_ROWS])
             content = await self._transport.send_with_retry("get", protocol.Get(ids=batch))
@@ -300,7 +291,6 @@ class RemoteStore:
 
     def fail_waiters(self, error: StoreError) -> None:
         """Fail all waiting futures."""
-        self._open_here.clear()
         self._waiters.fail_all(error)
 
     def _wake(self, closed: Sequence[ApprovalRequest]) -> None:
@@ -309,7 +299,7 @@ class RemoteStore:
         deliver(self._waiters.settle(closed))
 
     def _forget(self, request_id: str) -> None:
-        self._open_here.discard(request_id)
+        self._waiters.open_here.discard(request_id)
         self._asked.pop(request_id, None)
 
     # Transport.

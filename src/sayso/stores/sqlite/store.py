@@ -50,7 +50,6 @@ class SqliteStore:
         self._waiters = Waiters()
         self._remembered_subscribers = RememberedSubscribers()
         self._feed = Feed()
-        self._open_here: set[str] = set()
         self._reader = connect(self.path, synchronous=synchronous)
         try:
             with translate_errors(self.path):
@@ -72,9 +71,9 @@ class SqliteStore:
         packed = pack_request(request)
 
         def work(tx: Transaction) -> ApprovalRequest:
-            self._open_here.add(request.id)  # before the write: it cannot be closed yet
+            self._waiters.open_here.add(request.id)  # before the write: it cannot be closed yet
             if not tx.insert(request, packed):
-                self._open_here.discard(request.id)
+                self._waiters.open_here.discard(request.id)
                 return tx.find_conflict(request)
             tx.opened = True
             tx.record_step(request, "asked", request.asked_at)
@@ -128,14 +127,7 @@ class SqliteStore:
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
-        future = self._waiters.add(request_id)  # before the read, so that no close is missed in between
-        try:
-            if request_id in self._open_here:
-                return await future  # opened by this store, without a later change
-            request = await self._writer.submit(lambda tx: tx.require(request_id))
-            return request if request.status != "open" else await future
-        finally:
-            self._waiters.discard(request_id, future)
+        return await self._waiters.wait(request_id, self.get)
 
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Consume one use of a counted decision: false if none is left."""
@@ -236,7 +228,6 @@ class SqliteStore:
 
     def _on_commit(self, tx: Transaction) -> Settled:
         """Apply a committed transaction, and return the futures to settle."""
-        self._open_here.difference_update(request.id for request in tx.closed)
         if tx.remembered:
             self._publish_remembered(tx.connection)
         if tx.closed or tx.opened or tx.remembered:
@@ -262,15 +253,13 @@ class SqliteStore:
                 if not rung or time.monotonic() >= due:
                     version = self._reader.execute("PRAGMA data_version").fetchone()[0]
                     if version != seen:
-                        self._open_here.clear()  # a ring may be lost: a later wait reads the row
-                        self._check_requests(self._waiters.ids())
+                        self._check_requests(self._waiters.note_missed_changes())  # a ring may be lost
                     seen, due = version, time.monotonic() + _POLL_SECONDS
             except Exception as error:  # noqa: BLE001 - the listener thread must survive, or waiters hang
                 _LOG.warning("the store %s could not be read, trying again: %r", self.path, error)
 
     def _check_requests(self, ids: Sequence[str]) -> None:
-        self._open_here.difference_update(ids)  # first: a wait that begins from now on reads the row
-        found = [self._reader.execute(GET, (each,)).fetchone() for each in self._waiters.filter_awaited(ids)]
+        found = [self._reader.execute(GET, (each,)).fetchone() for each in self._waiters.note_changed(ids)]
         requests = [unpack_request(row[0]) for row in found if row is not None]
         deliver(self._waiters.settle([each for each in requests if each.status != "open"]))
         deliver(self._feed.advance(last_change(self._reader)))
