@@ -55,7 +55,7 @@ class Waiters:
                 self._waiting.pop(request_id, None)
 
     def fail_all(self, error: Exception) -> None:
-        """Fail every future: no request can be waited for any more."""
+        """Fail every waiting future."""
         deliver(self.fail(self.note_missed_changes(), error))
 
     def note_missed_changes(self) -> list[str]:
