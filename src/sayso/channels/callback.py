@@ -37,7 +37,7 @@ class CallbackChannel:
     async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
         """Call the function and return its answer; the caller checks the type."""
         asking = _ACTIVE_CHANNELS.get()
-        if self in asking:  # another one may ask through this one, but this one not through itself
+        if self in asking:  # another channel may ask through this one, but this one not through itself
             raise RuntimeError("the approval callback itself made a call that has to be asked about")
         token = _ACTIVE_CHANNELS.set((*asking, self))
         try:
@@ -59,7 +59,7 @@ class CallbackChannel:
         except asyncio.CancelledError:
             with self._lock:
                 if worker.busy_with is answer and self._thread is worker:
-                    self._thread = worker.hand_over()  # it still waits for its person; the others must not wait for it
+                    self._thread = worker.hand_over()  # its function blocks; queued questions must not wait
             raise
 
 
@@ -97,8 +97,8 @@ class _CallbackThread:
 def _run_and_deliver(question: Callable[[], Any], answer: asyncio.Future[Any]) -> None:
     try:
         result, failed = question(), False
-    except BaseException as error:  # noqa: BLE001 - whatever the host's function raises belongs to who waits for it
-        # A future takes no StopIteration, and an exit asked for in this thread must not end the loop's thread.
+    except BaseException as error:  # noqa: BLE001 - the waiting caller receives every error of the host's function
+        # A future rejects StopIteration, and SystemExit in this thread must not end the loop's thread.
         ordinary = isinstance(error, Exception) and not isinstance(error, StopIteration)
         result, failed = error if ordinary else RuntimeError(repr(error)), True
 
@@ -109,7 +109,7 @@ def _run_and_deliver(question: Callable[[], Any], answer: asyncio.Future[Any]) -
     try:
         answer.get_loop().call_soon_threadsafe(deliver)
     except RuntimeError:
-        return  # the loop is closed: nobody waits any more
+        return  # the loop is closed, so no task waits
 
 
 def _as_function(callback: Callback | ApprovalUI, mode: Mode) -> Callback:

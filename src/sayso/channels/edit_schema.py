@@ -21,12 +21,12 @@ except ImportError as error:
 
 
 _MOST_STEPS = 20_000
-_LONGEST = 300  # characters of what is wrong: it names the value
+_LONGEST = 300  # characters of the message, which quotes the value
 _steps_left: ContextVar[int] = ContextVar("sayso_fitting_left")
 
 
 class TooManySteps(Exception):
-    """The step limit was reached: a few references in a schema can ask for billions of steps."""
+    """The step limit was reached: a few references in a schema can cause billions of steps."""
 
 
 def _step_limited(keyword: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,7 +64,7 @@ _VALIDATOR = extend(  # pyright: ignore - half typed
 )
 
 
-_BROKEN = (  # what a schema that is none can lead to
+_BROKEN = (  # errors that an invalid schema can cause
     *(TooManySteps, SchemaError, Unresolvable, RecursionError),
     *(ArithmeticError, AttributeError, LookupError, TypeError, ValueError),
 )
@@ -73,12 +73,12 @@ _BROKEN = (  # what a schema that is none can lead to
 def schema_violation(args: Mapping[str, Any], parameters: str) -> str | None:
     """Return why arguments violate the JSON Schema of the tool, or None; without a schema everything passes.
 
-    Whatever is let through is judged where the call runs all the same. Nothing of the schema, which is the agent's, is
-    tried that can take years in one step, such as a regular expression.
+    Policy and tool judge the arguments again where the call runs. The schema comes from the agent, so keywords without
+    a time limit, such as regular expressions, are ignored.
     """
     if not parameters:
         return None
-    # An empty registry: a schema must not make whoever looks at it fetch an address.
+    # An empty registry: a schema must not make this process fetch a URL.
     try:
         _steps_left.set(_MOST_STEPS)
         kind = cast("type[Draft202012Validator]", _VALIDATOR)

@@ -1,6 +1,6 @@
 """Notifications, one-way: chat, mail and push through Apprise, and signed webhooks for programs.
 
-Nobody answers here. A message says that a question is open, with its arguments redacted, and may carry a link to it.
+A message reports an open request, with redacted arguments, and may link to it; answers come through other channels.
 
 Tests: tests/server/notices/test_scheduler.py
 """
@@ -42,7 +42,7 @@ _TITLES: dict[Event, str] = {
     "escalated": "nobody answered: {who} wants to run {tool}",
     "closed": "{tool} of {who}: {status}",
 }
-_LONGEST, _LONGEST_TITLE = 1000, 200  # characters; a message is no place to read all of it
+_LONGEST, _LONGEST_TITLE = 1000, 200  # characters; the full text is in the inbox
 _SECONDS = 20.0
 _ATTEMPTS = 3
 
@@ -55,7 +55,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     project: str
     title: str
     text: str
-    id: str  # the same for the same news, whoever tells it, and however often
+    id: str  # idempotency key: the same for the same event, from any sender and attempt
     link: str | None = None
 
     def with_link(self, link: str) -> Message:
@@ -64,7 +64,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_message(request: ApprovalRequest, event: Event = "asked", *, at: float | None = None) -> Message:
-    """Build the notification of a request; `at` tells one reminder from another."""
+    """Build the notification of a request; `at` distinguishes reminders."""
     title = _TITLES[event].format(who=asker(request) or "an agent", tool=request.tool_name, status=request.status)
     args = json.dumps(redact(request.args), ensure_ascii=False, default=repr)
     lines = (f"why: {redact_text(request.reason)}", f"arguments: {args}")

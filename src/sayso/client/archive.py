@@ -26,7 +26,7 @@ class _Record(msgspec.Struct, omit_defaults=True):
     """One line of the archive: header, request, or sealed audit entry."""
 
     archive: int | None = None
-    after: audit.EntryRef | None = None  # the entry before the first one in here
+    after: audit.EntryRef | None = None  # the entry before the first one of a batch
     request: msgspec.Raw = msgspec.Raw(b"")
     number: int | None = None
     line: str = ""
@@ -49,12 +49,12 @@ class Archive:
         """Append audit entries that follow `after`, once their chain is verified.
 
         Raises:
-            AuditError: they are not what was written.
+            AuditError: the entries were changed.
         """
         page = list(entries)
         audit.verify_page(after, page)
-        told = [_Record(number=number, line=line.decode(), hash=sealed) for number, line, sealed in page]
-        self._write(msgspec.json.encode(each) for each in [_Record(after=after), *told])
+        records = [_Record(number=number, line=line.decode(), hash=sealed) for number, line, sealed in page]
+        self._write(msgspec.json.encode(each) for each in [_Record(after=after), *records])
 
     def close(self) -> None:
         """Close the file."""
@@ -80,7 +80,7 @@ def new_file(path: Path) -> int:
     """Create a file, private to its owner; never overwrite.
 
     Raises:
-        StoreError: it is there already, or cannot be made.
+        StoreError: the file exists, or cannot be created.
     """
     try:
         return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -106,11 +106,11 @@ def _sync_folder(path: Path) -> None:
 def verify(path: Path, known: audit.EntryRef | None = None) -> tuple[audit.EntryRef, audit.EntryRef] | None:
     """Verify the chain in an archive; return the entry before its first and its last one, or None without entries.
 
-    `known` is an entry that was noted earlier; where it is in here, it has to be the same.
+    `known` is an entry that was noted earlier; if the archive has that number, the hash must be the same.
 
     Raises:
         AuditError: names the first entry that was changed, dropped or moved.
-        StoreError: this is no archive, or cannot be read.
+        StoreError: the file is not an archive, or cannot be read.
     """
     start: audit.EntryRef | None = None
     end: audit.EntryRef | None = None
@@ -135,11 +135,11 @@ def verify(path: Path, known: audit.EntryRef | None = None) -> tuple[audit.Entry
 def join(paths: Sequence[Path], start: audit.EntryRef, known: audit.EntryRef | None = None) -> audit.EntryRef | None:
     """Verify archives, oldest first: each continues its predecessor's chain, and the store's audit the last one's.
 
-    Returns `known`, an entry that was noted earlier, if the archives do not have it, so that the store has to.
+    Returns `known`, an entry that was noted earlier, if the archives do not contain it; then the store must.
 
     Raises:
         AuditError: names the first entry that was changed, dropped or moved.
-        StoreError: one is no archive, or cannot be read.
+        StoreError: a file is not an archive, or cannot be read.
     """
     ends = [(path, found) for path in paths if (found := verify(path, known)) is not None]
     places = [(str(path), first) for path, (first, _) in ends] + [("the store", start)]
@@ -154,7 +154,7 @@ def _records(path: Path) -> Iterator[_Record]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n") and number > 1:
-                return  # its writing was cut off, so it is still in the store
+                return  # a partial write: its record is still in the store
             try:
                 record = msgspec.json.decode(line, type=_Record)
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:

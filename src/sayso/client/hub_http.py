@@ -20,14 +20,14 @@ except ImportError as error:
     raise ImportError("talking to a hub is not installed; run `pip install sayso[remote]`") from error
 
 _SECONDS = 30.0
-_QUIET_SECONDS = 60.0  # a stream that says nothing for so long is dead: the hub says something every 15
+_QUIET_SECONDS = 60.0  # a silent stream is dead: the hub sends a heartbeat every 15
 
 
 class HubReply(dict[str, Any]):
     """JSON body of a reply; a missing field, which every hub sends, raises `StoreError`."""
 
-    def __missing__(self, name: str) -> Any:  # noqa: ANN401 - nothing is returned
-        """Raise: the reply is not of a hub, or of one of another version."""
+    def __missing__(self, name: str) -> Any:  # noqa: ANN401 - never returns
+        """Raise: the reply is not from a hub, or from one of another version."""
         raise StoreError(f"the hub tells nothing of {name!r}; check its address, and whether it is of this version")
 
 
@@ -41,14 +41,14 @@ class HubClient:
             raise ConfigurationError("a hub wants to know who you are: put an approver's token into SAYSO_TOKEN")
         self._client = httpx2.AsyncClient(base_url=self.address, timeout=_SECONDS, **self._endpoint.client_options())
 
-    async def get(self, path: str, **query: Any) -> HubReply:  # noqa: ANN401 - as httpx takes them
+    async def get(self, path: str, **query: Any) -> HubReply:  # noqa: ANN401 - query values as httpx accepts them
         """Return the body of a reply that is OK."""
         return (await self.send("GET", path, query=query))[1]
 
     async def send(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, query: Mapping[str, Any] | None = None
     ) -> tuple[int, HubReply]:
-        """Send a request, and return status and body; a refusal (4xx) is raised for GET, and else is the caller's."""
+        """Send a request, and return status and body; a 4xx is raised for GET; other methods return it."""
         content = None if body is None else json_codec.to_json(body)
         headers = {} if body is None else {"content-type": "application/json"}
         try:
@@ -59,15 +59,15 @@ class HubClient:
             raise self._endpoint.unreachable(error) from error
         return answer.status_code, self._checked_reply(answer, reading=method == "GET")
 
-    async def lines(self, path: str) -> AsyncIterator[str]:
-        """Yield the lines of a stream, until the hub ends it."""
+    async def events(self, path: str) -> AsyncIterator[httpx2.ServerSentEvent]:
+        """Yield the server-sent events of a stream, until the hub ends it."""
         try:
             async with self._client.stream("GET", path, timeout=_QUIET_SECONDS) as stream:
                 if stream.status_code != HTTPStatus.OK:
                     await stream.aread()
                     self._checked_reply(stream, reading=True)
-                async for line in stream.aiter_lines():
-                    yield line
+                async for event in httpx2.EventSource(stream, max_event_size=None):
+                    yield event
         except httpx2.RequestError as error:
             raise self._endpoint.unreachable(error) from error
 
@@ -76,7 +76,7 @@ class HubClient:
         await self._client.aclose()
 
     def _checked_reply(self, answer: httpx2.Response, *, reading: bool) -> HubReply:
-        """Decode a reply; a page or a redirect is not the hub, but perhaps a proxy in front of it."""
+        """Decode a reply; an HTML page or a redirect comes from something else, such as a proxy."""
         status, facts = answer.status_code, _json_object(answer)
         if facts is None or answer.is_redirect or status == HTTPStatus.UNAUTHORIZED:
             raise self._endpoint.problem(answer)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
 from http import HTTPStatus
 
 from sayso.client.hub_http import HubClient
@@ -25,7 +24,7 @@ class HubInbox:
     def __init__(self, url: str, token: str) -> None:
         self._hub = HubClient(url, token)
         self._received: list[tuple[int, ApprovalRequest]] = []
-        self._partial: list[ApprovalRequest] = []  # of a change that is not told to its end
+        self._partial: list[ApprovalRequest] = []  # of a change whose last event is still to come
         self._point: int | None = None
         self._updated = asyncio.Event()
         self._listener: asyncio.Task[None] | None = None
@@ -77,8 +76,6 @@ class HubInbox:
 
     async def changes(self, after: int | None = None) -> tuple[int, list[ApprovalRequest]]:
         """Return the changes after a point, of those received since the subscription began."""
-        if self._listener is None:
-            self._listener = asyncio.ensure_future(self._listen())
         while self._point is None:
             await self._wait_for_update()
         if after is None:
@@ -103,23 +100,23 @@ class HubInbox:
     async def _wait_for_update(self) -> None:
         """Wait for an event, or raise the error that ended the subscription."""
         listening = self._listener or asyncio.ensure_future(self._listen())
-        self._listener, news = listening, asyncio.ensure_future(self._updated.wait())
+        self._listener, update = listening, asyncio.ensure_future(self._updated.wait())
         try:
-            await asyncio.wait({listening, news}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({listening, update}, return_when=asyncio.FIRST_COMPLETED)
             if listening.done():
                 listening.result()
                 raise StoreError(f"the hub {self._hub.address} tells of nothing any more; try again")
             self._updated.clear()
         finally:
-            news.cancel()
+            update.cancel()
 
     async def _listen(self) -> None:
         try:
-            async for point, name, data in _parse_sse(self._hub.lines("/events")):
-                if name == "hello":
-                    self._point = json.loads(data)["point"]
-                elif name == "request" and point is not None:
-                    self._receive(point, json_codec.request_from_dict(json.loads(data)))
+            async for event in self._hub.events("/events"):
+                if event.event == "hello":
+                    self._point = json.loads(event.data)["point"]
+                elif event.event == "request":
+                    self._receive(int(event.id), json_codec.request_from_dict(json.loads(event.data)))
                 self._updated.set()
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
@@ -133,21 +130,3 @@ class HubInbox:
             self._received += [(point, each) for each in self._partial]
             self._partial = []
             self._point = point
-
-
-async def _parse_sse(lines: AsyncIterator[str]) -> AsyncIterator[tuple[int | None, str, str]]:
-    """Yield id, name and data of server-sent events."""
-    point, name, data = None, "message", list[str]()
-    async for line in lines:
-        field, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if not line:
-            if data:
-                yield point, name, "\n".join(data)
-            name, data = "message", []
-        elif field == "id" and value.isdigit():
-            point = int(value)
-        elif field == "event":
-            name = value
-        elif field == "data":
-            data.append(value)

@@ -65,10 +65,10 @@ class HubRecords:
     async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
         """Return the visible audit entries; the hub may send several empty pages before one with entries."""
         found: list[_SealedLine] = []
-        following: int | None = after
-        while following is not None and not found:
-            page = await self._page(following, limit)
-            found, following = page.items, page.next
+        cursor: int | None = after
+        while cursor is not None and not found:
+            page = await self._page(cursor, limit)
+            found, cursor = page.items, page.next
         return [(each.number, each.line.encode(), each.hash) for each in found]
 
     async def audit_ends(self) -> tuple[tuple[int, str], tuple[int, str]]:

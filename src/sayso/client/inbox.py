@@ -39,8 +39,8 @@ class Inbox(Protocol):
         """Answer a request.
 
         Raises:
-            UnknownRequest: it is there no more.
-            StillOpen: the answer was not taken, and why; edited arguments that do not fit the tool are not even sent.
+            UnknownRequest: the request was deleted.
+            StillOpen: the answer was refused, with the reason; arguments that violate the schema are not even sent.
         """
         ...
 
@@ -65,7 +65,7 @@ async def check_edit(request: ApprovalRequest, decision: ApprovalDecision) -> No
     """Validate edited arguments by the JSON Schema of the request, before an answer is sent.
 
     Raises:
-        StillOpen: they do not fit the tool, and why.
+        StillOpen: the arguments violate the schema; the message gives the reason.
     """
     if decision.override_args is None or not request.parameters:
         return
@@ -82,7 +82,7 @@ class StoreInbox:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._steps: list[AuditEntry] = []
-        self._answering = asyncio.Lock()  # or one answer would take the steps of another for its own
+        self._answering = asyncio.Lock()  # `_steps` belongs to one answer at a time
         self._controller = ApprovalController(mode="defer", store=store, hooks=[self._steps.append])
 
     async def pending(self) -> list[ApprovalRequest]:

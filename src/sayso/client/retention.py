@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest
     from sayso.core.ports import Prunable
 
-_BATCH_SIZE = 500  # whoever wants to write waits for so many at most
+_BATCH_SIZE = 500  # other writers wait for at most one batch
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,14 +33,14 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 async def prune(store: Prunable, before: float, *, archive: Archive | None = None, who: str = "") -> Pruned:
     """Delete the requests that were closed before that time and, with an archive, the audit entries up to then.
 
-    What may still be used stays: open requests, approvals that nobody used, and the answers that are remembered.
-    What is gone cannot be replayed: a call that claims to have been asked about is then refused as forged.
+    Open requests, unused approvals and the requests of remembered decisions stay. A deleted request cannot be replayed:
+    a call that refers to it is refused as forged.
 
     Raises:
-        StoreError: it cannot be read or written; what was not dropped by then is still there.
-        AuditError: the audit is not what was written; from there on nothing of it is dropped, and no request.
+        StoreError: the store or the archive cannot be read or written; batches that were not reached stay.
+        AuditError: the audit was changed; no request and no audit entry from there on is deleted.
     """
-    # The audit first: whoever may not cut it, or finds it broken, is told so before anything is gone.
+    # The audit first: a missing right or a broken chain is reported before anything is deleted.
     entries = 0 if archive is None else await _archive_audit(store, before, archive)
     requests = 0
     async for batch in _prunable_batches(store, before):
@@ -49,8 +49,8 @@ async def prune(store: Prunable, before: float, *, archive: Archive | None = Non
         requests += await store.drop([each.id for each in batch])
     start = (await store.audit_ends())[0][0]
     if requests or entries:
-        told = f"{requests} requests were dropped, and {entries} entries up to {start}"
-        await store.append([audit.encode_pruned(clock_of(store).now(), who, told)])
+        summary = f"{requests} requests were dropped, and {entries} entries up to {start}"
+        await store.append([audit.encode_pruned(clock_of(store).now(), who, summary)])
     return Pruned(requests=requests, entries=entries, start=start)
 
 
@@ -65,7 +65,7 @@ async def survey(store: Prunable, before: float) -> Pruned:
 
 
 async def _prunable_batches(store: Prunable, before: float) -> AsyncIterator[list[ApprovalRequest]]:
-    """Yield prunable requests in batches; ids sort by time, so the first batch of young ones ends it."""
+    """Yield prunable requests in batches; ids sort by time, so the first page of young ones is the last."""
     kept = {each.request_id for each in ApprovalMemory(store=store, clock=clock_of(store)).list()}
     after = ""
     while page := await store.oldest(_BATCH_SIZE, after):
@@ -80,7 +80,7 @@ async def _prunable_batches(store: Prunable, before: float) -> AsyncIterator[lis
 async def _archive_audit(store: Prunable, before: float, archive: Archive) -> int:
     entries = 0
     start, _ = await store.audit_ends()
-    await store.cut(start, start)  # nothing yet: who may not do this need not have an archive made
+    await store.cut(start, start)  # deletes nothing: without the right to cut, no archive is created
     while page := await _old_entries(store, before, start):
         await asyncio.to_thread(archive.add_entries, start, page)
         end = page[-1][0], page[-1][2]

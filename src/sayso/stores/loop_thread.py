@@ -34,7 +34,7 @@ class LoopThread:
 
 
 async def _end_all(last: Callable[[], Awaitable[None]]) -> None:
-    while others := asyncio.all_tasks() - {asyncio.current_task()}:  # again: a task that ends may begin another one
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:  # again: a cancelled task may start another one
         for each in others:
             each.cancel()
         await asyncio.gather(*others, return_exceptions=True)

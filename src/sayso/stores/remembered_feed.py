@@ -36,14 +36,19 @@ class RememberedSubscribers:
             self._callbacks.append(weakref.WeakMethod(learn))
             learn(self._known)
 
-    def publish(self, version: int, known: Sequence[Remembered]) -> None:
-        """Publish a version, unless a newer one was: a revoked decision must not come back."""
+    def publish(self, known: Sequence[Remembered], version: int | None = None) -> None:
+        """Publish the next version, or this one unless a newer one was: a revoked decision must not come back."""
         with self._lock:
-            if version <= self._version:
+            number = self._version + 1 if version is None else version
+            if number <= self._version:
                 return
-            self._version, self._known = version, known
+            self._version, self._known = number, known
             self._callbacks = [each for each in self._callbacks if each() is not None]
             for each in self._callbacks:
                 learn = each()
                 if learn is not None:
                     learn(known)
+
+    def withdraw_approvals(self) -> None:
+        """Withdraw remembered approvals, which may have been revoked unnoticed; remembered denials stay."""
+        self.publish([each for each in self._known if not each.decision.approved])

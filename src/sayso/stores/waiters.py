@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
+
+from sayso.errors import UnknownRequest
 
 if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest
@@ -25,16 +27,24 @@ class Waiters:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: dict[str, list[asyncio.Future[ApprovalRequest]]] = {}
+        self.open_here: set[str] = set()  # ids opened by this store, without a later change
 
-    def add(self, request_id: str) -> asyncio.Future[ApprovalRequest]:
-        """Return a future of the running loop that is settled when the request is closed."""
+    async def wait(self, request_id: str, read: Callable[[str], Awaitable[ApprovalRequest | None]]) -> ApprovalRequest:
+        """Wait until a request is closed, and return it; one in `open_here` is not read first."""
         future: asyncio.Future[ApprovalRequest] = asyncio.get_running_loop().create_future()
         with self._lock:
-            self._waiting.setdefault(request_id, []).append(future)
-        return future
+            self._waiting.setdefault(request_id, []).append(future)  # before the read, so that no close is missed
+        try:
+            if request_id in self.open_here:
+                return await future
+            request = await read(request_id)
+            if request is None:
+                raise UnknownRequest(f"no request has the id {request_id!r}")
+            return request if request.status != "open" else await future
+        finally:
+            self._discard(request_id, future)
 
-    def discard(self, request_id: str, future: asyncio.Future[ApprovalRequest]) -> None:
-        """Remove a future whose task no longer waits."""
+    def _discard(self, request_id: str, future: asyncio.Future[ApprovalRequest]) -> None:
         if future.done() and not future.cancelled():
             return  # `settle` or `fail` has removed it
         with self._lock:
@@ -44,13 +54,19 @@ class Waiters:
             if not waiting:
                 self._waiting.pop(request_id, None)
 
-    def ids(self) -> list[str]:
-        """Return the ids of all requests with a waiter."""
+    def fail_all(self, error: Exception) -> None:
+        """Fail every waiting future."""
+        deliver(self.fail(self.note_missed_changes(), error))
+
+    def note_missed_changes(self) -> list[str]:
+        """Note that any request may have changed unnoticed, and return all ids that have a waiter."""
+        self.open_here.clear()  # first: a wait that begins from now on reads the row
         with self._lock:
             return list(self._waiting)
 
-    def filter_awaited(self, ids: Iterable[str]) -> list[str]:
-        """Return those of these ids that have a waiter."""
+    def note_changed(self, ids: Sequence[str]) -> list[str]:
+        """Note changes by other processes, and return the ids that have a waiter."""
+        self.open_here.difference_update(ids)  # first: a wait that begins from now on reads the row
         with self._lock:
             return [each for each in ids if each in self._waiting]
 
@@ -59,8 +75,9 @@ class Waiters:
         with self._lock:
             return [(future, error) for each in ids for future in self._waiting.pop(each, ())]
 
-    def settle(self, closed: Iterable[ApprovalRequest]) -> Settled:
+    def settle(self, closed: Sequence[ApprovalRequest]) -> Settled:
         """Remove the futures of these closed requests, and return them paired with their request."""
+        self.open_here.difference_update(request.id for request in closed)
         with self._lock:
             return [(future, request) for request in closed for future in self._waiting.pop(request.id, ())]
 
@@ -99,7 +116,7 @@ class Feed:
 
 def deliver(settled: Settled) -> None:
     """Settle every future on its own loop, with one wake-up per loop; an exception as value is raised there."""
-    here = asyncio._get_running_loop()  # noqa: SLF001 - the documented form raises, and threads come here without one
+    here = asyncio._get_running_loop()  # noqa: SLF001 - the public function raises in a thread without a loop
     by_loop: defaultdict[Loop, Settled] = defaultdict(list)
     for pair in settled:
         future = pair[0]
@@ -114,7 +131,7 @@ def deliver(settled: Settled) -> None:
         try:
             loop.call_soon_threadsafe(_set, pairs)
         except RuntimeError:
-            continue  # the loop is closed, so no task of it waits any more
+            continue  # the loop is closed, so it has no waiting task
 
 
 def _set(pairs: Settled) -> None:

@@ -1,4 +1,4 @@
-"""Write-behind queue: any thread puts items, one writer takes them in order; after a close or fork it refuses work."""
+"""Write-behind queue: any thread adds items, one writer removes them in order; closed or forked, it refuses work."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class WriteBehindQueue(ABC, Generic[T]):
-    """Base of the writers: the queue, the count of what is owed, and why nothing can be written at the moment."""
+    """Base of the writers: the queue, the number of unacknowledged items, and the error that stops writing, if any."""
 
     def __init__(self, store_name: str) -> None:
-        self._store_name = store_name  # as errors name it
-        self._items: deque[T] = deque()  # only the writer takes from it
+        self._store_name = store_name  # for error messages
+        self._items: deque[T] = deque()  # only the writer removes items
         self._gate = threading.Lock()
         self._owed = 0  # items that no future waits for and that are not durable yet
         self._broken: StoreError | None = None
@@ -32,7 +32,7 @@ class WriteBehindQueue(ABC, Generic[T]):
 
     @property
     def backlog(self) -> int:
-        """How many items are not durable yet that no future waits for."""
+        """Number of items that are not durable yet and that no future waits for."""
         return self._owed
 
     def check_process(self) -> None:
@@ -54,16 +54,16 @@ class WriteBehindQueue(ABC, Generic[T]):
             self._owed += not is_awaited
             if not self._is_awake:
                 self._wake()
-                self._is_awake = True  # last: an interrupt before costs a second wake-up, and never the only one
+                self._is_awake = True  # last: an interrupt before this line costs a second wake-up, never the only one
 
     def _has_items(self) -> bool:
-        """Whether there is anything to take; if not, the next item wakes the writer."""
+        """Whether the queue has items; if not, the next item wakes the writer."""
         with self._gate:
             self._is_awake = bool(self._items)
             return self._is_awake
 
     def _is_drained(self) -> bool:
-        """Whether nothing is queued and nothing can be any more."""
+        """Whether the queue is closed and empty."""
         with self._gate:
             return self._is_closed and not self._items
 
@@ -73,7 +73,7 @@ class WriteBehindQueue(ABC, Generic[T]):
             self._owed -= count
 
     def _close(self) -> None:
-        """Take no more items; what is queued is still written."""
+        """Refuse new items; those in the queue are still written."""
         with self._gate:
             self._is_closed = True
             self._wake()
@@ -89,7 +89,7 @@ class WriterThread(WriteBehindQueue[T]):
 
     @abstractmethod
     def _serve(self) -> None:
-        """Write batches until there can be no more."""
+        """Write batches until the queue is closed and empty."""
 
     def _start(self) -> None:
         self._thread.start()
@@ -99,7 +99,7 @@ class WriterThread(WriteBehindQueue[T]):
         self._awake.set()
 
     def _wait_for_items(self) -> bool:
-        """Wait for the next item; false if there can be no more."""
+        """Wait for the next item; false if the queue is closed and empty."""
         while not self._has_items():
             if self._is_drained():
                 return False
@@ -108,7 +108,7 @@ class WriterThread(WriteBehindQueue[T]):
         return True
 
     def stop(self) -> None:
-        """Write what is queued, then end the thread."""
+        """Write the queue, then end the thread."""
         atexit.unregister(self.stop)
         if self._process == os.getpid():
             self._close()

@@ -20,8 +20,8 @@ from sayso.policy.shell.lexer import hidden_character
 
 _MOST_LINES = 24  # longer texts are folded
 _HEAD = 12
-_LONGEST = 800  # characters of a line; the rest of it stands on lines of its own
-_LONG = 80  # characters; of longer values people are told the length
+_LONGEST = 800  # characters of a line; longer lines are split
+_LONG = 80  # characters; longer values are shown with their length
 _KINDS: Mapping[type, str] = {
     bool: "yes or no",
     int: "number",
@@ -30,7 +30,7 @@ _KINDS: Mapping[type, str] = {
     list: "list",
     dict: "object",
 }
-_VERDICT_WORDS = {"ask": "asks", "no ": "blocked", "   ": "may run"}  # what the rules say of a part of a shell line
+_VERDICT_WORDS = {"ask": "asks", "no ": "blocked", "   ": "may run"}  # verdict marks on the parts of a shell line
 _BACKWARDS = "has right-to-left letters: on the screen, parts may stand in another order than they have"
 
 
@@ -59,7 +59,7 @@ def facts(request: ApprovalRequest) -> Iterator[tuple[str, str]]:
 
 
 def timing_text(request: ApprovalRequest, now: float) -> str:
-    """Say how long an open request has waited and when it expires; of a closed one, its state."""
+    """Return how long an open request has waited and when it expires; for a closed one, its state."""
     if request.status != "open":
         return request.state
     waits = f"waiting {format_clock(now - request.asked_at)}"
@@ -70,7 +70,7 @@ def timing_text(request: ApprovalRequest, now: float) -> str:
 
 
 def people_lines(request: ApprovalRequest, me: str, *, is_hub: bool) -> Iterator[str]:
-    """Yield the required approvers, the votes so far, and the other viewers; a hub knows `who` by the token."""
+    """Yield the required approvers, the votes so far, and the other viewers; a hub identifies viewers by token."""
     wanted = request.approvers
     if wanted is not None and wanted.needs_identity:
         yield visible(f"A yes needs {wanted}") + ("" if is_hub else "; only a hub knows who they are")
@@ -82,7 +82,7 @@ def people_lines(request: ApprovalRequest, me: str, *, is_hub: bool) -> Iterator
 
 
 def votes_text(request: ApprovalRequest) -> str:
-    """Say how many approvals are needed (quorum) and given; empty if one is enough."""
+    """Return how many approvals are needed (quorum) and given; empty if one is enough."""
     wanted = 1 if request.approvers is None else request.approvers.count
     yes = [visible(vote.who or "somebody") for vote in request.votes if vote.approved]
     return "" if wanted == 1 else f"{len(yes)} of {wanted} people have said yes{': ' if yes else ''}{', '.join(yes)}"
@@ -118,8 +118,8 @@ def presentation_block(presentation: ApprovalPresentation | None, *, whole: bool
 
 
 def _shell_part_text(line: str) -> str:
-    said = _VERDICT_WORDS.get(line[:3]) if line.strip() else None
-    return visible(line) if said is None else f"{said:8}{visible(line[4:])}"
+    verdict = _VERDICT_WORDS.get(line[:3]) if line.strip() else None
+    return visible(line) if verdict is None else f"{verdict:8}{visible(line[4:])}"
 
 
 def _fold_lines(lines: Sequence[str], write: Callable[[str], str], *, whole: bool) -> tuple[str, int]:
@@ -140,7 +140,7 @@ def editable_json(args: Mapping[str, Any]) -> str:
     """Serialise arguments as JSON for an editor, with invisible characters as escape codes.
 
     Raises:
-        ValueError: one is no plain data, and written down in some other way it would come back as something else.
+        ValueError: an argument is not plain data, so its JSON would not be parsed back to the same value.
     """
     try:
         text = json.dumps(thaw(args), ensure_ascii=False, indent=2)

@@ -6,7 +6,7 @@ _UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
 def format_clock(seconds: float) -> str:
-    """Write a running time as a clock does: 4:05, or 1:04:05 from an hour on."""
+    """Format a running time like a clock: 4:05, or 1:04:05 from an hour on."""
     minutes, rest = divmod(max(int(seconds), 0), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"  # noqa: PLR2004 - minutes of an hour
 
@@ -18,13 +18,13 @@ def format_rough_duration(seconds: float) -> str:
 
 
 def format_exact_duration(seconds: float) -> str:
-    """Write a limit in the largest unit that loses nothing: 90 minutes are 90m."""
+    """Format a limit in the largest unit without rounding: 90 minutes are 90m."""
     count, unit = _exact_count(seconds)
     return f"{count}{unit[0]}"
 
 
 def format_duration_in_words(seconds: float) -> str:
-    """Write a limit in the largest unit that loses nothing, with that unit's whole name: 90 minutes."""
+    """Format a limit in the largest unit without rounding, with the name of the unit: 90 minutes."""
     count, unit = _exact_count(seconds)
     return f"{count} {unit}{'' if count == '1' else 's'}"
 

@@ -20,7 +20,7 @@ def request_title(request: ApprovalRequest) -> str:
 
 
 def closed_text(request: ApprovalRequest) -> str:
-    """Say how a request was closed elsewhere: expired, withdrawn, allowed or denied."""
+    """Return how a request was closed elsewhere: expired, withdrawn, allowed or denied."""
     decision = request.decision
     if request.status == "expired":
         return f"{request_title(request)} has expired: nobody answered in time."

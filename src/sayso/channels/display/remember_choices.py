@@ -61,7 +61,7 @@ def lifetimes(longest: float | None) -> list[Lifetime]:
 
 
 def also_allowed(request: ApprovalRequest, scope: Scope) -> str:
-    """Say which other calls an approval of this scope would allow."""
+    """Return which other calls an approval of this scope would allow."""
     by_payload = scope.kind == "call" and request.payload is not None
     return _ALSO_BY_PAYLOAD if by_payload else _ALSO[scope.kind]
 
@@ -97,10 +97,10 @@ class RememberedApproval:
 
     def also_covers(self, others: Iterable[ApprovalRequest]) -> list[ApprovalRequest]:
         """Return which other requests would get the same answer; a counted approval covers no others."""
-        known = set(self.scope.keys)
-        if self.uses is not None or "" in known:  # a hub keeps to itself what the keys are
+        keys = set(self.scope.keys)
+        if self.uses is not None or "" in keys:  # a hub does not disclose the keys
             return []
-        stands = Remembered(
+        remembered = Remembered(
             id="",
             tool=self.request.tool_name,
             scope=self.scope,
@@ -113,8 +113,8 @@ class RememberedApproval:
             other
             for other in others
             if other.id != self.request.id
-            and stands.covers(other.session, 0.0, other.schema_hash)
-            and any(known.issuperset(each.keys) for each in other.scopes)
+            and remembered.covers(other.session, 0.0, other.schema_hash)
+            and any(keys.issuperset(each.keys) for each in other.scopes)
         ]
 
 
@@ -149,12 +149,12 @@ class RememberChoices:
         scopes = self._request.scopes
         numbers = "1" if len(scopes) == 1 else f"1-{len(scopes)}"
         terms = f"{self._lifetimes[0].words}, {self._uses[0][1]}"
-        too = [
+        also_answered = [
             f"[{at}] also answers {count} more that wait{'s' if count == 1 else ''}"
             for at, scope in enumerate(scopes, 1)
             if (count := len(self.approval_for(scope).also_covers(self._others())))
         ]
-        return "\n".join([f"[{numbers}] allow {terms}", *too, "[t] for how long  [u] how often  [b] back"])
+        return "\n".join([f"[{numbers}] allow {terms}", *also_answered, "[t] for how long  [u] how often  [b] back"])
 
     def approval_for(self, scope: Scope) -> RememberedApproval:
         """Return the approval for a scope with the lifetime and uses selected now."""

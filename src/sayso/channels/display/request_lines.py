@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 Fragment = tuple[str, str]  # a style, and a text in it
 Line = list[Fragment]
 
-_MOST_LINES = 24  # of a value or a diff, unless everything is wanted
+_MOST_LINES = 24  # of a value or a diff, unless shown whole
 _HEAD = 15
 _TAIL = 6
-_FACT = 12  # columns for the name of a fact
-_SHORT = 60  # what is no longer stands on one line
-GUTTER: Fragment = ("class:gutter", "  │ ")  # before every row of what somebody else wrote
-NARROWEST = 20  # columns; a screen with fewer is too small to show anything well
-_LONGEST_NUMBER = 10_000  # bits; Python refuses to write much longer ones
+_FACT = 12  # columns of a label
+_SHORT = 60  # characters; longer values have several lines
+GUTTER: Fragment = ("class:gutter", "  │ ")  # before every row of untrusted text
+NARROWEST = 20  # columns; a narrower screen is treated as this wide
+_LONGEST_NUMBER = 10_000  # bits; Python refuses to format much longer ones
 _BLOCK = "a text of "
 _WORDS = frozenset(("", "true", "false", "null", "none"))
 _NAME = re.compile(r"[\w.*-]+")
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _COLOURS = {"+": "class:added", "-": "class:removed"}
-_VERDICT_STYLES = {"ask": "class:asks", "no ": "class:blocked"}  # how a shell line's parts begin
+_VERDICT_STYLES = {"ask": "class:asks", "no ": "class:blocked"}  # verdict marks on the parts of a shell line
 
 
 class RequestLines(NamedTuple):
@@ -101,7 +101,7 @@ def labelled_lines(name: str, text: str, width: int) -> Iterator[Line]:
 
 
 def hanging_indent(head: Fragment, text: str, width: int) -> Iterator[Line]:
-    """Yield a text with a hanging indent, so that none of it is ever at the start of a row."""
+    """Yield a text with a hanging indent, so that no row begins with it."""
     indent = len(head[1])
     rows = textwrap.wrap(visible(text), max(width - indent, NARROWEST // 2), break_on_hyphens=False) or [""]
     yield [head, ("", rows[0])]
@@ -115,7 +115,7 @@ def _argument(name: str, value: object) -> list[Line]:
 
 
 def format_name(name: str) -> str:
-    """Format the name of an argument: quoted if it could be taken for more than a name."""
+    """Format the name of an argument: quoted if it is not a plain identifier."""
     return name if _NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
@@ -204,7 +204,7 @@ def wrap_line(line: Line, width: int) -> Iterator[Line]:
         at = 0
         while (end := _row_end(text, at, room)) < len(text):
             if room >= later:
-                end = max(end, at + 1)  # or nothing would ever be shown
+                end = max(end, at + 1)  # or the loop would never end
             yield [*piece, (style, text[at:end])]
             at, room, piece = end, later, start
         piece, room = [*piece, (style, text[at:])], room - display_width(text[at:])
@@ -212,7 +212,7 @@ def wrap_line(line: Line, width: int) -> Iterator[Line]:
 
 
 def _row_end(text: str, at: int, room: int) -> int:
-    """Return the index at which the row that begins at `start` ends."""
+    """Return the index at which the row that begins at `at` ends."""
     if text.isascii():
         return min(len(text), at + max(room, 0))
     left = room
@@ -224,13 +224,13 @@ def _row_end(text: str, at: int, room: int) -> int:
 
 
 def display_width(text: str) -> int:
-    """Return the columns a text takes at most, in any terminal: an underestimate would overflow its row."""
+    """Return the greatest width of a text in any terminal: an underestimate would overflow its row."""
     return len(text) if text.isascii() else sum(map(_char_width, text))
 
 
 @lru_cache(10_000)
 def _char_width(char: str) -> int:
-    # Terminals have newer tables than Python, in which more of the symbols are wide.
+    # Terminals have newer Unicode tables than Python, with more wide symbols.
     symbol = char >= "\u2600" and unicodedata.category(char) in {"So", "No"}
     return 2 if symbol or unicodedata.east_asian_width(char) in "WF" else 1
 
@@ -250,7 +250,7 @@ def truncate(text: str, room: int) -> str:
 
 
 def wrap_items(text: str, width: int) -> list[str]:
-    """Wrap our own words, between items that two blanks separate, or else between words."""
+    """Wrap trusted text between items, which two blanks separate, or else between words."""
     room = max(width, NARROWEST)
     return [piece for line in text.split("\n") for piece in _packed(line, room)] or [""]
 

@@ -17,7 +17,7 @@ _DONE = {"y": "Allowed once:", "n": "Denied:", "l": "Left to others:"}
 
 
 async def answer_in_bulk(question: Question, waiting: Sequence[Question], view: Prompt) -> Answer | None:
-    """Offer one decision for several requests, recorded for each on its own; None goes back to the single question."""
+    """Offer one decision for several requests, recorded for each separately; None returns to the single question."""
     listed = list(_list_lines(question, waiting, view.width))
     view.show_lines(listed)
     alike = [each for each in waiting if _group_key(each) == _group_key(question)]
@@ -74,7 +74,7 @@ def _list_lines(question: Question, waiting: Sequence[Question], width: int) -> 
 
 
 def _full_lines(question: Question, view: Prompt) -> list[Line]:
-    """Return all lines of a similar request; empty, with a message that says why, if no yes can include it."""
+    """Return all lines of a similar request; empty, with a message why, if a yes cannot include it."""
     found = request_lines(question.request, view.width)
     if not question.can_be_allowed:
         view.show_message(

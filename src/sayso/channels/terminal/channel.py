@@ -1,7 +1,6 @@
 """Terminal channel: asks with single keys, one question at a time, and blocks no event loop.
 
-Everything that touches the terminal happens in one thread of its own, so that it does not matter from which loop or
-thread a question comes.
+One thread owns the terminal, so that questions may come from any loop or thread.
 """
 
 from __future__ import annotations
@@ -67,10 +66,10 @@ def unavailable_reason() -> str | None:
     if os.environ.get("CI"):
         return "nobody can be asked: this is a CI run"
     try:
-        ends = sys.stdin.isatty() and (sys.stderr.isatty() or sys.stdout.isatty())
-    except (AttributeError, ValueError):  # closed, or none at all
-        ends = False
-    problem = unsupported_reason() if ends else "there is no terminal"
+        is_terminal = sys.stdin.isatty() and (sys.stderr.isatty() or sys.stdout.isatty())
+    except (AttributeError, ValueError):  # closed, or missing
+        is_terminal = False
+    problem = unsupported_reason() if is_terminal else "there is no terminal"
     return None if problem is None else f"nobody can be asked: {problem}"
 
 
@@ -79,7 +78,7 @@ def unsupported_reason() -> str | None:
     if is_dumb_terminal():
         return "this terminal cannot move its cursor (TERM=dumb; use one that can)"
     encoding = (sys.stderr if sys.stderr.isatty() else sys.stdout).encoding or "utf-8"
-    if codecs.lookup(encoding).name != "utf-8":  # else texts that differ could look alike
+    if codecs.lookup(encoding).name != "utf-8":  # otherwise different texts could look alike
         return f"this terminal takes {encoding}, which cannot show every character (set LC_ALL=C.UTF-8)"
     return None
 
@@ -108,11 +107,11 @@ class _CrossLoopHandle:
 
     async def _in_owner_loop(self, work: Coroutine[Any, Any, T]) -> T:
         try:
-            held = asyncio.run_coroutine_threadsafe(work, self._owner_loop)
-        except RuntimeError:  # that loop has ended, and the run that asked with it
+            result = asyncio.run_coroutine_threadsafe(work, self._owner_loop)
+        except RuntimeError:  # that loop has ended, and with it the run that asked
             work.close()
             raise Closed from None
-        return await asyncio.wrap_future(held)
+        return await asyncio.wrap_future(result)
 
 
 class _TerminalThread:
@@ -123,7 +122,7 @@ class _TerminalThread:
 
     @classmethod
     def instance(cls) -> _TerminalThread:
-        """Return the singleton of this process: there is one terminal, however many runs ask there."""
+        """Return the singleton of this process: all runs share one terminal."""
         with cls._lock:
             if cls._instance is None or cls._instance.process != os.getpid():
                 cls._instance = cls()
@@ -134,7 +133,7 @@ class _TerminalThread:
         self._loop = asyncio.new_event_loop()
         self._questions: list[Question] = []
         self._count = 0
-        self._previous_vanished = False  # the last question went away by itself
+        self._previous_vanished = False  # the last question was closed elsewhere
         self._queue_task: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._loop.run_forever, name="sayso-terminal", daemon=True)
         self._thread.start()
@@ -157,7 +156,7 @@ class _TerminalThread:
             self._queue_task.add_done_callback(self._on_queue_done)
 
     def _on_queue_done(self, work: asyncio.Task[None]) -> None:
-        """Fail the questions that are left if the terminal broke: no caller must wait for ever."""
+        """Fail the remaining questions if the terminal failed: no caller must wait for ever."""
         error = None if work.cancelled() else work.exception()
         for question in self._questions if error is not None else ():
             if not question.answer.done():
@@ -176,34 +175,34 @@ class _TerminalThread:
             question.answer.cancel()
         if self._queue_task is not None:
             await asyncio.wait({self._queue_task}, timeout=_FAREWELL_SECONDS / 2)
-            self._queue_task.cancel()  # in the middle of a note, or of an edit
+            self._queue_task.cancel()  # it may be reading a note or an edit
             await asyncio.wait({self._queue_task})
 
     async def _run_queue(self) -> None:
-        with shared_terminal() as ends:
+        with shared_terminal() as terminal:
             while self._questions:
                 question = self._questions[0]
                 if not question.answer.done():
-                    await self._handle(question, ends)
+                    await self._handle(question, terminal)
                 self._questions.remove(question)
 
     async def _handle(self, question: Question, terminal: TerminalIO) -> None:
         def status() -> str:
             return question.status(f"{question.number} of {self._count}")
 
-        stage = Prompt(question, status, terminal=terminal, previous_vanished=self._previous_vanished)
-        looking = asyncio.ensure_future(question.report_presence())
+        prompt = Prompt(question, status, terminal=terminal, previous_vanished=self._previous_vanished)
+        presence = asyncio.ensure_future(question.report_presence())
         try:
-            answer = await self._ask(question, stage)
+            answer = await self._ask(question, prompt)
         finally:
-            looking.cancel()
+            presence.cancel()
         self._previous_vanished = answer is None or not question.settle(None if answer == "left" else answer)
         sentence = _GONE if answer is None or self._previous_vanished else answer_text(answer)
-        stage.show_lines([[("class:status", sentence)]])
+        prompt.show_lines([[("class:status", sentence)]])
 
     async def _ask(self, question: Question, view: Prompt) -> Answer | None:
-        """Return the answer, or None if the question was closed meanwhile."""
-        sheet = QuestionDialog(
+        """Return the answer, or None if the question was closed elsewhere."""
+        dialog = QuestionDialog(
             question,
             view,
             waiting=lambda: [each.request for each in self._waiting()],
@@ -211,7 +210,7 @@ class _TerminalThread:
             disabled_keys="" if question.can_be_allowed else "yae",
         )
         try:
-            return await sheet.ask()
+            return await dialog.ask()
         except Closed:
             return None
         except Interrupted:
@@ -229,16 +228,16 @@ def _local_actions(question: Question) -> Mapping[str, Action]:
     async def deny() -> Answer:
         return question.no()
 
-    async def leave() -> Answer:
+    async def leave_to_others() -> Answer:
         return "left"
 
-    async def end() -> Answer:
+    async def quit_run() -> Answer:
         return _interrupt_run(question)
 
-    return {ENTER: deny, "l": leave, "q": end}
+    return {ENTER: deny, "l": leave_to_others, "q": quit_run}
 
 
 def _interrupt_run(question: Question) -> ApprovalDecision:
-    """End the run as Ctrl-C does, by SIGINT; the host's own handler decides what that means."""
+    """End the run as Ctrl-C does, by SIGINT; the host's own handler decides what follows."""
     os.kill(os.getpid(), signal.SIGINT)
     return question.no("the person at the terminal ended the run")

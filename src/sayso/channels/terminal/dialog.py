@@ -1,4 +1,4 @@
-"""Dialog about one request: what each key does, on the prompt and on the full screen.
+"""Dialog about one request: the action of each key, on the prompt and on the full screen.
 
 Tests: tests/channels/terminal/test_editing.py
 """
@@ -25,7 +25,7 @@ from sayso.core.model import ApprovalDecision, ApprovalRequest
 from sayso.errors import ApprovalBlocked
 
 T = TypeVar("T")
-Answer = ApprovalDecision | Literal["left"]  # left to others, who may answer elsewhere
+Answer = ApprovalDecision | Literal["left"]  # left to other approvers
 Action = Callable[[], Awaitable[Answer | None]]
 KEY_LABELS = {
     "y": "allow once",
@@ -82,7 +82,7 @@ class QuestionView(Protocol):
         ...
 
     async def run_in_terminal(self, work: Callable[[int], T]) -> T:
-        """Run a function in a thread that owns the terminal meanwhile; it gets the file descriptor of the screen."""
+        """Run a function in a thread while it owns the terminal; its argument is the file descriptor of the screen."""
         ...
 
 
@@ -101,7 +101,7 @@ class QuestionDialog:
         self._question = question
         self._view = view
         self._waiting = waiting
-        self._draft: str | None = None  # what the person wrote in their editor
+        self._draft: str | None = None  # the text from the editor
         self._actions: dict[str, Action] = {
             "y": self._allow,
             "a": self._allow_for,
@@ -119,7 +119,7 @@ class QuestionDialog:
         """Show the question and handle keys until there is an answer.
 
         Raises:
-            Closed: it was answered elsewhere, has expired or was withdrawn.
+            Closed: the request was answered elsewhere, has expired or was withdrawn.
             Interrupted: the person pressed Ctrl-C.
         """
         self._view.show_request(self._question.request, whole=False)
@@ -150,8 +150,8 @@ class QuestionDialog:
         return self._question.no((await self._view.read_line("Why not? ")).strip() or None)
 
     async def _show_rule(self) -> None:
-        at_home = self._question.handle is not None
-        self._view.show_lines(rule_lines(self._question.request, self._view.width, is_local=at_home))
+        is_local = self._question.handle is not None
+        self._view.show_lines(rule_lines(self._question.request, self._view.width, is_local=is_local))
 
     async def _view_all(self) -> None:
         await self._page_request(self._question.request)
@@ -172,25 +172,25 @@ class QuestionDialog:
             self._view.show_message("The rule lets no answer stand for later calls.")
         if not scopes or not self._has_seen_all():
             return None
-        terms = RememberChoices(self._question.request, self._waiting)
-        self._view.show_lines(terms.lines(self._view.width))
+        choices = RememberChoices(self._question.request, self._waiting)
+        self._view.show_lines(choices.lines(self._view.width))
         choice = Choice(
             keys="".join(map(str, range(1, len(scopes) + 1))) + "b",
-            legend=terms.legend,
-            toggles={"t": terms.next_lifetime, "u": terms.next_uses},
+            legend=choices.legend,
+            toggles={"t": choices.next_lifetime, "u": choices.next_uses},
         )
         while (key := await self._view.read_key(choice)) != "b":
-            standing = terms.approval_for(scopes[int(key) - 1])
-            if standing.problem is None:
-                return standing.decision(who=self._question.who, channel=self._question.channel)
-            self._view.show_message(f"{standing.problem}; press u until it says any number.")
+            approval = choices.approval_for(scopes[int(key) - 1])
+            if approval.problem is None:
+                return approval.decision(who=self._question.who, channel=self._question.channel)
+            self._view.show_message(f"{approval.problem}; press u until it says any number.")
         return None
 
-    # --- Other arguments -----------------------------------------------------------------------------
+    # --- Edited arguments ----------------------------------------------------------------------------
 
     async def _edit(self) -> Answer | None:
         """Open the arguments in the user's editor, preview the edited call, and confirm."""
-        other = False  # something else than the request is before the person
+        shows_edit = False  # the screen shows an edit in place of the request
         while await self._edit_draft():
             found = await self._preview_edit(self._draft or "")
             if isinstance(found, str):
@@ -198,10 +198,10 @@ class QuestionDialog:
                 key = await self._view.read_key(Choice(keys="eb", legend=lambda: "[e] edit again  [b] back"))
             elif (key := await self._confirm_edit(found)) == "y":
                 return self._question.yes(args=found.args)
-            other = other or not isinstance(found, str)
+            shows_edit = shows_edit or not isinstance(found, str)
             if key == "b":
                 break
-        if other:
+        if shows_edit:
             self._view.show_request(self._question.request, whole=False)
         return None
 
@@ -259,7 +259,7 @@ async def show_in_pager(view: QuestionView, lines: Sequence[Line]) -> str | None
 
 
 def answer_text(answer: Answer) -> str:
-    """Say what was answered, for the scrollback."""
+    """Return the answer as a sentence, for the scrollback."""
     if answer == "left":
         return "Left to others."
     if not answer.approved:

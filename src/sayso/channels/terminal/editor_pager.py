@@ -1,4 +1,4 @@
-"""Runs $EDITOR and $PAGER of the user, which own the terminal meanwhile.
+"""Runs $EDITOR and $PAGER of the user, which own the terminal until they end.
 
 Tests: tests/channels/terminal/test_editing.py
 """
@@ -22,7 +22,7 @@ def run_editor(text: str, screen: int) -> str:
 
     Raises:
         OSError: the editor cannot be run.
-        ValueError: it ended with an error, or wrote what is no text.
+        ValueError: the editor ended with an error, or its file is not text.
     """
     given = (shlex.split(os.environ.get(name, "")) for name in ("VISUAL", "EDITOR"))
     editor = next(filter(None, given), ["vi"])
@@ -48,7 +48,7 @@ def run_pager(lines: Sequence[Line], screen: int) -> str | None:
             [*command, "-R"] if colours else command,
             input=(ansi_text(lines) if colours else plain_text(lines)).encode(),
             stdout=screen,
-            env={**os.environ, "LESSSECURE": "1"},  # what an agent wrote is before it: it must start nothing
+            env={**os.environ, "LESSSECURE": "1"},  # it displays untrusted text, and must not start programs
             check=False,
         )
     except OSError as error:

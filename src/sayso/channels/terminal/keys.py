@@ -9,6 +9,7 @@ import sys
 import termios
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from prompt_toolkit.application import Application, get_app
 from prompt_toolkit.formatted_text import FormattedText
@@ -22,11 +23,11 @@ from prompt_toolkit.output import Output
 from sayso.channels.display.request_lines import Line, wrap_items
 from sayso.channels.terminal.colours import STYLE, highlight_keys
 
-_ARMING_SECONDS = 0.3  # a key that was meant for something else comes sooner
-_LONG_ARMING_SECONDS = 1.0  # where another question was until just now
-_ALONE_SECONDS = 0.05  # before and after a key; what comes faster was pasted, not typed
+_ARMING_SECONDS = 0.3  # type-ahead arrives sooner
+_LONG_ARMING_SECONDS = 1.0  # after a question that vanished
+_ALONE_SECONDS = 0.05  # before and after a key; faster input was pasted, not typed
 ENTER = "\r"
-NOT_YET = "…"  # in place of the keys, until they count
+NOT_YET = "…"  # in place of the legend until the guard is armed
 
 
 class Closed(Exception):
@@ -44,18 +45,18 @@ class Choice:
     keys: str
     legend: Callable[[], str]
     toggles: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
-    is_idle: bool = False  # nothing is under way, so that one may as well go elsewhere
+    is_idle: bool = False  # no step is in progress, so the user may select another request
 
 
 class TypeAheadGuard:
     """Ignores type-ahead and pasted keys: a key counts only after 0.3 s and if no other key arrives within 50 ms."""
 
     def __init__(self, *, previous_vanished: bool = False) -> None:
-        """Begin disarmed; arming takes longer if the previous question vanished by itself."""
+        """Begin disarmed; arming takes longer if the previous question was closed elsewhere."""
         self.armed = False
         self._delay = _LONG_ARMING_SECONDS if previous_vanished else _ARMING_SECONDS
-        self._then: Callable[[], None] | None = None
-        self._last = -math.inf  # when a key came
+        self._on_armed: Callable[[], None] | None = None
+        self._last = -math.inf  # time of the last key
         self._timers: list[asyncio.TimerHandle] = []
 
     @property
@@ -63,15 +64,15 @@ class TypeAheadGuard:
         """Whether the guard is armed, or about to be."""
         return self.armed or bool(self._timers)
 
-    def arm(self, then: Callable[[], None]) -> None:
+    def arm(self, on_armed: Callable[[], None]) -> None:
         """Accept keys after a short delay: the question has just been rendered."""
-        self._then = then
+        self._on_armed = on_armed
         self._timers.append(asyncio.get_running_loop().call_later(self._delay, self._arm))
 
     def _arm(self) -> None:
         self.armed = True
-        if self._then is not None:
-            self._then()
+        if self._on_armed is not None:
+            self._on_armed()
 
     def disarm(self) -> None:
         """Ignore all keys."""
@@ -83,9 +84,9 @@ class TypeAheadGuard:
     def note_other_key(self) -> None:
         """Note an unbound key: it shows that its neighbours were typed or pasted for something else."""
         self._last = asyncio.get_running_loop().time()
-        if self._timers and self._then is not None and not self.armed:  # it may be held down
+        if self._timers and self._on_armed is not None and not self.armed:  # it may be held down
             self.disarm()
-            self.arm(self._then)
+            self.arm(self._on_armed)
 
     def accept_key(self, act: Callable[[], None]) -> None:
         """Act on a key if the guard is armed and no other key comes just before or after it."""
@@ -108,7 +109,7 @@ async def wait_for_key(
     """Wait for one of the keys of a choice and return it.
 
     Raises:
-        Interrupted: it was Ctrl-C.
+        Interrupted: the user pressed Ctrl-C.
     """
     app: Application[str] = Application(
         layout=Layout(
@@ -137,19 +138,19 @@ async def wait_for_key(
 def _text_window(text: Callable[[], str], styled: Callable[[str], Line]) -> Window:
     """Return a window as high as its wrapped text."""
 
-    def broken() -> FormattedText:
+    def wrapped() -> FormattedText:
         rows = map(styled, wrap_items(text(), get_app().output.get_size().columns - 1))
         return FormattedText([part for row in rows for part in [*row, ("", "\n")]][:-1])
 
-    return Window(FormattedTextControl(broken), dont_extend_height=True, wrap_lines=True)
+    return Window(FormattedTextControl(wrapped), dont_extend_height=True, wrap_lines=True)
 
 
 def _bindings(choice: Choice, key_guard: TypeAheadGuard) -> KeyBindings:
     found = KeyBindings()
     for key in choice.keys:
         found.add(Keys.Enter if key == ENTER else key)(_answer_handler(key, key_guard))
-    for key, turn in choice.toggles.items():
-        found.add(key)(_toggle_handler(turn, key_guard))
+    for key, toggle in choice.toggles.items():
+        found.add(key)(_toggle_handler(toggle, key_guard))
 
     @found.add(Keys.Any)
     @found.add(Keys.BracketedPaste)
@@ -158,13 +159,13 @@ def _bindings(choice: Choice, key_guard: TypeAheadGuard) -> KeyBindings:
 
     @found.add(Keys.ControlC)
     def _(event: KeyPressEvent) -> None:
-        key_guard.accept_key(lambda: _exit_app(event, exception=Interrupted()))
+        key_guard.accept_key(lambda: exit_app(event.app, exception=Interrupted()))
 
     return found
 
 
 def _answer_handler(key: str, key_guard: TypeAheadGuard) -> Callable[[KeyPressEvent], None]:
-    return lambda event: key_guard.accept_key(lambda: _exit_app(event, result=key))
+    return lambda event: key_guard.accept_key(lambda: exit_app(event.app, result=key))
 
 
 def _toggle_handler(toggle: Callable[[], None], key_guard: TypeAheadGuard) -> Callable[[KeyPressEvent], None]:
@@ -175,12 +176,13 @@ def _toggle_handler(toggle: Callable[[], None], key_guard: TypeAheadGuard) -> Ca
     return lambda event: key_guard.accept_key(lambda: act(event))
 
 
-def _exit_app(event: KeyPressEvent, *, result: str = "", exception: Exception | None = None) -> None:
-    if event.app.is_running and not event.app.is_done:
+def exit_app(app: Application[Any], *, result: str | None = None, exception: BaseException | None = None) -> None:
+    """End an application with a result or an exception, unless it has ended already."""
+    if app.is_running and not app.is_done:
         if exception is None:
-            event.app.exit(result=result)
+            app.exit(result=result)
         else:
-            event.app.exit(exception=exception)
+            app.exit(exception=exception)
 
 
 def _flush_type_ahead() -> None:

@@ -16,11 +16,11 @@ from prompt_toolkit.output import Output
 
 from sayso.channels.display.request_lines import Fragment, Line, wrap_line
 
-_MARK = ("", "┊ ")  # before each row that is not ours, or a question could be made up just above the keys
+_MARK = ("", "┊ ")  # before each printed row: without it, other code could imitate a question above the keys
 _COLOUR = re.compile(r"(\x1b\[[0-9;:]*m)")
 _NO_COLOUR = "\x1b[0m"
-# A colour; anything else that begins with an escape or its 8-bit twins: a sequence, a string for the terminal, a key;
-# and single characters that move the cursor.
+# A colour; then every other escape sequence, control string or key, in 7-bit and 8-bit form; then single control
+# characters, which may move the cursor.
 _CODES = re.compile(
     rf"{_COLOUR.pattern}"
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
@@ -37,7 +37,7 @@ def strip_control_codes(text: str) -> str:
 
 def marked_rows(line: str, width: int) -> list[str]:
     """Wrap a printed line into rows with our mark, as a terminal would leave it."""
-    last = line.rstrip("\r").rpartition("\r")[2].expandtabs()  # a bar that is drawn over and over
+    last = line.rstrip("\r").rpartition("\r")[2].expandtabs()  # of a progress bar, only its last state
     first, *others = _COLOUR.split(strip_control_codes(last))
     parts: Line = [_MARK, ("", first), *zip(others[::2], others[1::2], strict=True)]
     return ["".join([*map(_coloured, row), _NO_COLOUR]) for row in wrap_line(parts, width)]
@@ -51,20 +51,20 @@ def _coloured(part: Fragment) -> str:
 class PatchedOutput:
     """Thread-safe replacement of `sys.stdout` and `sys.stderr`.
 
-    What is written may be an agent's words, and must not draw over the question. Prompt-toolkit has such a thing, but
-    it writes from a thread of its own whenever no prompt is up, which may be the moment at which the next one is drawn.
+    Printed text is untrusted and must not draw over the question. Prompt-toolkit's `patch_stdout` writes from a thread
+    of its own while no prompt is active, and so may write while the next one is drawn.
     """
 
     def __init__(self, real: TextIO, output: Output) -> None:
         self._real = real
         self._output = output
         self._loop = asyncio.get_running_loop()
-        self._context = contextvars.copy_context()  # it knows which prompt is up
+        self._context = contextvars.copy_context()  # it holds the active prompt
         self._lock = threading.Lock()
         self._text = ""
         self._is_due = False
         self._is_paused = False
-        self.rows_printed = 0  # that were printed so far
+        self.rows_printed = 0
 
     def write(self, text: str) -> int:
         """Buffer text until its line is complete."""
@@ -73,7 +73,7 @@ class PatchedOutput:
             due = "\n" in text and not self._is_due
             self._is_due = self._is_due or due
         if due:
-            with contextlib.suppress(RuntimeError):  # the process ends
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
                 self._loop.call_soon_threadsafe(self._print_lines, context=self._context)
         return len(text)
 
@@ -82,7 +82,7 @@ class PatchedOutput:
 
     @contextlib.contextmanager
     def paused(self) -> Generator[None]:
-        """Print nothing meanwhile: another program owns the screen."""
+        """Buffer all output while another program owns the screen."""
         self._is_paused = True
         try:
             yield

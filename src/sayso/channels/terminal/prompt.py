@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class TerminalIO(NamedTuple):
-    """Input and output of a terminal, and the patched output of other code, if there is one."""
+    """Input and output of a terminal, and the patched output of other code, if patched."""
 
     keyboard: Input
     screen: Output
@@ -45,17 +45,13 @@ class Prompt:
     def __init__(
         self, question: Question, status: Callable[[], str], *, terminal: TerminalIO, previous_vanished: bool
     ) -> None:
-        """Take the question, the status line above the keys, and the terminal.
-
-        It is startling if another question went away by itself, perhaps just when a key was to be pressed.
-        """
         self._question = question
         self._previous_vanished = previous_vanished
         self._status = status
         self._terminal = terminal
         self._screen = terminal.screen
-        self._rows: int | None = None  # of a request of which nothing was folded
-        self._before = 0  # how many rows others had printed when it was shown
+        self._rows: int | None = None  # of the request, if nothing of it was folded
+        self._before = 0  # rows printed by other code before the request
         self._is_seen = False
         self._choice = Choice(keys="", legend=str)
 
@@ -105,8 +101,8 @@ class Prompt:
     async def read_key(self, choice: Choice) -> str:
         """Wait for a key."""
         self._choice = choice
-        touch, self._previous_vanished = TypeAheadGuard(previous_vanished=self._previous_vanished), False
-        waiting = wait_for_key(choice, self._status, touch, keyboard=self._terminal.keyboard, screen=self._screen)
+        key_guard, self._previous_vanished = TypeAheadGuard(previous_vanished=self._previous_vanished), False
+        waiting = wait_for_key(choice, self._status, key_guard, keyboard=self._terminal.keyboard, screen=self._screen)
         return await self._question.while_open(waiting)
 
     async def read_line(self, words: str) -> str:
@@ -124,7 +120,7 @@ class Prompt:
         return line
 
     async def run_in_terminal(self, work: Callable[[int], T]) -> T:
-        """Run a function that owns the terminal meanwhile."""
+        """Run a function while it owns the terminal."""
         with (
             contextlib.nullcontext()
             if self._terminal.patched_output is None
@@ -136,19 +132,19 @@ class Prompt:
 @contextlib.contextmanager
 def shared_terminal() -> Generator[TerminalIO]:
     """Open the terminal with stdout and stderr patched."""
-    # What is written to a file or a pipe is nobody's business here.
-    shared = sys.stdout.isatty() and sys.stderr.isatty()
-    ends = open_terminal()
+    # Output to a file or a pipe does not disturb the question.
+    is_shared = sys.stdout.isatty() and sys.stderr.isatty()
+    terminal = open_terminal()
     with (
-        create_app_session(input=ends.keyboard, output=ends.screen),
-        patch_output(ends.screen) if shared else contextlib.nullcontext() as above,
+        create_app_session(input=terminal.keyboard, output=terminal.screen),
+        patch_output(terminal.screen) if is_shared else contextlib.nullcontext() as patched,
     ):
-        yield ends._replace(patched_output=above)
+        yield terminal._replace(patched_output=patched)
 
 
 def open_terminal() -> TerminalIO:
     """Open the terminal's input and output."""
     screen = create_output(stdout=sys.stderr if sys.stderr.isatty() else sys.stdout)
     if isinstance(screen, Vt100_Output):
-        screen.enable_cpr = False  # a question must not wait for what some terminals never say
+        screen.enable_cpr = False  # a question must not wait for a reply that some terminals never send
     return TerminalIO(create_input(), screen)

@@ -21,7 +21,7 @@ from sayso.core.model import ApprovalDecision, ApprovalRequest, Seen
 from sayso.core.ports import RequestHandle
 
 T = TypeVar("T")
-_PRESENCE_SECONDS = 2.0  # between two looks at who else looks
+_PRESENCE_SECONDS = 2.0  # between two presence reports
 _MOST_NAMES = 3
 _LONGEST_NAME = 30
 
@@ -38,20 +38,19 @@ class Question:
         handle: RequestHandle | None = None,
         since: float | None = None,
     ) -> None:
-        """Take the request, the approver and, if the run is local, its handle; `since` defaults to now."""
         self.request = request
         self.who = who
         self.channel = channel
         self.handle = handle
-        self.number = 0  # among those that lie there together
+        self.number = 0  # position in the queue
         self.seen: tuple[Seen, ...] = request.seen
         self.since = time.time() if since is None else since
         self.answer: concurrent.futures.Future[ApprovalDecision | None] = concurrent.futures.Future()
-        self.closed = asyncio.Event()  # set in the loop of whoever shows it
+        self.closed = asyncio.Event()  # used in the loop of the view
 
     @property
     def can_be_allowed(self) -> bool:
-        """Whether the approval of a local user, whom no token identifies, would count."""
+        """Whether an approval without identity (no token) would count."""
         return self.request.approvers is None or not self.request.approvers.needs_identity
 
     def yes(self, *, args: Mapping[str, Any] | None = None) -> ApprovalDecision:
@@ -91,15 +90,15 @@ class Question:
         return ", ".join([*names[:_MOST_NAMES], *more])
 
     async def report_presence(self) -> None:
-        """Report presence at intervals, and learn of other viewers; failures are ignored."""
+        """Report presence at intervals, and update the other viewers; failures are ignored."""
         while self.handle is not None:
-            look = asyncio.ensure_future(self.handle.mark_seen(self.who, self.channel))
+            report = asyncio.ensure_future(self.handle.mark_seen(self.who, self.channel))
             try:
-                await asyncio.wait({look})
+                await asyncio.wait({report})
             finally:
-                look.cancel()
-            if not look.cancelled() and look.exception() is None:
-                self.seen = look.result()
+                report.cancel()
+            if not report.cancelled() and report.exception() is None:
+                self.seen = report.result()
             await asyncio.sleep(_PRESENCE_SECONDS)
 
     async def while_open(self, work: Awaitable[T]) -> T:

@@ -13,7 +13,7 @@ from sayso.channels.display.sanitize import visible
 from sayso.core.model import ApprovalRequest, Rule
 
 _AROUND = 3  # lines above and below
-_LARGEST = 1_000_000  # bytes of a policy file that are looked at
+_LARGEST = 1_000_000  # bytes of a policy file that are read
 
 
 def rule_lines(request: ApprovalRequest, width: int, *, is_local: bool) -> Iterator[Line]:
@@ -31,7 +31,7 @@ def rule_lines(request: ApprovalRequest, width: int, *, is_local: bool) -> Itera
 
 def _excerpt(rule: Rule, *, is_local: bool) -> Iterator[Line]:
     path = Path(rule.source)
-    # Elsewhere, a path from where the run is could lead to another file of that name.
+    # On another machine, a relative path could name another file.
     lines = _read_policy_lines(path) if rule.line is not None and (is_local or path.is_absolute()) else []
     if rule.line is None or not 0 < rule.line <= len(lines):
         return

@@ -26,7 +26,7 @@ from sayso.channels.display.phrases import closed_text
 from sayso.channels.display.sanitize import visible
 from sayso.channels.terminal.colours import STYLE
 from sayso.channels.terminal.dialog import QuestionDialog
-from sayso.channels.terminal.keys import Closed, Interrupted
+from sayso.channels.terminal.keys import Closed, Interrupted, exit_app
 from sayso.channels.terminal.prompt import open_terminal
 from sayso.channels.terminal.question import Question
 from sayso.channels.terminal.watch_layout import WatchLayout
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _CHANNEL = "watch"
 _MOVES = {"j": 1, Keys.Down: 1, "k": -1, Keys.Up: -1}
-_EXIT_SIGNALS = (SIGTERM, SIGHUP)  # the terminal has to be given back first
+_EXIT_SIGNALS = (SIGTERM, SIGHUP)  # the terminal has to be restored first
 _SCROLLS = {" ": 1, Keys.PageDown: 1, "b": -1, Keys.PageUp: -1}
 
 
@@ -57,7 +57,7 @@ class WatchContext:
 
     who: str
     inbox: Inbox
-    answer: Callable[[ApprovalRequest, ApprovalDecision], Awaitable[AnswerReport]]  # or `StillOpen`
+    answer: Callable[[ApprovalRequest, ApprovalDecision], Awaitable[AnswerReport]]  # raises `StillOpen`
     short_ids: Callable[[Iterable[str]], Mapping[str, str]]  # short names for ids
 
 
@@ -70,17 +70,17 @@ class Watch:
         self._names: Mapping[str, str] = {}
         self._pane: Pane | None = None
         self._asking: asyncio.Task[None] | None = None
-        self._answering: str | None = None  # what is just being closed from here
+        self._answering: str | None = None  # id of the request whose answer is being submitted
         self._message = ""
         self._help = False
         self._note = Buffer(multiline=False, accept_handler=self._on_line_entered)
-        ends = open_terminal()
+        terminal = open_terminal()
         self._app: Application[None] = Application(
             layout=self._layout(),
             key_bindings=self._bindings(),
             style=STYLE,
-            input=ends.keyboard,
-            output=ends.screen,
+            input=terminal.keyboard,
+            output=terminal.screen,
             full_screen=True,
             refresh_interval=1.0,
             terminal_size_polling_interval=0.5,
@@ -91,10 +91,10 @@ class Watch:
         """Show the inbox until the user quits.
 
         Raises:
-            Interrupted: they left it with Ctrl-C, or the process was told to end.
+            Interrupted: the user pressed Ctrl-C, or the process received a signal to end.
         """
         for signal in _EXIT_SIGNALS:
-            asyncio.get_running_loop().add_signal_handler(signal, self._exit, Interrupted())
+            asyncio.get_running_loop().add_signal_handler(signal, self._interrupt)
         following = asyncio.ensure_future(self._follow())
         following.add_done_callback(self._exit_on_error)
         try:
@@ -113,7 +113,7 @@ class Watch:
         """End the application with the error of a background task, such as a failed store."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._exit(error)
+            exit_app(self._app, exception=error)
 
     # --- The requests --------------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class Watch:
         while True:
             await asyncio.sleep(1.0)
             if any(is_overdue(each, time.time()) for each in self._requests.values()):
-                with contextlib.suppress(StoreError):  # whoever follows the changes finds out what is wrong
+                with contextlib.suppress(StoreError):  # `_follow` reports the error
                     await self._context.inbox.pending()  # which closes them
 
     def _apply_changes(self, changed: Iterable[ApprovalRequest]) -> None:
@@ -160,7 +160,7 @@ class Watch:
         elif question.request.id != self._answering and not question.closed.is_set():
             question.closed.set()
 
-    # --- The selected one ----------------------------------------------------------------------------
+    # --- The selected request ------------------------------------------------------------------------
 
     def _select(self, request_id: str | None) -> None:
         if self._asking is not None:
@@ -176,13 +176,13 @@ class Watch:
 
     async def _ask(self, pane: Pane) -> None:
         request = pane.question.request
-        looking = asyncio.ensure_future(self._mark_seen(request.id))
+        presence = asyncio.ensure_future(self._mark_seen(request.id))
         try:
             answer = await QuestionDialog(pane.question, pane, waiting=lambda: list(self._requests.values())).ask()
         except Closed:
             return
         finally:
-            looking.cancel()
+            presence.cancel()
         if isinstance(answer, ApprovalDecision):
             await self._submit_answer(request, answer)
 
@@ -203,8 +203,8 @@ class Watch:
         finally:
             self._answering = None
         for each in (*closed, *(() if request.id in after else (request.id,))):
-            self._requests.pop(each, None)  # before the store tells of it
-        self._asking = None  # this very task, which is about to end
+            self._requests.pop(each, None)  # before the change feed reports it
+        self._asking = None  # this task itself, which is about to end
         self._select(next((each for each in after if each in self._requests), next(iter(self._requests), None)))
         self._show_message(sentence)
 
@@ -212,59 +212,52 @@ class Watch:
 
     def _bindings(self) -> KeyBindings:
         found = KeyBindings()
-        free = ~Condition(self._is_typing)
-        found.add(Keys.Any, filter=free)(self._on_key)
+        is_reading_keys = ~Condition(self._is_typing)
+        found.add(Keys.Any, filter=is_reading_keys)(self._on_key)
 
-        @found.add(Keys.BracketedPaste, filter=free)
+        @found.add(Keys.BracketedPaste, filter=is_reading_keys)
         def _(_: KeyPressEvent) -> None:
             if self._pane is not None:
                 self._pane.key_guard.note_other_key()
 
-        @found.add(Keys.ControlC)
-        def _(_: KeyPressEvent) -> None:
-            self._exit(Interrupted())
-
+        found.add(Keys.ControlC)(self._interrupt)
         return found
+
+    def _interrupt(self, *_: object) -> None:
+        exit_app(self._app, exception=Interrupted())
 
     def _is_typing(self) -> bool:
         return self._pane is not None and self._pane.line_prompt is not None
-
-    def _exit(self, error: BaseException | None = None) -> None:
-        if self._app.is_running and not self._app.is_done:
-            if error is None:
-                self._app.exit()
-            else:
-                self._app.exit(exception=error)
 
     def _on_key(self, event: KeyPressEvent) -> None:
         key = event.data if len(event.data) == 1 else event.key_sequence[0].key
         if self._help:
             self._help = False
             if self._pane is not None:
-                self._pane.key_guard.disarm()  # the request was not on the screen meanwhile
+                self._pane.key_guard.disarm()  # the help covered the request
         elif self._pane is None or not self._pane.handle_key(key):
             self._handle_navigation_key(key)
         self._app.invalidate()
 
     def _handle_navigation_key(self, key: str) -> None:
         pane = self._pane
-        at_rest = pane is None or pane.question.closed.is_set() or (pane.choice is not None and pane.choice.is_idle)
+        is_idle = pane is None or pane.question.closed.is_set() or (pane.choice is not None and pane.choice.is_idle)
         if key in _SCROLLS and pane is not None:
             pane.scroll(_SCROLLS[key])
-        elif key in _MOVES and at_rest:
+        elif key in _MOVES and is_idle:
             self._message = ""
             self._select_neighbour(_MOVES[key])
         elif key == "?":
             self._help = True
-        elif key == "q" and at_rest:
-            self._exit()
+        elif key == "q" and is_idle:
+            exit_app(self._app)
 
     def _select_neighbour(self, by: int) -> None:
-        """Select the neighbour in that direction; of a request that is gone, its former neighbour."""
+        """Select the neighbour in that direction; for a closed request, its former neighbour."""
         here = "" if self._pane is None else self._pane.question.request.id
-        beside = [each for each in self._requests if (each > here if by > 0 else each < here)]
-        there = beside[0 if by > 0 else -1] if beside else next(reversed(self._requests), None)
-        if there != here and (beside or here not in self._requests):
+        neighbours = [each for each in self._requests if (each > here if by > 0 else each < here)]
+        there = neighbours[0 if by > 0 else -1] if neighbours else next(reversed(self._requests), None)
+        if there != here and (neighbours or here not in self._requests):
             self._select(there)
 
     def _on_line_entered(self, note: Buffer) -> bool:

@@ -17,7 +17,7 @@ from sayso.channels.terminal.watch_pane import Pane
 from sayso.core.model import ApprovalRequest
 
 _SHARE = 4  # the list has a fourth of the rows
-_WIDE = 70  # columns that make room for more
+_WIDE = 70  # columns; a narrower list shows no expiry
 _MOVES = {"j k, ↓ ↑": "move", "space, b": "scroll; also page down and up"}
 _LEAVE = {"q, Ctrl-C": "leave; nothing is answered"}
 _HELP = (
@@ -55,7 +55,7 @@ class WatchLayout:
         """Return all lines of the screen."""
         top = [*self._title(len(requests)), *self._list(requests, names, pane)]
         bottom = [*self._foot(requests, pane), *self._lines("class:said", news)]
-        # In a low window the keys may be out of sight, but never a row that counts as shown.
+        # In a low window the keys may be cut off, but never a row that counts as seen.
         room = max(min(max(self._height - len(top) - len(bottom) - 2, 1), self._height - len(top) - 1), 0)
         rows, below = ([], 0) if pane is None else pane.visible_rows(self._width, room)
         rows = [*rows, *([[]] * (room - len(rows)))]

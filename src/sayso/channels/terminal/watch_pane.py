@@ -6,8 +6,7 @@ Tests: tests/cli/test_watch.py
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TypeVar
 
@@ -33,14 +32,14 @@ class Pane:
         self._show_message = show_message
         self.choice: Choice | None = None
         self.key_guard = TypeAheadGuard()
-        self.line_prompt: str | None = None  # the words before a line that is to be typed
+        self.line_prompt: str | None = None  # the prompt of a line that is being typed
         self._app = app
         self._pressed: asyncio.Future[str] | None = None
         self._typed: asyncio.Future[str] | None = None
         self._parts: list[Part] = []
-        self._jump_to: int | None = None  # the part that comes to the top when it is drawn
+        self._jump_to: int | None = None  # index of the part to scroll to when it is drawn
         self._top = 0
-        self._seen_rows = 0  # from the top on, without a gap
+        self._seen_rows = 0  # seen from the top, without a gap
         self._drawn = (0, 0)  # width and height
         self.seen_all = False
 
@@ -83,7 +82,7 @@ class Pane:
         try:
             key = await self.question.while_open(self._pressed)
             if choice.is_idle or key == "b":
-                del self._parts[1:]  # what was told before is done with
+                del self._parts[1:]  # earlier lines below the request are obsolete
             return key
         finally:
             self.choice = None
@@ -94,7 +93,7 @@ class Pane:
         self.line_prompt, self._typed = words, asyncio.get_running_loop().create_future()
         self._app.invalidate()
         try:
-            line = await self._typed  # to its end, whatever happens: the rest of it must not become keys
+            line = await self._typed  # to its end, even if the question is closed: its rest must not become keys
         finally:
             self.line_prompt = None
             self._app.invalidate()
@@ -103,17 +102,12 @@ class Pane:
         return line
 
     async def run_in_terminal(self, work: Callable[[int], T]) -> T:
-        """Run a function that owns the terminal meanwhile."""
-        async with self._suspended_app():
-            return await asyncio.to_thread(work, self._app.output.fileno())
-
-    @contextlib.asynccontextmanager
-    async def _suspended_app(self) -> AsyncGenerator[None]:
+        """Run a function while it owns the terminal."""
         with set_app(self._app):
             async with in_terminal():
-                yield
+                return await asyncio.to_thread(work, self._app.output.fileno())
 
-    # --- What the person does ------------------------------------------------------------------------
+    # --- Input ---------------------------------------------------------------------------------------
 
     def handle_key(self, key: str) -> bool:
         """Handle a key that is bound here; any other is only noted by the guard."""
@@ -149,12 +143,12 @@ class Pane:
             return ""
         return self.choice.legend() if self.key_guard.armed else NOT_YET
 
-    # --- What is drawn -------------------------------------------------------------------------------
+    # --- Drawing -------------------------------------------------------------------------------------
 
     def visible_rows(self, width: int, height: int) -> tuple[list[Line], int]:
         """Return the rows that fit, and the number of rows below them."""
         if width != self._drawn[0] and not self.seen_all:
-            self._reset_scroll()  # all rows are others now
+            self._reset_scroll()  # other rows at another width
         rows = self._rows(width)
         if self._jump_to is not None:
             before = sum(len(part(width)) for part in self._parts[: self._jump_to])

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from sayso.core import decide
 from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered, Status
 from sayso.errors import UnknownRequest
 from sayso.stores.postgres.connection import Row
@@ -107,15 +106,4 @@ class CloseWork(msgspec.Struct, frozen=True, gc=False):
 
     def __call__(self, group: GroupTransaction) -> ApprovalRequest:
         """Return the request as it is now."""
-        before = group.require(self.request_id)
-        after = decide.close(before, self.status, self.decision, self.now)
-        if after is before:
-            return before
-        group.update(after)
-        group.record_step(after, decide.audit_step(after), self.now)
-        if after.status == "open":
-            return after
-        group.closed.append(after)
-        if self.remember and after.status == self.status:
-            group.remember(self.remember)
-        return after
+        return group.close(self.request_id, self.status, self.decision, now=self.now, remember=self.remember)

@@ -31,10 +31,10 @@ _BAD_ADDRESS = (
     "the address of the PostgreSQL store cannot be used: write postgresql://user@host:port/database, and a password "
     "with other than letters and digits in percent form, or better in PGPASSWORD or ~/.pgpass"
 )
-_NAMED = {"application_name": "sayso"}
+_SESSION_SETTINGS = {"application_name": "sayso"}
 _FILES = {"sslrootcert": "PGSSLROOTCERT", "sslcert": "PGSSLCERT", "sslkey": "PGSSLKEY", "sslcrl": "PGSSLCRL"}
 _ENCRYPTED = ("require", "verify-ca", "verify-full")
-_NEAR = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # For a session, or a transaction behind a pooler: statements are planned once, for tables that will grow.
 PLANS = {
     "plan_cache_mode": "force_generic_plan",
@@ -43,7 +43,7 @@ PLANS = {
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
 }
-# And each statement sees what is there when it begins, whatever role and database say.
+# Each statement reads the latest commit, even if role or database have another default.
 _ISOLATION = {"default_transaction_isolation": "read committed"}
 
 Row = Sequence[Any]
@@ -78,7 +78,7 @@ class Connection(Protocol):
         ...
 
     async def execute(self, query: str, *, timeout: float | None = None) -> str:  # noqa: ASYNC109 - asyncpg's name
-        """Run one statement or several, and return what the last one did; nothing is prepared for that."""
+        """Run one statement or several without preparing them, and return the status of the last one."""
         ...
 
     async def prepare(self, query: str) -> Prepared:
@@ -102,7 +102,7 @@ class Connection(Protocol):
         ...
 
     def terminate(self) -> None:
-        """Close at once, whatever is under way."""
+        """Close at once, without waiting for a running statement."""
         ...
 
     async def close(self) -> None:
@@ -116,8 +116,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     shown: str
     pooler: bool  # behind a pooler in transaction mode
-    hosts: tuple[Mapping[str, str | int], ...] = ({},)  # one each, if the address names several
-    is_private: bool = False  # encrypted or local, as far as the address says
+    hosts: tuple[Mapping[str, str | int], ...] = ({},)  # connect arguments per host, if the address names several
+    is_private: bool = False  # encrypted or local, by the address alone
 
     @classmethod
     def from_url(cls, url: str) -> Server:
@@ -141,11 +141,11 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             shown=f"postgresql://{user}{named}{parts.path}",
             pooler=bool(pooler),
             hosts=tuple(hosts) if len(hosts) > 1 else ({},),
-            is_private=_sslmode(dict(options)) in _ENCRYPTED or all(each["host"] in _NEAR for each in hosts),
+            is_private=_sslmode(dict(options)) in _ENCRYPTED or all(each["host"] in _LOOPBACK for each in hosts),
         )
 
     async def connect(self, *, cached: bool) -> Connection:
-        """Return a new connection; with `cached`, one that keeps plans.
+        """Return a new connection; with `cached`, it caches prepared statements.
 
         A configuration error counts as transient here: the address worked before, and may again.
         """
@@ -155,7 +155,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             raise ServerUnavailable(str(error)) from error
 
     async def _connect_first(self, *, cached: bool) -> Connection:
-        """Return a connection to the first host that is no standby."""
+        """Return a connection to the first host that is not a standby."""
         for each in self.hosts[:-1]:
             with contextlib.suppress(ServerUnavailable):
                 return await self._connect(each, cached=cached)
@@ -179,12 +179,12 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
                 timeout=CONNECT_SECONDS / len(self.hosts),
                 command_timeout=COMMAND_SECONDS,
                 statement_cache_size=cache_size,
-                server_settings=_NAMED,
+                server_settings=_SESSION_SETTINGS,
             )
         except ValueError as error:
             if isinstance(error, OSError | _asyncpg.InterfaceError):
                 raise
-            # An invalid port or host, in the address or in the environment; asyncpg does not say which.
+            # An invalid port or host, in the address or in the environment; asyncpg does not report which.
             raise ConfigurationError(
                 f"the store {self.shown} cannot be used as it is written: see its host and port"
             ) from None
@@ -205,7 +205,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     @contextlib.contextmanager
     def translate_errors(self) -> Generator[None]:
-        """Translate errors of asyncpg and the network into one sentence that says what to do."""
+        """Translate errors of asyncpg and the network into one sentence with a remedy."""
         try:
             yield
         except _asyncpg.ClientConfigurationError as error:
@@ -227,8 +227,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 def _is_ambiguous_url(parts: SplitResult) -> bool:
     """Whether part of a password would be parsed as user, host or database, and so be sent to a resolver and shown."""
     names = f"{parts.path}{parts.fragment}".lower()
-    many = parts.netloc.count("@") > 1  # asyncpg splits at the first one, others at the last
-    return many or "@" in names or "password=" in names or ":" in unquote(parts.username or "")
+    has_two_ats = parts.netloc.count("@") > 1  # asyncpg splits at the first one, others at the last
+    return has_two_ats or "@" in names or "password=" in names or ":" in unquote(parts.username or "")
 
 
 def _host(named: str) -> Mapping[str, str | int]:
@@ -239,8 +239,8 @@ def _host(named: str) -> Mapping[str, str | int]:
 
 def _sslmode(options: Mapping[str, str]) -> str:
     """Return the TLS mode; refuse options that promise more than it checks."""
-    said = {name: options.get(name) or os.environ.get(variable) for name, variable in _FILES.items()}
-    for name, file in said.items():
+    files = {name: options.get(name) or os.environ.get(variable) for name, variable in _FILES.items()}
+    for name, file in files.items():
         if file and not os.access(file, os.R_OK):
             raise ConfigurationError(f"{name} of the store is {file}, which cannot be read")
     sslmode = options.get("sslmode") or os.environ.get("PGSSLMODE") or "prefer"
@@ -264,12 +264,12 @@ class ReadPool:
             max_size=_MOST_READERS,
             max_inactive_connection_lifetime=_IDLE_SECONDS,
             connect=self._connect,
-            reset=_leave_as_it_is,
+            reset=_skip_reset,
         )
 
     async def _connect(self, *_: object, **__: object) -> Connection:
         connection = await self._server.connect(cached=not self._server.pooler)
-        if self._is_closed:  # meanwhile: the pool would keep it open
+        if self._is_closed:  # closed during the connect: the pool would keep it open
             connection.terminate()
             raise ServerUnavailable(f"the store {self._server.shown} is closed")
         return connection
@@ -290,12 +290,12 @@ class ReadPool:
             raise
 
     async def aclose(self) -> None:
-        """Close all connections, also those that are being made."""
+        """Close all connections, including those that are still connecting."""
         self._is_closed = True
         self._pool.terminate()
 
 
-async def _leave_as_it_is(connection: object) -> None:
+async def _skip_reset(connection: object) -> None:
     """Skip the reset: the session settings never change."""
 
 
@@ -309,7 +309,7 @@ _LOST = (
     _asyncpg.TooManyConnectionsError,
     _asyncpg.IdleInTransactionSessionTimeoutError,
     _asyncpg.LockNotAvailableError,
-    _asyncpg.InternalClientError,  # the server ended the session as a statement was sent
+    _asyncpg.InternalClientError,  # the server ended the session while a statement was sent
 )
 _BAD_VALUES = (
     _asyncpg.DataError,
@@ -326,8 +326,8 @@ def _about_loss(error: Exception) -> str:
     if isinstance(error, _asyncpg.LockNotAvailableError):
         return f"is held by another process for too long ({_first_line(error)}); try again"
     if isinstance(error, ssl.SSLCertVerificationError):
-        told = error.verify_message.rstrip(".")
-        return f"shows a certificate that does not hold ({told}); check its name, and sslrootcert"
+        reason = error.verify_message.rstrip(".")
+        return f"shows a certificate that does not hold ({reason}); check its name, and sslrootcert"
     if isinstance(error, ssl.SSLError):
         return f"does not agree on TLS: {_first_line(error)}; check sslmode and the certificates"
     if isinstance(error, TimeoutError):
@@ -340,11 +340,11 @@ def _about_loss(error: Exception) -> str:
 
 
 def _about_refusal(error: Exception) -> str:
-    told = _first_line(error)
+    reason = _first_line(error)
     for kind, sentence in _REFUSALS:
         if isinstance(error, kind):
-            return sentence.format(told)
-    return f"failed: {told}"
+            return sentence.format(reason)
+    return f"failed: {reason}"
 
 
 _REFUSALS: tuple[tuple[Any, str], ...] = (

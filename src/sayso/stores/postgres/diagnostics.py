@@ -32,7 +32,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     own_connections: int  # connections of sayso to this database
     private: bool  # encrypted, or local to this machine
     durable: bool
-    replica_lag: float | None  # of the slowest replica, if this user may see one
+    replica_lag: float | None  # of the slowest replica, if this user may read it
     clock_ahead: float  # server clock minus local clock
     missing: list[str]  # rights that this user needs for writing and lacks
 

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("sayso")
 _POLL_SECONDS = 5.0  # besides notifications
 _ONLY_POLL_SECONDS = 0.5
-_REST, _LONGEST_REST_SECONDS = 4, 0.05  # times the duration of a poll: many hints share one
+_REST, _LONGEST_REST_SECONDS = 4, 0.05  # times the duration of a poll, so that many hints share one poll
 _STALE_SECONDS = 60.0
 _PAGE = 1000
 
 
 class PostgresFollower:
-    """Delivers what other processes changed: closed requests and remembered decisions."""
+    """Delivers the changes of other processes: closed requests and remembered decisions."""
 
     def __init__(
         self, server: Server, clock: ServerClock, readers: ReadPool, subscribers: Subscribers, writer: PostgresWriter
@@ -39,10 +39,10 @@ class PostgresFollower:
         self._server, self._clock, self._readers = server, clock, readers
         self._subscribers, self._writer = subscribers, writer
         self._connection: Connection | None = None
-        self._fetch_changes: Callable[[int, int], Awaitable[list[Row]]] = _not_connected
-        self._rung = asyncio.Event()
+        self._fetch_changes: Callable[[int, int], Awaitable[list[Row]]]  # prepared for the connection
+        self._hinted = asyncio.Event()
         self._echo, self._echoed = "", asyncio.Event()
-        self._heard_at = time.monotonic()
+        self._last_reply_at = time.monotonic()
         self._is_over = False
         self.point = 0
 
@@ -54,9 +54,9 @@ class PostgresFollower:
             return
         try:
             with self._server.translate_errors():
-                self._fetch_changes = (await connection.prepare(statement("look"))).fetch
+                self._fetch_changes = (await connection.prepare(statement("changes_poll"))).fetch
         except BaseException:
-            connection.terminate()  # lost, or cancelled because the store is closed: no other task knows it
+            connection.terminate()  # lost, or cancelled because the store is closed: no other task refers to it
             raise
         self._connection = connection
 
@@ -65,13 +65,13 @@ class PostgresFollower:
         if payload and payload == self._echo:
             self._echoed.set()
         else:
-            self._rung.set()
+            self._hinted.set()
 
     async def measure_hint_delay(self) -> float | None:
         """Return the delay of a notification in seconds; None if none arrives."""
         if self._server.pooler:
             return None
-        await self._writer.submit(lambda _: None)  # now it is connected, and listens
+        await self._writer.submit(lambda _: None)  # from here on the writer is connected, and listens
         self._echo, began = new_id(), time.monotonic()
         await self._readers.fetch(statement("echo"), self._echo)
         try:
@@ -100,7 +100,7 @@ class PostgresFollower:
                 if not lost:
                     _LOG.warning("nothing is heard from the store, trying again: %s", error)
                 lost = True
-                if time.monotonic() - self._heard_at > _STALE_SECONDS:
+                if time.monotonic() - self._last_reply_at > _STALE_SECONDS:
                     self._subscribers.distrust()
                 await asyncio.sleep(next(waiting))
 
@@ -108,7 +108,7 @@ class PostgresFollower:
         """Wait for a notification, or until the next poll is due."""
         try:
             async with asyncio.timeout(_POLL_SECONDS if self._writer.is_listening else _ONLY_POLL_SECONDS):
-                await self._rung.wait()
+                await self._hinted.wait()
         except TimeoutError:
             return
 
@@ -120,13 +120,13 @@ class PostgresFollower:
 
     async def poll(self) -> None:
         """Read and deliver the changes since the last poll."""
-        self._rung.clear()
+        self._hinted.clear()
         reached, changes = -1, 0
         while reached < changes:
             began, point = time.monotonic(), self.point  # this store's own commits advance it meanwhile
-            changes, version, said, closed, last = (await self._fetch())[0]
-            self._heard_at = time.monotonic()
-            self._clock.synchronize(said, began)
+            changes, version, server_time, closed, last = (await self._fetch())[0]
+            self._last_reply_at = time.monotonic()
+            self._clock.synchronize(server_time, began)
             if changes < point:
                 _LOG.warning(
                     "the store %s has an older past than before: perhaps a copy was restored", self._server.shown
@@ -140,7 +140,7 @@ class PostgresFollower:
 
     async def _fetch(self) -> list[Row]:
         if self._server.pooler:
-            return await self._readers.fetch(statement("look"), self.point, _PAGE)
+            return await self._readers.fetch(statement("changes_poll"), self.point, _PAGE)
         if self._connection is None or self._connection.is_closed():
             self._connection = None
             await self.use_connection(await self._server.connect(cached=False))
@@ -155,10 +155,6 @@ class PostgresFollower:
     def stop(self) -> None:
         """Stop following, and drop the connection."""
         self._is_over = True
-        self._rung.set()
+        self._hinted.set()
         if self._connection is not None:
             self._connection.terminate()
-
-
-async def _not_connected(_: int, __: int) -> list[Row]:
-    raise StoreError("nobody listens yet")

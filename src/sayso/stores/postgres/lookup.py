@@ -1,7 +1,6 @@
 """Data loader for single rows of a PostgreSQL store: reads that arrive during one statement share the next.
 
-Coalescing keeps many waiting tasks from taking a connection each. Nothing is cached: a row is never older than the
-lookup for it.
+Coalescing prevents one connection per waiting task. Nothing is cached: a row is never older than the lookup for it.
 
 Tests: tests/stores/postgres/test_races.py
 """
@@ -28,23 +27,23 @@ class Lookup(Generic[K, V]):
         self,
         loop: asyncio.AbstractEventLoop,
         fetch: Callable[[list[K]], Awaitable[list[Row]]],
-        make: Callable[[Row], V],
+        unpack: Callable[[Row], V],
         *,
-        closed: str,
+        closed_message: str,
     ) -> None:
-        self._loop, self._fetch, self._make, self._closed = loop, fetch, make, closed
+        self._loop, self._fetch, self._unpack, self._closed_message = loop, fetch, unpack, closed_message
         self._gate = threading.Lock()
-        self._asked: list[tuple[K, asyncio.Future[V | None]]] = []
+        self._queued: list[tuple[K, asyncio.Future[V | None]]] = []
         self._serving: asyncio.Task[None] | None = None
-        self._is_awake = self._is_over = False
+        self._is_awake = self._is_closed = False
 
     async def find(self, key: K) -> V | None:
         """Return the row of this key, from any loop; never from a statement that was sent before the call."""
         future: asyncio.Future[V | None] = asyncio.get_running_loop().create_future()
         with self._gate:
-            if self._is_over:
-                raise StoreError(self._closed)
-            self._asked.append((key, future))
+            if self._is_closed:
+                raise StoreError(self._closed_message)
+            self._queued.append((key, future))
             is_awake, self._is_awake = self._is_awake, True
         if not is_awake:
             self._loop.call_soon_threadsafe(self._begin)
@@ -58,19 +57,19 @@ class Lookup(Generic[K, V]):
             try:
                 deliver(await self._answers(asked))
             except asyncio.CancelledError:
-                deliver([(future, StoreError(self._closed)) for _, future in [*asked, *self._end()]])
+                deliver([(future, StoreError(self._closed_message)) for _, future in [*asked, *self._end()]])
                 raise
 
     def _take_batch(self) -> list[tuple[K, asyncio.Future[V | None]]]:
         with self._gate:
-            asked, self._asked = self._asked, []
+            asked, self._queued = self._queued, []
             self._is_awake = bool(asked)
         return asked
 
     def _end(self) -> list[tuple[K, asyncio.Future[V | None]]]:
         with self._gate:
-            self._is_over = True
-            return self._asked
+            self._is_closed = True
+            return self._queued
 
     async def _answers(self, asked: list[tuple[K, asyncio.Future[V | None]]]) -> Settled:
         try:
@@ -78,15 +77,15 @@ class Lookup(Generic[K, V]):
         except Rejected as error:
             if len(asked) == 1:
                 return [(asked[0][1], error)]
-            return [told for each in asked for told in await self._answers([each])]  # one key may be at fault
+            return [pair for each in asked for pair in await self._answers([each])]  # one key may be at fault
         except Exception as error:  # noqa: BLE001 - waiters receive the error, and later lookups must be served
             return [(future, _as_store_error(error)) for _, future in asked]
-        found = {row[0]: self._made(row) for row in rows}
+        found = {row[0]: self._unpack_or_error(row) for row in rows}
         return [(future, found.get(key)) for key, future in asked]
 
-    def _made(self, row: Row) -> V | StoreError:
+    def _unpack_or_error(self, row: Row) -> V | StoreError:
         try:
-            return self._make(row)
+            return self._unpack(row)
         except StoreError as error:
             return error
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LOCK = 0x5A150  # number of sayso's advisory lock
 _ENCODING = "UTF8"
 _OLDEST_SERVER = 14
-_CHANGE_SECONDS = 600.0  # building an index takes long, and a second process waits for it
+_CHANGE_SECONDS = 600.0  # building an index is slow, and a second process waits for it
 
 
 @cache
@@ -34,9 +34,9 @@ def _migrations() -> tuple[str, ...]:
 
 
 async def migrate(connection: Connection, server: Server) -> None:
-    """Create the tables or migrate them, under an advisory lock; refuse those of a newer sayso."""
+    """Create the tables or migrate them, under an advisory lock; refuse the schema of a newer sayso."""
     if await _version(connection, server) == len(_migrations()):
-        return  # nearly always: without a lock, or the right to change tables
+        return  # the usual case needs no lock, and no right to change tables
     await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})", timeout=_CHANGE_SECONDS)
     version = await _version(connection, server)  # again: another process may have migrated meanwhile
     if not await connection.fetch("SELECT 1 FROM pg_namespace WHERE nspname = 'sayso'"):

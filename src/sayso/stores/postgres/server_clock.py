@@ -25,10 +25,10 @@ class ServerClock:
     def synchronize(self, server_time: float, began: float) -> None:
         """Update the offset from a reply to a query that began then; a quicker reply is more accurate."""
         now = time.monotonic()
-        doubt = now - began
-        if doubt <= self._uncertainty or now - self._synced_at > _STALE_SECONDS:
+        uncertainty = now - began
+        if uncertainty <= self._uncertainty or now - self._synced_at > _STALE_SECONDS:
             self._offset = server_time - (began + now) / 2
-            self._uncertainty, self._synced_at = doubt, now
+            self._uncertainty, self._synced_at = uncertainty, now
 
     def now(self) -> float:
         """Return seconds since the epoch, as the database counts them."""

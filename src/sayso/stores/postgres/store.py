@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sayso.core import audit, decide
+from sayso.core import audit
 from sayso.core.msgpack_codec import pack_request, pack_token, unpack_requests_leniently, unpack_token
-from sayso.errors import StoreError, UnknownRequest
+from sayso.errors import StoreError
 from sayso.stores.loop_thread import LoopThread
 from sayso.stores.postgres.batch import CloseWork, OpenWork
 from sayso.stores.postgres.connection import Connection, ReadPool, Row, Server, ServerUnavailable
@@ -25,7 +25,7 @@ from sayso.stores.postgres.transaction import GroupTransaction, call_key
 from sayso.stores.postgres.writer import PostgresWriter
 from sayso.stores.remembered_feed import RememberedCallback
 from sayso.stores.retry import retry
-from sayso.stores.waiters import Settled, deliver
+from sayso.stores.waiters import Settled
 
 if TYPE_CHECKING:
     from sayso.core.approvers import Seen
@@ -47,11 +47,11 @@ class PostgresStore:
 
         Args:
             url: where it is, such as `postgresql://agent@db.example.com/sayso?sslmode=verify-full`.
-            patience: seconds for which a call is tried again when the server cannot be reached.
+            patience: seconds for which a call is retried when the server cannot be reached.
 
         Raises:
-            ConfigurationError: an address that cannot be used.
-            StoreError: the server cannot be reached, or does not let this user do what sayso needs.
+            ConfigurationError: the address cannot be used.
+            StoreError: the server cannot be reached, or this user lacks a right that sayso needs.
         """
         self._server = Server.from_url(url)
         self._patience = patience
@@ -87,7 +87,7 @@ class PostgresStore:
         self._by_call: Lookup[bytes, ApprovalRequest] = self._lookup("requests_find", self._writer.cache.unpack_row)
         self._tokens: Lookup[str, Token] = self._lookup("tokens_get", lambda row: unpack_token(row[1]))
         self._follower = PostgresFollower(self._server, self.clock, self._readers, self._subscribers, self._writer)
-        self._writer.set_hint_callback(self._follower.on_hint)
+        self._writer.on_hint = self._follower.on_hint
         await self._readers.start()
         try:
             await self._prepare(connection)
@@ -111,22 +111,20 @@ class PostgresStore:
         """Add the request, or return the one that its session and key already have."""
         packed, call = pack_request(request), call_key(request.session, request.key)
         line = audit.encode(audit.request_entry(request, "asked", request.asked_at))  # here, outside the transaction
-        self._subscribers.open_here.add(request.id)  # before the write: it cannot be closed yet
-        opening = OpenWork(request, call, packed, line)
+        self._subscribers.waiters.open_here.add(request.id)  # before the write: it cannot be closed yet
+        opening, found = OpenWork(request, call, packed, line), None
         try:
             found = await self._writer.submit(
                 opening, ("new", request.id), ("call", call), size=len(packed) + len(line)
             )
         except asyncio.CancelledError:
-            self._subscribers.open_here.discard(request.id)
             self._writer.note_abandoned()
             raise
-        except BaseException:
-            self._subscribers.open_here.discard(request.id)
-            raise
-        if found is not request:
-            self._subscribers.open_here.discard(request.id)
-        return found
+        else:
+            return found
+        finally:
+            if found is not request:
+                self._subscribers.waiters.open_here.discard(request.id)
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
         """Return the request of this call."""
@@ -139,7 +137,7 @@ class PostgresStore:
         return await self._look_up(self._by_id, request_id)
 
     async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
-        """Return the open requests, oldest first; with `after`, those that come after that id."""
+        """Return the open requests, oldest first; with `after`, only later ids."""
         return unpack_requests_leniently(row[0] for row in await self._fetch("requests_pending", after, limit))
 
     async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
@@ -153,7 +151,7 @@ class PostgresStore:
         return unpack_requests_leniently(row[0] for row in found)
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
-        """Return what changed after that point, and the point that this reaches."""
+        """Return the requests that changed after that point, and the point that these reach."""
         if after is None:
             return (await self._fetch("head_read"))[0][4], []
         found = await self._fetch("requests_changes", after, limit)
@@ -165,15 +163,7 @@ class PostgresStore:
 
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Mark an open request as viewed."""
-
-        def work(group: GroupTransaction) -> ApprovalRequest:
-            before = group.require(request_id)
-            after = decide.mark_seen(before, seen)
-            if after is not before:
-                group.update(after)
-            return after
-
-        return await self._writer.submit(work, ("request", request_id))
+        return await self._writer.submit(lambda group: group.mark_seen(request_id, seen), ("request", request_id))
 
     async def close(
         self,
@@ -190,31 +180,15 @@ class PostgresStore:
 
     async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
         """Use up an approval: true for exactly one caller, ever."""
-
-        def work(group: GroupTransaction) -> bool:
-            claimed = decide.claim(group.require(request_id), now)
-            if claimed is None:
-                return False
-            group.update(claimed)
-            group.record_step(claimed, "claimed", now)
-            return True
-
         return await self._writer.submit(
-            lambda group: group.idempotent(attempt, lambda: work(group)), ("request", request_id), ("receipts", attempt)
+            lambda group: group.claim(request_id, now=now, attempt=attempt),
+            ("request", request_id),
+            ("receipts", attempt),
         )
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
-        future = self._subscribers.waiters.add(request_id)  # before the read, so that no close is missed in between
-        try:
-            if request_id in self._subscribers.open_here:
-                return await future  # opened by this store, without a later change
-            request = await self.get(request_id)
-            if request is None:
-                raise UnknownRequest(request_id)
-            return request if request.status != "open" else await future
-        finally:
-            self._subscribers.waiters.discard(request_id, future)
+        return await self._subscribers.waiters.wait(request_id, self.get)
 
     async def oldest(self, limit: int, after: str = "") -> list[ApprovalRequest]:
         """Return the requests that come after that id, open or not, oldest first."""
@@ -229,23 +203,20 @@ class PostgresStore:
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Consume one use of a counted decision: false if none is left."""
         return await self._writer.submit(
-            lambda group: group.idempotent(attempt, lambda: group.spend(remembered_id)),
+            lambda group: group.spend(remembered_id, attempt=attempt),
             ("remembered", remembered_id),
             ("receipts", attempt),
         )
 
     def attach(self, learn: RememberedCallback) -> None:
-        """Call `learn` with all remembered decisions, now and whenever they changed."""
+        """Call `learn` with all remembered decisions, now and after every change."""
         self._subscribers.remembered.add(learn)
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
         """Change the remembered decisions, wait until that is durable, and return how many were dropped."""
-
-        def work(group: GroupTransaction) -> int:
-            group.remember(added)
-            return group.forget(dropped)
-
-        return self._writer.submit_blocking(work, *(("remembered", each) for each in dropped))
+        return self._writer.submit_blocking(
+            lambda group: group.change_remembered(added, dropped), *(("remembered", each) for each in dropped)
+        )
 
     async def park(self, name: str, state: bytes) -> None:
         """Store the state of a run for a later resume, in the place of an earlier one."""
@@ -285,9 +256,7 @@ class PostgresStore:
 
     def finish(self, request_id: str, result: Result) -> None:
         """Queue the result of a used request."""
-        self._writer.enqueue(
-            lambda group: group.update(decide.finish(group.require(request_id), result)), ("request", request_id)
-        )
+        self._writer.enqueue(lambda group: group.append([(request_id, result)]), ("request", request_id))
 
     def record(self, entry: AuditEntry) -> None:
         """Queue an entry of the audit."""
@@ -298,12 +267,12 @@ class PostgresStore:
         ids = (("request", each[0]) for each in news if not isinstance(each, bytes))
         size = sum(len(each) for each in news if isinstance(each, bytes))
         await self._writer.submit(
-            lambda group: group.idempotent(attempt, lambda: group.append(news)), *ids, ("receipts", attempt), size=size
+            lambda group: group.append(news, attempt=attempt), *ids, ("receipts", attempt), size=size
         )
 
     @property
     def backlog(self) -> int:
-        """How many queued changes are not durable yet."""
+        """Number of queued changes that are not durable yet."""
         return self._writer.backlog
 
     async def flush(self) -> None:
@@ -323,7 +292,7 @@ class PostgresStore:
         """Delete the audit entries up to `end`, if the audit still begins after `start`."""
         await self._fetch("audit_cut", *start, *end)
 
-    # The life of the store.
+    # Health and shutdown.
 
     async def health(self) -> Health:
         """Measure the connection to the server, now."""
@@ -332,7 +301,7 @@ class PostgresStore:
         )
 
     async def aclose(self) -> None:
-        """Write what is queued and close all connections."""
+        """Write the queue and close all connections."""
         await asyncio.to_thread(self._stop)
 
     def _stop(self) -> None:
@@ -342,13 +311,9 @@ class PostgresStore:
         self._is_closed = True
         self._writer.stop()
         self._serving.result()
-        deliver(
-            self._subscribers.waiters.fail(
-                self._subscribers.waiters.ids(), StoreError(f"the store {self._server.shown} is closed")
-            )
-        )
+        self._subscribers.waiters.fail_all(StoreError(f"the store {self._server.shown} is closed"))
         self._loop_thread.submit(self._end()).result()
-        self._loop_thread.stop(self._end)  # again: a connection may have been made while the tasks ended
+        self._loop_thread.stop(self._end)  # again: a task may have connected before it ended
 
     async def _end(self) -> None:
         """Close the connections before the tasks end: cancelling a statement would need a connection."""
@@ -356,9 +321,11 @@ class PostgresStore:
         await self._readers.aclose()
         await asyncio.sleep(0)
 
-    def _lookup(self, name: str, make: Callable[[Row], V]) -> Lookup[Any, V]:
+    def _lookup(self, name: str, unpack: Callable[[Row], V]) -> Lookup[Any, V]:
         closed = f"the store {self._server.shown} is closed"
-        return Lookup(self._loop_thread.loop, lambda keys: self._read_with_retry(name, keys), make, closed=closed)
+        return Lookup(
+            self._loop_thread.loop, lambda keys: self._read_with_retry(name, keys), unpack, closed_message=closed
+        )
 
     async def _look_up(self, lookup: Lookup[K, V], key: K) -> V | None:
         """Read one row, after all queued writes of this store."""
@@ -375,13 +342,13 @@ class PostgresStore:
             return await asyncio.wrap_future(reading)
         except asyncio.CancelledError:
             if reading.cancelled():
-                self._writer.check_open()  # closing the store cancels reads: say so
+                self._writer.check_open()  # closing the store cancels reads: report that
             raise
 
     async def _read_with_retry(self, name: str, *values: object) -> list[Row]:
-        ends = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._patience
         return await retry(
-            lambda: self._readers.fetch(statement(name), *values), retry_on=ServerUnavailable, deadline=lambda: ends
+            lambda: self._readers.fetch(statement(name), *values), retry_on=ServerUnavailable, deadline=lambda: deadline
         )
 
     def _on_commit(self, group: GroupTransaction, known: Row | None) -> Settled:

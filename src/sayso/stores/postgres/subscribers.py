@@ -5,7 +5,7 @@ Tests: tests/stores/postgres/test_promises.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sayso.core.msgpack_codec import unpack_remembered, unpack_requests_leniently
@@ -14,7 +14,6 @@ from sayso.stores.remembered_feed import RememberedSubscribers
 from sayso.stores.waiters import Feed, Settled, Waiters, deliver
 
 if TYPE_CHECKING:
-    from sayso.core.model import Remembered
     from sayso.stores.postgres.cache import RequestCache
     from sayso.stores.postgres.connection import ReadPool, Row
     from sayso.stores.postgres.transaction import GroupTransaction
@@ -25,22 +24,18 @@ class Subscribers:
 
     def __init__(self, readers: ReadPool, cache: RequestCache) -> None:
         self.waiters, self.feed, self.remembered = Waiters(), Feed(), RememberedSubscribers()
-        self.open_here: set[str] = set()  # ids opened by this store, without a later change
         self._readers, self._cache = readers, cache
         self._version = -1
-        self._remembered: Sequence[Remembered] = ()
 
     def on_commit(self, group: GroupTransaction, known: Row | None) -> Settled:
         """Apply a commit of this store; return the futures to settle."""
-        self.open_here.difference_update(request.id for request in group.closed)
         if known is not None:
             self._update_remembered(known)
         return self.waiters.settle(group.closed) + self.feed.advance(group.change)
 
     async def on_remote_change(self, closed: Sequence[str], reached: int) -> None:
         """Settle the futures that wait for these closed requests, or for any change."""
-        self.open_here.difference_update(closed)  # first: a wait that begins from now on reads the row
-        waited = self.waiters.filter_awaited(closed)
+        waited = self.waiters.note_changed(closed)
         if waited:
             rows = await self._readers.fetch(statement("requests_get"), waited)
             found = unpack_requests_leniently(rows, self._cache.unpack_row)
@@ -49,10 +44,9 @@ class Subscribers:
 
     async def resync(self) -> None:
         """Clear the cache and read every awaited request: the database may be an older copy."""
-        self.open_here.clear()
         self._cache.clear()
         self._version = -1
-        await self.on_remote_change(self.waiters.ids(), 0)
+        await self.on_remote_change(self.waiters.note_missed_changes(), 0)
 
     async def refresh(self, version: int) -> None:
         """Read the remembered decisions, if this version is newer than the known one."""
@@ -64,14 +58,10 @@ class Subscribers:
         if version <= self._version:
             return  # not newer than the known one
         self._version = version
-        self._remembered = [unpack_remembered(each) for each in packed]
-        self._publish(lambda _: True)
+        self.remembered.publish([unpack_remembered(each) for each in packed])
 
     def distrust(self) -> None:
-        """Withdraw remembered approvals, which may have been revoked unnoticed; remembered denials stay."""
+        """Withdraw remembered approvals until the next read."""
         if self._version >= 0:
             self._version = -1
-            self._publish(lambda each: not each.decision.approved)
-
-    def _publish(self, only: Callable[[Remembered], bool]) -> None:
-        self.remembered.publish(self.remembered.version + 1, [each for each in self._remembered if only(each)])
+            self.remembered.withdraw_approvals()

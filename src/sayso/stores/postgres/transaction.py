@@ -6,27 +6,23 @@ Tests: tests/stores/postgres/test_races.py
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
-
-from sayso.core import audit, decide
+from sayso.core import audit
 from sayso.core.msgpack_codec import pack_remembered, pack_request, unpack_remembered, unpack_request
-from sayso.errors import StoreError, UnknownRequest
+from sayso.errors import StoreError
 from sayso.stores.postgres.schema import statement
+from sayso.stores.unit_of_work import UnitOfWork
 
 if TYPE_CHECKING:
-    from sayso.core.model import ApprovalRequest, AuditEntry, Remembered, Step
-    from sayso.core.ports import QueuedWrite
+    from sayso.core.model import ApprovalRequest, AuditEntry, Remembered
     from sayso.stores.postgres.cache import RequestCache
     from sayso.stores.postgres.connection import Connection, Row
 
-T = TypeVar("T")
-
 Reply = Literal["written", "written before", "stale"]  # of the database, to a write
 CachedRequests = Mapping[str, tuple["ApprovalRequest", int]]  # by id: the request and its version
-Need = tuple[str, str | bytes]  # a kind of row, and which
+Need = tuple[str, str | bytes]  # kind and key of a row
 _KINDS = ("request", "call", "remembered", "parked", "tokens", "receipts")
 _KEY_VALUE_TABLES = ("remembered", "parked", "tokens")
 _NEW = ("new", "call", "receipts")  # nearly always absent, so not read first; the write reports a conflict
@@ -41,20 +37,20 @@ class KeyValueRows:
     """Rows of a key-value table: as they were read, and with the changes of the transaction."""
 
     def __init__(self) -> None:
-        self._there: dict[str, bytes | None] = {}
+        self._rows: dict[str, bytes | None] = {}
         self._changed: dict[str, bytes | None] = {}
 
     def load(self, name: str, packed: bytes) -> None:
         """Add a row that was read."""
-        self._there[name] = packed
+        self._rows[name] = packed
 
     def get(self, name: str) -> bytes | None:
         """Return the bytes under a name."""
-        return self._there.get(name)
+        return self._rows.get(name)
 
     def put(self, name: str, packed: bytes | None) -> None:
         """Set the bytes under a name; None deletes it."""
-        self._there[name] = self._changed[name] = packed
+        self._rows[name] = self._changed[name] = packed
 
     @property
     def is_changed(self) -> bool:
@@ -67,7 +63,7 @@ class KeyValueRows:
         return list(kept), list(kept.values()), [name for name in self._changed if name not in kept]
 
 
-class GroupTransaction:
+class GroupTransaction(UnitOfWork):
     """Unit of work: decides by the rows that were read or cached, and collects the changes.
 
     Optimistic concurrency: the write statement compares the version of every row that was used, and writes nothing if
@@ -75,11 +71,11 @@ class GroupTransaction:
     """
 
     def __init__(self, rows: Iterable[Row], known: CachedRequests | None = None) -> None:
-        self.closed: list[ApprovalRequest] = []
+        super().__init__()
         self.changes_remembered = False
         self.last_group = -1  # number of this writer's last committed attempt
-        self.began = self.change = 0  # number of the last change before it and with it, once it is written
-        self._known: CachedRequests = known or {}
+        self.began = self.change = 0  # last change before this transaction and with it, set by the write
+        self._cached: CachedRequests = known or {}
         self._requests: dict[str, bytes | ApprovalRequest] = {}
         self._changes: dict[str, int] = {}  # versions of the requests that exist
         self._seen: set[str] = set()
@@ -112,17 +108,10 @@ class GroupTransaction:
         found = self._requests.get(request_id)
         if isinstance(found, bytes):
             found = self._requests[request_id] = unpack_request(found)
-        elif found is None and request_id in self._known:
-            found, self._changes[request_id] = self._known[request_id]
+        elif found is None and request_id in self._cached:
+            found, self._changes[request_id] = self._cached[request_id]
             self._requests[request_id] = found
         return found
-
-    def require(self, request_id: str) -> ApprovalRequest:
-        """Return a request, or raise UnknownRequest."""
-        request = self.get(request_id)
-        if request is None:
-            raise UnknownRequest(request_id)
-        return request
 
     def open(self, request: ApprovalRequest, call: bytes, packed: bytes, line: bytes) -> ApprovalRequest:
         """Add a request with its audit line, or return the existing one of its call."""
@@ -142,21 +131,7 @@ class GroupTransaction:
         self._written[request.id] = (request, pack_request(request))
         self._requests[request.id] = request
 
-    def append(self, news: Sequence[QueuedWrite]) -> None:
-        """Add results and audit lines; a request that was deleted needs no result."""
-        for each in news:
-            if isinstance(each, bytes):
-                self.record(each)
-                continue
-            request = self.get(each[0])
-            if request is not None:
-                self.update(decide.finish(request, each[1]))
-
     # The audit.
-
-    def record_step(self, request: ApprovalRequest, step: Step, at: float) -> None:
-        """Add an audit entry for a step of a request."""
-        self.record(audit.request_entry(request, step, at))
 
     def record(self, entry: AuditEntry | bytes) -> None:
         """Add an audit entry after the last one."""
@@ -164,17 +139,13 @@ class GroupTransaction:
 
     # Everything else.
 
-    def idempotent(self, attempt: str, work: Callable[[], T]) -> T:
-        """Run the work once per idempotency key (`attempt`); return the stored answer to a repeated one."""
-        if not attempt:
-            return work()
-        receipts = self.key_values["receipts"]
-        known = receipts.get(attempt)
-        if known is not None:
-            return msgspec.msgpack.decode(known)
-        answer = work()
-        receipts.put(attempt, msgspec.msgpack.encode(answer))
-        return answer
+    def get_receipt(self, attempt: str) -> bytes | None:
+        """Return the stored answer to an attempt."""
+        return self.key_values["receipts"].get(attempt)
+
+    def put_receipt(self, attempt: str, answer: bytes) -> None:
+        """Store the answer to an attempt."""
+        self.key_values["receipts"].put(attempt, answer)
 
     def pop(self, table: str, name: str) -> bytes | None:
         """Delete a name, and return its bytes."""
@@ -182,6 +153,11 @@ class GroupTransaction:
         if packed is not None:
             self.key_values[table].put(name, None)
         return packed
+
+    def get_remembered(self, remembered_id: str) -> Remembered | None:
+        """Return one remembered decision."""
+        packed = self.key_values["remembered"].get(remembered_id)
+        return None if packed is None else unpack_remembered(packed)
 
     def remember(self, added: Sequence[Remembered]) -> None:
         """Add remembered decisions."""
@@ -195,24 +171,12 @@ class GroupTransaction:
         self.changes_remembered = self.changes_remembered or gone > 0
         return gone
 
-    def spend(self, remembered_id: str) -> bool:
-        """Consume one use of a counted decision: false if none is left."""
-        packed = self.key_values["remembered"].get(remembered_id)
-        left = decide.spend(None if packed is None else unpack_remembered(packed))
-        if left is None:
-            return False
-        if left.uses_left:
-            self.remember([left])
-        else:
-            self.forget([left.id])
-        return True
-
     # Writing.
 
     @property
     def is_changed(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self._written or self._lines) or any(shelf.is_changed for shelf in self.key_values.values())
+        return bool(self._written or self._lines) or any(rows.is_changed for rows in self.key_values.values())
 
     @property
     def is_simple(self) -> bool:
@@ -222,7 +186,7 @@ class GroupTransaction:
     @property
     def used_cache(self) -> bool:
         """Whether a decision used a cached row."""
-        return not self._known.keys().isdisjoint(self._seen)
+        return not self._cached.keys().isdisjoint(self._seen)
 
     async def write(self, connection: Connection, writer: str, number: int) -> Reply:
         """Write all changes, unless the version of a row that was used has changed."""

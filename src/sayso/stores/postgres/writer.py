@@ -1,4 +1,4 @@
-"""Writer task of a PostgreSQL store: takes batches from a write-behind queue, one transaction for each.
+"""Writer task of a PostgreSQL store: writes batches of a write-behind queue, one transaction for each.
 
 Optimistic concurrency: a batch decides by cached row versions and is written in one statement; if a version is stale,
 it is retried under lock. The connection also listens, so that the writer's own notification wakes no other task.
@@ -36,9 +36,9 @@ _CHANNEL = "sayso"
 _LARGEST_GROUP, _LARGEST_BYTES = 500, 16_000_000  # a large item must not delay the others or fail them
 _UNREAD_BYTES = {"request": 100_000, "parked": 4_000_000}  # most are shorter, some much longer
 _FAREWELL_SECONDS = 10.0
-# A writer that falls silent in a transaction must not block the others: the server ends it before they time out.
+# A writer that stalls in a transaction must not block the others: the server ends it before they time out.
 _LIMITS = {"lock_timeout": "8s", "statement_timeout": "10s", "idle_in_transaction_session_timeout": "4s"}
-_KIND = {"default_transaction_read_only": "off"}
+_WRITABLE = {"default_transaction_read_only": "off"}
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}SELECT 1 FROM sayso.head FOR UPDATE"
 
 
@@ -53,16 +53,12 @@ class PostgresWriter(WriteBehindQueue[Item]):
         self._id = new_id()
         self._number = 0
         self._awake = asyncio.Event()
-        self._ends = float("inf")
+        self._deadline = float("inf")
         self._unflushed: list[Batch] = []
         self._connection: Connection | None = None
         self._pid, self._backoff = 0, backoff()
-        self._hint_callback: Callable[[str], object] = _ignore_hint
+        self.on_hint: Callable[[str], object] = lambda _: None  # notified by another session, or (empty) reconnected
         self.cache = RequestCache()
-
-    def set_hint_callback(self, ring: Callable[[str], object]) -> None:
-        """Set the callback for notifications of other sessions, and (with an empty payload) for each reconnect."""
-        self._hint_callback = ring
 
     @property
     def is_listening(self) -> bool:
@@ -90,23 +86,23 @@ class PostgresWriter(WriteBehindQueue[Item]):
         """Queue an item that no future waits for; after a failed write, the next call raises."""
         broken = self._broken
         if broken is not None:
-            self._put(Job(_nothing), is_awaited=False)  # retries the write of what is owed
+            self._put(Job(_nothing), is_awaited=False)  # triggers a retry of the unflushed batches
             raise broken
         self._put(item if isinstance(item, AuditEntry | bytes) else Job(item, needs), is_awaited=False)
 
     def note_abandoned(self) -> None:
-        """Make later reads wait for the queue: a cancelled write may still commit, and they must see it."""
+        """Make later reads wait for the queue: a cancelled write may still commit, and they must include it."""
         with contextlib.suppress(StoreError):
             self.enqueue(_nothing)
 
     async def drain(self) -> None:
-        """Wait until all items without a future are durable, so that a read sees them."""
+        """Wait until all items without a future are durable, so that a read includes them."""
         if self._owed:
             await self.submit(_nothing)
 
     def stop(self) -> None:
         """Close the queue; the task ends once the queue is written, or after a grace period."""
-        self._ends = min(self._ends, time.monotonic() + _FAREWELL_SECONDS)
+        self._deadline = min(self._deadline, time.monotonic() + _FAREWELL_SECONDS)
         self._close()
 
     def _wake(self) -> None:
@@ -142,7 +138,7 @@ class PostgresWriter(WriteBehindQueue[Item]):
                 await self._awake.wait()
 
     def _gather(self) -> list[Item]:
-        """Take the next batch; an item too large for a batch with others has one of its own."""
+        """Remove the next batch from the queue; an item too large to share a batch has one of its own."""
         items: list[Item] = []
         size = 0
         self._awake.clear()
@@ -164,57 +160,55 @@ class PostgresWriter(WriteBehindQueue[Item]):
 
     async def _commit(self, items: list[Item]) -> None:
         """Write a batch, after the unflushed rest of earlier ones."""
-        batches, self._unflushed = [*self._unflushed, Batch(items, BatchResult(), {})], []
-        patience = self._patience if self._broken is None else 0.0  # earlier callers have waited that long already
+        batches = [*self._unflushed, Batch(items, BatchResult(), {})]
+        patience = self._patience if self._broken is None else 0.0  # earlier callers have waited so long already
         self._broken = None
+        self._unflushed = await self._persist_all(batches, patience)
+
+    async def _persist_all(self, batches: list[Batch], patience: float) -> list[Batch]:
+        """Write batches in order, and return those that stay unflushed."""
+        unflushed: list[Batch] = []
         for batch in batches:
-            if self._unflushed and self._broken is not None:
-                self._unflushed += self._fail(batch, self._broken)  # a later item must not be durable earlier
+            if unflushed and self._broken is not None:
+                unflushed += self._fail(batch, self._broken)  # a later item must not be durable earlier
             else:
-                self._unflushed += await self._persist(batch, patience)
+                unflushed += await self._persist(batch, patience)
+        return unflushed
 
     async def _persist(self, batch: Batch, patience: float) -> list[Batch]:
-        """Write a batch with retries, and return what of it stays unflushed."""
+        """Write a batch with retries, and return the part that stays unflushed."""
         began = time.monotonic()
         try:
             await retry(
                 lambda: self._transact(batch),
                 retry_on=ServerUnavailable,
-                deadline=lambda: min(began + patience, self._ends),
+                deadline=lambda: min(began + patience, self._deadline),
             )
             self._deliver_results(batch)
         except Rejected as error:
             if len(batch.items) == 1:
                 return self._fail(batch, error)
-            return await self._one_by_one(batch.items, patience)
+            alone = [Batch([each], BatchResult(), {}) for each in batch.items]  # a rejected item fails alone
+            return await self._persist_all(alone, patience)
         except Exception as error:  # noqa: BLE001 - waiters receive the error, and the task must survive
             return self._fail(batch, error)
         return []
 
-    async def _one_by_one(self, items: list[Item], patience: float) -> list[Batch]:
-        """Write each item on its own, so that a rejected one fails alone."""
-        owed: list[Batch] = []
-        for item in items:
-            batch = Batch([item], BatchResult(), {})
-            blocked = self._broken if owed else None
-            owed += await self._persist(batch, patience) if blocked is None else self._fail(batch, blocked)
-        return owed
-
     def _fail(self, batch: Batch, error: Exception) -> list[Batch]:
         """Deliver the error; items without future stay unflushed, and until they are written the store refuses work."""
-        told = [(each.future, error) for each in batch.items if isinstance(each, Job) and each.future is not None]
+        failed = [(each.future, error) for each in batch.items if isinstance(each, Job) and each.future is not None]
         batch.items = without_waiters(batch.items)
         if batch.items:
             self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._server.shown}: {error!r}")
-        deliver(told)
+        deliver(failed)
         return [batch] if batch.items else []
 
     def _deliver_results(self, batch: Batch) -> None:
         """Give every waiter the result of a batch that is now durable."""
         outcome = batch.outcome
-        told = self._on_commit(outcome.group, outcome.known) if outcome.group is not None else []
+        woken = self._on_commit(outcome.group, outcome.known) if outcome.group is not None else []
         self._settle_owed(len(without_waiters(batch.items)))
-        deliver(outcome.settled + told)
+        deliver(outcome.settled + woken)
 
     async def _transact(self, batch: Batch) -> None:
         connection = await self._ensure_connected()
@@ -229,7 +223,7 @@ class PostgresWriter(WriteBehindQueue[Item]):
         if self._server.pooler:
             return
         with self._server.translate_errors():
-            await connection.execute(set_statements("SET", {**_LIMITS, **_KIND}))
+            await connection.execute(set_statements("SET", {**_LIMITS, **_WRITABLE}))
             await connection.add_listener(_CHANNEL, self._on_notify)
             connection.add_termination_listener(lambda _: self._awake.set())
 
@@ -239,16 +233,16 @@ class PostgresWriter(WriteBehindQueue[Item]):
             try:
                 await self._listen(connection)
             except BaseException:
-                connection.terminate()  # no other task knows it
+                connection.terminate()  # no other task refers to it
                 raise
             self._connection, self._pid, self._backoff = connection, connection.get_server_pid(), backoff()
             self.cache.clear()  # a restored database may reuse version numbers
-            self._hint_callback("")
+            self.on_hint("")
         return self._connection
 
     def _on_notify(self, _: object, pid: int, __: str, payload: str) -> None:
         if pid != self._pid:
-            self._hint_callback(payload)
+            self.on_hint(payload)
 
     async def _write_batch(self, connection: Connection, batch: Batch) -> None:
         """Optimistic concurrency: cached row versions, one statement; if one is missing or stale, retry under lock."""
@@ -330,10 +324,6 @@ class PostgresWriter(WriteBehindQueue[Item]):
                 raise Rejected(f"the store {self._server.shown} cannot do this: {error!r}") from error
             failed.append((item.future, error))
             items = [each for each in items if each is not item]
-
-
-def _ignore_hint(_: str) -> None:
-    pass
 
 
 def _nothing(_: GroupTransaction) -> None:

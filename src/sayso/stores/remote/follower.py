@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -21,13 +21,13 @@ from sayso.stores.remembered_feed import RememberedSubscribers
 from sayso.stores.remote.transport import HubUnavailable
 
 if TYPE_CHECKING:
-    from sayso.core.model import Remembered
     from sayso.stores.remote.transport import AsyncHubTransport
 
 _LOG = logging.getLogger("sayso")
 _WAIT_SECONDS = 25.0  # less than the idle timeout of common proxies
 _STALE_SECONDS = 60.0
 _BEGIN_SECONDS = 10.0
+CHANGES_REPLY = msgspec.msgpack.Decoder(ChangesReply)
 
 
 class ChangeListener(Protocol):
@@ -57,17 +57,15 @@ class HubFollower:
         self._subscribers = subscribers
         self._point: int | None = None
         self._known = ""
-        self._remembered: Sequence[Remembered] = ()
-        self._heard_at = time.monotonic()
+        self._last_reply_at = time.monotonic()
 
     async def start(self) -> int:
         """Load the current change number and the remembered decisions, before any decision; return the number."""
-        told = _decode_reply(
-            await self._transport.send_with_retry("changes", GetChanges(after=None), patience=_BEGIN_SECONDS)
-        )
-        self._update_remembered(told)
-        self._point = told.point
-        return told.point
+        content = await self._transport.send_with_retry("changes", GetChanges(after=None), patience=_BEGIN_SECONDS)
+        reply = self._transport.hub.decode(content, CHANGES_REPLY)
+        self._update_remembered(reply)
+        self._point = reply.point
+        return reply.point
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -89,39 +87,28 @@ class HubFollower:
                 await asyncio.sleep(next(waiting))
 
     async def _long_poll(self, seconds: float) -> None:
-        asked = GetChanges(after=self._point, wait=seconds, known=self._known)
-        told = _decode_reply(await self._transport.send_once("changes", asked, extra_seconds=seconds))
-        self._heard_at = time.monotonic()
-        self._update_remembered(told)
-        if self._point is not None and told.point < self._point:  # perhaps a restored copy of its store
+        message = GetChanges(after=self._point, wait=seconds, known=self._known)
+        content = await self._transport.send_once("changes", message, extra_seconds=seconds)
+        reply = self._transport.hub.decode(content, CHANGES_REPLY)
+        self._last_reply_at = time.monotonic()
+        self._update_remembered(reply)
+        if self._point is not None and reply.point < self._point:  # perhaps its store was restored from a copy
             await self._listener.resync()
-        await self._listener.on_changes(told.point, told.rows)
-        self._point = told.point
+        await self._listener.on_changes(reply.point, reply.rows)
+        self._point = reply.point
 
-    def _update_remembered(self, told: ChangesReply) -> None:
-        if told.remembered is not None:
-            self._remembered = [unpack_remembered(each) for each in told.remembered]
-            self._known = told.known
-            self.publish()
-
-    def publish(self, only: Callable[[Remembered], bool] = lambda _: True) -> None:
-        """Publish the remembered decisions that pass the filter."""
-        self._subscribers.publish(self._subscribers.version + 1, [each for each in self._remembered if only(each)])
+    def _update_remembered(self, reply: ChangesReply) -> None:
+        if reply.remembered is not None:
+            self._known = reply.known
+            self._subscribers.publish([unpack_remembered(each) for each in reply.remembered])
 
     def _distrust(self, error: StoreError | UnknownRequest) -> None:
         """Withdraw remembered approvals, which the hub may have revoked unnoticed; remembered denials stay."""
         if not isinstance(error, HubUnavailable):
             self._listener.fail_waiters(StoreError(str(error)))
-        elif time.monotonic() - self._heard_at < _STALE_SECONDS:
+        elif time.monotonic() - self._last_reply_at < _STALE_SECONDS:
             return
         if self._known:
             _LOG.warning("what the hub remembers as allowed is not gone by until it can be heard again")
             self._known = ""
-            self.publish(lambda each: not each.decision.approved)
-
-
-def _decode_reply(content: bytes) -> ChangesReply:
-    try:
-        return msgspec.msgpack.decode(content, type=ChangesReply)
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise StoreError(f"the hub answers in a way that cannot be read: {error}") from error
+            self._subscribers.withdraw_approvals()

@@ -53,7 +53,7 @@ class Outbox(WriterThread[Item]):
         self._transport = HubTransport(hub)
         self._url, self._patience = hub.url, hub.patience
         self._stopping = threading.Event()
-        self._ends = float("inf")
+        self._deadline = float("inf")
         self.unsent_results: dict[str, Result] = {}  # by request: valid here, and not at the hub yet
         self._start()
 
@@ -67,8 +67,8 @@ class Outbox(WriterThread[Item]):
         self._put(item, is_awaited=isinstance(item, Future))
 
     def _close(self) -> None:
-        """Take no more items; what is queued is still sent, for a while."""
-        self._ends = min(self._ends, time.monotonic() + _FAREWELL_SECONDS)
+        """Refuse new items; those in the queue are still sent, within a grace period."""
+        self._deadline = min(self._deadline, time.monotonic() + _FAREWELL_SECONDS)
         self._stopping.set()
         super()._close()
 
@@ -92,17 +92,17 @@ class Outbox(WriterThread[Item]):
         if isinstance(item, Future):
             batch.waiting.append(item)
             return
-        told = audit.encode(item) if isinstance(item, AuditEntry) else item
-        if len(told) > _LONGEST_LINE and isinstance(told, bytes):
-            told = _truncate_line(told)
-        batch.size += len(told)
-        batch.news.append(told)
+        entry = audit.encode(item) if isinstance(item, AuditEntry) else item
+        if len(entry) > _LONGEST_LINE and isinstance(entry, bytes):
+            entry = _truncate_line(entry)
+        batch.size += len(entry)
+        batch.news.append(entry)
 
     def _send_batch(self, batch: _OutboxBatch) -> bool:
         """Send a batch with back-off, without limit while the store is open; false if it could not be sent."""
         began, waiting = time.monotonic(), backoff()
         while batch.news and not self._try(batch, began):
-            if time.monotonic() >= self._ends:
+            if time.monotonic() >= self._deadline:
                 return False
             pause = next(waiting)
             if self._stopping.is_set():

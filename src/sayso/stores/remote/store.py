@@ -7,7 +7,7 @@ import ssl
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Never, TypeVar
+from typing import TYPE_CHECKING, Never
 
 import msgspec
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from sayso.core.msgpack_codec import pack_request, unpack_request
 from sayso.errors import NotEntitled, StoreError, UnknownRequest
 from sayso.stores.loop_thread import LoopThread
 from sayso.stores.remembered_feed import RememberedCallback, RememberedSubscribers
-from sayso.stores.remote.follower import HubFollower
+from sayso.stores.remote.follower import CHANGES_REPLY, HubFollower
 from sayso.stores.remote.outbox import Outbox
 from sayso.stores.remote.transport import AsyncHubTransport, HubAddress, HubUnavailable
 from sayso.stores.waiters import Feed, Waiters, deliver
@@ -29,18 +29,15 @@ if TYPE_CHECKING:
     from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered, Result, Status
     from sayso.core.ports import QueuedWrite
 
-T = TypeVar("T")
-
-_KEPT_ENDED = 10_000
+_KEPT_EXPIRED = 10_000
 _BOOL = msgspec.msgpack.Decoder(bool)
 _BYTES = msgspec.msgpack.Decoder(bytes)
 _MAYBE: msgspec.msgpack.Decoder[bytes | None] = msgspec.msgpack.Decoder(bytes | None)
 _LIST = msgspec.msgpack.Decoder(list[bytes])
-_CHANGES_REPLY = msgspec.msgpack.Decoder(protocol.ChangesReply)
 
 
 class RemoteStore:
-    """The agent's own requests, and what is remembered for it, at a hub; safe with many threads and loops."""
+    """The agent's own requests and remembered decisions, at a hub; safe with many threads and loops."""
 
     shared = True
     files: tuple[str, ...] = ()
@@ -59,21 +56,21 @@ class RemoteStore:
         Args:
             url: where the hub is, such as `https://hub.example.com`.
             token: an agent's token, from `sayso token create`.
-            insecure: let the token go over plain HTTP to another machine.
-            tls: how to check the hub's certificate; left out, as the system does.
-            patience: seconds for which a call is tried again when the hub cannot be reached.
+            insecure: allow plain HTTP to another machine, which exposes the token.
+            tls: context that verifies the hub's certificate; by default, the certificates of the system.
+            patience: seconds for which a call is retried when the hub cannot be reached.
 
         Raises:
-            ConfigurationError: an address or a token that must not be used.
-            StoreError: the hub cannot be reached, or does not take the token.
+            ConfigurationError: the address or the token must not be used.
+            StoreError: the hub cannot be reached, or rejects the token.
         """
         hub = HubAddress(url, token, insecure=insecure, tls=tls, patience=patience)
+        self._hub = hub
         self.url = hub.url
         self._remembered_subscribers = RememberedSubscribers()
         self._waiters = Waiters()
         self._feed = Feed()
         self._asked: dict[str, ApprovalRequest] = {}  # opened here, and not known to be closed
-        self._open_here: set[str] = set()  # those of them without a missed change
         self._opening: dict[str, Future[ApprovalRequest]] = {}
         self._expired_here: OrderedDict[str, ApprovalRequest] = OrderedDict()
         self._is_closed = False
@@ -97,8 +94,8 @@ class RemoteStore:
         message = protocol.Open(request=pack_request(request))
         self._outbox.check_process()
         self._asked[request.id] = request  # before it is sent: it cannot be closed yet
-        self._open_here.add(request.id)
-        # Not cancelled with its caller, who may withdraw the request: it has to arrive first.
+        self._waiters.open_here.add(request.id)
+        # Not cancelled with its caller: a withdrawal may follow, and the request has to arrive first.
         opening = self._opening[request.id] = self._loop_thread.submit(self._open(request, message))
         opening.add_done_callback(lambda _: self._opening.pop(request.id, None))
         return await asyncio.shield(asyncio.wrap_future(opening))
@@ -106,7 +103,7 @@ class RemoteStore:
     async def _open(self, request: ApprovalRequest, message: protocol.Open) -> ApprovalRequest:
         found: ApprovalRequest | None = None
         try:
-            found = self._request(self._decode(await self._transport.send_with_retry("open", message), _BYTES))
+            found = self._request(self._hub.decode(await self._transport.send_with_retry("open", message), _BYTES))
             return found
         finally:
             if found is None or found.id != request.id or found.status != "open":
@@ -114,8 +111,8 @@ class RemoteStore:
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
         """Return the request of this call."""
-        ended = (each for each in tuple(self._expired_here.values()) if (each.session, each.key) == (session, key))
-        return next(ended, None) or await self._row("find", protocol.Find(session=session, key=key))
+        expired = (each for each in tuple(self._expired_here.values()) if (each.session, each.key) == (session, key))
+        return next(expired, None) or await self._row("find", protocol.Find(session=session, key=key))
 
     async def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request; without a hub, as it was opened here, which is never an approval."""
@@ -132,7 +129,7 @@ class RemoteStore:
         return found[0] if found else None
 
     async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
-        """Return the agent's open requests, oldest first; with `after`, those that come after that id."""
+        """Return the agent's open requests, oldest first; with `after`, only later ids."""
         found: list[ApprovalRequest] = []
         while limit is None or len(found) < limit:
             most = protocol.MOST_ROWS if limit is None else min(limit - len(found), protocol.MOST_ROWS)
@@ -148,10 +145,10 @@ class RemoteStore:
         return await self._rows("recent", message)
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
-        """Return which of the agent's requests changed after that point, and the point that this reaches."""
+        """Return the agent's requests that changed after that point, and the point that these reach."""
         message = protocol.GetChanges(after=after, limit=min(limit, protocol.MOST_ROWS))
-        told = self._decode(await self._ask("changes", message), _CHANGES_REPLY)
-        return told.point, [self._request(each) for each in told.rows]
+        reply = self._hub.decode(await self._ask("changes", message), CHANGES_REPLY)
+        return reply.point, [self._request(each) for each in reply.rows]
 
     async def changed(self, after: int) -> None:
         """Wait until requests of the agent have changed after that point."""
@@ -191,35 +188,28 @@ class RemoteStore:
             return self._expire_here(opened)
 
     def _expire_here(self, opened: ApprovalRequest) -> ApprovalRequest:
-        """Expire an overdue request for this process, whatever the hub says when it is back."""
-        ended = self._expired_here[opened.id] = replace(opened, status="expired")
+        """Expire an overdue request for this process; a later answer at the hub does not count here."""
+        expired = self._expired_here[opened.id] = replace(opened, status="expired")
         self._forget(opened.id)
-        if len(self._expired_here) > _KEPT_ENDED:
+        if len(self._expired_here) > _KEPT_EXPIRED:
             self._expired_here.popitem(last=False)
-        return ended
+        return expired
 
     async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
-        """Use up an approval: true for exactly one caller, ever, even if the hub's answer gets lost."""
+        """Use up an approval: true for exactly one caller, ever, even if the hub's reply is lost."""
         if request_id in self._expired_here:
             return False
         message = protocol.Claim(id=request_id, now=now, attempt=attempt or new_id())
-        return self._decode(await self._ask("claim", message), _BOOL)
+        return self._hub.decode(await self._ask("claim", message), _BOOL)
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
-        future = self._waiters.add(request_id)  # before the read, so that no close is missed in between
-        try:
-            if request_id in self._open_here:
-                return await future  # opened by this store, without a later change
-            request = self._require(request_id, await self.get(request_id))
-            return request if request.status != "open" else await future
-        finally:
-            self._waiters.discard(request_id, future)
+        return await self._waiters.wait(request_id, self.get)
 
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Consume one use of a counted decision: false if none is left."""
         message = protocol.Spend(id=remembered_id, attempt=attempt or new_id())
-        return self._decode(await self._ask("spend", message), _BOOL)
+        return self._hub.decode(await self._ask("spend", message), _BOOL)
 
     async def park(self, name: str, state: bytes) -> None:
         """Store the state of a run for a later resume, in the place of an earlier one."""
@@ -227,15 +217,15 @@ class RemoteStore:
 
     async def parked(self, name: str) -> bytes | None:
         """Return the state parked under this name."""
-        return self._decode(await self._ask("parked", protocol.GetParked(name=name)), _MAYBE)
+        return self._hub.decode(await self._ask("parked", protocol.GetParked(name=name)), _MAYBE)
 
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
         """Delete the state parked under this name, and return it to exactly one caller."""
         message = protocol.Unpark(name=name, attempt=attempt or new_id())
-        return self._decode(await self._ask("unpark", message), _MAYBE)
+        return self._hub.decode(await self._ask("unpark", message), _MAYBE)
 
     def attach(self, learn: RememberedCallback) -> None:
-        """Call `learn` with what is remembered for this agent, now and whenever it changes."""
+        """Call `learn` with the remembered decisions for this agent, now and after every change."""
         self._remembered_subscribers.add(learn)
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> Never:  # noqa: ARG002 - never done
@@ -256,14 +246,14 @@ class RemoteStore:
 
     @property
     def backlog(self) -> int:
-        """How many queued changes are not at the hub yet."""
+        """Number of queued changes that are not at the hub yet."""
         return self._outbox.backlog
 
     async def flush(self) -> None:
         """Wait until everything queued so far is at the hub."""
-        told: Future[None] = Future()
-        self._outbox.enqueue(told)
-        await asyncio.wrap_future(told)
+        sent: Future[None] = Future()
+        self._outbox.enqueue(sent)
+        await asyncio.wrap_future(sent)
 
     async def audit(self, after: int = 0, limit: int = 1000) -> Never:  # noqa: ARG002 - never done
         """Refuse: the audit is for people."""
@@ -274,7 +264,7 @@ class RemoteStore:
         await self.audit()
 
     async def aclose(self) -> None:
-        """Send what is queued and close all connections."""
+        """Send the queue and close all connections."""
         await asyncio.to_thread(self._outbox.stop)
         self.fail_waiters(StoreError(f"the store at {self.url} is closed"))
         await asyncio.to_thread(self._shut_down)
@@ -290,20 +280,18 @@ class RemoteStore:
 
     async def resync(self) -> None:
         """Read every awaited request: a change may have been missed."""
-        self._open_here.clear()  # first: a wait that begins from now on reads the row
-        ids = self._waiters.ids()
+        ids = self._waiters.note_missed_changes()
         for start in range(0, len(ids), protocol.MOST_ROWS):
-            asked = tuple(ids[start : start + protocol.MOST_ROWS])
-            content = await self._transport.send_with_retry("get", protocol.Get(ids=asked))
-            found = [self._request(each) for each in self._decode(content, _LIST)]
+            batch = tuple(ids[start : start + protocol.MOST_ROWS])
+            content = await self._transport.send_with_retry("get", protocol.Get(ids=batch))
+            found = [self._request(each) for each in self._hub.decode(content, _LIST)]
             self._wake([each for each in found if each.status != "open"])
-            unknown = set(asked).difference(each.id for each in found)
+            unknown = set(batch).difference(each.id for each in found)
             deliver(self._waiters.fail(unknown, UnknownRequest("the hub knows no such request any more")))
 
     def fail_waiters(self, error: StoreError) -> None:
         """Fail all waiting futures."""
-        self._open_here.clear()
-        deliver(self._waiters.fail(self._waiters.ids(), error))
+        self._waiters.fail_all(error)
 
     def _wake(self, closed: Sequence[ApprovalRequest]) -> None:
         for each in closed:
@@ -311,7 +299,7 @@ class RemoteStore:
         deliver(self._waiters.settle(closed))
 
     def _forget(self, request_id: str) -> None:
-        self._open_here.discard(request_id)
+        self._waiters.open_here.discard(request_id)
         self._asked.pop(request_id, None)
 
     # Transport.
@@ -329,22 +317,16 @@ class RemoteStore:
             raise
 
     async def _row(self, operation: str, message: protocol.AgentMessage) -> ApprovalRequest | None:
-        packed = self._decode(await self._ask(operation, message), _MAYBE)
+        packed = self._hub.decode(await self._ask(operation, message), _MAYBE)
         return None if packed is None else self._request(packed)
 
     async def _rows(self, operation: str, message: protocol.AgentMessage) -> list[ApprovalRequest]:
-        return [self._request(each) for each in self._decode(await self._ask(operation, message), _LIST)]
+        return [self._request(each) for each in self._hub.decode(await self._ask(operation, message), _LIST)]
 
     def _request(self, packed: bytes) -> ApprovalRequest:
         request = unpack_request(packed)
         result = self._outbox.unsent_results.get(request.id)
         return request if result is None else decide.finish(request, result)
-
-    def _decode(self, content: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
-        try:
-            return decoder.decode(content)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise StoreError(f"the hub {self.url} answers in a way that cannot be read: {error}") from error
 
     @staticmethod
     def _require(request_id: str, request: ApprovalRequest | None) -> ApprovalRequest:

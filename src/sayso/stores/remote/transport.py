@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -25,8 +25,10 @@ from sayso.core.agent_protocol import MEDIA, UNKNOWN_REQUEST, AgentMessage
 from sayso.errors import ConfigurationError, StoreError, UnknownRequest
 from sayso.stores.retry import retry
 
+T = TypeVar("T")
+
 _SECONDS = 15.0  # for one attempt
-_BRIEF = 2.0  # for all attempts, at a hub that has been away for long
+_SHORT_PATIENCE = 2.0  # for all attempts, at a hub that has long been unreachable
 _MOST_CONNECTIONS = 32
 _TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
@@ -78,15 +80,17 @@ class HubEndpoint:
         return StoreError(f"the hub {self.url} refuses ({status}{detail})")
 
     def unreachable(self, error: httpx2.RequestError) -> StoreError:
-        """Map a transport error to an error of ours."""
+        """Map an error of httpx to a `StoreError`."""
         # A header that cannot be sent is quoted by httpx, and that header is the token.
-        unspoken = isinstance(error, httpx2.LocalProtocolError) or not str(error)
-        said = type(error).__name__ if unspoken else str(error)
-        if _is_of_tls(error):
-            return StoreError(f"the hub {self.url} cannot be trusted: {said}; {self.tls_advice}")
+        is_unquotable = isinstance(error, httpx2.LocalProtocolError) or not str(error)
+        detail = type(error).__name__ if is_unquotable else str(error)
+        if _is_certificate_error(error):
+            return StoreError(f"the hub {self.url} cannot be trusted: {detail}; {self.tls_advice}")
         if isinstance(error, httpx2.TransportError) and not isinstance(error, httpx2.UnsupportedProtocol):
-            return HubUnavailable(f"the hub {self.url} cannot be reached ({said}); check that it runs, and the network")
-        return StoreError(f"the hub {self.url} answers in a way that cannot be read: {said}")
+            return HubUnavailable(
+                f"the hub {self.url} cannot be reached ({detail}); check that it runs, and the network"
+            )
+        return StoreError(f"the hub {self.url} answers in a way that cannot be read: {detail}")
 
 
 class HubAddress(HubEndpoint):
@@ -117,8 +121,8 @@ class HubAddress(HubEndpoint):
         return f"{self.url}/agent/{operation}"
 
     def deadline(self) -> float:
-        """Return when to give up retrying: later if the hub was reached a moment ago."""
-        return max(self._reached + self.patience, time.monotonic() + min(_BRIEF, self.patience))
+        """Return when to give up retrying: later if the hub was reached recently."""
+        return max(self._reached + self.patience, time.monotonic() + min(_SHORT_PATIENCE, self.patience))
 
     def check_response(self, response: httpx2.Response) -> bytes:
         """Return the body of a response that is OK, or raise the error it means."""
@@ -127,6 +131,13 @@ class HubAddress(HubEndpoint):
                 self._reached = time.monotonic()
             return response.content
         raise self.problem(response)
+
+    def decode(self, content: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
+        """Decode the body of a response."""
+        try:
+            return decoder.decode(content)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise StoreError(f"the hub {self.url} answers in a way that cannot be read: {error}") from error
 
     def problem(self, response: httpx2.Response) -> StoreError | UnknownRequest:
         """Map a failed response to an error; an unknown request is no failure of the hub."""
@@ -155,8 +166,8 @@ class AsyncHubTransport:
 
     async def send_with_retry(self, operation: str, message: AgentMessage, *, patience: float = math.inf) -> bytes:
         """Retry with back-off until there is a reply, or until the deadline."""
-        ends = min(self.hub.deadline(), time.monotonic() + patience)
-        return await retry(lambda: self.send_once(operation, message), retry_on=HubUnavailable, deadline=lambda: ends)
+        until = min(self.hub.deadline(), time.monotonic() + patience)
+        return await retry(lambda: self.send_once(operation, message), retry_on=HubUnavailable, deadline=lambda: until)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -188,7 +199,7 @@ def checked_address(url: str, *, insecure: bool) -> str:
     """Validate the address of a hub to which a token may be sent, and return it.
 
     Raises:
-        ConfigurationError: it is none, and why.
+        ConfigurationError: the address is invalid; the message names the reason.
     """
     try:
         parts = httpx2.URL(url)
@@ -198,7 +209,7 @@ def checked_address(url: str, *, insecure: bool) -> str:
         raise ConfigurationError(f"{url!r} is no address of a hub; use one such as 'https://hub.example.com'")
     if parts.userinfo or parts.query or parts.fragment:
         raise ConfigurationError("the address of a hub has no name, password, ? or #; the token goes in SAYSO_TOKEN")
-    if parts.scheme == "http" and not insecure and not _is_here(parts.host):
+    if parts.scheme == "http" and not insecure and not _is_loopback(parts.host):
         raise ConfigurationError(
             f"{url!r} would send the token where anybody on the way can read it; use https://, or say that this is "
             "meant with SAYSO_INSECURE=1 or insecure=True"
@@ -206,7 +217,7 @@ def checked_address(url: str, *, insecure: bool) -> str:
     return str(parts).rstrip("/")
 
 
-def _is_here(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -233,7 +244,7 @@ def _details(response: httpx2.Response) -> tuple[str, str]:
     return str(problem.get("kind", "")), f": {detail[:500]}" if isinstance(detail, str) else ""
 
 
-def _is_of_tls(error: BaseException | None) -> bool:
+def _is_certificate_error(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True

@@ -19,7 +19,7 @@ from pathlib import Path
 
 _BELL = re.compile(r"\d{1,10}-[0-9a-f]{8}")
 _LARGEST = 8192
-_LONGEST_ADDRESS = 100  # the kernel takes 107 bytes
+_LONGEST_ADDRESS = 100  # the kernel allows 107 bytes
 
 
 class Doorbell:
@@ -62,7 +62,7 @@ class Doorbell:
         try:
             self._socket.sendto(message, self._address(name))
         except ConnectionRefusedError:
-            self._unlink_socket(name)  # its process was killed and left the socket
+            self._unlink_socket(name)  # a killed process left the socket behind
         except OSError:
             return  # its queue is full: it is awake anyway, or will poll
 
@@ -72,7 +72,7 @@ class Doorbell:
                 os.unlink(name, dir_fd=self._folder_fd)
 
     def wait_for_ring(self, seconds: float) -> list[str] | None:
-        """Wait for a notification; return its ids (an empty list means any), or None after the timeout."""
+        """Wait for a notification; return its ids (an empty list stands for any), or None after the timeout."""
         if self._socket is None:
             self._awake.wait(seconds)
             return None

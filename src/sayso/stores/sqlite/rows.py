@@ -1,4 +1,4 @@
-"""Row queries of a SQLite store, inside a transaction: requests, remembered decisions, parked runs, tokens.
+"""Transaction of a SQLite store: its row queries and audit lines, and the changes to publish after the commit.
 
 Tests: tests/stores/sqlite/test_store.py
 """
@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from sayso.core import decide
+from sayso.core import audit
 from sayso.core.msgpack_codec import (
     pack_remembered,
     pack_request,
@@ -21,108 +19,17 @@ from sayso.core.msgpack_codec import (
     unpack_requests_leniently,
     unpack_token,
 )
-from sayso.errors import StoreError, UnknownRequest
+from sayso.errors import StoreError
+from sayso.stores.unit_of_work import UnitOfWork
 
 if TYPE_CHECKING:
-    from sayso.core.model import ApprovalRequest, Remembered
-    from sayso.core.ports import QueuedWrite
+    from sayso.core.model import ApprovalRequest, AuditEntry, Remembered
     from sayso.core.tokens import Token
-    from sayso.stores.sqlite.writer import Transaction
 
 GET = "SELECT packed FROM requests WHERE id = ?"
 _ALL = -1  # no limit, for SQLite
 _AFTER_ALL = "\U0010ffff"  # ids sort by creation time; this one sorts after all of them
 _RECEIPT_SECONDS = 7 * 24 * 3600.0  # TTL: no caller retries after that
-
-T = TypeVar("T")
-
-
-def get(tx: Transaction, request_id: str) -> ApprovalRequest | None:
-    """Return one request."""
-    row = tx.execute(GET, request_id).fetchone()
-    return None if row is None else unpack_request(row[0])
-
-
-def require(tx: Transaction, request_id: str) -> ApprovalRequest:
-    """Return a request, or raise UnknownRequest."""
-    request = get(tx, request_id)
-    if request is None:
-        raise UnknownRequest(request_id)
-    return request
-
-
-def find(tx: Transaction, session: str, key: str) -> ApprovalRequest | None:
-    """Return the request of a call."""
-    row = tx.execute("SELECT packed FROM requests WHERE session = ? AND call_id = ?", session, key).fetchone()
-    return None if row is None else unpack_request(row[0])
-
-
-def pending(tx: Transaction, limit: int | None, after: str) -> list[ApprovalRequest]:
-    """Return the open requests that come after that id, oldest first."""
-    query = "SELECT packed FROM requests WHERE status = 'open' AND id > ? ORDER BY id LIMIT ?"
-    return unpack_requests_leniently(packed for (packed,) in tx.execute(query, after, _ALL if limit is None else limit))
-
-
-def recent(tx: Transaction, limit: int, part: str, before: str) -> list[ApprovalRequest]:
-    """Return the requests that come before that id, newest first; with `part`, those whose id starts or ends so."""
-    query = (
-        "SELECT packed FROM requests WHERE id < ?3 AND (substr(id, 1, length(?1)) = ?1 OR substr(id, -length(?1)) = ?1)"
-        " ORDER BY id DESC LIMIT ?2"
-    )
-    return unpack_requests_leniently(packed for (packed,) in tx.execute(query, part, limit, before or _AFTER_ALL))
-
-
-def oldest(tx: Transaction, limit: int, after: str) -> list[ApprovalRequest]:
-    """Return the requests that come after that id, oldest first."""
-    query = "SELECT packed FROM requests WHERE id > ? ORDER BY id LIMIT ?"
-    return unpack_requests_leniently(packed for (packed,) in tx.execute(query, after, limit))
-
-
-def drop(tx: Transaction, ids: Sequence[str]) -> int:
-    """Delete these requests, except open and approved ones, and return how many were deleted."""
-    query = "DELETE FROM requests WHERE id = ? AND status NOT IN ('open', 'approved')"
-    return sum(tx.execute(query, each).rowcount for each in ids)
-
-
-def cut(tx: Transaction, start: tuple[int, str], end: tuple[int, str]) -> None:
-    """Delete the audit entries up to `end`, if the audit still begins after `start`."""
-    query = "UPDATE facts SET start_number = ?, start_hash = ? WHERE (start_number, start_hash) = (?, ?)"
-    if tx.execute(query, *end, *start).rowcount:
-        tx.execute("DELETE FROM audit WHERE number <= ?", end[0])
-
-
-def find_conflict(tx: Transaction, request: ApprovalRequest) -> ApprovalRequest:
-    """Return the existing request of the same call; raise if only the id is taken."""
-    found = find(tx, request.session, request.key)
-    if found is None:
-        raise StoreError(f"the id {request.id} names another request")
-    return found
-
-
-def insert(tx: Transaction, request: ApprovalRequest, packed: bytes) -> bool:
-    """Add a request, unless its session has one about that call, or its id is taken."""
-    added = tx.execute(
-        "INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        request.id, request.session, request.key, request.status, request.asked_at, packed, tx.next_change(),
-    )  # fmt: skip
-    return added.rowcount > 0
-
-
-def update(tx: Transaction, request: ApprovalRequest) -> None:
-    """Write a request in the place of its earlier state."""
-    tx.execute(
-        "UPDATE requests SET status = ?, packed = ?, change = ? WHERE id = ?",
-        request.status, pack_request(request), tx.next_change(), request.id,
-    )  # fmt: skip
-
-
-def changes(tx: Transaction, after: int | None, limit: int) -> tuple[int, list[ApprovalRequest]]:
-    """Return what changed after that point, and the point that this reaches."""
-    if after is None:
-        return last_change(tx.connection), []
-    query = "SELECT change, packed FROM requests WHERE change > ? ORDER BY change LIMIT ?"
-    found = tx.execute(query, after, limit).fetchall()
-    return (found[-1][0] if found else after), unpack_requests_leniently(packed for _, packed in found)
 
 
 def last_change(connection: sqlite3.Connection) -> int:
@@ -130,65 +37,168 @@ def last_change(connection: sqlite3.Connection) -> int:
     return connection.execute("SELECT request_changes FROM facts").fetchone()[0]
 
 
-def parked(tx: Transaction, name: str) -> bytes | None:
-    """Return the state parked under this name."""
-    row = tx.execute("SELECT state FROM parked WHERE name = ?", name).fetchone()
-    return None if row is None else row[0]
+class Transaction(UnitOfWork):
+    """Transaction of one batch, over the connection of the writer."""
 
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__()
+        self.connection = connection
+        self.opened = False
+        self.remembered = False
+        self.change: int | None = None  # number of the last change of a request
+        self._lines: list[tuple[int, bytes, str]] = []
+        self._end: tuple[int, str] | None = None
 
-def idempotent(tx: Transaction, attempt: str, work: Callable[[], T]) -> T:
-    """Run the work once per idempotency key (`attempt`); return the stored answer to a repeated one."""
-    if not attempt:
-        return work()
-    row = tx.execute("SELECT answer FROM receipts WHERE attempt = ?", attempt).fetchone()
-    if row is not None:
-        return msgspec.msgpack.decode(row[0])
-    answer, now = work(), time.time()
-    tx.execute("DELETE FROM receipts WHERE at < ?", now - _RECEIPT_SECONDS)
-    tx.execute("INSERT INTO receipts VALUES (?, ?, ?)", attempt, msgspec.msgpack.encode(answer), now)
-    return answer
+    def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
+        """Run one statement."""
+        return self.connection.execute(statement, values)
 
+    def _value(self, query: str, *values: object) -> bytes | None:
+        row = self.execute(query, *values).fetchone()
+        return None if row is None else row[0]
 
-def append(tx: Transaction, news: Sequence[QueuedWrite]) -> None:
-    """Write results and audit lines; a request that was deleted needs no result."""
-    for each in news:
-        if isinstance(each, bytes):
-            tx.record(each)
-            continue
-        request_id, result = each
-        request = get(tx, request_id)
-        if request is not None:
-            update(tx, decide.finish(request, result))
+    def _requests(self, query: str, *values: object) -> list[ApprovalRequest]:
+        return unpack_requests_leniently(packed for (packed,) in self.execute(query, *values))
 
+    # Requests.
 
-def token(tx: Transaction, token_id: str) -> Token | None:
-    """Return one token."""
-    row = tx.execute("SELECT packed FROM tokens WHERE id = ?", token_id).fetchone()
-    return None if row is None else unpack_token(row[0])
+    def get(self, request_id: str) -> ApprovalRequest | None:
+        """Return one request."""
+        packed = self._value(GET, request_id)
+        return None if packed is None else unpack_request(packed)
 
+    def find(self, session: str, key: str) -> ApprovalRequest | None:
+        """Return the request of a call."""
+        packed = self._value("SELECT packed FROM requests WHERE session = ? AND call_id = ?", session, key)
+        return None if packed is None else unpack_request(packed)
 
-def remember(tx: Transaction, added: Sequence[Remembered]) -> None:
-    """Add remembered decisions."""
-    for each in added:
-        tx.execute("INSERT OR REPLACE INTO remembered VALUES (?, ?)", each.id, pack_remembered(each))
-        tx.remembered = True
+    def find_conflict(self, request: ApprovalRequest) -> ApprovalRequest:
+        """Return the existing request of the same call; raise if only the id is in use."""
+        found = self.find(request.session, request.key)
+        if found is None:
+            raise StoreError(f"the id {request.id} names another request")
+        return found
 
+    def pending(self, limit: int | None, after: str) -> list[ApprovalRequest]:
+        """Return the open requests that come after that id, oldest first."""
+        query = "SELECT packed FROM requests WHERE status = 'open' AND id > ? ORDER BY id LIMIT ?"
+        return self._requests(query, after, _ALL if limit is None else limit)
 
-def spend(tx: Transaction, remembered_id: str) -> bool:
-    """Consume one use of a counted decision: false if none is left."""
-    row = tx.execute("SELECT packed FROM remembered WHERE id = ?", remembered_id).fetchone()
-    left = decide.spend(None if row is None else unpack_remembered(row[0]))
-    if left is None:
-        return False
-    if left.uses_left:
-        remember(tx, [left])
-    else:
-        forget(tx, [left.id])
-    return True
+    def recent(self, limit: int, part: str, before: str) -> list[ApprovalRequest]:
+        """Return the requests that come before that id, newest first; with `part`, only with that prefix or suffix."""
+        query = (
+            "SELECT packed FROM requests WHERE id < ?3 AND (substr(id, 1, length(?1)) = ?1 OR substr(id, -length(?1)) ="
+            " ?1) ORDER BY id DESC LIMIT ?2"
+        )
+        return self._requests(query, part, limit, before or _AFTER_ALL)
 
+    def oldest(self, limit: int, after: str) -> list[ApprovalRequest]:
+        """Return the requests that come after that id, oldest first."""
+        return self._requests("SELECT packed FROM requests WHERE id > ? ORDER BY id LIMIT ?", after, limit)
 
-def forget(tx: Transaction, dropped: Sequence[str]) -> int:
-    """Delete remembered decisions, and return how many existed."""
-    gone = sum(tx.execute("DELETE FROM remembered WHERE id = ?", each).rowcount for each in dropped)
-    tx.remembered = tx.remembered or gone > 0
-    return gone
+    def changes(self, after: int | None, limit: int) -> tuple[int, list[ApprovalRequest]]:
+        """Return the requests that changed after that point, and the point that these reach."""
+        if after is None:
+            return last_change(self.connection), []
+        query = "SELECT change, packed FROM requests WHERE change > ? ORDER BY change LIMIT ?"
+        found = self.execute(query, after, limit).fetchall()
+        return (found[-1][0] if found else after), unpack_requests_leniently(packed for _, packed in found)
+
+    def insert(self, request: ApprovalRequest, packed: bytes) -> bool:
+        """Add a request; false if the session has one for this call, or the id is in use."""
+        added = self.execute(
+            "INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            request.id, request.session, request.key, request.status, request.asked_at, packed, self._next_change(),
+        )  # fmt: skip
+        return added.rowcount > 0
+
+    def update(self, request: ApprovalRequest) -> None:
+        """Write a request in the place of its earlier state."""
+        self.execute(
+            "UPDATE requests SET status = ?, packed = ?, change = ? WHERE id = ?",
+            request.status, pack_request(request), self._next_change(), request.id,
+        )  # fmt: skip
+
+    def _next_change(self) -> int:
+        self.change = 1 + (last_change(self.connection) if self.change is None else self.change)
+        return self.change
+
+    def drop(self, ids: Sequence[str]) -> int:
+        """Delete these requests, except open and approved ones, and return how many were deleted."""
+        query = "DELETE FROM requests WHERE id = ? AND status NOT IN ('open', 'approved')"
+        return sum(self.execute(query, each).rowcount for each in ids)
+
+    # Remembered decisions, parked runs, tokens and receipts.
+
+    def get_remembered(self, remembered_id: str) -> Remembered | None:
+        """Return one remembered decision."""
+        packed = self._value("SELECT packed FROM remembered WHERE id = ?", remembered_id)
+        return None if packed is None else unpack_remembered(packed)
+
+    def remember(self, added: Sequence[Remembered]) -> None:
+        """Add remembered decisions."""
+        for each in added:
+            self.execute("INSERT OR REPLACE INTO remembered VALUES (?, ?)", each.id, pack_remembered(each))
+            self.remembered = True
+
+    def forget(self, dropped: Sequence[str]) -> int:
+        """Delete remembered decisions, and return how many existed."""
+        gone = sum(self.execute("DELETE FROM remembered WHERE id = ?", each).rowcount for each in dropped)
+        self.remembered = self.remembered or gone > 0
+        return gone
+
+    def parked(self, name: str) -> bytes | None:
+        """Return the state parked under this name."""
+        return self._value("SELECT state FROM parked WHERE name = ?", name)
+
+    def unpark(self, name: str) -> bytes | None:
+        """Delete the state parked under this name, and return it."""
+        state = self.parked(name)
+        self.execute("DELETE FROM parked WHERE name = ?", name)
+        return state
+
+    def token(self, token_id: str) -> Token | None:
+        """Return one token."""
+        packed = self._value("SELECT packed FROM tokens WHERE id = ?", token_id)
+        return None if packed is None else unpack_token(packed)
+
+    def take_token(self, token_id: str) -> Token | None:
+        """Delete a token, and return it."""
+        token = self.token(token_id)
+        self.execute("DELETE FROM tokens WHERE id = ?", token_id)
+        return token
+
+    def get_receipt(self, attempt: str) -> bytes | None:
+        """Return the stored answer to an attempt."""
+        return self._value("SELECT answer FROM receipts WHERE attempt = ?", attempt)
+
+    def put_receipt(self, attempt: str, answer: bytes) -> None:
+        """Store the answer to an attempt, and delete expired ones."""
+        now = time.time()
+        self.execute("DELETE FROM receipts WHERE at < ?", now - _RECEIPT_SECONDS)
+        self.execute("INSERT INTO receipts VALUES (?, ?, ?)", attempt, answer, now)
+
+    # The audit.
+
+    def record(self, entry: AuditEntry | bytes) -> None:
+        """Seal an audit entry into the hash chain, after the last one."""
+        last, previous = self._end or self.execute("SELECT chain_number, chain_hash FROM facts").fetchone()
+        line = entry if isinstance(entry, bytes) else audit.encode(entry)
+        self._end = last + 1, audit.seal(previous, last + 1, line)
+        self._lines.append((last + 1, line, self._end[1]))
+
+    def cut(self, start: tuple[int, str], end: tuple[int, str]) -> None:
+        """Delete the audit entries up to `end`, if the audit still begins after `start`."""
+        query = "UPDATE facts SET start_number = ?, start_hash = ? WHERE (start_number, start_hash) = (?, ?)"
+        if self.execute(query, *end, *start).rowcount:
+            self.execute("DELETE FROM audit WHERE number <= ?", end[0])
+
+    def write_bookkeeping(self) -> None:
+        """Write the sealed lines, the end of the hash chain, and the counters."""
+        if self._end is not None:
+            self.connection.executemany("INSERT INTO audit VALUES (?, ?, ?)", self._lines)
+            self.execute("UPDATE facts SET chain_number = ?, chain_hash = ?", *self._end)
+        if self.change is not None:
+            self.execute("UPDATE facts SET request_changes = ?", self.change)
+        if self.remembered:
+            self.execute("UPDATE facts SET remembered_version = remembered_version + 1")

@@ -38,7 +38,7 @@ def connect(path: Path, *, synchronous: str) -> sqlite3.Connection:
 
 
 def _check_size(path: Path) -> None:
-    """Refuse a file too short for a database, which SQLite would take for an empty one and overwrite.
+    """Refuse a file too short for a database, which SQLite would treat as empty and overwrite.
 
     By its size and not by its content: closing any handle on the file would drop the locks that this process's other
     connections hold on it.
@@ -49,7 +49,7 @@ def _check_size(path: Path) -> None:
 
 @contextlib.contextmanager
 def translate_errors(path: Path) -> Generator[None]:
-    """Translate errors of SQLite and the file system into one sentence that says what to do."""
+    """Translate errors of SQLite and the file system into one sentence with a remedy."""
     try:
         yield
     except sqlite3.Error as error:
@@ -77,7 +77,7 @@ def _sentence(path: Path, error: sqlite3.Error) -> str:
 
 
 def _prepare_with_retry(connection: sqlite3.Connection, path: Path, synchronous: str) -> None:
-    """Prepare the file, again while another process does: the busy timeout does not cover all its locks."""
+    """Prepare the file; retry while another process does, as the busy timeout does not cover all its locks."""
     deadline = time.monotonic() + _BUSY_MS / 1000
     while True:
         try:

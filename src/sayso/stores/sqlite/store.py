@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sayso.core import audit, decide, realpath
+from sayso.core import audit, realpath
 from sayso.core.msgpack_codec import pack_request, pack_token, unpack_remembered, unpack_request, unpack_token
 from sayso.errors import ConfigurationError, StoreError
 from sayso.stores.remembered_feed import RememberedCallback, RememberedSubscribers
-from sayso.stores.sqlite import rows
 from sayso.stores.sqlite.doorbell import Doorbell
+from sayso.stores.sqlite.rows import GET, Transaction, last_change
 from sayso.stores.sqlite.schema import connect, translate_errors
-from sayso.stores.sqlite.writer import SqliteWriter, Transaction
+from sayso.stores.sqlite.writer import SqliteWriter
 from sayso.stores.waiters import Feed, Settled, Waiters, deliver
 
 if TYPE_CHECKING:
@@ -50,12 +50,11 @@ class SqliteStore:
         self._waiters = Waiters()
         self._remembered_subscribers = RememberedSubscribers()
         self._feed = Feed()
-        self._open_here: set[str] = set()
         self._reader = connect(self.path, synchronous=synchronous)
         try:
             with translate_errors(self.path):
                 self._publish_remembered(self._reader)
-                self._feed.advance(rows.last_change(self._reader))
+                self._feed.advance(last_change(self._reader))
             self._writer = SqliteWriter(self.path, synchronous=synchronous, on_commit=self._on_commit)
         except StoreError:
             self._reader.close()
@@ -72,10 +71,10 @@ class SqliteStore:
         packed = pack_request(request)
 
         def work(tx: Transaction) -> ApprovalRequest:
-            self._open_here.add(request.id)  # before the write: it cannot be closed yet
-            if not rows.insert(tx, request, packed):
-                self._open_here.discard(request.id)
-                return rows.find_conflict(tx, request)
+            self._waiters.open_here.add(request.id)  # before the write: it cannot be closed yet
+            if not tx.insert(request, packed):
+                self._waiters.open_here.discard(request.id)
+                return tx.find_conflict(request)
             tx.opened = True
             tx.record_step(request, "asked", request.asked_at)
             return request
@@ -84,23 +83,23 @@ class SqliteStore:
 
     async def find(self, session: str, key: str) -> ApprovalRequest | None:
         """Return the request of this call."""
-        return await self._writer.submit(lambda tx: rows.find(tx, session, key))
+        return await self._writer.submit(lambda tx: tx.find(session, key))
 
     async def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request."""
-        return await self._writer.submit(lambda tx: rows.get(tx, request_id))
+        return await self._writer.submit(lambda tx: tx.get(request_id))
 
     async def pending(self, limit: int | None = None, after: str = "") -> list[ApprovalRequest]:
-        """Return the open requests, oldest first; with `after`, those that come after that id."""
-        return await self._writer.submit(lambda tx: rows.pending(tx, limit, after))
+        """Return the open requests, oldest first; with `after`, only later ids."""
+        return await self._writer.submit(lambda tx: tx.pending(limit, after))
 
     async def recent(self, limit: int = 100, part: str = "", before: str = "") -> list[ApprovalRequest]:
         """Return the newest requests, open or not, newest first; see `Store`."""
-        return await self._writer.submit(lambda tx: rows.recent(tx, limit, part, before))
+        return await self._writer.submit(lambda tx: tx.recent(limit, part, before))
 
     async def changes(self, after: int | None = None, limit: int = 1000) -> tuple[int, list[ApprovalRequest]]:
-        """Return what changed after that point, and the point that this reaches."""
-        return await self._writer.submit(lambda tx: rows.changes(tx, after, limit))
+        """Return the requests that changed after that point, and the point that these reach."""
+        return await self._writer.submit(lambda tx: tx.changes(after, limit))
 
     async def changed(self, after: int) -> None:
         """Wait until requests have changed after that point."""
@@ -108,15 +107,7 @@ class SqliteStore:
 
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Mark an open request as viewed."""
-
-        def work(tx: Transaction) -> ApprovalRequest:
-            before = rows.require(tx, request_id)
-            after = decide.mark_seen(before, seen)
-            if after is not before:
-                rows.update(tx, after)
-            return after
-
-        return await self._writer.submit(work)
+        return await self._writer.submit(lambda tx: tx.mark_seen(request_id, seen))
 
     async def close(
         self,
@@ -128,50 +119,19 @@ class SqliteStore:
         remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
         """Close the request unless it is closed, and return it as it is now."""
-
-        def work(tx: Transaction) -> ApprovalRequest:
-            before = rows.require(tx, request_id)
-            after = decide.close(before, status, decision, now)
-            if after is before:
-                return before
-            rows.update(tx, after)
-            tx.record_step(after, decide.audit_step(after), now)
-            if after.status == "open":
-                return after
-            tx.closed.append(after)
-            if remember and after.status == status:
-                rows.remember(tx, remember)
-            return after
-
-        return await self._writer.submit(work)
+        return await self._writer.submit(lambda tx: tx.close(request_id, status, decision, now=now, remember=remember))
 
     async def claim(self, request_id: str, *, now: float, attempt: str = "") -> bool:
         """Use up an approval: true for exactly one caller, ever."""
-
-        def work(tx: Transaction) -> bool:
-            claimed = decide.claim(rows.require(tx, request_id), now)
-            if claimed is None:
-                return False
-            rows.update(tx, claimed)
-            tx.record_step(claimed, "claimed", now)
-            return True
-
-        return await self._writer.submit(lambda tx: rows.idempotent(tx, attempt, lambda: work(tx)))
+        return await self._writer.submit(lambda tx: tx.claim(request_id, now=now, attempt=attempt))
 
     async def closed(self, request_id: str) -> ApprovalRequest:
         """Wait until the request is no longer open, and return it."""
-        future = self._waiters.add(request_id)  # before the read, so that no close is missed in between
-        try:
-            if request_id in self._open_here:
-                return await future  # opened by this store, without a later change
-            request = await self._writer.submit(lambda tx: rows.require(tx, request_id))
-            return request if request.status != "open" else await future
-        finally:
-            self._waiters.discard(request_id, future)
+        return await self._waiters.wait(request_id, self.get)
 
     async def spend(self, remembered_id: str, *, attempt: str = "") -> bool:
         """Consume one use of a counted decision: false if none is left."""
-        return await self._writer.submit(lambda tx: rows.idempotent(tx, attempt, lambda: rows.spend(tx, remembered_id)))
+        return await self._writer.submit(lambda tx: tx.spend(remembered_id, attempt=attempt))
 
     async def park(self, name: str, state: bytes) -> None:
         """Store the state of a run for a later resume, in the place of an earlier one."""
@@ -179,17 +139,11 @@ class SqliteStore:
 
     async def parked(self, name: str) -> bytes | None:
         """Return the state parked under this name."""
-        return await self._writer.submit(lambda tx: rows.parked(tx, name))
+        return await self._writer.submit(lambda tx: tx.parked(name))
 
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
         """Delete the state parked under this name, and return it to exactly one caller."""
-
-        def work(tx: Transaction) -> bytes | None:
-            state = rows.parked(tx, name)
-            tx.execute("DELETE FROM parked WHERE name = ?", name)
-            return state
-
-        return await self._writer.submit(lambda tx: rows.idempotent(tx, attempt, lambda: work(tx)))
+        return await self._writer.submit(lambda tx: tx.idempotent(attempt, lambda: tx.unpark(name)))
 
     async def add_token(self, token: Token) -> None:
         """Store a token."""
@@ -199,7 +153,7 @@ class SqliteStore:
 
     async def token(self, token_id: str) -> Token | None:
         """Return one token."""
-        return await self._writer.submit(lambda tx: rows.token(tx, token_id))
+        return await self._writer.submit(lambda tx: tx.token(token_id))
 
     async def tokens(self) -> list[Token]:
         """Return all tokens, oldest first."""
@@ -209,30 +163,19 @@ class SqliteStore:
 
     async def take_token(self, token_id: str) -> Token | None:
         """Delete a token, and return it to exactly one caller."""
-
-        def work(tx: Transaction) -> Token | None:
-            token = rows.token(tx, token_id)
-            tx.execute("DELETE FROM tokens WHERE id = ?", token_id)
-            return token
-
-        return await self._writer.submit(work)
+        return await self._writer.submit(lambda tx: tx.take_token(token_id))
 
     def attach(self, learn: RememberedCallback) -> None:
-        """Call `learn` with all remembered decisions, now and whenever they changed."""
+        """Call `learn` with all remembered decisions, now and after every change."""
         self._remembered_subscribers.add(learn)
 
     def remember(self, added: Sequence[Remembered], dropped: Sequence[str]) -> int:
         """Change the remembered decisions, wait until that is durable, and return how many were dropped."""
-
-        def work(tx: Transaction) -> int:
-            rows.remember(tx, added)
-            return rows.forget(tx, dropped)
-
-        return self._writer.submit_blocking(work)
+        return self._writer.submit_blocking(lambda tx: tx.change_remembered(added, dropped))
 
     def finish(self, request_id: str, result: Result) -> None:
         """Queue the result of a used request."""
-        self._writer.enqueue(lambda tx: rows.update(tx, decide.finish(rows.require(tx, request_id), result)))
+        self._writer.enqueue(lambda tx: tx.append([(request_id, result)]))
 
     def record(self, entry: AuditEntry) -> None:
         """Queue an entry of the audit."""
@@ -240,11 +183,11 @@ class SqliteStore:
 
     async def append(self, news: Sequence[QueuedWrite], *, attempt: str = "") -> None:
         """Write results and audit lines that another process sent."""
-        await self._writer.submit(lambda tx: rows.idempotent(tx, attempt, lambda: rows.append(tx, news)))
+        await self._writer.submit(lambda tx: tx.append(news, attempt=attempt))
 
     @property
     def backlog(self) -> int:
-        """How many queued changes are not durable yet."""
+        """Number of queued changes that are not durable yet."""
         return self._writer.backlog
 
     async def flush(self) -> None:
@@ -264,18 +207,18 @@ class SqliteStore:
 
     async def oldest(self, limit: int, after: str = "") -> list[ApprovalRequest]:
         """Return the requests that come after that id, open or not, oldest first."""
-        return await self._writer.submit(lambda tx: rows.oldest(tx, limit, after))
+        return await self._writer.submit(lambda tx: tx.oldest(limit, after))
 
     async def drop(self, ids: Sequence[str]) -> int:
         """Delete these requests, except open and approved ones, and return how many were deleted."""
-        return await self._writer.submit(lambda tx: rows.drop(tx, ids))
+        return await self._writer.submit(lambda tx: tx.drop(ids))
 
     async def cut(self, start: tuple[int, str], end: tuple[int, str]) -> None:
         """Delete the audit entries up to `end`, if the audit still begins after `start`."""
-        await self._writer.submit(lambda tx: rows.cut(tx, start, end))
+        await self._writer.submit(lambda tx: tx.cut(start, end))
 
     async def aclose(self) -> None:
-        """Write what is queued and close the file."""
+        """Write the queue and close the file."""
         self._closing.set()
         self._bell.wake()
         await asyncio.to_thread(self._writer.stop)
@@ -285,7 +228,6 @@ class SqliteStore:
 
     def _on_commit(self, tx: Transaction) -> Settled:
         """Apply a committed transaction, and return the futures to settle."""
-        self._open_here.difference_update(request.id for request in tx.closed)
         if tx.remembered:
             self._publish_remembered(tx.connection)
         if tx.closed or tx.opened or tx.remembered:
@@ -298,7 +240,7 @@ class SqliteStore:
         version = connection.execute("SELECT remembered_version FROM facts").fetchone()[0]
         if version > self._remembered_subscribers.version:
             found = connection.execute("SELECT packed FROM remembered ORDER BY id").fetchall()
-            self._remembered_subscribers.publish(version, [unpack_remembered(row[0]) for row in found])
+            self._remembered_subscribers.publish([unpack_remembered(row[0]) for row in found], version)
 
     def _listen(self) -> None:
         """Read the rows that a notification names and, as one can be lost, poll all of them about once a second."""
@@ -311,16 +253,14 @@ class SqliteStore:
                 if not rung or time.monotonic() >= due:
                     version = self._reader.execute("PRAGMA data_version").fetchone()[0]
                     if version != seen:
-                        self._open_here.clear()  # a ring may be lost: a later wait reads the row
-                        self._check_requests(self._waiters.ids())
+                        self._check_requests(self._waiters.note_missed_changes())  # a ring may be lost
                     seen, due = version, time.monotonic() + _POLL_SECONDS
             except Exception as error:  # noqa: BLE001 - the listener thread must survive, or waiters hang
                 _LOG.warning("the store %s could not be read, trying again: %r", self.path, error)
 
     def _check_requests(self, ids: Sequence[str]) -> None:
-        self._open_here.difference_update(ids)  # first: a wait that begins from now on reads the row
-        found = [self._reader.execute(rows.GET, (each,)).fetchone() for each in self._waiters.filter_awaited(ids)]
+        found = [self._reader.execute(GET, (each,)).fetchone() for each in self._waiters.note_changed(ids)]
         requests = [unpack_request(row[0]) for row in found if row is not None]
         deliver(self._waiters.settle([each for each in requests if each.status != "open"]))
-        deliver(self._feed.advance(rows.last_change(self._reader)))
+        deliver(self._feed.advance(last_change(self._reader)))
         self._publish_remembered(self._reader)

@@ -1,4 +1,4 @@
-"""Writer thread of a SQLite store: takes batches from a write-behind queue, one commit for each.
+"""Writer thread of a SQLite store: writes batches of a write-behind queue, one commit for each.
 
 Tests: tests/stores/sqlite/test_store.py
 """
@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 
-from sayso.core import audit
-from sayso.core.model import ApprovalRequest, AuditEntry, Step
+from sayso.core.model import AuditEntry
 from sayso.errors import StoreError, UnknownRequest
+from sayso.stores.sqlite.rows import Transaction
 from sayso.stores.sqlite.schema import connect, translate_errors
 from sayso.stores.waiters import Settled, deliver
 from sayso.stores.write_queue import WriterThread
@@ -28,56 +27,6 @@ T = TypeVar("T")
 _LOG = logging.getLogger("sayso")
 _LARGEST_GROUP = 500
 _MOST_FULL_GROUPS, _BREATH_SECONDS = 10, 0.002
-
-
-class Transaction:
-    """Transaction of one batch: the connection, the audit lines, and the changes to publish after the commit."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
-        self.opened = False
-        self.closed: list[ApprovalRequest] = []
-        self.remembered = False
-        self.change: int | None = None  # number of the last change of a request
-        self._lines: list[tuple[int, bytes, str]] = []
-        self._end: tuple[int, str] | None = None
-
-    def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
-        """Run one statement."""
-        return self.connection.execute(statement, values)
-
-    def next_change(self) -> int:
-        """Return the number of the next change of a request."""
-        last = self.change
-        if last is None:
-            last = cast("int", self.execute("SELECT request_changes FROM facts").fetchone()[0])
-        self.change = last + 1
-        return self.change
-
-    def record_step(self, request: ApprovalRequest, step: Step, at: float) -> None:
-        """Add an audit entry for a step of a request."""
-        self.record(audit.request_entry(request, step, at))
-
-    def record(self, entry: AuditEntry | bytes) -> None:
-        """Seal an audit entry into the hash chain, after the last one."""
-        last, previous = self._end or self._read_end()
-        line = entry if isinstance(entry, bytes) else audit.encode(entry)
-        sealed = audit.seal(previous, last + 1, line)
-        self._lines.append((last + 1, line, sealed))
-        self._end = (last + 1, sealed)
-
-    def _read_end(self) -> tuple[int, str]:
-        return self.execute("SELECT chain_number, chain_hash FROM facts").fetchone()
-
-    def write_bookkeeping(self) -> None:
-        """Write the sealed lines, the end of the hash chain, and the counters."""
-        if self._end is not None and self._lines:
-            self.connection.executemany("INSERT INTO audit VALUES (?, ?, ?)", self._lines)
-            self.execute("UPDATE facts SET chain_number = ?, chain_hash = ?", *self._end)
-        if self.change is not None:
-            self.execute("UPDATE facts SET request_changes = ?", self.change)
-        if self.remembered:
-            self.execute("UPDATE facts SET remembered_version = remembered_version + 1")
 
 
 class _WriteJob(msgspec.Struct):
@@ -117,7 +66,7 @@ class SqliteWriter(WriterThread[Item]):
         """Queue an item that no future waits for; after a failed write, the next call raises."""
         broken = self._broken
         if broken is not None:
-            self._put(_WriteJob(_nothing), is_awaited=False)  # retries the write of what is owed
+            self._put(_WriteJob(_nothing), is_awaited=False)  # triggers a retry of the unflushed items
             raise broken
         self._put(item if isinstance(item, Item) else _WriteJob(item), is_awaited=False)
 
@@ -128,7 +77,7 @@ class SqliteWriter(WriterThread[Item]):
             self._commit(group)
             full = full + 1 if len(group) >= _LARGEST_GROUP else 0
             if full > _MOST_FULL_GROUPS:
-                time.sleep(_BREATH_SECONDS)  # SQLite's lock is not fair: let other processes have it for a moment
+                time.sleep(_BREATH_SECONDS)  # SQLite's lock is not fair: a pause lets other processes acquire it
                 full = 0
         if self._unflushed:
             self._commit([])
@@ -155,7 +104,7 @@ class SqliteWriter(WriterThread[Item]):
     def _try(self, group: list[Item]) -> bool:
         try:
             settled, transaction = self._transact(group)
-        except Exception as error:  # noqa: BLE001 - the waiter receives the error, whatever it is
+        except Exception as error:  # noqa: BLE001 - the waiter receives the error
             if len(group) == 1:
                 self._fail(group[0], error)
             return len(group) == 1
@@ -163,7 +112,7 @@ class SqliteWriter(WriterThread[Item]):
         try:
             settled += self._on_commit(transaction)
         except Exception as error:  # noqa: BLE001 - the thread must survive, or all waiters hang
-            # The batch is durable, so there is no retry; but the store must not work on as if all were notified.
+            # The batch is durable, so there is no retry; but not all subscribers are notified, so the store stops.
             self._broken = error if isinstance(error, StoreError) else StoreError(f"{self._path}: {error!r}")
             _LOG.critical("what was written could not be told to everybody: %s", self._broken)
         deliver(settled)

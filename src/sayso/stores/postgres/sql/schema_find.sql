@@ -1,5 +1,5 @@
 -- Version and encoding of the server, whether the tables exist, and whether this user may change them. From the catalogue
--- tables: a lookup by name uses a cache, which may miss what another session has just created.
+-- tables: a lookup by name uses a cache, which may miss tables that another session has just created.
 SELECT
     current_setting('server_version_num')::integer / 10000,
     current_setting('server_version'),

@@ -12,7 +12,7 @@ CREATE TABLE requests (
 -- The inbox: open requests, oldest first.
 CREATE INDEX requests_open ON requests (asked_at) WHERE status = 'open';
 
--- Decisions that stand for later calls.
+-- Remembered decisions, valid for later calls.
 CREATE TABLE remembered (
     id TEXT PRIMARY KEY,
     packed BLOB NOT NULL
@@ -25,7 +25,7 @@ CREATE TABLE audit (
     hash TEXT NOT NULL
 ) STRICT;
 
--- Where the chain of the audit ends, and how often the remembered decisions changed.
+-- The end of the audit chain, and the version of the remembered decisions.
 CREATE TABLE facts (
     chain_number INTEGER NOT NULL,
     chain_hash TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- Runs that ended with open questions and can go on later: what the adapter of their framework needs for that.
+-- Suspended runs with open requests, to be resumed later: the state that the adapter of the framework needs.
 CREATE TABLE parked (
     name TEXT PRIMARY KEY,
     state BLOB NOT NULL

@@ -1,7 +1,7 @@
--- The feed: each change of a request has the next number, so that whoever knows one finds all that came after it.
+-- The change feed: each change of a request has the next number, which serves as a cursor.
 ALTER TABLE requests ADD COLUMN change INTEGER NOT NULL DEFAULT 0;
 
 CREATE INDEX requests_changed ON requests (change);
 
--- How many changes there were.
+-- The number of the last change.
 ALTER TABLE facts ADD COLUMN request_changes INTEGER NOT NULL DEFAULT 0;

@@ -1,4 +1,4 @@
--- Who may ask and who may answer, over a hub.
+-- Tokens of agents and approvers at a hub.
 CREATE TABLE tokens (
     id TEXT PRIMARY KEY,
     packed BLOB NOT NULL

@@ -1,4 +1,4 @@
--- The answers to attempts that their callers may have to make again, having never heard the answer.
+-- Idempotency keys: the stored answers for callers that retry because a reply was lost.
 CREATE TABLE receipts (
     attempt TEXT PRIMARY KEY,
     answer BLOB NOT NULL,

@@ -1,10 +1,10 @@
--- The form of what is here, as the number of the last of these files.
+-- The schema version: the number of the last migration that was applied.
 CREATE TABLE sayso.form (version integer NOT NULL);
 
 INSERT INTO sayso.form VALUES (0);
 
--- Where everything stands. Whoever writes a group holds this one row until the commit, so that there is one chain and
--- one order of changes. What was decided earlier, by rows that have changed since, is not written but decided anew.
+-- The head. A writer locks this one row until its commit, so that there is one audit chain and one order of changes. A
+-- transaction that used a row version which has changed since is not written, but retried.
 CREATE TABLE sayso.head (
     is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
     start_number bigint NOT NULL DEFAULT 0, -- the entry before the first one that is kept
@@ -17,14 +17,14 @@ CREATE TABLE sayso.head (
 
 INSERT INTO sayso.head DEFAULT VALUES;
 
--- The last group that each open store wrote: so it knows after a lost connection whether that group was kept.
+-- The last transaction of each open store: after a lost connection, it shows whether that one was committed.
 CREATE TABLE sayso.writers (
     id text COLLATE "C" PRIMARY KEY,
     last_group bigint NOT NULL,
     wrote_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);
 
--- Requests: the question as a row. `call` stands for its session and its key there, however long they are.
+-- Requests: the question as a row. `call` is a hash of its session and key, which may be long.
 CREATE TABLE sayso.requests (
     id text COLLATE "C" PRIMARY KEY,
     call bytea NOT NULL UNIQUE,
@@ -35,31 +35,31 @@ CREATE TABLE sayso.requests (
     change bigint NOT NULL
 );
 
--- The inbox: as large as what is open, however much is closed.
+-- The inbox: a partial index of the open requests.
 CREATE INDEX requests_open ON sayso.requests (id) WHERE status = 'open';
 
--- The feed: each change of a request has the next number, so that whoever knows one finds all that came after it.
+-- The change feed: each change of a request has the next number, which serves as a cursor.
 CREATE INDEX requests_changed ON sayso.requests (change);
 
--- Decisions that stand for later calls.
+-- Remembered decisions, valid for later calls.
 CREATE TABLE sayso.remembered (
     id text COLLATE "C" PRIMARY KEY,
     packed bytea NOT NULL
 );
 
--- Runs that ended with open questions and can go on later.
+-- Suspended runs with open requests, to be resumed later.
 CREATE TABLE sayso.parked (
     id text COLLATE "C" PRIMARY KEY,
     packed bytea NOT NULL
 );
 
--- Who may ask and who may answer, over a hub.
+-- Tokens of agents and approvers at a hub.
 CREATE TABLE sayso.tokens (
     id text COLLATE "C" PRIMARY KEY,
     packed bytea NOT NULL
 );
 
--- The answers to attempts that their callers may have to make again, having never heard the answer.
+-- Idempotency keys: the stored answers for callers that retry because a reply was lost.
 CREATE TABLE sayso.receipts (
     id text COLLATE "C" PRIMARY KEY,
     packed bytea NOT NULL,
@@ -68,7 +68,7 @@ CREATE TABLE sayso.receipts (
 
 CREATE INDEX receipts_at ON sayso.receipts (at);
 
--- The audit, one sealed line per step. Nothing but its number names a line, so it can be cut into pieces by it.
+-- The audit, one sealed line per step; its number is the only key, so the table can be partitioned by it.
 CREATE TABLE sayso.audit (
     number bigint PRIMARY KEY,
     line bytea NOT NULL,

@@ -1,5 +1,5 @@
--- Write a group of changes in one statement, if all that it was decided by still holds. It holds the head from its first
--- line to its commit, which needs nobody to come back for; so the chain is sealed here, where its end is known.
+-- Write a transaction in one statement, if the versions of all rows that it used are still current. The head is locked
+-- only while the server executes, without a network round trip; so the audit chain is sealed here, where its end is known.
 CREATE FUNCTION sayso.write_group(
     by_writer text, group_number bigint,
     new_ids text[], new_calls bytea[], new_projects text[], new_asked_at float8[],

@@ -1,3 +1,3 @@
--- What people call a request by: the end of its id. Of four characters, so that it stays small, and a search for more has
--- few rows to look at.
+-- Users name a request by the end of its id. Four characters keep the index small, and leave few rows to compare for a
+-- longer suffix.
 CREATE INDEX requests_ending ON sayso.requests ("right"(id, 4));
