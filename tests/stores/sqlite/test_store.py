@@ -329,6 +329,16 @@ async def _refused(store: SqliteStore) -> str:
 
 
 @pytest.mark.proves("H6")
+async def test_a_wait_ends_when_its_store_is_closed(file: Path) -> None:
+    store = SqliteStore(file)
+    request = await store.open(sample_request())
+    waiting = asyncio.ensure_future(store.closed(request.id))
+    await asyncio.sleep(0)
+    await store.aclose()
+    with anyio.fail_after(10), pytest.raises(StoreError, match="is closed"):
+        await waiting
+
+
 async def test_a_request_closed_elsewhere_is_found_closed_even_if_no_ring_told_of_it(file: Path) -> None:
     file.with_name("sayso.db-bells").write_text("a file where the bells would hang")
     opens, answers = SqliteStore(file), SqliteStore(file)

@@ -223,6 +223,7 @@ class SqliteStore:
         self._bell.wake()
         await asyncio.to_thread(self._writer.stop)
         await asyncio.to_thread(self._listener_thread.join)
+        self._waiters.fail_all(StoreError(f"the store {self.path} is closed"))
         self._bell.close()
         self._reader.close()
 
