@@ -88,6 +88,12 @@ class Approvals(AbstractCapability[Any]):
         """The controller that is asked."""
         return self._guard.controller
 
+    @property
+    def adds_a_policy(self) -> bool:
+        """Whether its policy tightens those that the running code is under."""
+        running = context.current_call()
+        return running is not None and self._guard.tightening != running.tightening
+
     def get_ordering(self) -> CapabilityOrdering:
         """Come last before the tools, so that nothing changes a call after it was decided."""
         return CapabilityOrdering(position="innermost")
@@ -210,25 +216,29 @@ class Approvals(AbstractCapability[Any]):
         return ToolDenied(refused.message)
 
 
-def brings_approvals(agent: Agent[Any, Any], settings: Mapping[str, Any]) -> bool:
-    """Whether a run of this agent is guarded without further ado; if that cannot be told for certain, it is not.
+def _brings_approvals(agent: Agent[Any, Any], settings: Mapping[str, Any]) -> bool:
+    """Whether a run of this agent is certain to be guarded by an `Approvals` of its own.
 
-    An override or another capability of the run may replace the agent's own, and a subclass may do as it likes. Inside
-    another call an `Approvals` of the agent's own would not know the policy of whoever starts the run.
+    An override or another capability of the run may replace the agent's own, and a subclass may do as it likes.
     """
     override = getattr(agent, "_override_root_capability", None)
     known = type(agent) is Agent and isinstance(override, ContextVar)
     if not known or cast("ContextVar[object]", override).get() is not None:
         return False
-    if settings.get("capabilities") or settings.get("spec") or context.current_call() is not None:
+    if settings.get("capabilities") or settings.get("spec"):
         return False
     return any(type(each) is Approvals for each in agent.root_capability.capabilities)
 
 
-def with_approvals(agent: Agent[Any, Any], approvals: Approvals | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run behind a guard, unless it has one, whose output may be calls that wait."""
-    further = [] if approvals is None else [approvals]
-    given = {**settings, "capabilities": [*settings.get("capabilities", ()), *further]}
+def with_approvals(agent: Agent[Any, Any], approvals: Approvals, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a guarded run whose output may be `DeferredToolRequests`.
+
+    A second guard is left out only where the agent is certain to bring one, which asks the same controller (see
+    `AgentGuard.controller`), and where `approvals` has no policy that its guard does not apply.
+    """
+    given = dict(settings)
+    if approvals.adds_a_policy or not _brings_approvals(agent, settings):
+        given["capabilities"] = [*settings.get("capabilities", ()), approvals]
     wanted: Any = given.get("output_type") or agent.output_type
     types: list[Any] = list(cast("Sequence[Any]", wanted)) if isinstance(wanted, list | tuple) else [wanted]
     if DeferredToolRequests not in types and not getattr(agent, "_output_validators", None):

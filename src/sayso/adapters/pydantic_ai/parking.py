@@ -13,7 +13,7 @@ from pydantic_ai.messages import ModelMessagesTypeAdapter
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
-from sayso.adapters.pydantic_ai.capability import Approvals, brings_approvals, with_approvals
+from sayso.adapters.pydantic_ai.capability import Approvals, with_approvals
 from sayso.adapters.pydantic_ai.toolset import METADATA_KEY, all_request_ids, nested_run_name, waiting_mark_name
 from sayso.core.model import new_id
 from sayso.engine import context
@@ -122,9 +122,7 @@ async def resume(
         row = await controller.store.get(each)
         if row is not None and row.status == "open":
             raise ApprovalPending.for_request(row)
-    # An agent that brings `Approvals` asks this controller too: see `AgentGuard.controller`.
-    guard = None if brings_approvals(agent, settings) else Approvals(controller)
-    given = with_approvals(agent, guard, settings)
+    given = with_approvals(agent, Approvals(controller), settings)
     with context.activate_unless_nested(controller):
         result = await _resume_run(agent, state, given, calls)
     await controller.store.unpark(parked_id)
