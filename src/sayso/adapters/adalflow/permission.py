@@ -164,17 +164,9 @@ class PermissionManager(AdalFlowPermissionManager):
     async def settle(
         self, function_call: FunctionCall, on_asked: Callable[[ApprovalRequest], None] | None = None
     ) -> Approved | Denied:
-        """Decide about a call; where a person is asked, `tell` is told so, and this waits for the answer."""
-        controller, key = self.controller, function_call.call.call_id
-        self._waiting_calls[key] = function_call
-        try:
-            outcome = await controller.review(function_call.call, function_call.rules)
-            while isinstance(outcome, Pending):
-                await self._wait_for_answer(controller, outcome.request, on_asked)
-                outcome = await controller.review(function_call.call, function_call.rules, asked=True)
-        finally:
-            self._waiting_calls.pop(key, None)
-        return outcome
+        """Decide about a call; where a person is asked, call `on_asked` and wait for the answer."""
+        outcome = self.controller.adapter.decide_fast(function_call.call, function_call.rules)
+        return await self._review(function_call, on_asked) if outcome is None else outcome
 
     def settle_sync(self, function_call: FunctionCall) -> Approved | Denied:
         """Do what `settle` does, for synchronous callers, on a thread that runs a loop too."""
@@ -182,8 +174,23 @@ class PermissionManager(AdalFlowPermissionManager):
         if outcome is not None:
             return outcome
         if blocking.runs_a_loop():
-            return asyncio.run(self.settle(function_call))  # AdalFlow has made that possible, for the whole process
-        return blocking.run(self.settle, function_call)
+            return asyncio.run(self._review(function_call))  # AdalFlow has made that possible, for the whole process
+        return blocking.run(self._review, function_call)
+
+    async def _review(
+        self, function_call: FunctionCall, on_asked: Callable[[ApprovalRequest], None] | None = None
+    ) -> Approved | Denied:
+        """Review a call that `decide_fast` left open until no answer is pending."""
+        controller, key = self.controller, function_call.call.call_id
+        self._waiting_calls[key] = function_call
+        try:
+            outcome = await controller.adapter.review(function_call.call, function_call.rules)
+            while isinstance(outcome, Pending):
+                await self._wait_for_answer(controller, outcome.request, on_asked)
+                outcome = await controller.adapter.review(function_call.call, function_call.rules, asked=True)
+        finally:
+            self._waiting_calls.pop(key, None)
+        return outcome
 
     @contextlib.contextmanager
     def execution(self, function_call: FunctionCall, outcome: Approved) -> Generator[Execution]:
