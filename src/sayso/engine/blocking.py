@@ -58,7 +58,7 @@ def run(function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwarg
     try:
         return future.result()
     except BaseException:
-        # Ctrl-C here must also end the wait over there; give it the time to withdraw its question.
+        # Ctrl-C here must also cancel the wait in the loop, and leave it time to withdraw its request.
         if future.cancel():
             over.wait(_CANCEL_SECONDS)
         raise

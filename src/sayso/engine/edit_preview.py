@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 async def judge_edited(
     policy: Policy, call: ToolCall, tool_rules: ToolRules | None, args: Mapping[str, Any]
 ) -> Verdict:
-    """Say what the rules think of a call with arguments that a person put in place."""
+    """Judge a call with edited arguments, by the tool's schema and by the policy."""
     misfit = tool_rules.misfit(args) if tool_rules and tool_rules.misfit else None
     if misfit is not None:
         return Verdict(approval="blocked", reason=misfit)
@@ -31,7 +31,7 @@ async def judge_edited(
 
 
 class LocalRequestHandle:
-    """The request handle of a call that waits in this process, where its tool and its rules are at hand."""
+    """The request handle of a call that waits in this process, with the rules of its tool."""
 
     def __init__(
         self, request: ApprovalRequest, tool_rules: ToolRules | None, *, policy: Policy, store: Requests, clock: Clock

@@ -23,10 +23,9 @@ _SIMPLE = frozenset({str, int, float, bool, type(None)})
 
 
 class Journal:
-    """Keeps the audit and tells the hooks."""
+    """Writes audit entries and calls the hooks."""
 
     def __init__(self, store: Store, clock: Clock, hooks: Iterable[Hook]) -> None:
-        """Take the store that keeps the audit, and who else wants to know."""
         self._store = store
         self._record = store.record
         self._now = clock.now
@@ -35,11 +34,11 @@ class Journal:
 
     @property
     def has_hooks(self) -> bool:
-        """Whether anybody but the audit is told."""
+        """Whether there are hooks to call."""
         return bool(self._hooks)
 
     def record_decision(self, call: ToolCall, verdict: Verdict, outcome: Approved | Denied) -> None:
-        """Write down a decision that no request carries."""
+        """Record a decision about a call without a request."""
         step: Step = "allowed" if type(outcome) is Approved else "stopped"
         entry = AuditEntry(at=self._now(), step=step, about=call, verdict=verdict, outcome=outcome)
         self._record(entry)
@@ -47,14 +46,14 @@ class Journal:
             self._call_hooks(entry)
 
     def notify_step(self, request: ApprovalRequest, step: Step) -> None:
-        """Tell of a step that the store has written down together with the request."""
+        """Call the hooks for a step that the store has recorded with the request."""
         if self._hooks:
             self._call_hooks(audit.request_entry(request, step, self._now()))
 
     def record_result(
         self, call: ToolCall, outcome: Approved, result: object, error: BaseException | None, seconds: float
     ) -> None:
-        """Write down what came of a call."""
+        """Record the result or the error of a call."""
         step: Step = "returned" if error is None else "raised"
         brief = _brief_result(result) if error is None else _brief_error(error)
         try:
@@ -84,7 +83,7 @@ def _brief_error(error: BaseException) -> str:
 
 
 def _brief_result(result: object) -> object:
-    """Return what the audit may keep of a result without calling any of its code."""
+    """Return a short form of a result for the audit, without calling any of its code."""
     kind = type(result)
     if kind is str:
         return str(result)[:_LONG]

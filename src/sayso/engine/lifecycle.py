@@ -70,8 +70,8 @@ class RequestLifecycle:
         _check_entitled(request, decision, roles, now)
         forced = decision.approved and request.approval == "once_per_session" and decision.override_args is None
         if forced and decision.remember == "none":
-            # What the owner wants asked once is remembered for the tool where the rule says so, else for this call: a
-            # prefix or a folder is wider than what was shown, so only the person can choose it.
+            # `once_per_session` is remembered for the tool where the rule says so, else for this call: a prefix or a
+            # folder is wider than the call that was shown, so only the person can choose it.
             for_tool = any(scope.kind == "tool" for scope in request.scopes)
             decision = replace(decision, remember="session", scope="tool" if for_tool else None)
         await self._check_edited(request, decision)
@@ -85,15 +85,15 @@ class RequestLifecycle:
         return closed
 
     async def withdraw(self, request_id: str, reason: str) -> ApprovalRequest:
-        """Close a request because nobody's answer is wanted any more."""
+        """Close a request whose answer is no longer needed."""
         note = ApprovalDecision(approved=False, note=reason, decided_at=self._clock.now())
         return await self._close(await self.get(request_id), "withdrawn", note)
 
     async def withdraw_quietly(self, request_id: str, reason: str) -> None:
-        """Withdraw a request while its run is being cancelled: whether it exists or not, waiting only briefly."""
+        """Withdraw a request, if it exists, while its run is being cancelled; wait only briefly."""
         import anyio  # noqa: PLC0415 - rarely needed, so not loaded with the rest
 
-        # A task of its own goes on where the store is slow, or who waits is cancelled once more.
+        # A task of its own continues if the store is slow, or the waiter is cancelled once more.
         leaving = asyncio.create_task(self._withdraw_if_there(request_id, reason))
         self._withdrawals.add(leaving)
         leaving.add_done_callback(self._withdrawals.discard)
@@ -105,7 +105,7 @@ class RequestLifecycle:
             await self.withdraw(request_id, reason)
 
     async def expire(self, request: ApprovalRequest) -> ApprovalRequest:
-        """Close a request whose time is up."""
+        """Close an overdue request."""
         return await self._close(request, "expired", None)
 
     async def get(self, request_id: str) -> ApprovalRequest:
@@ -116,7 +116,7 @@ class RequestLifecycle:
         return request
 
     async def pending(self) -> list[ApprovalRequest]:
-        """Return the open requests whose time is not up."""
+        """Return the open requests, and close the overdue ones."""
         found = await self._store.pending()
         now = self._clock.now()
         late = [request for request in found if is_overdue(request, now)]
@@ -125,7 +125,7 @@ class RequestLifecycle:
         return [request for request in found if request not in late]
 
     async def wait(self, request: ApprovalRequest, seconds: float | None) -> ApprovalRequest:
-        """Wait until the request is closed, its time is up, or that many seconds are over; return it as it stands."""
+        """Wait until the request is closed or expires, at most this many seconds; return its current state."""
         if request.status != "open":
             return request
         ends = [] if request.expires_at is None else [request.expires_at]
@@ -137,7 +137,7 @@ class RequestLifecycle:
         except TimeoutError:
             latest = await self.get(request.id)
             return await self.expire(latest) if is_overdue(latest, self._clock.now()) else latest
-        self._notify_closed(request.id)  # perhaps by another process: nobody here needs to be asked any more
+        self._notify_closed(request.id)  # perhaps by another process: the channels here can stop
         return closed
 
     async def _close(
@@ -180,7 +180,7 @@ class RequestLifecycle:
         return self._memory.build(request, decision, now=now, longest=min(limits, default=None))
 
     async def _answer_covered(self, answered: ApprovalRequest, remembered: Sequence[Remembered]) -> None:
-        """Give the same answer to what is open now and would not have been asked a moment later."""
+        """Close the open requests that the new remembered decision covers, with the same answer."""
         first = remembered[0]
         if first.uses_left is not None:
             return
@@ -199,7 +199,7 @@ class RequestLifecycle:
 def _check_entitled(
     request: ApprovalRequest, decision: ApprovalDecision, roles: Collection[str] | None, now: float
 ) -> None:
-    """Refuse an answer by whoever asked, and a yes by somebody who may not give it; `roles` were checked by the hub."""
+    """Refuse an answer by the requester, and a yes by a person without the role; the hub has checked `roles`."""
     if request.asked_by and same_person(decision.who, request.asked_by):
         raise NotEntitled(f"{decision.who} asked this, and whoever asks cannot answer")
     wanted = request.approvers

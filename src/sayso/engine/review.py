@@ -59,7 +59,7 @@ class Reviewer:
         self._asked: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def decide_fast(self, call: ToolCall, tool_rules: ToolRules | None) -> Approved | Denied | None:
-        """Say what is to happen if that needs no store, no person and no event loop; else None."""
+        """Decide without a store, a person and an event loop; None where that is impossible."""
         if self._strict_audit or (self._asked and self._was_asked(call)) or self._store.backlog > _LONGEST_BACKLOG:
             return None
         verdict = self._policy.judge_by_name(call, tool_rules)
@@ -81,7 +81,7 @@ class Reviewer:
 
     async def review(self, call: ToolCall, tool_rules: ToolRules | None, *, asked: bool) -> Approved | Denied | Pending:
         """Decide what `decide_fast` left open, or what was asked about before; see `AdapterPort.review`."""
-        by_name = self._policy.judge_by_name(call, tool_rules) if asked else None  # else `decide_fast` has looked
+        by_name = self._policy.judge_by_name(call, tool_rules) if asked else None  # else `decide_fast` has done so
         verdict = by_name or await self._policy.judge_async(call, tool_rules)
         try:
             return await self._review(call, verdict, tool_rules, asked=asked)
@@ -111,13 +111,13 @@ class Reviewer:
         return await self._claim_or_record(call, verdict, outcome)
 
     async def resume_suspended(self, call: ToolCall, tool_rules: ToolRules | None) -> Approved | Denied:
-        """Say whether a call may go on that stopped in the middle; see `ApprovalController.resume_suspended`."""
+        """Decide whether a suspended call may resume; see `AdapterPort.resume_suspended`."""
         verdict = self._policy.judge_by_name(call, tool_rules) or await self._policy.judge_async(call, tool_rules)
         request = await self._store.find(call.session, call.key)
         outcome: Approved | Denied | Ask | None = by_policy(call, verdict)
         if request is not None and not isinstance(outcome, Denied):
             outcome = resume_used(request, call.digest_with(verdict.basis))
-        elif outcome is None:  # it began by what was remembered, or by the mode
+        elif outcome is None:  # it was approved by a remembered decision, or by the mode
             outcome = by_mode_and_memory(call, verdict, self._mode, self._recall(call, verdict))
         if isinstance(outcome, Ask):
             outcome = Denied(cause="forged", reason="nobody was ever asked about this call here, so it never began")
@@ -125,7 +125,7 @@ class Reviewer:
         return outcome
 
     async def _ask(self, call: ToolCall, verdict: Verdict, tool_rules: ToolRules | None) -> Approved | Denied | Pending:
-        """Open the question; if this call's id has one already, say what follows from that."""
+        """Open a request; if the call has one already, review that one."""
         if verdict.approvers is not None and verdict.approvers.needs_identity and not self._store.shared:
             reason = f"its rule asks for {verdict.approvers}, whom only a hub on a shared store can know"
             return await self._claim_or_record(call, verdict, Denied(cause="blocked", reason=reason))
@@ -140,7 +140,7 @@ class Reviewer:
         try:
             request = await self._store.open(new)
         except BaseException:
-            # Cancelled while it was being written: it may be open now, and nobody would wait for its answer.
+            # Cancelled during the write: the request may be open now, and its answer would have no waiter.
             await self._lifecycle.withdraw_quietly(new.id, "the run that asked has ended")
             raise
         self._mark_asked(call)
@@ -183,7 +183,7 @@ class Reviewer:
         return await judge_edited(self._policy, call, tool_rules, decision.override_args)
 
     async def _claim_or_record(self, call: ToolCall, verdict: Verdict, outcome: Approved | Denied) -> Approved | Denied:
-        """Use up the approval and write down what is to happen, before it can."""
+        """Claim the approval, or record the decision, before the call can run."""
         if isinstance(outcome, Approved) and outcome.request_id is not None:
             if await self._store.claim(outcome.request_id, now=self._clock.now()):
                 await self._notify_claimed(outcome.request_id)
@@ -202,7 +202,7 @@ class Reviewer:
                 self._journal.notify_step(request, "claimed")
 
     def _recall(self, call: ToolCall, verdict: Verdict) -> Remembered | None:
-        """Return the remembered decision about a call that would be asked about."""
+        """Return the remembered decision for a call, if its verdict asks."""
         if not self._memory or not verdict.asks:
             return None
         return self._memory.find(
@@ -217,14 +217,14 @@ class Reviewer:
         return (call.session, call.key) in self._asked
 
     def _mark_asked(self, call: ToolCall) -> None:
-        """Know that there is a row, so that a refusal stands even if the rules are loosened."""
+        """Note that the call has a row, so that a refusal stays valid even if the rules are loosened."""
         self._asked[call.session, call.key] = None
         if len(self._asked) > _ASKED_CALLS:
             self._asked.popitem(last=False)
 
 
 def _should_withdraw(outcome: Denied, request: ApprovalRequest, call: ToolCall) -> bool:
-    """Whether nobody need answer any more: the call is blocked, or what it would act on is not what was shown."""
+    """Whether the open request is obsolete: the call is blocked, or its basis is not the one that was shown."""
     if outcome.cause == "changed":
         return request.call().digest() == call.digest()  # else it is another call, which only has the same id
     return outcome.cause in {"blocked", "failed"}
