@@ -34,11 +34,11 @@ _SELVES = ("self", "cls")
 class GuardSettings(TypedDict, total=False):
     """How a function is guarded.
 
-    `name` is what the tool is called, the function's own name if left out; `description` is what a person reads;
-    `payload` names the arguments that a remembered decision goes by, all of them if left out, and `exclude_keys` those
-    that it does not go by; `unseen` names parameters that are passed on without being shown, bound or stored, such as
-    a database connection; `needs_approval` is asked about each call, in place of asking always; `preview` is called
-    with the same arguments before somebody is asked, and returns a `Preview` of what the call would do.
+    `name` is the name of the tool, by default that of the function; `description` is shown to people; `payload` lists
+    the arguments that key a remembered decision, by default all, and `exclude_keys` those that do not; `unseen` lists
+    parameters that are passed on without being shown, bound or stored, such as a database connection;
+    `needs_approval` is called for each call, instead of asking always; `preview` is called with the same arguments
+    before a person is asked, and returns a `Preview` of the effects of the call.
     """
 
     name: str
@@ -58,7 +58,7 @@ def requires_approval(function: Callable[..., Any] | None = None, /, **settings:
     """Mark a function, sync or async: under a controller, a person has to approve its calls.
 
     With no controller in context the function runs as if it were not marked, so it stays testable; adapters of
-    frameworks find the mark and ask in their own way. The settings are those of `Settings`.
+    frameworks find the mark and ask in their own way. The settings are those of `GuardSettings`.
     """
 
     def marked(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - the same kind of function
@@ -98,10 +98,10 @@ def guard(
     on_denied: OnDenied = "raise",
     **settings: Unpack[GuardSettings],
 ) -> Callable[..., Any]:
-    """Return the function behind a controller: its policy decides, and asks if it has to.
+    """Return the function behind a controller, whose policy decides about each call.
 
-    Without `controller` it asks the one that it runs under, and raises if there is none. `on_denied="return"` returns
-    the sentence for the model instead of raising. The other settings are those of `Settings`.
+    Without `controller` it uses the active one, and raises if there is none. `on_denied="return"` returns the sentence
+    for the model instead of raising. The other settings are those of `GuardSettings`.
     """
     if on_denied not in {"raise", "return"}:
         raise ConfigurationError(f"on_denied is {on_denied!r}; use 'raise' or 'return'")
@@ -115,10 +115,10 @@ async def resume(
     controller: ApprovalController | None = None,
     unseen: Mapping[str, Any] | None = None,
 ) -> Any:  # noqa: ANN401 - what the function returns
-    """Run a guarded function for a request that was asked earlier, perhaps by a process that is gone.
+    """Run a guarded function for a request that was opened earlier, perhaps by another process.
 
     Raises:
-        ApprovalError: the call must not run; `ApprovalPending` if nobody has answered and the mode is `defer`.
+        ApprovalError: the call must not run; `ApprovalPending` if the request is open and the mode is `defer`.
     """
     tool = _tool_of(function)
     controller = controller or tool.controller or context.current_controller()
@@ -141,7 +141,7 @@ async def resume(
 
 
 class _PreparedCall(NamedTuple):
-    """A call on its way: whom to ask, about what, and what the caller passed."""
+    """A call before its decision: its controller, the call, and the arguments that the caller passed."""
 
     controller: ApprovalController
     call: ToolCall
@@ -149,7 +149,7 @@ class _PreparedCall(NamedTuple):
 
 
 class Tool:
-    """A function as a tool: its name, its rules, and how its arguments become a call and back."""
+    """A function as a tool: its name, its rules, and the conversion of its arguments to a call and back."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class Tool:
 
     @property
     def effective_rules(self) -> ToolRules:
-        """Its rules, with what the agents add inside one of whose tools this is called."""
+        """The rules, tightened by the policies of the agents inside which the function is called."""
         running = context.current_call()
         if running is None or not running.tightening:
             return self.rules
@@ -211,11 +211,11 @@ class Tool:
         return parameters.function_schema(self.function, self.signature, self.hidden)
 
     def is_only_a_mark(self) -> bool:
-        """Whether this asks whoever it runs under, and nobody in particular."""
+        """Whether it is marked, without a controller of its own."""
         return self.marked and self.controller is None
 
     async def details(self, call: ToolCall) -> Verdict:
-        """Return what the mark says, and what the function has to say about any call of it."""
+        """Return the verdict of the mark, with the description, payload and preview of the call."""
         payload = None if self._keys is None else {key: call.args[key] for key in self._keys if key in call.args}
         verdict = Verdict(
             approval="required",
@@ -228,7 +228,7 @@ class Tool:
         return verdict if preview is None else await apply_preview(preview, call, verdict)
 
     def prepare_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _PreparedCall | None:
-        """Return the call to ask about, or None where the function simply runs."""
+        """Return the call to decide about, or None if it is pre-approved, or marked without an active controller."""
         asked = self.controller or context.current_controller()
         if asked is None and self.marked:
             return None
@@ -243,7 +243,7 @@ class Tool:
         )
 
     def misfit(self, args: Mapping[str, Any]) -> str | None:
-        """Say why these arguments are not ones of the function, if they are not."""
+        """Return why the function does not accept these arguments, or None."""
         for key in args:
             if key not in self.signature.parameters or key in self.hidden:
                 return f"{self.name} has no argument {key!r}"
@@ -254,7 +254,7 @@ class Tool:
         return None
 
     def build_call(self, bound: inspect.BoundArguments, controller: ApprovalController) -> ToolCall:
-        """Return the call that these arguments make, defaults included: what is shown is what runs."""
+        """Return the call with these arguments, defaults included: a person is shown exactly what runs."""
         bound.apply_defaults()
         args = {key: value for key, value in bound.arguments.items() if key not in self.hidden}
         return ToolCall(
@@ -266,7 +266,7 @@ class Tool:
         )
 
     def resolve_unseen(self, function: Callable[..., Any], unseen: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what nobody was shown and no store has kept, or say what of it is missing."""
+        """Return the unseen arguments, which no store keeps, or raise if one is missing."""
         owner = getattr(function, "__self__", None)
         given = {**{name: owner for name in self.hidden if name in _SELVES and owner is not None}, **unseen}
         unknown = [name for name in given if name not in self.hidden]
@@ -278,8 +278,8 @@ class Tool:
         return given
 
     def invoke(self, outcome: Approved, passed: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the function's result
-        """Call the function with the approved arguments, and with what nobody was shown."""
-        # Of the caller's own arguments only those that nobody was shown: an argument that was edited away is gone.
+        """Call the function with the approved and the unseen arguments."""
+        # Of the caller's own arguments only the unseen ones: an argument that was edited away is gone.
         given = thaw(outcome.args) | {key: value for key, value in passed.items() if key in self.hidden}
         names = [name for name in self.signature.parameters if name in given]
         bound = inspect.BoundArguments(self.signature, OrderedDict((name, given[name]) for name in names))
@@ -300,7 +300,7 @@ def _guard_function(
 ) -> Any:  # noqa: ANN401 - the same kind of function
     inner = getattr(function, "__sayso__", None)
     if isinstance(inner, Tool) and inner.is_only_a_mark() and "needs_approval" not in settings:
-        # One question is enough, with what both say. A guard that stands already is never taken away.
+        # One question is enough, with the settings of both. An existing guard is never removed.
         function, mark, settings = inner.function, True, {**inner.settings, **settings}
     tool = Tool(function, controller, settings, mark=mark, on_denied=on_denied)
 
@@ -348,7 +348,7 @@ def _tool_of(function: Callable[..., Any]) -> Tool:
 
 
 def _payload_keys(tool: str, names: list[str], settings: GuardSettings, hidden: set[str]) -> list[str] | None:
-    """Return the arguments that a remembered decision goes by, or None for all of them."""
+    """Return the arguments that key a remembered decision, or None for all of them."""
     wanted = list(settings["payload"]) if "payload" in settings else None
     unwanted = set(settings.get("exclude_keys", ()))
     for name in (*(wanted or ()), *unwanted, *hidden):
@@ -375,7 +375,7 @@ def _function_name(function: Callable[..., Any]) -> str:
 
 
 def _is_method(function: Callable[..., Any]) -> bool:
-    """Whether this was defined in a class, so that its first parameter is the object."""
+    """Whether the function was defined in a class, so that its first parameter is the object."""
     return "." in getattr(function, "__qualname__", "").rpartition("<locals>.")[2]
 
 

@@ -9,17 +9,17 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-_LONGEST = 50_000  # characters; it is kept with every question
+_LONGEST = 50_000  # characters; it is stored with every request
 
 
 def schema_json(schema: Mapping[str, Any]) -> str:
-    """Return a schema that a framework has made, as JSON; nothing for one that is too long to keep."""
+    """Return the schema of a framework as JSON, or an empty text if it is too long to store."""
     text = json.dumps(schema, separators=(",", ":"), default=str)
     return text if len(text) <= _LONGEST else ""
 
 
 def function_schema(function: Callable[..., Any], signature: inspect.Signature, hidden: set[str]) -> str:
-    """Return the schema of a function's parameters; one whose type says nothing takes anything."""
+    """Return the schema of a function's parameters; a parameter of an unknown type accepts anything."""
     hints, definitions, properties = _hints(function), dict[str, Any](), dict[str, Any]()
     names = [name for name in signature.parameters if name not in hidden]
     for name in names:

@@ -1,4 +1,4 @@
-"""A runner that loses nothing: notes, reasons and edited arguments reach the model, and what came of it the audit."""
+"""The runner: reports notes, reasons and edited arguments to the model, and results to the audit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EventName = Literal["agent.tool_permission_request", "agent.tool_call_start", "a
 
 
 class _ToolFailed(Exception):
-    """A tool raised, which AdalFlow keeps as a text."""
+    """An error of a tool, which AdalFlow returns as a text."""
 
     def __init__(self, result: FunctionOutput) -> None:
         super().__init__(result.error)
@@ -36,14 +36,14 @@ class _ToolFailed(Exception):
 class Approving:
     """Mix it in before AdalFlow's `Runner`, or a runner of your own: `class MyRunner(Approving, Runner)`.
 
-    It does something only where the runner's permission manager is one of sayso's.
+    It has an effect only with a permission manager of sayso.
     """
 
     permission_manager: Any
     agent: Any
 
     async def impl_astream(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - AdalFlow's own
-        """Stream a run, and tell of a question when it is asked, not before."""
+        """Stream a run; a permission event is emitted when its request is opened, not before."""
         above = cast("Any", super())
         if not isinstance(self.permission_manager, PermissionManager):
             await above.impl_astream(*args, **kwargs)
@@ -54,7 +54,7 @@ class Approving:
     def _tool_execute_sync(self, func: Function) -> Any:  # noqa: ANN401 - AdalFlow's own types
         manager = self.permission_manager
         if not isinstance(manager, PermissionManager):
-            return cast("Any", super())._tool_execute_sync(func)  # noqa: SLF001 - the method that this stands in for
+            return cast("Any", super())._tool_execute_sync(func)  # noqa: SLF001 - the method that this overrides
         asked = self._build_call(manager, func)
         outcome = _deny_if_replaced(asked, manager.settle_sync(asked), self.agent)
         if isinstance(outcome, Denied):
@@ -103,11 +103,11 @@ class Approving:
 
 
 class ApprovalRunner(Approving, Runner):
-    """AdalFlow's runner, with everything that a permission manager of sayso has to say."""
+    """AdalFlow's runner, which reports the decisions of a permission manager of sayso to the model."""
 
 
 def _deny_if_replaced(function_call: FunctionCall, outcome: Approved | Denied, agent: Any) -> Approved | Denied:  # noqa: ANN401 - any agent
-    """Refuse a call whose name has come to mean another tool while it was decided about."""
+    """Refuse a call if another tool took its name during the decision."""
     here = agent.tool_manager.context.get(function_call.call.tool)
     if isinstance(outcome, Denied) or (function_call.tool is not None and function_call.tool.source is here):
         return outcome
@@ -122,7 +122,7 @@ def _output(result: object) -> FunctionOutput:
 
 
 def _raise_if_failed(result: FunctionOutput) -> None:
-    """Raise for a tool that raised, so that the audit says so."""
+    """Raise the error of a tool, so that the audit records it."""
     if result.error is not None:
         raise _ToolFailed(result)
 
@@ -132,7 +132,7 @@ def _emit(stream: RunnerStreamingResult, name: EventName, item: Any) -> None:  #
 
 
 def _run_to_end(output: Any) -> Any:  # noqa: ANN401 - the tool's own
-    """Run a tool that has only begun to its end, as AdalFlow does for `call`: inside the time that is recorded."""
+    """Await or exhaust the result of a tool, as AdalFlow does for `call`, but within the audited time."""
     if inspect.iscoroutine(output) or inspect.isasyncgen(output):
         return asyncio.run(_run_to_end_async(output, None, ""))
     return _generator_items(cast("Generator[Any]", output)) if inspect.isgenerator(output) else output
@@ -143,7 +143,7 @@ def _generator_items(output: Generator[Any]) -> list[Any]:
 
 
 async def _run_to_end_async(output: Any, stream: RunnerStreamingResult | None, call_id: str) -> Any:  # noqa: ANN401 - the tool's own
-    """Run a tool that has only begun to its end, as AdalFlow does: all it yields or, for a stream, the last of it."""
+    """Await or exhaust the result of a tool, as AdalFlow does: all items or, for a stream, the last one."""
     if inspect.iscoroutine(output):
         return await output
     if not inspect.isasyncgen(output) and not inspect.isgenerator(output):
@@ -170,7 +170,7 @@ async def _each(output: Any) -> AsyncGenerator[Any]:  # noqa: ANN401 - the tool'
 
 
 def add_feedback(result: FunctionOutput, function_call: FunctionCall, outcome: Approved) -> FunctionOutput:
-    """Return a result with what AdalFlow would not tell the model: that it failed, what was edited, and the note."""
+    """Add what AdalFlow would not report to the model: an error, the edited arguments and the note."""
     output: Any = result.output
     failed = result.error is not None and output is None
     seen: Any = output.observation if isinstance(output, ToolOutput) else result.error if failed else output

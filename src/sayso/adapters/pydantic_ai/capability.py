@@ -1,4 +1,4 @@
-"""The capability: puts every tool of an agent, whatever toolset it comes from, behind one controller."""
+"""The capability: puts every tool of an agent, from any toolset, behind one controller."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class CapabilitySettings(TypedDict, total=False):
-    """What a controller is made of where only a policy is given; see `ApprovalController`."""
+    """Settings of the controller that is built for a policy; see `ApprovalController`."""
 
     mode: str
     approval_callback: Callback | ApprovalUI
@@ -54,7 +54,7 @@ class Approvals(AbstractCapability[Any]):
     """Nothing that an agent calls runs without your say-so: `Agent(…, capabilities=[Approvals(controller)])`.
 
     Where the controller waits for people, the run waits; where it defers, the run ends with `DeferredToolRequests` and
-    goes on later, perhaps in another process. All calls of one model response are asked about at once.
+    resumes later, perhaps in another process. All calls of one model response are asked about at once.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class Approvals(AbstractCapability[Any]):
         on_denied: OnDenied = "model",
         **settings: Unpack[CapabilitySettings],
     ) -> None:
-        """Take a controller, or a policy and what a controller is made of.
+        """Use a controller, or build one from a policy and its settings.
 
         Args:
-            controller: asks; or a policy, for a controller of its own that is made with the other settings. A policy
-                alone defers. Without either, whoever the agent runs under is asked. Under another agent it can only
-                make that one's policy stricter.
+            controller: the controller; or a policy, for a controller of its own that is built with the other settings.
+                A policy alone defers. Without either, the active controller is asked. Under another agent, the policy
+                can only make that agent's policy stricter.
             on_denied: `model` tells the model why a call did not run, `raise` ends the run with an `ApprovalError`.
             **settings: those of `ApprovalController`.
         """
@@ -95,26 +95,26 @@ class Approvals(AbstractCapability[Any]):
         return running is not None and self._guard.tightening != running.tightening
 
     def get_ordering(self) -> CapabilityOrdering:
-        """Come last before the tools, so that nothing changes a call after it was decided."""
+        """Be the innermost capability, so that no other one changes a call after its decision."""
         return CapabilityOrdering(position="innermost")
 
     @classmethod
     def get_serialization_name(cls) -> None:
-        """Say that a controller cannot be written into a specification of an agent."""
+        """Return None: a controller cannot be serialised in the specification of an agent."""
         return
 
     async def for_run(self, ctx: RunContext[Any]) -> Self:
-        """Return this for one run, which knows what it has asked."""
+        """Return a copy for one run, with the requests of that run."""
         mine = copy.copy(self)
         vars(mine).update(_guard=self._guard.for_run())
         return mine
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
-        """Put all tools of the run behind the gate."""
+        """Wrap all tools of the run in the guard."""
         return GuardedToolset(toolset, guard=self._guard)
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
-        """Withdraw what is still asked if the run breaks off: nobody waits for those answers any more."""
+        """Withdraw the open requests of a run that fails: their answers have no waiter any more."""
         waits: set[str] = set()
         try:
             result = await handler()
@@ -127,13 +127,13 @@ class Approvals(AbstractCapability[Any]):
                     await self._guard.controller.adapter.withdraw_if_open(request_id)
 
     async def wrap_output_process(self, ctx: RunContext[Any], *, output_context: Any, output: Any, handler: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
-        """Decide about a function that takes the output, before it does."""
+        """Decide about a call of an output function before it is made."""
         if not output_context.has_function:
             return await handler(output)
         return await call_output_function(self._guard, ctx, output_context, output, handler)
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
-        """Refuse results that are given for calls that a person was asked about: only running them gives results."""
+        """Refuse given results of calls that a person was asked about: only running them yields results."""
         results = getattr(node, "deferred_tool_results", None)
         if isinstance(results, DeferredToolResults):
             for call_id in results.calls:
@@ -144,7 +144,7 @@ class Approvals(AbstractCapability[Any]):
         return node
 
     async def _record_refusal(self, ctx: RunContext[Any], call_id: str, answer: object) -> None:
-        """Take a no that the caller gives for an answer: a later yes must not find the question open."""
+        """Answer the request with the no of the caller: a later yes must not find it open."""
         found = await self._guard.controller.adapter.find_request(run_of(ctx, call_id), call_id)
         if found is not None and found.status == "open":
             note = answer.message if isinstance(answer, ToolDenied) else None
@@ -153,7 +153,7 @@ class Approvals(AbstractCapability[Any]):
     async def _reject_forged_result(self, ctx: RunContext[Any], call_id: str) -> None:
         run = run_of(ctx, call_id)
         found = await self._guard.controller.adapter.find_request(run, call_id)
-        asked = found is not None and found.status != "used"  # a tool that ran may leave the rest to somebody else
+        asked = found is not None and found.status != "used"  # a tool that ran may leave the rest to an external system
         key = ToolCall(tool="", call_id=call_id, run=run).key
         if asked or await self._guard.controller.store.parked(waiting_mark_name(key)) is not None:
             raise ApprovalDenied(
@@ -183,11 +183,11 @@ class Approvals(AbstractCapability[Any]):
         return results if results.approvals or results.calls else None
 
     async def _deny_external_calls(self, ctx: RunContext[Any], requests: DeferredToolRequests) -> dict[str, Any]:
-        """Refuse calls that are made elsewhere and the policy does not let run: nobody can be asked about them."""
+        """Refuse external calls that the policy does not allow: no person can be asked about them."""
         found: dict[str, Any] = {}
         for part in requests.calls:
             if part.tool_call_id in self._guard.started_calls:
-                continue  # it passed the edge, and its tool leaves the rest to somebody else
+                continue  # it passed the guard, and its tool leaves the rest to an external system
             try:
                 call = ToolCall(tool=part.tool_name, args=part.args_as_dict(), call_id=part.tool_call_id)
                 verdict = await self._guard.controller.policy.judge_async(call, self._guard.tighten(ToolRules()))
@@ -209,7 +209,7 @@ class Approvals(AbstractCapability[Any]):
 
     def _result(self, request: ApprovalRequest) -> ToolApproved | ToolDenied:
         if request.status == "approved":
-            return ToolApproved()  # with which arguments, the edge knows
+            return ToolApproved()  # the guard knows the approved arguments
         refused = refusal(request)
         if self._guard.on_denied == "raise":
             raise refused.error(request.tool_name)
