@@ -211,7 +211,7 @@ def _results(message: ModelMessage) -> list[str]:
 def _result(part: ModelRequestPart) -> str | None:
     if isinstance(part, ToolReturnPart):
         return part.model_response_str()
-    return part.model_response() if part.part_kind == "retry-prompt" else None  # PydanticAI 1 tells errors so
+    return part.model_response() if part.part_kind == "retry-prompt" else None  # the form of an error in PydanticAI 1
 
 
 def _prompt(run: Sequence[ModelMessage]) -> str:

@@ -14,7 +14,7 @@ from sayso.errors import ToolError
 from sayso.policy.zones import Zone, Zones
 from sayso.tools.exec.confine import Mount
 
-_MOST_NAMES = 300_000  # looked at in a zone that can be written
+_MOST_NAMES = 300_000  # in a writable zone
 
 
 class SandboxView(NamedTuple):
