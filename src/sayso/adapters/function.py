@@ -229,17 +229,17 @@ class Tool:
 
     def prepare_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _PreparedCall | None:
         """Return the call to decide about, or None if it is pre-approved, or marked without an active controller."""
-        asked = self.controller or context.current_controller()
-        if asked is None and self.marked:
+        controller = self.controller or context.current_controller()
+        if controller is None and self.marked:
             return None
-        if asked is None:
+        if controller is None:
             raise ConfigurationError(f"{self.name} is guarded, but no controller is in context; pass one to `guard`")
         bound = self.signature.bind(*args, **kwargs)
-        call = self.build_call(bound, asked)
+        call = self.build_call(bound, controller)
         return (
             None
-            if context.consume_pre_approval(asked, call, self.defaults)
-            else _PreparedCall(asked, call, bound.arguments)
+            if context.consume_pre_approval(controller, call, self.defaults)
+            else _PreparedCall(controller, call, bound.arguments)
         )
 
     def misfit(self, args: Mapping[str, Any]) -> str | None:
@@ -306,26 +306,26 @@ def _guard_function(
 
     @functools.wraps(function)
     async def guarded_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
-        begun = tool.prepare_call(args, kwargs)
-        if begun is None:
+        prepared = tool.prepare_call(args, kwargs)
+        if prepared is None:
             return await function(*args, **kwargs)
-        outcome = await begun.controller.settle(begun.call, tool.effective_rules)
+        outcome = await prepared.controller.settle(prepared.call, tool.effective_rules)
         if isinstance(outcome, Denied):
             return _raise_or_return(outcome, tool)
-        with begun.controller.adapter.execution(begun.call, outcome) as running:
-            running.result = await tool.invoke(outcome, begun.passed)
+        with prepared.controller.adapter.execution(prepared.call, outcome) as running:
+            running.result = await tool.invoke(outcome, prepared.passed)
         return running.result
 
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
-        begun = tool.prepare_call(args, kwargs)
-        if begun is None:
+        prepared = tool.prepare_call(args, kwargs)
+        if prepared is None:
             return function(*args, **kwargs)
-        outcome = begun.controller.settle_sync(begun.call, tool.effective_rules)
+        outcome = prepared.controller.settle_sync(prepared.call, tool.effective_rules)
         if isinstance(outcome, Denied):
             return _raise_or_return(outcome, tool)
-        with begun.controller.adapter.execution(begun.call, outcome) as running:
-            running.result = tool.invoke(outcome, begun.passed)
+        with prepared.controller.adapter.execution(prepared.call, outcome) as running:
+            running.result = tool.invoke(outcome, prepared.passed)
         return running.result
 
     marked = cast("Any", guarded_async if is_async(function) else guarded)

@@ -96,21 +96,21 @@ class Announcer:
 
     def announce(self, request: ApprovalRequest, handle: RequestHandle) -> None:
         """Start a task for every channel."""
-        turns = {
-            asyncio.create_task(self._run_channel(channel, request, handle if hears else None))
-            for channel, hears in self._channels
+        tasks = {
+            asyncio.create_task(self._run_channel(channel, request, handle if interactive else None))
+            for channel, interactive in self._channels
         }
-        if turns:
-            self._tasks[request.id] = turns
-        for turn in turns:
-            turn.add_done_callback(lambda done: self._discard_task(request.id, done))
+        if tasks:
+            self._tasks[request.id] = tasks
+        for task in tasks:
+            task.add_done_callback(lambda done: self._discard_task(request.id, done))
 
     def stop(self, request_id: str) -> None:
         """Cancel the tasks of a request that is closed."""
         self._answerable_elsewhere.discard(request_id)
-        for turn in self._tasks.pop(request_id, ()):
+        for task in self._tasks.pop(request_id, ()):
             with contextlib.suppress(RuntimeError):  # its loop is closed, and has ended the task
-                turn.get_loop().call_soon_threadsafe(turn.cancel)
+                task.get_loop().call_soon_threadsafe(task.cancel)
 
     async def _run_channel(self, channel: Channel, request: ApprovalRequest, handle: RequestHandle | None) -> None:
         try:
@@ -157,8 +157,8 @@ class Announcer:
                 return
 
     def _discard_task(self, request_id: str, task: asyncio.Task[None] | None) -> None:
-        turns = self._tasks.get(request_id)
-        if turns is not None and task is not None:
-            turns.discard(task)
-            if not turns:
+        tasks = self._tasks.get(request_id)
+        if tasks is not None and task is not None:
+            tasks.discard(task)
+            if not tasks:
                 self._tasks.pop(request_id, None)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sayso.policy.policy import Policy
 
 _CONTROLLER: ContextVar[ApprovalController | None] = ContextVar("sayso_controller", default=None)
-_PRE_APPROVED: ContextVar[list[_PreApproval]] = ContextVar("sayso_approved")
+_PRE_APPROVED: ContextVar[list[_PreApproval]] = ContextVar("sayso_pre_approved")
 
 
 class _ProcessWide:
@@ -61,7 +61,7 @@ class _CurrentCall(NamedTuple):
     delegated: list[str | None]  # the agents that its tool has called
 
 
-_CURRENT_CALL: ContextVar[_CurrentCall | None] = ContextVar("sayso_nesting", default=None)
+_CURRENT_CALL: ContextVar[_CurrentCall | None] = ContextVar("sayso_current_call", default=None)
 
 
 def current_call() -> _CurrentCall | None:
@@ -71,14 +71,14 @@ def current_call() -> _CurrentCall | None:
 
 def outer_controller() -> ApprovalController | None:
     """Return the controller of the agent whose tool is running, which a nested agent asks too."""
-    nesting = _CURRENT_CALL.get()
-    return None if nesting is None else nesting.controller
+    running = _CURRENT_CALL.get()
+    return None if running is None else running.controller
 
 
 def agent_path() -> tuple[str, ...]:
     """Return the names of the agents whose tool is running, the outermost first."""
-    nesting = _CURRENT_CALL.get()
-    return () if nesting is None or nesting.call is None else nesting.call.agent_path
+    running = _CURRENT_CALL.get()
+    return () if running is None or running.call is None else running.call.agent_path
 
 
 class nested_call:  # noqa: N801 - reads as a statement: `with nested_call(controller, call):`
@@ -101,8 +101,8 @@ class nested_call:  # noqa: N801 - reads as a statement: `with nested_call(contr
         self._tokens = _CURRENT_CALL.set(self._current), _CONTROLLER.set(self._current.controller)
 
     def __exit__(self, *_: object) -> None:
-        nesting, controller = self._tokens
-        _CURRENT_CALL.reset(nesting)
+        call, controller = self._tokens
+        _CURRENT_CALL.reset(call)
         _CONTROLLER.reset(controller)
 
 
@@ -122,7 +122,7 @@ class Grant(NamedTuple):
         return self.outcome.basis in {None, basis}
 
 
-CURRENT_GRANT: ContextVar[Grant | None] = ContextVar("sayso_terms", default=None)
+CURRENT_GRANT: ContextVar[Grant | None] = ContextVar("sayso_grant", default=None)
 
 
 def current_grant(deed: Deed | None = None, /, **args: object) -> Grant | None:

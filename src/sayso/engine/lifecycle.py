@@ -94,11 +94,11 @@ class RequestLifecycle:
         import anyio  # noqa: PLC0415 - rarely needed, so not loaded with the rest
 
         # A task of its own continues if the store is slow, or the waiter is cancelled once more.
-        leaving = asyncio.create_task(self._withdraw_if_there(request_id, reason))
-        self._withdrawals.add(leaving)
-        leaving.add_done_callback(self._withdrawals.discard)
+        withdrawal = asyncio.create_task(self._withdraw_if_there(request_id, reason))
+        self._withdrawals.add(withdrawal)
+        withdrawal.add_done_callback(self._withdrawals.discard)
         with anyio.move_on_after(_WITHDRAW_SECONDS, shield=True):
-            await asyncio.shield(leaving)
+            await asyncio.shield(withdrawal)
 
     async def _withdraw_if_there(self, request_id: str, reason: str) -> None:
         with contextlib.suppress(StoreError, UnknownRequest):

@@ -36,7 +36,7 @@ class ApprovalMemory:
         self._by_key: dict[str, tuple[Remembered, ...]] = {}
         self._dropped: set[str] = set()
         self._unsynced_denials: dict[str, Remembered] = {}
-        self._lists = 0  # received from the store so far
+        self._lists_received = 0  # from the store
         self._store = store
         if store is not None:
             store.attach(self._on_store_change)
@@ -163,7 +163,7 @@ class ApprovalMemory:
     def add(self, *remembered: Remembered) -> None:
         """Add records: a no applies at once, a yes when the store has accepted it."""
         with self._lock:
-            lists = self._lists
+            received = self._lists_received
             for each in remembered:
                 if not each.decision.approved:
                     self._put(each)
@@ -174,7 +174,7 @@ class ApprovalMemory:
         if self._store is not None:
             self._store.remember(remembered, [])  # if it raises, a no applies in this process, and a yes does not
         with self._lock:
-            if self._lists == lists:  # else the newer list applies: the decision may be revoked already
+            if self._lists_received == received:  # else the newer list applies: the decision may be revoked already
                 for each in remembered:
                     if each.decision.approved:
                         self._put(each)
@@ -223,7 +223,7 @@ class ApprovalMemory:
 
     def _on_store_change(self, known: Sequence[Remembered]) -> None:
         with self._lock:
-            self._lists += 1
+            self._lists_received += 1
             self._dropped.intersection_update(each.id for each in known)
             for each in known:
                 self._unsynced_denials.pop(each.id, None)

@@ -147,8 +147,8 @@ class Reviewer:
         if request.id != new.id:
             return await self._review(call, verdict, tool_rules, asked=True)
         self._journal.notify_step(request, "asked")
-        hearing = LocalRequestHandle(request, tool_rules, policy=self._policy, store=self._store, clock=self._clock)
-        self._announcer.announce(request, hearing)
+        handle = LocalRequestHandle(request, tool_rules, policy=self._policy, store=self._store, clock=self._clock)
+        self._announcer.announce(request, handle)
         return Pending(request=request)
 
     async def _decide(

@@ -40,7 +40,7 @@ def open_store(where: StoreLike | None) -> Store:
     if where is None and (is_hub(named) or is_database(named)):
         where = named
     if is_hub(where):
-        return _at_hub(where)
+        return _open_hub(where)
     if is_database(where):
         from sayso.stores.postgres import PostgresStore  # noqa: PLC0415 - each store loads its own libraries
 
@@ -72,7 +72,7 @@ def is_database(where: object) -> TypeGuard[str]:
     return isinstance(where, str) and where.lower().startswith(("postgresql://", "postgres://"))
 
 
-def _at_hub(url: str) -> Store:
+def _open_hub(url: str) -> Store:
     from sayso.stores.remote import RemoteStore  # noqa: PLC0415 - each store loads its own libraries
 
     return RemoteStore(url, token=hub_token(), insecure=is_insecure())

@@ -30,13 +30,13 @@ def trace_steps(provider: TracerProvider | None = None) -> Hook:
     """Return a hook that records a span of each request, from question to answer, and of each run."""
     tracer = trace.get_tracer("sayso", tracer_provider=provider)
 
-    def tell(entry: AuditEntry) -> None:
+    def record_step(entry: AuditEntry) -> None:
         if entry.step in _ANSWERS and entry.request is not None:
             _record_span(tracer, entry, f"approval {entry.about.tool}", entry.request.asked_at)
         elif entry.step in _RESULTS and entry.seconds is not None:
             _record_span(tracer, entry, f"execute_tool {entry.about.tool}", entry.at - entry.seconds)
 
-    return tell
+    return record_step
 
 
 def _record_span(tracer: Tracer, entry: AuditEntry, name: str, began: float) -> None:

@@ -297,10 +297,10 @@ class FileTools(AbstractContextManager["FileTools"]):
 def _in_thread(preview: Callable[..., Preview]) -> Callable[..., Awaitable[Preview]]:
     """Run the preview in a thread, off the event loop: it reads files and compares them."""
 
-    async def later(**args: Any) -> Preview:  # noqa: ANN401 - those of the tool
+    async def preview_in_thread(**args: Any) -> Preview:  # noqa: ANN401 - those of the tool
         return await asyncio.to_thread(preview, **args)
 
-    return later
+    return preview_in_thread
 
 
 def _check_unchanged(grant: Grant, place: _ZonePath, found: _FileSnapshot | None) -> None:

@@ -44,7 +44,7 @@ WORKERS_FOLDER = "workers"  # the folder next to a worker for other workers
 _FENCE = "---"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _NAMING = "use small letters, digits, `-` and `_`, and start with a letter or digit"
-_MOST_TOLD = 20
+_MOST_NAMED = 20
 _DEEPEST_PATH = 100  # parts; a link could make a folder its own
 _SCRIPT = re.compile(rb"""^model:[ \t]*["']?scripted:([^"'#\r\n]*[^"'#\s])""", re.MULTILINE)
 _FILE_SPEC = FileSpec(
@@ -192,7 +192,7 @@ def _content(path: Path) -> bytes:
 
 
 def _parse_file(path: Path, content: bytes) -> tuple[Document, str]:
-    front, body = _parted(decode(content, str(path), _FILE_SPEC), str(path))
+    front, body = _split_front_matter(decode(content, str(path), _FILE_SPEC), str(path))
     return read_yaml(front.encode(), str(path), _FILE_SPEC), body
 
 
@@ -201,7 +201,7 @@ def _fingerprint(content: bytes, *others: Path | None) -> str:
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
-def _parted(content: str, source: str) -> tuple[str, str]:
+def _split_front_matter(content: str, source: str) -> tuple[str, str]:
     """Return the front matter, with its first `---` so that lines are counted from the top, and the body."""
     lines = content.split("\n")
     if lines[0].rstrip() != _FENCE:
@@ -235,8 +235,8 @@ def _known_workers_hint(folder: Path, name: str) -> str:
         there = []
     if not there:
         return "there are no workers here"
-    more = ", …" if len(there) > _MOST_TOLD else ""
-    return f"there are {', '.join(there[:_MOST_TOLD])}{more}{suggest(name, there)}"
+    more = ", …" if len(there) > _MOST_NAMED else ""
+    return f"there are {', '.join(there[:_MOST_NAMED])}{more}{suggest(name, there)}"
 
 
 # --- Semantics ----------------------------------------------------------------------------------------------

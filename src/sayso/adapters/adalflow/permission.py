@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sayso.engine.remembered import ApprovalMemory
     from sayso.engine.settings import StoreLike
 
-_RUNNER_EMITS: ContextVar[object] = ContextVar("sayso_adalflow_tells", default=None)
+_RUNNER_EMITS: ContextVar[object] = ContextVar("sayso_adalflow_runner_emits", default=None)
 _MODES = {"default": "interactive", "auto_approve": "approve_all"}
 _CANCELLED = frozenset({"refused", "expired", "withdrawn"})
 
@@ -126,31 +126,31 @@ class PermissionManager(AdalFlowPermissionManager):
 
     def create_permission_event(self, func: Function) -> ToolCallPermissionRequest | ToolOutput:
         """Return the event of a permission request or, for a call that cannot run, the output for the model."""
-        asked = self.build_call(func)
-        if asked.tool is None:
-            return denied_output(Denied(cause="failed", reason=asked.problem))
-        verdict = self.controller.policy.judge_by_name(asked.call, asked.rules)
+        function_call = self.build_call(func)
+        if function_call.tool is None:
+            return denied_output(Denied(cause="failed", reason=function_call.problem))
+        verdict = self.controller.policy.judge_by_name(function_call.call, function_call.rules)
         if verdict is not None and verdict.approval == "blocked":
-            outcome = self.controller.adapter.decide_fast(asked.call, asked.rules)
+            outcome = self.controller.adapter.decide_fast(function_call.call, function_call.rules)
             return denied_output(
                 outcome if isinstance(outcome, Denied) else Denied(cause="blocked", reason=verdict.reason)
             )
         try:
-            shown = asked.tool.preview_details(asked.func)
+            shown = function_call.tool.preview_details(function_call.func)
         except ToolError as error:
             return denied_output(Denied(cause="failed", reason=str(error)))
-        return permission_event(asked, shown)
+        return permission_event(function_call, shown)
 
     async def check_permission(self, func: Function) -> tuple[bool, Function | None, str | None]:
         """Return whether a function may run, the function with exactly the approved arguments, and a text.
 
         The text is for the caller: the reason of a refusal, or the scope of a remembered answer.
         """
-        asked = self.build_call(func)
-        outcome = await self.settle(asked)
+        function_call = self.build_call(func)
+        outcome = await self.settle(function_call)
         if isinstance(outcome, Denied):
             return False, None, outcome.message
-        return True, asked.approved_function(outcome), remembered_text(asked, outcome)
+        return True, function_call.approved_function(outcome), remembered_text(function_call, outcome)
 
     # Methods that `ApprovalRunner` calls, which emits all events itself.
 
@@ -158,8 +158,10 @@ class PermissionManager(AdalFlowPermissionManager):
         """Convert a function to a call with its rules."""
         tool = self._tool(func.name, tool_manager or self._tool_manager)
         above = context.agent_path()
-        asked = to_function_call(func, tool, agent_path=(*above, agent) if agent else above)
-        return asked if asked.tool is None else dataclasses.replace(asked, rules=self._rules(asked.tool))
+        function_call = to_function_call(func, tool, agent_path=(*above, agent) if agent else above)
+        if function_call.tool is None:
+            return function_call
+        return dataclasses.replace(function_call, rules=self._rules(function_call.tool))
 
     async def settle(
         self, function_call: FunctionCall, on_asked: Callable[[ApprovalRequest], None] | None = None
@@ -228,12 +230,12 @@ class PermissionManager(AdalFlowPermissionManager):
         return {
             key: PermissionRequest(
                 id=key,
-                tool_name=asked.call.tool,
-                tool_args=asked.func.args or (),
-                tool_kwargs=asked.func.kwargs or {},
-                confirmation_message=f"Allow {asked.call.tool} to run?",
+                tool_name=function_call.call.tool,
+                tool_args=function_call.func.args or (),
+                tool_kwargs=function_call.func.kwargs or {},
+                confirmation_message=f"Allow {function_call.call.tool} to run?",
             )
-            for key, asked in found.items()
+            for key, function_call in found.items()
         }
 
     @property
@@ -302,17 +304,17 @@ class PermissionManager(AdalFlowPermissionManager):
         if not callable(callback):
             raise ConfigurationError(f"approval_callback is {callback!r}; pass a function of one PermissionRequest")
 
-        def asks(request: ApprovalRequest) -> tuple[Any, FunctionCall | None]:
-            asked = self._waiting_calls.get(request.tool_call_id)
-            return callback(to_permission_request(request, asked)), asked
+        def call_callback(request: ApprovalRequest) -> tuple[Any, FunctionCall | None]:
+            function_call = self._waiting_calls.get(request.tool_call_id)
+            return callback(to_permission_request(request, function_call)), function_call
 
         async def answer_async(request: ApprovalRequest) -> ApprovalDecision:
-            answer, asked = asks(request)
-            return to_decision(await answer, request, asked)
+            answer, function_call = call_callback(request)
+            return to_decision(await answer, request, function_call)
 
         def answer(request: ApprovalRequest) -> ApprovalDecision:
-            answer, asked = asks(request)
-            return to_decision(answer, request, asked)
+            answer, function_call = call_callback(request)
+            return to_decision(answer, request, function_call)
 
         return answer_async if is_async(callback) else answer
 

@@ -55,46 +55,46 @@ class Approving:
         manager = self.permission_manager
         if not isinstance(manager, PermissionManager):
             return cast("Any", super())._tool_execute_sync(func)  # noqa: SLF001 - the method that this overrides
-        asked = self._build_call(manager, func)
-        outcome = _deny_if_replaced(asked, manager.settle_sync(asked), self.agent)
+        function_call = self._build_call(manager, func)
+        outcome = _deny_if_replaced(function_call, manager.settle_sync(function_call), self.agent)
         if isinstance(outcome, Denied):
             return FunctionOutput(name=func.name, input=func, output=denied_output(outcome))
         try:
-            with manager.execution(asked, outcome) as running:
-                result = _output(self.agent.tool_manager.execute_func(func=asked.approved_function(outcome)))
+            with manager.execution(function_call, outcome) as running:
+                result = _output(self.agent.tool_manager.execute_func(func=function_call.approved_function(outcome)))
                 result.output = running.result = _run_to_end(result.output)
                 _raise_if_failed(result)
         except _ToolFailed as failed:
             result = failed.result
-        return add_feedback(result, asked, outcome)
+        return add_feedback(result, function_call, outcome)
 
     async def _tool_execute_async(self, func: Function, streaming_result: RunnerStreamingResult | None = None) -> Any:  # noqa: ANN401 - AdalFlow's own types
         manager = self.permission_manager
         if not isinstance(manager, PermissionManager):
             return await cast("Any", super())._tool_execute_async(func, streaming_result)  # noqa: SLF001 - as above
-        asked = self._build_call(manager, func)
+        function_call = self._build_call(manager, func)
 
-        def tell(request: ApprovalRequest) -> None:
+        def emit_request(request: ApprovalRequest) -> None:
             if streaming_result is not None:
                 details = (request.metadata or {}).get("confirmation_details")
-                _emit(streaming_result, "agent.tool_permission_request", permission_event(asked, details))
+                _emit(streaming_result, "agent.tool_permission_request", permission_event(function_call, details))
 
-        outcome = _deny_if_replaced(asked, await manager.settle(asked, tell), self.agent)
+        outcome = _deny_if_replaced(function_call, await manager.settle(function_call, emit_request), self.agent)
         if isinstance(outcome, Denied):
             return FunctionOutput(name=func.name, input=func, output=denied_output(outcome))
-        runs = asked.approved_function(outcome)
+        runs = function_call.approved_function(outcome)
         if streaming_result is not None:
-            _emit(streaming_result, "agent.tool_call_start", ToolCallRunItem(data=runs, id=asked.call.call_id))
+            _emit(streaming_result, "agent.tool_call_start", ToolCallRunItem(data=runs, id=function_call.call.call_id))
         try:
-            with manager.execution(asked, outcome) as running:
+            with manager.execution(function_call, outcome) as running:
                 result = _output(await self.agent.tool_manager.execute_func_async(func=runs))
                 result.output = running.result = await _run_to_end_async(
-                    result.output, streaming_result, asked.call.call_id
+                    result.output, streaming_result, function_call.call.call_id
                 )
                 _raise_if_failed(result)
         except _ToolFailed as failed:
             result = failed.result
-        return add_feedback(result, asked, outcome)
+        return add_feedback(result, function_call, outcome)
 
     def _build_call(self, manager: PermissionManager, func: Function) -> FunctionCall:
         return manager.build_call(

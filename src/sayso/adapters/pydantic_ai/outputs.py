@@ -47,8 +47,8 @@ async def call_output_function(
         if guard.on_denied == "raise":
             raise outcome.error(name)
         raise ModelRetry(outcome.message)
-    within = context.nested_call(controller, call, by=outcome.by, tightening=guard.tightening)
-    with controller.adapter.execution(call, outcome) as running, within:
+    nested = context.nested_call(controller, call, by=outcome.by, tightening=guard.tightening)
+    with controller.adapter.execution(call, outcome) as running, nested:
         running.result = await function(output)
     return running.result
 

@@ -125,13 +125,13 @@ class GuardedToolset(WrapperToolset[Any]):
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """Return the tools that are not blocked for all arguments, each guarded."""
-        gate = self.guard
-        memory = gate.controller.memory
+        guard = self.guard
+        memory = guard.controller.memory
         tools = await self.wrapped.get_tools(ctx)
         return {
             name: guard_tool(name, tool, self.wrapped, memory, ctx)
             for name, tool in tools.items()
-            if not gate.hides(name)
+            if not guard.hides(name)
         }
 
     async def call_tool(
@@ -216,13 +216,12 @@ class GuardedToolset(WrapperToolset[Any]):
         if approved is not ctx.tool_call_approved:
             ctx = replace(ctx, tool_call_approved=approved)
         # A marked function would ask again under its own name, unless the call is pre-approved here.
-        told = approved or tool.rules.marked or tool.marked_as is not None
-        answered = context.pre_approve(controller, tool.marked_as or call.tool, args) if told else _NO_PRE_APPROVAL
-        below = self.guard.tightening
-        within = context.nested_call(controller, call, by=outcome.by, state=state, tightening=below)
+        may_ask = approved or tool.rules.marked or tool.marked_as is not None
+        answered = context.pre_approve(controller, tool.marked_as or call.tool, args) if may_ask else _NO_PRE_APPROVAL
+        nested = context.nested_call(controller, call, by=outcome.by, state=state, tightening=self.guard.tightening)
         self.guard.started_calls.add(call.call_id)
         try:
-            with controller.adapter.execution(call, outcome) as running, within, answered:
+            with controller.adapter.execution(call, outcome) as running, nested, answered:
                 try:
                     running.result = await self.wrapped.call_tool(call.tool, args, ctx, tool.source)
                 except ApprovalRequired as raised:
