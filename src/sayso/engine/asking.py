@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sayso.channels.callback import CallbackChannel
 from sayso.core.backoff import backoff
@@ -54,7 +54,7 @@ def new_request(
         payload=verdict.payload,
         presentation=verdict.presentation,
         metadata=verdict.metadata,
-        summary=_summary(verdict),
+        summary=summary_of(verdict.metadata) or verdict.description,
         tool_call_id=call.call_id,
         session=call.session,
         run=call.run,
@@ -73,10 +73,10 @@ def new_request(
     )
 
 
-def _summary(verdict: Verdict) -> str | None:
-    """Return the tool's own summary, from the first of these keys, else its description."""
-    given = verdict.metadata or {}
-    return next((str(given[key]) for key in ("summary", "reason", "path") if given.get(key)), verdict.description)
+def summary_of(metadata: Mapping[str, Any] | None) -> str | None:
+    """Return a tool's own summary of a call, from the first of these keys."""
+    given = metadata or {}
+    return next((str(given[key]) for key in ("summary", "reason", "path") if given.get(key)), None)
 
 
 def _channel_name(channel: Channel) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from sayso.core.canonical import canonical, freeze
 from sayso.errors import CanonicalError
@@ -19,20 +19,15 @@ if TYPE_CHECKING:
     from sayso.policy.policy import Policy
 
 _CONTROLLER: ContextVar[ApprovalController | None] = ContextVar("sayso_controller", default=None)
+_PROCESS_WIDE: list[ApprovalController] = []  # the last one is for threads and tasks that have none of their own
 _PRE_APPROVED: ContextVar[list[_PreApproval]] = ContextVar("sayso_pre_approved")
-
-
-class _ProcessWide:
-    """Process-wide default: the last controller, for threads and tasks that have none of their own."""
-
-    controllers: ClassVar[list[ApprovalController]] = []
 
 
 def current_controller() -> ApprovalController | None:
     """Return the active controller, if any."""
     here = _CONTROLLER.get()
-    if here is None and _ProcessWide.controllers:
-        return _ProcessWide.controllers[-1]
+    if here is None and _PROCESS_WIDE:
+        return _PROCESS_WIDE[-1]
     return here
 
 
@@ -41,12 +36,12 @@ def activate(controller: ApprovalController, *, everywhere: bool) -> Generator[N
     """Activate this controller for the block."""
     token = _CONTROLLER.set(controller)
     if everywhere:
-        _ProcessWide.controllers.append(controller)
+        _PROCESS_WIDE.append(controller)
     try:
         yield
     finally:
         if everywhere:
-            _ProcessWide.controllers.remove(controller)
+            _PROCESS_WIDE.remove(controller)
         _CONTROLLER.reset(token)
 
 

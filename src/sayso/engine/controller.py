@@ -175,9 +175,7 @@ class ApprovalController:
             ApprovalError: the call must not run; the class says why.
         """
         call = self.adapter.with_session(call)
-        outcome = self.adapter.decide_fast(call, tool_rules)  # most calls need no more than this
-        if outcome is None:
-            outcome = await self.adapter.settle(call, tool_rules)
+        outcome = await self.settle(call, tool_rules)
         if isinstance(outcome, Denied):
             raise outcome.error(call.tool)
         with self.adapter.execution(call, outcome) as running, context.pre_approve(self, call.tool, outcome.args):

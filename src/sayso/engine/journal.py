@@ -30,24 +30,19 @@ class Journal:
         self._record = store.record
         self._now = clock.now
         self.own_files: tuple[str, ...] = store.files  # which no tool may touch
-        self._hooks = tuple(hooks)
-
-    @property
-    def has_hooks(self) -> bool:
-        """Whether there are hooks to call."""
-        return bool(self._hooks)
+        self.hooks = tuple(hooks)
 
     def record_decision(self, call: ToolCall, verdict: Verdict, outcome: Approved | Denied) -> None:
         """Record a decision about a call without a request."""
         step: Step = "allowed" if type(outcome) is Approved else "stopped"
         entry = AuditEntry(at=self._now(), step=step, about=call, verdict=verdict, outcome=outcome)
         self._record(entry)
-        if self._hooks:
+        if self.hooks:
             self._call_hooks(entry)
 
     def notify_step(self, request: ApprovalRequest, step: Step) -> None:
         """Call the hooks for a step that the store has recorded with the request."""
-        if self._hooks:
+        if self.hooks:
             self._call_hooks(audit.request_entry(request, step, self._now()))
 
     def record_result(
@@ -61,14 +56,14 @@ class Journal:
                 self._store.finish(outcome.request_id, step)
             entry = AuditEntry(at=self._now(), step=step, about=call, outcome=outcome, result=brief, seconds=seconds)
             self._record(entry)
-            if self._hooks:
+            if self.hooks:
                 self._call_hooks(entry)
         except (StoreError, UnknownRequest) as failure:
             # The tool has run: an error now would look as if it had not. The next call will be refused.
             _LOG.critical("the result of %r could not be written down: %s", call.tool, failure)
 
     def _call_hooks(self, entry: AuditEntry) -> None:
-        for hook in self._hooks:
+        for hook in self.hooks:
             try:
                 hook(entry)
             except Exception:  # noqa: BLE001 - a hook is the host's code, and no part of the decision

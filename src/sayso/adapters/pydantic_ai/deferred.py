@@ -17,6 +17,7 @@ from sayso.core.decide import Mode, parse_mode
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Approved, Denied, ToolCall
 from sayso.core.ports import ApprovalUI
 from sayso.engine import blocking, context
+from sayso.engine.asking import summary_of
 from sayso.engine.controller import ApprovalController
 from sayso.engine.remembered import ApprovalMemory
 from sayso.engine.settings import check_kind
@@ -24,7 +25,6 @@ from sayso.errors import ConfigurationError
 
 OutputT = TypeVar("OutputT")
 
-_SUMMARIES = ("summary", "reason", "path")
 _UNREADABLE = "INVALID_JSON"  # the key under which PydanticAI puts arguments that are not JSON
 
 
@@ -33,14 +33,13 @@ def build_approval_requests(requests: DeferredToolRequests) -> list[ApprovalRequ
     found: list[ApprovalRequest] = []
     for part in requests.approvals:
         metadata = _metadata(requests, part.tool_call_id)
-        summary = next((str(metadata[key]) for key in _SUMMARIES if metadata.get(key)), None) if metadata else None
         found.append(
             ApprovalRequest(
                 tool_call_id=part.tool_call_id,
                 tool_name=part.tool_name,
                 args=part.args_as_dict(),
                 metadata=metadata,
-                summary=summary,
+                summary=summary_of(metadata),
             )
         )
     return found
