@@ -25,6 +25,7 @@ from sayso.tools.fs.openat import (
     FOLDER,
     FileKind,
     FileStat,
+    closing_fd,
     file_kind,
     open_folder,
     open_or_make_folder,
@@ -103,24 +104,16 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
         with os_errors_explained(path), self._open_parent(path) as place:
             # Checked before it is opened, because opening a device or a pipe can already do something.
             _check_readable(path, os.lstat(place.name, dir_fd=place.folder))
-            file = os.open(place.name, _READ, dir_fd=place.folder)
-            try:
+            with closing_fd(os.open(place.name, _READ, dir_fd=place.folder)) as file:
                 return _read_open_file(path, file, most)
-            finally:
-                os.close(file)
 
     def list_entries(self, path: str, most: int) -> list[DirectoryEntry]:
         """List a folder, sorted; more than `most` names are refused."""
         with os_errors_explained(path):
-            folder = self._enter(split_path(path), None)
-            try:
+            with closing_fd(self._enter(split_path(path), None)) as folder:
                 readable = os.open(".", _LIST, dir_fd=folder)
-            finally:
-                os.close(folder)
-            try:
+            with closing_fd(readable):
                 return _names(path, readable, most)
-            finally:
-                os.close(readable)
 
     def write(
         self, path: str, data: bytes, *, instead_of: FileStat | None, most: int, folders: bool = True
@@ -169,14 +162,9 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
             with os_errors_explained(path), self._open_parent(path, changing=True, mode=0o777) as target:
                 atomic_write.restore(source, target)
 
-    @contextmanager
-    def duplicated_fd(self) -> Generator[int]:
+    def duplicated_fd(self) -> AbstractContextManager[int]:
         """Hold a duplicate descriptor of the folder, which stays open if this object is closed meanwhile."""
-        folder = self._dup_fd()
-        try:
-            yield folder
-        finally:
-            os.close(folder)
+        return closing_fd(self._dup_fd())
 
     def _open(self, path: str) -> int:
         if not path.startswith("/"):
@@ -190,11 +178,8 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
         names = split_path(path)
         if changing and not names:
             raise ToolError(f"{path!r} is the folder itself, and no file in it")
-        folder = self._enter(names[:-1], mode)
-        try:
+        with closing_fd(self._enter(names[:-1], mode)) as folder:
             yield DirFdPath(folder, names[-1] if names else b".", path, self._portable)
-        finally:
-            os.close(folder)
 
     def _enter(self, names: Sequence[bytes], mode: int | None) -> int:
         try:
