@@ -11,7 +11,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -81,7 +80,6 @@ class ProcessResult(msgspec.Struct, frozen=True, kw_only=True):
     stdout: str
     stderr: str
     timed_out: bool
-    seconds: float
     lingered: bool = False
 
 
@@ -97,7 +95,6 @@ async def run_program(
         ToolError: it did not start, or cannot be killed.
     """
     await checkpoint_if_cancelled()  # a cancelled call starts nothing
-    began = time.monotonic()
     process = _spawn(argv, program=program, folder=folder, environment=environment)
     outputs = _Outputs(process, limits.output_bytes)
     try:
@@ -113,7 +110,6 @@ async def run_program(
         stdout=outputs.stdout.text(),
         stderr=outputs.stderr.text(),
         timed_out=timed_out,
-        seconds=time.monotonic() - began,
         lingered=lingered,
     )
 

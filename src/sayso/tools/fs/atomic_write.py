@@ -94,13 +94,6 @@ def remove(place: DirFdPath, facts: FileStat, trash: DirFdPath | None) -> None:
     fsync_folder(place.folder)
 
 
-def restore(source: DirFdPath, target: DirFdPath) -> None:
-    """Move a file from the trash to a path that does not exist."""
-    _move_without_replacing(source, target)
-    fsync_folder(target.folder)
-    fsync_folder(source.folder)
-
-
 def _move_without_replacing(source: DirFdPath, target: DirFdPath) -> None:
     """Move a file with a random name to a path that does not exist; never replace a file."""
     if target.portable or not _rename(source, target, _NOREPLACE):

@@ -53,7 +53,6 @@ class DirectoryEntry(msgspec.Struct, frozen=True):
 
     name: str
     kind: FileKind
-    size: int
 
 
 class OpenDirectory(AbstractContextManager["OpenDirectory"]):
@@ -115,21 +114,18 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
             with closing_fd(readable):
                 return _names(path, readable, most)
 
-    def write(
-        self, path: str, data: bytes, *, instead_of: FileStat | None, most: int, folders: bool = True
-    ) -> FileStat:
-        """Write a whole file atomically, and return the stat of the new one.
+    def write(self, path: str, data: bytes, *, instead_of: FileStat | None, most: int) -> FileStat:
+        """Write a whole file atomically, and return the stat of the new one; missing folders are made for a new file.
 
         Args:
             path: of the file.
             data: all of its bytes.
             instead_of: the file that must still be there, untouched; None if nothing may be there.
             most: more bytes than this are refused.
-            folders: make missing folders for a new file; they stay if the file then cannot be written.
         """
         _check_size(path, data, most)
-        making = folders and instead_of is None
-        with os_errors_explained(path), self._open_parent(path, changing=True, mode=0o777 if making else None) as place:
+        mode = 0o777 if instead_of is None else None
+        with os_errors_explained(path), self._open_parent(path, changing=True, mode=mode) as place:
             if instead_of is None:
                 return atomic_write.create(place, data)
             return atomic_write.replace(place, data, instead_of)
@@ -153,14 +149,6 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
                     _check_trash(trash, into.folder)
                 atomic_write.remove(place, facts, into)
             return moved
-
-    def restore(self, trashed: str, path: str) -> None:
-        """Restore a file from the trash to a path that does not exist."""
-        with os_errors_explained(trashed), self._open_parent(trashed, changing=True) as source:
-            if file_kind(os.lstat(source.name, dir_fd=source.folder)) != "file":
-                raise ToolError(f"{trashed!r} is no regular file, and nothing else is put back")
-            with os_errors_explained(path), self._open_parent(path, changing=True, mode=0o777) as target:
-                atomic_write.restore(source, target)
 
     def duplicated_fd(self) -> AbstractContextManager[int]:
         """Hold a duplicate descriptor of the folder, which stays open if this object is closed meanwhile."""
@@ -238,8 +226,8 @@ def _names(path: str, folder: int, most: int) -> list[DirectoryEntry]:
     entries: list[DirectoryEntry] = []
     for name in raw:
         with suppress(FileNotFoundError):  # it was deleted meanwhile
-            status = os.lstat(name, dir_fd=folder)
-            entries.append(DirectoryEntry(name.decode(errors="backslashreplace"), file_kind(status), status.st_size))
+            kind = file_kind(os.lstat(name, dir_fd=folder))
+            entries.append(DirectoryEntry(name.decode(errors="backslashreplace"), kind))
     return entries
 
 
