@@ -29,6 +29,7 @@ T = TypeVar("T")
 OnDenied = Literal["raise", "return"]
 
 _SELVES = ("self", "cls")
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # differs from process to process
 
 
 class GuardSettings(TypedDict, total=False):
@@ -120,7 +121,9 @@ async def resume(
     Raises:
         ApprovalError: the call must not run; `ApprovalPending` if the request is open and the mode is `defer`.
     """
-    tool = _tool_of(function)
+    tool = getattr(function, "__sayso__", None)
+    if not isinstance(tool, Tool):
+        raise ConfigurationError(f"{function!r} is not guarded; pass what `guard` or `@requires_approval` returned")
     controller = controller or tool.controller or context.current_controller()
     if controller is None:
         raise ConfigurationError("no controller is in context; pass controller=…")
@@ -236,11 +239,9 @@ class Tool:
             raise ConfigurationError(f"{self.name} is guarded, but no controller is in context; pass one to `guard`")
         bound = self.signature.bind(*args, **kwargs)
         call = self.build_call(bound, controller)
-        return (
-            None
-            if context.consume_pre_approval(controller, call, self.defaults)
-            else _PreparedCall(controller, call, bound.arguments)
-        )
+        if context.consume_pre_approval(controller, call, self.defaults):
+            return None
+        return _PreparedCall(controller, call, bound.arguments)
 
     def misfit(self, args: Mapping[str, Any]) -> str | None:
         """Return why the function does not accept these arguments, or None."""
@@ -340,13 +341,6 @@ def _raise_or_return(outcome: Denied, tool: Tool) -> str:
     raise outcome.error(tool.name)
 
 
-def _tool_of(function: Callable[..., Any]) -> Tool:
-    tool = getattr(function, "__sayso__", None)
-    if not isinstance(tool, Tool):
-        raise ConfigurationError(f"{function!r} is not guarded; pass what `guard` or `@requires_approval` returned")
-    return tool
-
-
 def _payload_keys(tool: str, names: list[str], settings: GuardSettings, hidden: set[str]) -> list[str] | None:
     """Return the arguments that key a remembered decision, or None for all of them."""
     wanted = list(settings["payload"]) if "payload" in settings else None
@@ -379,14 +373,9 @@ def _is_method(function: Callable[..., Any]) -> bool:
     return "." in getattr(function, "__qualname__", "").rpartition("<locals>.")[2]
 
 
-def _annotation(parameter: inspect.Parameter) -> str:
-    # Without addresses, which differ from process to process.
-    return re.sub(r" at 0x[0-9a-f]+", "", str(parameter.annotation))
-
-
 def _schema_hash(signature: inspect.Signature, hidden: set[str]) -> str:
     shape = [
-        f"{parameter.kind.value}:{parameter.name}:{_annotation(parameter)}"
+        f"{parameter.kind.value}:{parameter.name}:{_ADDRESS.sub('', str(parameter.annotation))}"
         for parameter in signature.parameters.values()
         if parameter.name not in hidden
     ]

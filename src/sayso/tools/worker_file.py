@@ -157,8 +157,11 @@ def read_worker(path: str | os.PathLike[str]) -> WorkerFile:
     """
     path = Path(path)
     place = path.absolute()
-    content = _content(path)
-    document, instructions = _parse_file(path, content)
+    if not os.path.lexists(path):
+        raise file_error(str(path), f"there is no such file; {_known_workers_hint(place.parent, path.stem)}")
+    content = read_bytes(path, _FILE_SPEC)
+    front, instructions = _split_front_matter(decode(content, str(path), _FILE_SPEC), str(path))
+    document = read_yaml(front.encode(), str(path), _FILE_SPEC)
     data = document.data
     checker = _WorkerFileChecker(document)
     checker.raise_if_any(validate(WORKER, data))  # data of the wrong shape cannot be parsed any further
@@ -183,17 +186,6 @@ def read_worker(path: str | os.PathLike[str]) -> WorkerFile:
 
 
 # --- The text ------------------------------------------------------------------------------------------------
-
-
-def _content(path: Path) -> bytes:
-    if not os.path.lexists(path):
-        raise file_error(str(path), f"there is no such file; {_known_workers_hint(path.absolute().parent, path.stem)}")
-    return read_bytes(path, _FILE_SPEC)
-
-
-def _parse_file(path: Path, content: bytes) -> tuple[Document, str]:
-    front, body = _split_front_matter(decode(content, str(path), _FILE_SPEC), str(path))
-    return read_yaml(front.encode(), str(path), _FILE_SPEC), body
 
 
 def _fingerprint(content: bytes, *others: Path | None) -> str:

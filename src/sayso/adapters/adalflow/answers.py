@@ -15,7 +15,7 @@ from msgspec.structs import force_setattr
 from sayso.adapters.adalflow.function_tools import FunctionCall
 from sayso.adapters.adalflow.library import Function
 from sayso.core.canonical import freeze, thaw
-from sayso.core.model import ApprovalDecision, ApprovalRequest, ScopeKind, new_id
+from sayso.core.model import ApprovalDecision, ApprovalRequest, Scope, new_id
 
 Callback = Callable[["PermissionRequest"], "Answer | Awaitable[Answer]"]
 
@@ -74,28 +74,23 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 def to_permission_request(request: ApprovalRequest, function_call: FunctionCall | None) -> PermissionRequest:
     """Return a request as AdalFlow's record; without the call, all arguments are passed by name."""
+    scope = _always_scope(request)
     return PermissionRequest(
         tool_name=request.tool_name,
         tool_args=() if function_call is None else function_call.func.args or (),
         tool_kwargs=request.args if function_call is None else function_call.func.kwargs or {},
         confirmation_message=f"Allow {request.tool_name} to run? {request.reason}".strip(),
         id=request.tool_call_id,
-        always=always_label(request) or "this call only: its rule lets no answer be remembered",
+        always="this call only: its rule lets no answer be remembered" if scope is None else scope.label,
         confirmation_details=(request.metadata or {}).get("confirmation_details"),
         request=request,
     )
 
 
-def always_label(request: ApprovalRequest) -> str | None:
-    """Return the label of PROCEED_ALWAYS: the whole tool where its rule offers that, else the narrowest scope."""
-    kind = _always_scope(request)
-    return next((scope.label for scope in request.scopes if scope.kind == kind), None)
-
-
-def _always_scope(request: ApprovalRequest) -> ScopeKind | None:
-    if any(scope.kind == "tool" for scope in request.scopes):
-        return "tool"
-    return request.scopes[0].kind if request.scopes else None
+def _always_scope(request: ApprovalRequest) -> Scope | None:
+    """Return the scope of PROCEED_ALWAYS: the whole tool where its rule offers that, else the narrowest."""
+    whole_tool = (scope for scope in request.scopes if scope.kind == "tool")
+    return next(whole_tool, request.scopes[0] if request.scopes else None)
 
 
 def to_decision(answer: object, request: ApprovalRequest, function_call: FunctionCall | None) -> ApprovalDecision:
@@ -115,9 +110,9 @@ def to_decision(answer: object, request: ApprovalRequest, function_call: Functio
             return ApprovalDecision(approved=True, note=note)
         case "proceed_always":
             scope = _always_scope(request)
-            return ApprovalDecision(
-                approved=True, note=note, remember="none" if scope is None else "session", scope=scope
-            )
+            if scope is None:
+                return ApprovalDecision(approved=True, note=note)
+            return ApprovalDecision(approved=True, note=note, remember="session", scope=scope.kind)
         case "modify":
             return ApprovalDecision(
                 approved=True, note=note, override_args=_edited_arguments(answer, request, function_call)

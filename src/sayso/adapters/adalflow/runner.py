@@ -135,11 +135,9 @@ def _run_to_end(output: Any) -> Any:  # noqa: ANN401 - the tool's own
     """Await or exhaust the result of a tool, as AdalFlow does for `call`, but within the audited time."""
     if inspect.iscoroutine(output) or inspect.isasyncgen(output):
         return asyncio.run(_run_to_end_async(output, None, ""))
-    return _generator_items(cast("Generator[Any]", output)) if inspect.isgenerator(output) else output
-
-
-def _generator_items(output: Generator[Any]) -> list[Any]:
-    return [item for item in output if not isinstance(item, ToolCallActivityRunItem)]
+    if not inspect.isgenerator(output):
+        return output
+    return [item for item in cast("Generator[Any]", output) if not isinstance(item, ToolCallActivityRunItem)]
 
 
 async def _run_to_end_async(output: Any, stream: RunnerStreamingResult | None, call_id: str) -> Any:  # noqa: ANN401 - the tool's own
