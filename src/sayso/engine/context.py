@@ -32,13 +32,13 @@ def current_controller() -> ApprovalController | None:
 
 
 @contextlib.contextmanager
-def activate(controller: ApprovalController, *, everywhere: bool) -> Generator[None]:
+def activate(controller: ApprovalController, *, everywhere: bool) -> Generator[ApprovalController]:
     """Activate this controller for the block."""
     token = _CONTROLLER.set(controller)
     if everywhere:
         _PROCESS_WIDE.append(controller)
     try:
-        yield
+        yield controller
     finally:
         if everywhere:
             _PROCESS_WIDE.remove(controller)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from msgspec.structs import replace
@@ -267,15 +267,13 @@ class ApprovalController:
 
     # The life of the controller.
 
-    @contextlib.contextmanager
-    def activated(self, *, everywhere: bool = False) -> Generator[ApprovalController]:
+    def activated(self, *, everywhere: bool = False) -> contextlib.AbstractContextManager[ApprovalController]:
         """Activate this controller for the block: functions marked with `@requires_approval` ask it.
 
         That covers `await` and `asyncio.to_thread`, but neither plain threads nor tasks that began before;
         `everywhere=True` covers these too, in the whole process.
         """
-        with context.activate(self, everywhere=everywhere):
-            yield self
+        return context.activate(self, everywhere=everywhere)
 
     async def flush(self) -> None:
         """Wait until everything decided so far is durable."""

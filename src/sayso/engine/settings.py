@@ -40,7 +40,9 @@ def open_store(where: StoreLike | None) -> Store:
     if where is None and (is_hub(named) or is_database(named)):
         where = named
     if is_hub(where):
-        return _open_hub(where)
+        from sayso.stores.remote import RemoteStore  # noqa: PLC0415 - each store loads its own libraries
+
+        return RemoteStore(where, token=hub_token(), insecure=is_insecure())
     if is_database(where):
         from sayso.stores.postgres import PostgresStore  # noqa: PLC0415 - each store loads its own libraries
 
@@ -70,12 +72,6 @@ def is_hub(where: object) -> TypeGuard[str]:
 def is_database(where: object) -> TypeGuard[str]:
     """Whether this is the address of a PostgreSQL database."""
     return isinstance(where, str) and where.lower().startswith(("postgresql://", "postgres://"))
-
-
-def _open_hub(url: str) -> Store:
-    from sayso.stores.remote import RemoteStore  # noqa: PLC0415 - each store loads its own libraries
-
-    return RemoteStore(url, token=hub_token(), insecure=is_insecure())
 
 
 def hub_token() -> str:

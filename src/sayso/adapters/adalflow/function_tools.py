@@ -7,12 +7,13 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast, get_type_hints
+from typing import Any, cast
 
 import msgspec
 
 from sayso.adapters import function
 from sayso.adapters.adalflow.library import Function, FunctionTool
+from sayso.adapters.parameters import type_hints
 from sayso.adapters.previewing import apply_preview
 from sayso.core.callables import is_async
 from sayso.core.canonical import canonical, freeze, thaw
@@ -120,10 +121,7 @@ class GuardedFunctionTool:
 
     @functools.cached_property
     def _hints(self) -> dict[str, Any]:
-        try:
-            return get_type_hints(inspect.unwrap(self._target))
-        except (NameError, TypeError, AttributeError):  # annotations with undefined names
-            return {}
+        return type_hints(self._target)
 
     async def _details(self, call: ToolCall) -> Verdict:
         """Return the verdict of the mark, with the preview of AdalFlow's own `pre_execute_callback`."""
