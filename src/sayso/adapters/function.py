@@ -134,7 +134,7 @@ async def resume(
     if request.tool_name != tool.name:
         raise ConfigurationError(f"request {request_id!r} asks about {request.tool_name!r}, not about {tool.name!r}")
     call = msgspec.structs.replace(request.call(), schema_hash=tool.schema_hash)
-    outcome = await controller.settle(call, tool.effective_rules, asked=True)
+    outcome = await controller.settle(call, context.tighten(tool.rules), asked=True)
     if isinstance(outcome, Denied):
         return _raise_or_return(outcome, tool)
     with controller.adapter.execution(call, outcome) as running:
@@ -200,14 +200,6 @@ class Tool:
             misfit=self.misfit,
             parameters=lambda: self._schema,
         )
-
-    @property
-    def effective_rules(self) -> ToolRules:
-        """The rules, tightened by the policies of the agents inside which the function is called."""
-        running = context.current_call()
-        if running is None or not running.tightening:
-            return self.rules
-        return msgspec.structs.replace(self.rules, tightening=running.tightening)
 
     @functools.cached_property
     def _schema(self) -> str:
@@ -310,7 +302,7 @@ def _guard_function(
         prepared = tool.prepare_call(args, kwargs)
         if prepared is None:
             return await function(*args, **kwargs)
-        outcome = await prepared.controller.settle(prepared.call, tool.effective_rules)
+        outcome = await prepared.controller.settle(prepared.call, context.tighten(tool.rules))
         if isinstance(outcome, Denied):
             return _raise_or_return(outcome, tool)
         with prepared.controller.adapter.execution(prepared.call, outcome) as running:
@@ -322,7 +314,7 @@ def _guard_function(
         prepared = tool.prepare_call(args, kwargs)
         if prepared is None:
             return function(*args, **kwargs)
-        outcome = prepared.controller.settle_sync(prepared.call, tool.effective_rules)
+        outcome = prepared.controller.settle_sync(prepared.call, context.tighten(tool.rules))
         if isinstance(outcome, Denied):
             return _raise_or_return(outcome, tool)
         with prepared.controller.adapter.execution(prepared.call, outcome) as running:

@@ -10,13 +10,15 @@ from collections.abc import Generator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from msgspec.structs import replace
+
 from sayso.core.canonical import canonical, freeze
 from sayso.errors import CanonicalError
 
 if TYPE_CHECKING:
     from sayso.core.model import Approved, By, Deed, ToolCall
     from sayso.engine.controller import ApprovalController
-    from sayso.policy.policy import Policy
+    from sayso.policy.policy import Policy, ToolRules
 
 _CONTROLLER: ContextVar[ApprovalController | None] = ContextVar("sayso_controller", default=None)
 _PROCESS_WIDE: list[ApprovalController] = []  # the last one is for threads and tasks that have none of their own
@@ -70,10 +72,26 @@ def outer_controller() -> ApprovalController | None:
     return None if running is None else running.controller
 
 
-def agent_path() -> tuple[str, ...]:
-    """Return the names of the agents whose tool is running, the outermost first."""
+def agent_path(agent: str | None = None) -> tuple[str, ...]:
+    """Return the names of the agents whose tool is running, the outermost first, and of this agent inside them."""
     running = _CURRENT_CALL.get()
-    return () if running is None or running.call is None else running.call.agent_path
+    outer = () if running is None or running.call is None else running.call.agent_path
+    return (*outer, agent) if agent else outer
+
+
+def tightening(own: Policy | None = None) -> tuple[Policy, ...]:
+    """Return the policies of the nested agents, `own` being the innermost; they only restrict that of the outermost."""
+    running = _CURRENT_CALL.get()
+    if running is None:
+        return ()
+    known = (running.controller.policy, *running.tightening)
+    return running.tightening if own is None or own in known else (*running.tightening, own)
+
+
+def tighten(tool_rules: ToolRules, own: Policy | None = None) -> ToolRules:
+    """Return a tool's own rules, tightened by the policies of the nested agents."""
+    found = tightening(own)
+    return replace(tool_rules, tightening=found) if found else tool_rules
 
 
 class nested_call:  # noqa: N801 - reads as a statement: `with nested_call(controller, call):`

@@ -9,8 +9,6 @@ from collections.abc import Callable, Generator, Iterable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
-import msgspec
-
 from sayso.adapters.adalflow.answers import Callback, PermissionRequest, to_decision, to_permission_request
 from sayso.adapters.adalflow.function_tools import FunctionCall, GuardedFunctionTool, to_function_call
 from sayso.adapters.adalflow.library import (
@@ -28,7 +26,7 @@ from sayso.engine import blocking, context
 from sayso.engine.controller import ApprovalController
 from sayso.engine.execution import Execution
 from sayso.errors import ConfigurationError, ToolError
-from sayso.policy.policy import Policy, ToolRules
+from sayso.policy.policy import Policy
 
 if TYPE_CHECKING:
     from sayso.core.ports import Channel, Clock, Hook
@@ -119,7 +117,8 @@ class PermissionManager(AdalFlowPermissionManager):
         tool, controller = self._tool(tool_name, self._tool_manager), self.controller
         if tool is None:
             return False
-        verdict = controller.policy.judge_by_name(ToolCall(tool=tool_name), self._rules(tool))
+        rules = context.tighten(tool.rules, self._controller.policy)
+        verdict = controller.policy.judge_by_name(ToolCall(tool=tool_name), rules)
         if verdict is not None:
             return verdict.approval != "none"
         return controller.mode == "interactive" and tool_name not in self.always_allowed_tools
@@ -157,11 +156,11 @@ class PermissionManager(AdalFlowPermissionManager):
     def build_call(self, func: Function, *, agent: str = "", tool_manager: ToolManager | None = None) -> FunctionCall:
         """Convert a function to a call with its rules."""
         tool = self._tool(func.name, tool_manager or self._tool_manager)
-        above = context.agent_path()
-        function_call = to_function_call(func, tool, agent_path=(*above, agent) if agent else above)
+        function_call = to_function_call(func, tool, agent_path=context.agent_path(agent))
         if function_call.tool is None:
             return function_call
-        return dataclasses.replace(function_call, rules=self._rules(function_call.tool))
+        rules = context.tighten(function_call.tool.rules, self._controller.policy)
+        return dataclasses.replace(function_call, rules=rules)
 
     async def settle(
         self, function_call: FunctionCall, on_asked: Callable[[ApprovalRequest], None] | None = None
@@ -198,14 +197,12 @@ class PermissionManager(AdalFlowPermissionManager):
     def execution(self, function_call: FunctionCall, outcome: Approved) -> Generator[Execution]:
         """Return the context manager round an approved tool; agents inside it use the same controller."""
         controller, tool = self.controller, function_call.tool
-        with contextlib.ExitStack() as stack:
-            running = stack.enter_context(controller.adapter.execution(function_call.call, outcome))
-            tightening = self._tightening
-            stack.enter_context(
-                context.nested_call(controller, function_call.call, by=outcome.by, tightening=tightening)
-            )
-            if tool is not None and (outcome.by != "policy" or function_call.rules.marked):
-                stack.enter_context(context.pre_approve(controller, tool.marked_as, outcome.args))
+        tightening = context.tightening(self._controller.policy)
+        nested = context.nested_call(controller, function_call.call, by=outcome.by, tightening=tightening)
+        answered = contextlib.nullcontext()
+        if tool is not None and (outcome.by != "policy" or function_call.rules.marked):
+            answered = context.pre_approve(controller, tool.marked_as, outcome.args)
+        with controller.adapter.execution(function_call.call, outcome) as running, nested, answered:
             yield running
 
     @contextlib.contextmanager
@@ -266,19 +263,6 @@ class PermissionManager(AdalFlowPermissionManager):
         if name not in self._marks:
             return f"{name} was never registered with the permission manager"
         return f"{name} was made with require_approval=True" if self._marks[name] else ""
-
-    def _rules(self, tool: GuardedFunctionTool) -> ToolRules:
-        tightening = self._tightening
-        return msgspec.structs.replace(tool.rules, tightening=tightening) if tightening else tool.rules
-
-    @property
-    def _tightening(self) -> tuple[Policy, ...]:
-        """The policies of the outer agents and its own, which can only restrict that of the outermost."""
-        above = context.current_call()
-        if above is None:
-            return ()
-        mine = self._controller.policy
-        return above.tightening if mine in (above.controller.policy, *above.tightening) else (*above.tightening, mine)
 
     async def _wait_for_answer(
         self,

@@ -34,7 +34,7 @@ def to_tool_call(name: str, args: Mapping[str, Any], ctx: RunContext[Any], schem
         call_id=ctx.tool_call_id or new_id(),
         session=session,
         run=run_of(ctx, ctx.tool_call_id),
-        agent_path=path_of(ctx),
+        agent_path=context.agent_path(getattr(ctx.agent, "name", None)),
         schema_hash=schema_hash if simple else _with_types(schema_hash, args),
     )
 
@@ -93,13 +93,6 @@ def _collected(value: Any) -> Any:  # noqa: ANN401 - any argument in, plain data
     if isinstance(value, set | frozenset):
         return sorted((to_plain(each) for each in cast("set[Any]", value)), key=repr)  # the same in every process
     return pydantic_core.to_jsonable_python(value)
-
-
-def path_of(ctx: RunContext[Any]) -> tuple[str, ...]:
-    """Return the names of the agents that lead to this call, the outermost first."""
-    name = getattr(ctx.agent, "name", None)
-    above = context.agent_path()
-    return (*above, name) if name else above
 
 
 def run_of(ctx: RunContext[Any], call_id: str | None) -> str:

@@ -81,7 +81,7 @@ class Approvals(AbstractCapability[Any]):
             controller = ApprovalController(policy=policy, **cast("Any", made | cast("dict[str, Any]", settings)))
         if not isinstance(controller, ApprovalController | None):
             raise ConfigurationError(f"{controller!r} is neither an ApprovalController nor a Policy")
-        self._guard = AgentGuard(controller, policy, on_denied)
+        self._guard = AgentGuard(controller, on_denied)
 
     @property
     def controller(self) -> ApprovalController:
@@ -91,8 +91,7 @@ class Approvals(AbstractCapability[Any]):
     @property
     def adds_a_policy(self) -> bool:
         """Whether its policy tightens those that the running code is under."""
-        running = context.current_call()
-        return running is not None and self._guard.tightening != running.tightening
+        return self._guard.tightening != context.tightening()
 
     def get_ordering(self) -> CapabilityOrdering:
         """Be the innermost capability, so that no other one changes a call after its decision."""

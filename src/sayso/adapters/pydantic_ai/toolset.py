@@ -40,11 +40,11 @@ _TAKES_DENIALS = not _version.startswith(("0.", "1."))  # older versions would s
 class AgentGuard:
     """The guard of one agent: its controller, its policy, and the way of reporting a refusal."""
 
-    def __init__(self, controller: ApprovalController | None, policy: Policy | None, on_denied: str) -> None:
+    def __init__(self, controller: ApprovalController | None, on_denied: str) -> None:
         if on_denied not in {"model", "raise"}:
             raise ConfigurationError(f"on_denied is {on_denied!r}; use 'model' or 'raise'")
         self._controller = controller
-        self._policy = policy
+        self._policy = None if controller is None else controller.policy
         self.on_denied = on_denied
         self.opened_requests: list[str] = []
         self.handled_calls: set[str] = set()
@@ -69,12 +69,7 @@ class AgentGuard:
     @property
     def tightening(self) -> tuple[Policy, ...]:
         """The policies of the nested agents down to this one, which can only restrict that of the outermost."""
-        running = context.current_call()
-        if running is None:
-            return ()
-        own = self._policy if self._controller is None else self._controller.policy
-        known = (running.controller.policy, *running.tightening)
-        return running.tightening if own is None or own in known else (*running.tightening, own)
+        return context.tightening(self._policy)
 
     def hides(self, tool: str) -> bool:
         """Whether the tool is blocked for all arguments, so that it is not offered to the model."""
@@ -82,8 +77,7 @@ class AgentGuard:
 
     def tighten(self, tool_rules: ToolRules) -> ToolRules:
         """Return a tool's own rules, tightened by the policies of the nested agents."""
-        tightening = self.tightening
-        return msgspec.structs.replace(tool_rules, tightening=tightening) if tightening else tool_rules
+        return context.tighten(tool_rules, self._policy)
 
     async def is_approved_outside(self, call: ToolCall, rules: ToolRules) -> bool:
         """Whether an outer guard has approved exactly this call, and the rules here ask for nothing more."""
@@ -363,4 +357,4 @@ class ApprovalToolset(GuardedToolset):
             controller = ApprovalController(approval_callback=asked, policy=policy, memory=memory)
         elif any(each is not None for each in (asked, memory, pre_approved, tool_configs)):
             raise ConfigurationError("the controller has its own callback, memory and policy; pass it alone")
-        super().__init__(wrapped=inner, guard=AgentGuard(controller, None, on_denied), waits=True)
+        super().__init__(wrapped=inner, guard=AgentGuard(controller, on_denied), waits=True)
