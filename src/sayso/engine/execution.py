@@ -26,7 +26,6 @@ class Execution:
         self._journal = journal
         self._call = call
         self._outcome = outcome
-        self._started = 0.0
         self.result: Any = None
         self.suspended = False  # stopped by an agent inside it that has to ask; it may resume later
 
