@@ -48,7 +48,7 @@ async def per_call(effort: Effort) -> list[Row]:
     """P2: one call of a tool that the policy lets run, with the audit queued."""
     controller = _controller("none")
     plain = peers.toolset(write_file)
-    guarded = GuardedToolset(plain, guard=AgentGuard(controller, None, "model"))
+    guarded = GuardedToolset(plain, guard=AgentGuard(controller, "model"))
     seconds = await interleave(
         {
             "ungated": repeat_async(await peers.plain(write_file, ARGS)),

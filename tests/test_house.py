@@ -68,7 +68,7 @@ BROAD_HANDLERS: dict[tuple[str, str], str] = {
         "sayso.adapters.pydantic_ai.toolset",
         "_validator_problem",
     ): "a validator is the host's code; its error refuses the edit",
-    ("sayso.adapters.parameters", "_hints"): "annotations are the host's code, and may name what is not there",
+    ("sayso.adapters.parameters", "type_hints"): "annotations are the host's code, and may name what is not there",
     (
         "sayso.engine.asking",
         "Announcer._run_channel",

@@ -29,16 +29,17 @@ T = TypeVar("T")
 OnDenied = Literal["raise", "return"]
 
 _SELVES = ("self", "cls")
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # differs from process to process
 
 
 class GuardSettings(TypedDict, total=False):
     """How a function is guarded.
 
-    `name` is what the tool is called, the function's own name if left out; `description` is what a person reads;
-    `payload` names the arguments that a remembered decision goes by, all of them if left out, and `exclude_keys` those
-    that it does not go by; `unseen` names parameters that are passed on without being shown, bound or stored, such as
-    a database connection; `needs_approval` is asked about each call, in place of asking always; `preview` is called
-    with the same arguments before somebody is asked, and returns a `Preview` of what the call would do.
+    `name` is the name of the tool, by default that of the function; `description` is shown to people; `payload` lists
+    the arguments that key a remembered decision, by default all, and `exclude_keys` those that do not; `unseen` lists
+    parameters that are passed on without being shown, bound or stored, such as a database connection;
+    `needs_approval` is called for each call, instead of asking always; `preview` is called with the same arguments
+    before a person is asked, and returns a `Preview` of the effects of the call.
     """
 
     name: str
@@ -58,7 +59,7 @@ def requires_approval(function: Callable[..., Any] | None = None, /, **settings:
     """Mark a function, sync or async: under a controller, a person has to approve its calls.
 
     With no controller in context the function runs as if it were not marked, so it stays testable; adapters of
-    frameworks find the mark and ask in their own way. The settings are those of `Settings`.
+    frameworks find the mark and ask in their own way. The settings are those of `GuardSettings`.
     """
 
     def marked(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - the same kind of function
@@ -98,10 +99,10 @@ def guard(
     on_denied: OnDenied = "raise",
     **settings: Unpack[GuardSettings],
 ) -> Callable[..., Any]:
-    """Return the function behind a controller: its policy decides, and asks if it has to.
+    """Return the function behind a controller, whose policy decides about each call.
 
-    Without `controller` it asks the one that it runs under, and raises if there is none. `on_denied="return"` returns
-    the sentence for the model instead of raising. The other settings are those of `Settings`.
+    Without `controller` it uses the active one, and raises if there is none. `on_denied="return"` returns the sentence
+    for the model instead of raising. The other settings are those of `GuardSettings`.
     """
     if on_denied not in {"raise", "return"}:
         raise ConfigurationError(f"on_denied is {on_denied!r}; use 'raise' or 'return'")
@@ -115,12 +116,14 @@ async def resume(
     controller: ApprovalController | None = None,
     unseen: Mapping[str, Any] | None = None,
 ) -> Any:  # noqa: ANN401 - what the function returns
-    """Run a guarded function for a request that was asked earlier, perhaps by a process that is gone.
+    """Run a guarded function for a request that was opened earlier, perhaps by another process.
 
     Raises:
-        ApprovalError: the call must not run; `ApprovalPending` if nobody has answered and the mode is `defer`.
+        ApprovalError: the call must not run; `ApprovalPending` if the request is open and the mode is `defer`.
     """
-    tool = _tool_of(function)
+    tool = getattr(function, "__sayso__", None)
+    if not isinstance(tool, Tool):
+        raise ConfigurationError(f"{function!r} is not guarded; pass what `guard` or `@requires_approval` returned")
     controller = controller or tool.controller or context.current_controller()
     if controller is None:
         raise ConfigurationError("no controller is in context; pass controller=…")
@@ -131,7 +134,7 @@ async def resume(
     if request.tool_name != tool.name:
         raise ConfigurationError(f"request {request_id!r} asks about {request.tool_name!r}, not about {tool.name!r}")
     call = msgspec.structs.replace(request.call(), schema_hash=tool.schema_hash)
-    outcome = await controller.settle(call, tool.effective_rules, asked=True)
+    outcome = await controller.settle(call, context.tighten(tool.rules), asked=True)
     if isinstance(outcome, Denied):
         return _raise_or_return(outcome, tool)
     with controller.adapter.execution(call, outcome) as running:
@@ -141,7 +144,7 @@ async def resume(
 
 
 class _PreparedCall(NamedTuple):
-    """A call on its way: whom to ask, about what, and what the caller passed."""
+    """A call before its decision: its controller, the call, and the arguments that the caller passed."""
 
     controller: ApprovalController
     call: ToolCall
@@ -149,7 +152,7 @@ class _PreparedCall(NamedTuple):
 
 
 class Tool:
-    """A function as a tool: its name, its rules, and how its arguments become a call and back."""
+    """A function as a tool: its name, its rules, and the conversion of its arguments to a call and back."""
 
     def __init__(
         self,
@@ -198,24 +201,16 @@ class Tool:
             parameters=lambda: self._schema,
         )
 
-    @property
-    def effective_rules(self) -> ToolRules:
-        """Its rules, with what the agents add inside one of whose tools this is called."""
-        running = context.current_call()
-        if running is None or not running.tightening:
-            return self.rules
-        return msgspec.structs.replace(self.rules, tightening=running.tightening)
-
     @functools.cached_property
     def _schema(self) -> str:
         return parameters.function_schema(self.function, self.signature, self.hidden)
 
     def is_only_a_mark(self) -> bool:
-        """Whether this asks whoever it runs under, and nobody in particular."""
+        """Whether it is marked, without a controller of its own."""
         return self.marked and self.controller is None
 
     async def details(self, call: ToolCall) -> Verdict:
-        """Return what the mark says, and what the function has to say about any call of it."""
+        """Return the verdict of the mark, with the description, payload and preview of the call."""
         payload = None if self._keys is None else {key: call.args[key] for key in self._keys if key in call.args}
         verdict = Verdict(
             approval="required",
@@ -228,22 +223,20 @@ class Tool:
         return verdict if preview is None else await apply_preview(preview, call, verdict)
 
     def prepare_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _PreparedCall | None:
-        """Return the call to ask about, or None where the function simply runs."""
-        asked = self.controller or context.current_controller()
-        if asked is None and self.marked:
+        """Return the call to decide about, or None if it is pre-approved, or marked without an active controller."""
+        controller = self.controller or context.current_controller()
+        if controller is None and self.marked:
             return None
-        if asked is None:
+        if controller is None:
             raise ConfigurationError(f"{self.name} is guarded, but no controller is in context; pass one to `guard`")
         bound = self.signature.bind(*args, **kwargs)
-        call = self.build_call(bound, asked)
-        return (
-            None
-            if context.consume_pre_approval(asked, call, self.defaults)
-            else _PreparedCall(asked, call, bound.arguments)
-        )
+        call = self.build_call(bound, controller)
+        if context.consume_pre_approval(controller, call, self.defaults):
+            return None
+        return _PreparedCall(controller, call, bound.arguments)
 
     def misfit(self, args: Mapping[str, Any]) -> str | None:
-        """Say why these arguments are not ones of the function, if they are not."""
+        """Return why the function does not accept these arguments, or None."""
         for key in args:
             if key not in self.signature.parameters or key in self.hidden:
                 return f"{self.name} has no argument {key!r}"
@@ -254,7 +247,7 @@ class Tool:
         return None
 
     def build_call(self, bound: inspect.BoundArguments, controller: ApprovalController) -> ToolCall:
-        """Return the call that these arguments make, defaults included: what is shown is what runs."""
+        """Return the call with these arguments, defaults included: a person is shown exactly what runs."""
         bound.apply_defaults()
         args = {key: value for key, value in bound.arguments.items() if key not in self.hidden}
         return ToolCall(
@@ -266,7 +259,7 @@ class Tool:
         )
 
     def resolve_unseen(self, function: Callable[..., Any], unseen: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what nobody was shown and no store has kept, or say what of it is missing."""
+        """Return the unseen arguments, which no store keeps, or raise if one is missing."""
         owner = getattr(function, "__self__", None)
         given = {**{name: owner for name in self.hidden if name in _SELVES and owner is not None}, **unseen}
         unknown = [name for name in given if name not in self.hidden]
@@ -278,8 +271,8 @@ class Tool:
         return given
 
     def invoke(self, outcome: Approved, passed: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the function's result
-        """Call the function with the approved arguments, and with what nobody was shown."""
-        # Of the caller's own arguments only those that nobody was shown: an argument that was edited away is gone.
+        """Call the function with the approved and the unseen arguments."""
+        # Of the caller's own arguments only the unseen ones: an argument that was edited away is gone.
         given = thaw(outcome.args) | {key: value for key, value in passed.items() if key in self.hidden}
         names = [name for name in self.signature.parameters if name in given]
         bound = inspect.BoundArguments(self.signature, OrderedDict((name, given[name]) for name in names))
@@ -300,32 +293,32 @@ def _guard_function(
 ) -> Any:  # noqa: ANN401 - the same kind of function
     inner = getattr(function, "__sayso__", None)
     if isinstance(inner, Tool) and inner.is_only_a_mark() and "needs_approval" not in settings:
-        # One question is enough, with what both say. A guard that stands already is never taken away.
+        # One question is enough, with the settings of both. An existing guard is never removed.
         function, mark, settings = inner.function, True, {**inner.settings, **settings}
     tool = Tool(function, controller, settings, mark=mark, on_denied=on_denied)
 
     @functools.wraps(function)
     async def guarded_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
-        begun = tool.prepare_call(args, kwargs)
-        if begun is None:
+        prepared = tool.prepare_call(args, kwargs)
+        if prepared is None:
             return await function(*args, **kwargs)
-        outcome = await begun.controller.settle(begun.call, tool.effective_rules)
+        outcome = await prepared.controller.settle(prepared.call, context.tighten(tool.rules))
         if isinstance(outcome, Denied):
             return _raise_or_return(outcome, tool)
-        with begun.controller.adapter.execution(begun.call, outcome) as running:
-            running.result = await tool.invoke(outcome, begun.passed)
+        with prepared.controller.adapter.execution(prepared.call, outcome) as running:
+            running.result = await tool.invoke(outcome, prepared.passed)
         return running.result
 
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
-        begun = tool.prepare_call(args, kwargs)
-        if begun is None:
+        prepared = tool.prepare_call(args, kwargs)
+        if prepared is None:
             return function(*args, **kwargs)
-        outcome = begun.controller.settle_sync(begun.call, tool.effective_rules)
+        outcome = prepared.controller.settle_sync(prepared.call, context.tighten(tool.rules))
         if isinstance(outcome, Denied):
             return _raise_or_return(outcome, tool)
-        with begun.controller.adapter.execution(begun.call, outcome) as running:
-            running.result = tool.invoke(outcome, begun.passed)
+        with prepared.controller.adapter.execution(prepared.call, outcome) as running:
+            running.result = tool.invoke(outcome, prepared.passed)
         return running.result
 
     marked = cast("Any", guarded_async if is_async(function) else guarded)
@@ -340,15 +333,8 @@ def _raise_or_return(outcome: Denied, tool: Tool) -> str:
     raise outcome.error(tool.name)
 
 
-def _tool_of(function: Callable[..., Any]) -> Tool:
-    tool = getattr(function, "__sayso__", None)
-    if not isinstance(tool, Tool):
-        raise ConfigurationError(f"{function!r} is not guarded; pass what `guard` or `@requires_approval` returned")
-    return tool
-
-
 def _payload_keys(tool: str, names: list[str], settings: GuardSettings, hidden: set[str]) -> list[str] | None:
-    """Return the arguments that a remembered decision goes by, or None for all of them."""
+    """Return the arguments that key a remembered decision, or None for all of them."""
     wanted = list(settings["payload"]) if "payload" in settings else None
     unwanted = set(settings.get("exclude_keys", ()))
     for name in (*(wanted or ()), *unwanted, *hidden):
@@ -375,18 +361,13 @@ def _function_name(function: Callable[..., Any]) -> str:
 
 
 def _is_method(function: Callable[..., Any]) -> bool:
-    """Whether this was defined in a class, so that its first parameter is the object."""
+    """Whether the function was defined in a class, so that its first parameter is the object."""
     return "." in getattr(function, "__qualname__", "").rpartition("<locals>.")[2]
-
-
-def _annotation(parameter: inspect.Parameter) -> str:
-    # Without addresses, which differ from process to process.
-    return re.sub(r" at 0x[0-9a-f]+", "", str(parameter.annotation))
 
 
 def _schema_hash(signature: inspect.Signature, hidden: set[str]) -> str:
     shape = [
-        f"{parameter.kind.value}:{parameter.name}:{_annotation(parameter)}"
+        f"{parameter.kind.value}:{parameter.name}:{_ADDRESS.sub('', str(parameter.annotation))}"
         for parameter in signature.parameters.values()
         if parameter.name not in hidden
     ]

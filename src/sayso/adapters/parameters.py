@@ -9,18 +9,18 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-_LONGEST = 50_000  # characters; it is kept with every question
+_LONGEST = 50_000  # characters; it is stored with every request
 
 
 def schema_json(schema: Mapping[str, Any]) -> str:
-    """Return a schema that a framework has made, as JSON; nothing for one that is too long to keep."""
+    """Return the schema of a framework as JSON, or an empty text if it is too long to store."""
     text = json.dumps(schema, separators=(",", ":"), default=str)
     return text if len(text) <= _LONGEST else ""
 
 
 def function_schema(function: Callable[..., Any], signature: inspect.Signature, hidden: set[str]) -> str:
-    """Return the schema of a function's parameters; one whose type says nothing takes anything."""
-    hints, definitions, properties = _hints(function), dict[str, Any](), dict[str, Any]()
+    """Return the schema of a function's parameters; a parameter of an unknown type accepts anything."""
+    hints, definitions, properties = type_hints(function), dict[str, Any](), dict[str, Any]()
     names = [name for name in signature.parameters if name not in hidden]
     for name in names:
         parameter = signature.parameters[name]
@@ -36,7 +36,8 @@ def function_schema(function: Callable[..., Any], signature: inspect.Signature, 
     return schema_json(schema)
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def type_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of a function, or none if they cannot be evaluated."""
     try:
         return get_type_hints(inspect.unwrap(function), include_extras=True)
     except Exception:  # noqa: BLE001 - annotations are the host's code, and may name what is not there

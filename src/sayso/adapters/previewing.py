@@ -1,4 +1,4 @@
-"""What a function shows before it is called, put into a verdict."""
+"""Previews in verdicts: calls the preview of a tool before a person is asked."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sayso.errors import ToolError
 async def apply_preview(
     preview: Callable[..., Preview | Awaitable[Preview]], call: ToolCall, verdict: Verdict
 ) -> Verdict:
-    """Return the verdict with what the preview shows; a call that could not be done is blocked for that."""
+    """Return the verdict with the preview of the call; a call that is bound to fail is blocked."""
     try:
         shown = preview(**thaw(call.args))
         found = await shown if inspect.isawaitable(shown) else shown
-    except ToolError as error:  # nobody need be asked about what would fail
+    except ToolError as error:  # a call that would fail is not asked about
         return msgspec.structs.replace(verdict, approval="blocked", reason=f"it could not be done: {error}", fails=True)
     return msgspec.structs.replace(
         verdict,

@@ -3,8 +3,8 @@
 An adapter turns a framework's call into a `ToolCall` and then, in this order:
 
 1. calls `decide_fast`. It is synchronous, and an outcome is final;
-2. calls `review` or `settle` only if that returned None, for neither of them looks again. `review` returns `Pending`
-   where a person has to answer, for a framework that can stop and resume; `settle` waits in place;
+2. calls `review` or `settle` only if that returned None, since neither repeats the fast path. `review` returns
+   `Pending` where a person has to answer, for a framework that can stop and resume; `settle` waits in place;
 3. after a `Pending`, waits with `wait_or_withdraw`, or ends the run and keeps its state, and then calls `review` again
    with `asked=True`. A run that ends without resuming calls `withdraw_if_open` for each request that it opened;
 4. enters `execution` with the `Approved`, and runs the tool once, with `Approved.args` and no other arguments.
@@ -42,7 +42,7 @@ _RUN_ENDED = "the run that asked has ended"
 
 
 class AdapterPort:
-    """What a framework adapter needs of a controller, as `controller.adapter`; the module says which method when."""
+    """The controller's interface for framework adapters, as `controller.adapter`; the module describes the protocol."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class AdapterPort:
         """Do what `review` does and, where a person has to answer, wait; a cancelled wait withdraws the request.
 
         Raises:
-            ApprovalPending: the mode is `defer`, so nobody waits; its `request` can be answered and resumed.
+            ApprovalPending: the mode is `defer`; its `request` can be answered, and the call resumed.
         """
         call = self.with_session(call)
         outcome = await self._reviewer.review(call, tool_rules, asked=asked)
@@ -120,13 +120,13 @@ class AdapterPort:
         return await self._requests.find(context.current_session() or self._session, call.key)
 
     def execution(self, call: ToolCall, outcome: Approved) -> Execution:
-        """Return the context manager round an approved tool; set its `result`, and it audits what came of the call."""
+        """Return the context manager round an approved tool; set its `result`, and it audits the result of the call."""
         return Execution(self._journal, self.with_session(call), outcome)
 
     async def _wait_or_withdraw(self, request: ApprovalRequest) -> ApprovalRequest:
         try:
             return await self._lifecycle.wait(request, None)
         except BaseException:
-            # Cancelled, or the store failed: nobody waits for this answer any more, so nobody should give it.
+            # Cancelled, or the store failed: this answer has no waiter any more, so it should not be given.
             await self._lifecycle.withdraw_quietly(request.id, _RUN_ENDED)
             raise

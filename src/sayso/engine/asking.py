@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sayso.channels.callback import CallbackChannel
 from sayso.core.backoff import backoff
@@ -43,7 +43,7 @@ def new_request(
             raise CanonicalError(f"{name} is {word!r}, and only a text can be stored")
     for name, values in (("payload", verdict.payload), ("metadata", verdict.metadata)):
         if values is not None:
-            canonical(freeze(values), name)  # what no store could keep must not depend on which store there is
+            canonical(freeze(values), name)  # refused here, so that it does not depend on the store
     known_only = verdict.approvers is not None and verdict.approvers.needs_identity
     spans = [span for span in (verdict.expires, timeout) if span is not None]
     return ApprovalRequest(
@@ -54,7 +54,7 @@ def new_request(
         payload=verdict.payload,
         presentation=verdict.presentation,
         metadata=verdict.metadata,
-        summary=_summary(verdict),
+        summary=summary_of(verdict.metadata) or verdict.description,
         tool_call_id=call.call_id,
         session=call.session,
         run=call.run,
@@ -73,10 +73,10 @@ def new_request(
     )
 
 
-def _summary(verdict: Verdict) -> str | None:
-    """Return the short form that the tool itself gave, in the order of precedence of the first documents."""
-    given = verdict.metadata or {}
-    return next((str(given[key]) for key in ("summary", "reason", "path") if given.get(key)), verdict.description)
+def summary_of(metadata: Mapping[str, Any] | None) -> str | None:
+    """Return a tool's own summary of a call, from the first of these keys."""
+    given = metadata or {}
+    return next((str(given[key]) for key in ("summary", "reason", "path") if given.get(key)), None)
 
 
 def _channel_name(channel: Channel) -> str:
@@ -87,7 +87,7 @@ class Announcer:
     """Fan-out to the channels: one task per channel and request, cancelled when the request is closed elsewhere."""
 
     def __init__(self, channels: Iterable[Channel], lifecycle: RequestLifecycle) -> None:
-        # Asked once, for it takes longer than everything else that is done for a question.
+        # Checked once: this takes longer than the rest of an announcement.
         self._channels = tuple((each, isinstance(each, InteractiveChannel)) for each in channels)
         self._lifecycle = lifecycle
         self._tasks: dict[str, set[asyncio.Task[None]]] = {}
@@ -96,21 +96,21 @@ class Announcer:
 
     def announce(self, request: ApprovalRequest, handle: RequestHandle) -> None:
         """Start a task for every channel."""
-        turns = {
-            asyncio.create_task(self._run_channel(channel, request, handle if hears else None))
-            for channel, hears in self._channels
+        tasks = {
+            asyncio.create_task(self._run_channel(channel, request, handle if interactive else None))
+            for channel, interactive in self._channels
         }
-        if turns:
-            self._tasks[request.id] = turns
-        for turn in turns:
-            turn.add_done_callback(lambda done: self._discard_task(request.id, done))
+        if tasks:
+            self._tasks[request.id] = tasks
+        for task in tasks:
+            task.add_done_callback(lambda done: self._discard_task(request.id, done))
 
     def stop(self, request_id: str) -> None:
         """Cancel the tasks of a request that is closed."""
         self._answerable_elsewhere.discard(request_id)
-        for turn in self._tasks.pop(request_id, ()):
-            with contextlib.suppress(RuntimeError):  # its loop is closed, and so is its turn
-                turn.get_loop().call_soon_threadsafe(turn.cancel)
+        for task in self._tasks.pop(request_id, ()):
+            with contextlib.suppress(RuntimeError):  # its loop is closed, and has ended the task
+                task.get_loop().call_soon_threadsafe(task.cancel)
 
     async def _run_channel(self, channel: Channel, request: ApprovalRequest, handle: RequestHandle | None) -> None:
         try:
@@ -120,9 +120,9 @@ class Announcer:
                 decision = await cast("InteractiveChannel", channel).ask_interactively(request, handle)
             self._discard_task(
                 request.id, asyncio.current_task()
-            )  # an answer ends all turns but the one that brings it
+            )  # an answer cancels the tasks of its request, except its own
             if decision is None and not isinstance(channel, CallbackChannel):
-                self._answerable_elsewhere.add(request.id)  # it told somebody, who may answer another way
+                self._answerable_elsewhere.add(request.id)  # a notified person may answer by another way
             elif isinstance(decision, ApprovalDecision):  # pyright: ignore[reportUnnecessaryIsInstance] - other people's code
                 await self._lifecycle.answer(request.id, decision)
             else:
@@ -132,9 +132,9 @@ class Announcer:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                raise  # somebody else answered, or the loop ends
+                raise  # the request was closed elsewhere, or the loop ends
             await self._withdraw_if_unanswerable(channel, request, "was cancelled by itself")
-        except NotEntitled as error:  # somebody else may answer
+        except NotEntitled as error:  # another person may answer
             self._answerable_elsewhere.add(request.id)
             _LOG.warning("an answer by %s was not taken: %s", _channel_name(channel), error)
         except Exception as error:  # noqa: BLE001 - a channel is other people's code; no error of it may approve
@@ -142,7 +142,7 @@ class Announcer:
             await self._withdraw_if_unanswerable(channel, request, f"raised {type(error).__name__}: {error}")
 
     async def _withdraw_if_unanswerable(self, channel: Channel, request: ApprovalRequest, problem: str) -> None:
-        """Withdraw the question if nobody else can answer it: whoever waits must not wait for ever."""
+        """Withdraw the request if no other channel can answer it: its waiter must not wait forever."""
         self._discard_task(request.id, asyncio.current_task())
         _LOG.warning("%s %s", _channel_name(channel), problem)
         if self._tasks.get(request.id) or request.id in self._answerable_elsewhere:
@@ -157,8 +157,8 @@ class Announcer:
                 return
 
     def _discard_task(self, request_id: str, task: asyncio.Task[None] | None) -> None:
-        turns = self._tasks.get(request_id)
-        if turns is not None and task is not None:
-            turns.discard(task)
-            if not turns:
+        tasks = self._tasks.get(request_id)
+        if tasks is not None and task is not None:
+            tasks.discard(task)
+            if not tasks:
                 self._tasks.pop(request_id, None)

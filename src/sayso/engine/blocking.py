@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
+
+from sayso.stores.loop_thread import LoopThread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -14,25 +17,13 @@ T = TypeVar("T")
 _CANCEL_SECONDS = 5.0
 
 
-class _BackgroundLoop:
-    """The loop that serves all synchronous callers of this process, started by the first of them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._process = 0
-
-    def loop(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            # A fork copies the object but not the thread.
-            if self._loop is None or self._process != os.getpid():
-                self._loop = asyncio.new_event_loop()
-                self._process = os.getpid()
-                threading.Thread(target=self._loop.run_forever, name="sayso-home", daemon=True).start()
-            return self._loop
+_STARTING = threading.Lock()
 
 
-_BACKGROUND_LOOP = _BackgroundLoop()
+@functools.cache
+def _loop_thread(_process: int) -> LoopThread:
+    """Return the thread of this process: a fork copies the object but not the thread."""
+    return LoopThread("sayso-home")
 
 
 def run(function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -54,11 +45,13 @@ def run(function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwarg
         finally:
             over.set()
 
-    future = asyncio.run_coroutine_threadsafe(work(), _BACKGROUND_LOOP.loop())
+    with _STARTING:
+        thread = _loop_thread(os.getpid())
+    future = thread.submit(work())
     try:
         return future.result()
     except BaseException:
-        # Ctrl-C here must also end the wait over there; give it the time to withdraw its question.
+        # Ctrl-C here must also cancel the wait in the loop, and leave it time to withdraw its request.
         if future.cancel():
             over.wait(_CANCEL_SECONDS)
         raise

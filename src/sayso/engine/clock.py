@@ -26,8 +26,8 @@ class SystemClock:
 
 
 def clock_of(store: object, clock: Clock | None = None) -> Clock:
-    """Return the clock to go by: the one that was given, else the store's own, else this machine's.
+    """Return the given clock, else the store's own, else this machine's.
 
-    A store that many machines share has a clock, so that none of them answers too late by its own.
+    A store that many machines share has a clock, so that deadlines do not depend on the machine.
     """
     return clock or getattr(store, "clock", None) or SystemClock()

@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from msgspec.structs import replace
 
 from sayso.core.canonical import canonical, freeze
 from sayso.errors import CanonicalError
@@ -16,73 +18,84 @@ from sayso.errors import CanonicalError
 if TYPE_CHECKING:
     from sayso.core.model import Approved, By, Deed, ToolCall
     from sayso.engine.controller import ApprovalController
-    from sayso.policy.policy import Policy
+    from sayso.policy.policy import Policy, ToolRules
 
 _CONTROLLER: ContextVar[ApprovalController | None] = ContextVar("sayso_controller", default=None)
-_PRE_APPROVED: ContextVar[list[_PreApproval]] = ContextVar("sayso_approved")
-
-
-class _ProcessWide:
-    """The controllers of code that is under no other: threads and tasks that began elsewhere see the last one."""
-
-    controllers: ClassVar[list[ApprovalController]] = []
+_PROCESS_WIDE: list[ApprovalController] = []  # the last one is for threads and tasks that have none of their own
+_PRE_APPROVED: ContextVar[list[_PreApproval]] = ContextVar("sayso_pre_approved")
 
 
 def current_controller() -> ApprovalController | None:
-    """Return the controller that the running code is under, if any."""
+    """Return the active controller, if any."""
     here = _CONTROLLER.get()
-    if here is None and _ProcessWide.controllers:
-        return _ProcessWide.controllers[-1]
+    if here is None and _PROCESS_WIDE:
+        return _PROCESS_WIDE[-1]
     return here
 
 
 @contextlib.contextmanager
-def activate(controller: ApprovalController, *, everywhere: bool) -> Generator[None]:
-    """Put the code inside under this controller."""
+def activate(controller: ApprovalController, *, everywhere: bool) -> Generator[ApprovalController]:
+    """Activate this controller for the block."""
     token = _CONTROLLER.set(controller)
     if everywhere:
-        _ProcessWide.controllers.append(controller)
+        _PROCESS_WIDE.append(controller)
     try:
-        yield
+        yield controller
     finally:
         if everywhere:
-            _ProcessWide.controllers.remove(controller)
+            _PROCESS_WIDE.remove(controller)
         _CONTROLLER.reset(token)
 
 
 class _CurrentCall(NamedTuple):
-    """The call that is running: whom its agents ask, what it is, and what it left behind if it goes on."""
+    """The running call, the controller of the agents inside it, and the parked state that it resumes with."""
 
     controller: ApprovalController
     call: ToolCall | None
     by: By
-    state: list[bytes]  # what it left behind, until somebody takes it
+    state: list[bytes]  # parked state of the agent inside it, until `delegate` takes it
     tightening: tuple[Policy, ...]
     delegated: list[str | None]  # the agents that its tool has called
 
 
-_CURRENT_CALL: ContextVar[_CurrentCall | None] = ContextVar("sayso_nesting", default=None)
+_CURRENT_CALL: ContextVar[_CurrentCall | None] = ContextVar("sayso_current_call", default=None)
 
 
 def current_call() -> _CurrentCall | None:
-    """Return the call that is running, if one is."""
+    """Return the running call, if any."""
     return _CURRENT_CALL.get()
 
 
 def outer_controller() -> ApprovalController | None:
     """Return the controller of the agent whose tool is running, which a nested agent asks too."""
-    nesting = _CURRENT_CALL.get()
-    return None if nesting is None else nesting.controller
+    running = _CURRENT_CALL.get()
+    return None if running is None else running.controller
 
 
-def agent_path() -> tuple[str, ...]:
-    """Return the names of the agents whose tool is running, the outermost first."""
-    nesting = _CURRENT_CALL.get()
-    return () if nesting is None or nesting.call is None else nesting.call.agent_path
+def agent_path(agent: str | None = None) -> tuple[str, ...]:
+    """Return the names of the agents whose tool is running, the outermost first, and of this agent inside them."""
+    running = _CURRENT_CALL.get()
+    outer = () if running is None or running.call is None else running.call.agent_path
+    return (*outer, agent) if agent else outer
 
 
-class nested_call:  # noqa: N801 - reads as a statement: `with within(controller, call):`
-    """Say that the code inside is the tool of this call or, without one, that it asks this controller and no other."""
+def tightening(own: Policy | None = None) -> tuple[Policy, ...]:
+    """Return the policies of the nested agents, `own` being the innermost; they only restrict that of the outermost."""
+    running = _CURRENT_CALL.get()
+    if running is None:
+        return ()
+    known = (running.controller.policy, *running.tightening)
+    return running.tightening if own is None or own in known else (*running.tightening, own)
+
+
+def tighten(tool_rules: ToolRules, own: Policy | None = None) -> ToolRules:
+    """Return a tool's own rules, tightened by the policies of the nested agents."""
+    found = tightening(own)
+    return replace(tool_rules, tightening=found) if found else tool_rules
+
+
+class nested_call:  # noqa: N801 - reads as a statement: `with nested_call(controller, call):`
+    """Mark the block as the tool of this call or, without a call, bind it to this controller and no other."""
 
     __slots__ = ("_current", "_tokens")
 
@@ -95,41 +108,38 @@ class nested_call:  # noqa: N801 - reads as a statement: `with within(controller
         state: bytes | None = None,
         tightening: tuple[Policy, ...] = (),
     ) -> None:
-        """Name the controller, the call, who let it run, what it left behind, and the policies of its agents."""
         self._current = _CurrentCall(controller, call, by, [] if state is None else [state], tightening, [])
 
     def __enter__(self) -> None:
-        """Begin."""
         self._tokens = _CURRENT_CALL.set(self._current), _CONTROLLER.set(self._current.controller)
 
     def __exit__(self, *_: object) -> None:
-        """End."""
-        nesting, controller = self._tokens
-        _CURRENT_CALL.reset(nesting)
+        call, controller = self._tokens
+        _CURRENT_CALL.reset(call)
         _CONTROLLER.reset(controller)
 
 
 def activate_unless_nested(controller: ApprovalController) -> contextlib.AbstractContextManager[None]:
-    """Say that the code inside asks this controller, unless it is inside a call: whose agents then stay above it."""
+    """Bind the block to this controller, unless it is inside a call, whose controller then stays in charge."""
     return nested_call(controller) if _CURRENT_CALL.get() is None else contextlib.nullcontext()
 
 
 class Grant(NamedTuple):
-    """On which terms a tool runs: what was decided, and which files are sayso's own."""
+    """The grant that a tool runs under: the outcome, and the files of sayso itself."""
 
     outcome: Approved
     own_files: tuple[str, ...]
 
     def rest_on(self, basis: str) -> bool:
-        """Whether this is what was found when it was decided, if that matters."""
+        """Whether this is the fingerprint that the decision rests on; true if it rests on none."""
         return self.outcome.basis in {None, basis}
 
 
-CURRENT_GRANT: ContextVar[Grant | None] = ContextVar("sayso_terms", default=None)
+CURRENT_GRANT: ContextVar[Grant | None] = ContextVar("sayso_grant", default=None)
 
 
 def current_grant(deed: Deed | None = None, /, **args: object) -> Grant | None:
-    """Return the terms of the tool that is running, if they are about this deed and these arguments."""
+    """Return the grant of the running tool, if it covers this deed and these arguments."""
     found = CURRENT_GRANT.get()
     if found is None or (deed is not None and deed not in found.outcome.deeds):
         return None
@@ -142,13 +152,13 @@ _SESSION: ContextVar[str] = ContextVar("sayso_session", default="")
 
 
 def current_session() -> str:
-    """Return the session that the running code goes on with, if it does."""
+    """Return the session of the resumed run, or an empty text outside one."""
     return _SESSION.get()
 
 
 @contextlib.contextmanager
 def resumed_session(session: str) -> Generator[None]:
-    """Say that the code inside goes on with a session that began elsewhere."""
+    """Run the block in a session that began elsewhere."""
     token = _SESSION.set(session)
     try:
         yield
@@ -157,36 +167,33 @@ def resumed_session(session: str) -> Generator[None]:
 
 
 class _PreApproval(NamedTuple):
-    """What was approved at an adapter's edge, which is about to call a function that may be marked itself."""
+    """A call that an adapter has approved, just before it calls the function, which may be marked itself."""
 
     controller: ApprovalController
     tool: str
     args: Mapping[str, Any]
 
 
-class pre_approve:  # noqa: N801 - reads as a statement: `with approved(controller, "pay", args):`
-    """Say what the code inside has been approved for: the first call that is exactly this need not ask again."""
+class pre_approve:  # noqa: N801 - reads as a statement: `with pre_approve(controller, "pay", args):`
+    """Pre-approve a call for the block: the first call that equals it does not ask again."""
 
     __slots__ = ("_approval", "_token")
 
     def __init__(self, controller: ApprovalController, tool: str, args: Mapping[str, Any]) -> None:
-        """Name the call."""
         self._approval = [_PreApproval(controller, tool, args)]
 
     def __enter__(self) -> None:
-        """Begin."""
         self._token = _PRE_APPROVED.set(self._approval)
 
     def __exit__(self, *_: object) -> None:
-        """End, also for what the tool has started and left running."""
-        self._approval.clear()
+        self._approval.clear()  # also for tasks that the tool has left running
         _PRE_APPROVED.reset(self._token)
 
 
 def consume_pre_approval(controller: ApprovalController, call: ToolCall, defaults: Mapping[str, Any]) -> bool:
-    """Whether this very call was approved at the edge that is about to make it; true once.
+    """Consume the pre-approval of exactly this call; true once.
 
-    What the edge approved may leave out arguments that have a default; everything else must be the same.
+    The pre-approved arguments may omit defaults; everything else must be equal.
     """
     waiting = _PRE_APPROVED.get([])
     try:
@@ -194,12 +201,12 @@ def consume_pre_approval(controller: ApprovalController, call: ToolCall, default
         if approval.controller is not controller or approval.tool != call.tool:
             return False
         return _is_same_value(freeze({**defaults, **approval.args}), call.args) and bool(waiting.pop())
-    except IndexError:  # nothing there, or another thread was faster
+    except IndexError:  # there is none, or another thread has consumed it
         return False
 
 
 def _is_same_value(left: object, right: object) -> bool:
-    """Whether two arguments are one and the same: the same object, or equal data of the same type."""
+    """Whether two arguments are the same object, or equal data of the same type."""
     if left is right:
         return True
     if isinstance(left, Mapping) and isinstance(right, Mapping):
@@ -210,5 +217,5 @@ def _is_same_value(left: object, right: object) -> bool:
         return type(mine) is type(others) and len(mine) == len(others) and all(map(_is_same_value, mine, others))
     try:
         return canonical(freeze({"": left})) == canonical(freeze({"": right}))
-    except CanonicalError:  # nothing to compare by
+    except CanonicalError:  # not comparable
         return False

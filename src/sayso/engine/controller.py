@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from msgspec.structs import replace
@@ -51,7 +51,7 @@ class ApprovalController:
         hooks: Iterable[Hook] = (),
         audit: Literal["queued", "strict"] | None = None,
     ) -> None:
-        """Check every setting now, so that no call finds out later.
+        """Validate every setting, so that no call fails later.
 
         Args:
             mode: `interactive`, `approve_all`, `auto_deny` or `defer`, or one of their other spellings.
@@ -60,12 +60,12 @@ class ApprovalController:
             memory: remembered decisions; shared with others that get the same object.
             store: where requests live: an object, a file, the address of a hub or of a PostgreSQL database; left out,
                 the hub or database that SAYSO_STORE names, else in memory.
-            channels: further ways to tell people.
-            session: the session that calls belong to if they do not say.
+            channels: further channels that notify people.
+            session: the session of calls that name none.
             timeout: seconds after which an unanswered request expires.
-            clock: tells the time; tests pass a fixed one.
+            clock: the source of time; tests pass a fixed one.
             hooks: called with every step of every call, after it was decided.
-            audit: `strict` makes an allowed call wait until its entry is durable; left out, the policy says so or not.
+            audit: `strict` makes an allowed call wait until its entry is durable; left out, the policy decides.
         """
         self.mode: Mode = parse_mode(mode)
         if audit not in {None, "queued", "strict"}:
@@ -136,10 +136,10 @@ class ApprovalController:
     async def review(
         self, call: ToolCall, tool_rules: ToolRules | None = None, *, asked: bool = False
     ) -> Approved | Denied | Pending:
-        """Say what is to happen to a call: it may run now, it must not, or a person has to answer first.
+        """Decide about a call: it may run now, it must not run, or a person has to answer first.
 
-        An `Approved` is used up by being returned: run the tool once, with its arguments. `asked` says that the
-        caller was here before with this call, as a resumed run was; the store must confirm it.
+        A returned `Approved` is claimed already: run the tool once, with its arguments. `asked` means that the call
+        was reviewed before, as in a resumed run; the store must confirm it.
         """
         call = self.adapter.with_session(call)
         outcome = None if asked else self.adapter.decide_fast(call, tool_rules)
@@ -148,17 +148,17 @@ class ApprovalController:
     async def settle(
         self, call: ToolCall, tool_rules: ToolRules | None = None, *, asked: bool = False
     ) -> Approved | Denied:
-        """Review a call and, where a person has to answer, wait for that.
+        """Review a call and, where a person has to answer, wait for the answer.
 
         Raises:
-            ApprovalPending: the mode is `defer`, so nobody waits; its `request` can be answered and resumed.
+            ApprovalPending: the mode is `defer`; its `request` can be answered, and the call resumed.
         """
         call = self.adapter.with_session(call)
         outcome = None if asked else self.adapter.decide_fast(call, tool_rules)
         return await self.adapter.settle(call, tool_rules, asked=asked) if outcome is None else outcome
 
     def settle_sync(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Approved | Denied:
-        """Do what `settle` does, for synchronous callers; a call that needs nobody needs no thread hop either."""
+        """Do what `settle` does, for synchronous callers; a call that the fast path decides needs no thread hop."""
         call = self.adapter.with_session(call)
         outcome = self.adapter.decide_fast(call, tool_rules)
         if outcome is not None:
@@ -172,12 +172,10 @@ class ApprovalController:
         """Settle a call and run the tool with the approved arguments.
 
         Raises:
-            ApprovalError: the call must not run; the class tells why.
+            ApprovalError: the call must not run; the class says why.
         """
         call = self.adapter.with_session(call)
-        outcome = self.adapter.decide_fast(call, tool_rules)  # most calls need no more than this
-        if outcome is None:
-            outcome = await self.adapter.settle(call, tool_rules)
+        outcome = await self.settle(call, tool_rules)
         if isinstance(outcome, Denied):
             raise outcome.error(call.tool)
         with self.adapter.execution(call, outcome) as running, context.pre_approve(self, call.tool, outcome.args):
@@ -196,22 +194,22 @@ class ApprovalController:
         channel: str | None = None,
         roles: Collection[str] | None = None,
     ) -> ApprovalRequest:
-        """Close a request, given by its id or as it was read, unless it is closed already; return it as it stands.
+        """Close a request, given by its id or as a record, unless it is closed already; return its current state.
 
-        `roles` are those of whoever answers, from a caller that has checked who that is. Where a rule asks for several
-        people, a yes that is not enough leaves the request open.
+        `roles` are those of the approver, whom the caller has authenticated. Where a rule asks for several people, the
+        request stays open until the last yes.
 
         Raises:
-            NotEntitled: whoever answers may not give this answer; the request stays open.
+            NotEntitled: the approver may not give this answer; the request stays open.
             UnknownRequest: no request has this id.
             ApprovalBlocked: the edited arguments are blocked; the request stays open.
-            ValueError: the decision wants a scope that is not offered, or edited arguments that nothing can be
-                bound to; the request stays open.
+            ValueError: the decision has a scope that is not offered, or edited arguments to which no approval can be
+                bound; the request stays open.
         """
         return await self._lifecycle.answer(request, decision, who=who, channel=channel, roles=roles)
 
     async def withdraw(self, request_id: str, reason: str) -> ApprovalRequest:
-        """Close a request because nobody's answer is wanted any more; return it as it stands."""
+        """Close a request whose answer is no longer needed; return its current state."""
         return await self._lifecycle.withdraw(request_id, reason)
 
     async def wait(  # a public name; it ends the wait, not the request
@@ -219,18 +217,18 @@ class ApprovalController:
         request_id: str,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> ApprovalRequest:
-        """Wait until a request is closed, or for that many seconds; return it as it stands."""
+        """Wait until a request is closed, at most `timeout` seconds; return its current state."""
         timeout = settings.check_timeout(timeout, "timeout")
         return await self._lifecycle.wait(await self._lifecycle.get(request_id), timeout)
 
     async def pending(self) -> list[ApprovalRequest]:
-        """Return the open requests, oldest first; those whose time is up are closed."""
+        """Return the open requests, oldest first; overdue ones are closed."""
         return await self._lifecycle.pending()
 
-    # The first documents' names.
+    # Requests that a tool has built itself, and other earlier names.
 
     async def request_approval(self, request: ApprovalRequest) -> ApprovalDecision:
-        """Ask about a request that a tool made itself, and return the decision.
+        """Ask about a request that a tool has built itself, and return the decision.
 
         Raises:
             ApprovalBlocked: the policy blocks it; nobody was asked.
@@ -269,28 +267,25 @@ class ApprovalController:
 
     # The life of the controller.
 
-    @contextlib.contextmanager
-    def activated(self, *, everywhere: bool = False) -> Generator[ApprovalController]:
-        """Put the code inside under this controller: functions marked with `@requires_approval` ask it.
+    def activated(self, *, everywhere: bool = False) -> contextlib.AbstractContextManager[ApprovalController]:
+        """Activate this controller for the block: functions marked with `@requires_approval` ask it.
 
-        That follows `await` and `asyncio.to_thread`, but no thread that was started plainly, and no task that began
-        before; `everywhere=True` covers these too, in the whole process.
+        That covers `await` and `asyncio.to_thread`, but neither plain threads nor tasks that began before;
+        `everywhere=True` covers these too, in the whole process.
         """
-        with context.activate(self, everywhere=everywhere):
-            yield self
+        return context.activate(self, everywhere=everywhere)
 
     async def flush(self) -> None:
         """Wait until everything decided so far is durable."""
         await self.store.flush()
 
     async def aclose(self) -> None:
-        """Write what is queued and close the store, if this controller opened it."""
+        """Flush the store, and close it if this controller opened it."""
         await self.store.flush()
         if self._owns_store:
             await self.store.aclose()
 
     async def __aenter__(self) -> Self:
-        """Return the controller; it is closed at the end of the block."""
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -6,6 +6,7 @@ Tests: tests/adapters/test_parameters.py
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -23,36 +24,34 @@ if TYPE_CHECKING:
 async def judge_edited(
     policy: Policy, call: ToolCall, tool_rules: ToolRules | None, args: Mapping[str, Any]
 ) -> Verdict:
-    """Say what the rules think of a call with arguments that a person put in place."""
+    """Judge a call with edited arguments, by the tool's schema and by the policy."""
     misfit = tool_rules.misfit(args) if tool_rules and tool_rules.misfit else None
     if misfit is not None:
         return Verdict(approval="blocked", reason=misfit)
     return await policy.judge_async(replace(call, args=args), tool_rules)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LocalRequestHandle:
-    """The request handle of a call that waits in this process, where its tool and its rules are at hand."""
+    """The request handle of a call that waits in this process, with the rules of its tool."""
 
-    def __init__(
-        self, request: ApprovalRequest, tool_rules: ToolRules | None, *, policy: Policy, store: Requests, clock: Clock
-    ) -> None:
-        self._request = request
-        self._tool_rules = tool_rules
-        self._policy = policy
-        self._store = store
-        self._clock = clock
+    request: ApprovalRequest
+    tool_rules: ToolRules | None
+    policy: Policy
+    store: Requests
+    clock: Clock
 
     async def preview_edit(self, args: Mapping[str, Any]) -> ApprovalRequest:
         """Return the request as it would be asked with these arguments; see `RequestHandle`."""
-        call = replace(self._request.call(), args=args)
+        call = replace(self.request.call(), args=args)
         call.digest()  # what cannot be bound to an approval must not get one by being edited in
-        verdict = await judge_edited(self._policy, call, self._tool_rules, args)
+        verdict = await judge_edited(self.policy, call, self.tool_rules, args)
         if verdict.approval == "blocked":
             raise ApprovalBlocked(call.tool, f"these arguments cannot run: {verdict.reason}", cause="blocked")
         return replace(
-            self._request,
+            self.request,
             args=call.args,
-            description=verdict.description or self._request.description,
+            description=verdict.description or self.request.description,
             presentation=verdict.presentation,
             reason=verdict.reason,
             rule=verdict.rule,
@@ -60,5 +59,5 @@ class LocalRequestHandle:
 
     async def mark_seen(self, who: str, channel: str) -> tuple[Seen, ...]:
         """Mark the request as viewed, and return all viewers; see `RequestHandle`."""
-        mine = Seen(who=who, channel=channel, at=self._clock.now())
-        return (await self._store.mark_seen(self._request.id, mine)).seen
+        mine = Seen(who=who, channel=channel, at=self.clock.now())
+        return (await self.store.mark_seen(self.request.id, mine)).seen

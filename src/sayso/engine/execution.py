@@ -26,12 +26,10 @@ class Execution:
         self._journal = journal
         self._call = call
         self._outcome = outcome
-        self._started = 0.0
         self.result: Any = None
-        self.suspended = False  # it has stopped in the middle, and may go on later
+        self.suspended = False  # stopped by an agent inside it that has to ask; it may resume later
 
     def __enter__(self) -> Self:
-        """Start the clock, and let the tool know on which terms it runs."""
         self._token = context.CURRENT_GRANT.set(context.Grant(self._outcome, self._journal.own_files))
         self._started = time.perf_counter()
         return self
@@ -39,7 +37,6 @@ class Execution:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write down what came of it."""
         context.CURRENT_GRANT.reset(self._token)
         if self.suspended:
             return

@@ -23,38 +23,32 @@ _SIMPLE = frozenset({str, int, float, bool, type(None)})
 
 
 class Journal:
-    """Keeps the audit and tells the hooks."""
+    """Writes audit entries and calls the hooks."""
 
     def __init__(self, store: Store, clock: Clock, hooks: Iterable[Hook]) -> None:
-        """Take the store that keeps the audit, and who else wants to know."""
         self._store = store
         self._record = store.record
         self._now = clock.now
         self.own_files: tuple[str, ...] = store.files  # which no tool may touch
-        self._hooks = tuple(hooks)
-
-    @property
-    def has_hooks(self) -> bool:
-        """Whether anybody but the audit is told."""
-        return bool(self._hooks)
+        self.hooks = tuple(hooks)
 
     def record_decision(self, call: ToolCall, verdict: Verdict, outcome: Approved | Denied) -> None:
-        """Write down a decision that no request carries."""
+        """Record a decision about a call without a request."""
         step: Step = "allowed" if type(outcome) is Approved else "stopped"
         entry = AuditEntry(at=self._now(), step=step, about=call, verdict=verdict, outcome=outcome)
         self._record(entry)
-        if self._hooks:
+        if self.hooks:
             self._call_hooks(entry)
 
     def notify_step(self, request: ApprovalRequest, step: Step) -> None:
-        """Tell of a step that the store has written down together with the request."""
-        if self._hooks:
+        """Call the hooks for a step that the store has recorded with the request."""
+        if self.hooks:
             self._call_hooks(audit.request_entry(request, step, self._now()))
 
     def record_result(
         self, call: ToolCall, outcome: Approved, result: object, error: BaseException | None, seconds: float
     ) -> None:
-        """Write down what came of a call."""
+        """Record the result or the error of a call."""
         step: Step = "returned" if error is None else "raised"
         brief = _brief_result(result) if error is None else _brief_error(error)
         try:
@@ -62,14 +56,14 @@ class Journal:
                 self._store.finish(outcome.request_id, step)
             entry = AuditEntry(at=self._now(), step=step, about=call, outcome=outcome, result=brief, seconds=seconds)
             self._record(entry)
-            if self._hooks:
+            if self.hooks:
                 self._call_hooks(entry)
         except (StoreError, UnknownRequest) as failure:
             # The tool has run: an error now would look as if it had not. The next call will be refused.
             _LOG.critical("the result of %r could not be written down: %s", call.tool, failure)
 
     def _call_hooks(self, entry: AuditEntry) -> None:
-        for hook in self._hooks:
+        for hook in self.hooks:
             try:
                 hook(entry)
             except Exception:  # noqa: BLE001 - a hook is the host's code, and no part of the decision
@@ -84,7 +78,7 @@ def _brief_error(error: BaseException) -> str:
 
 
 def _brief_result(result: object) -> object:
-    """Return what the audit may keep of a result without calling any of its code."""
+    """Return a short form of a result for the audit, without calling any of its code."""
     kind = type(result)
     if kind is str:
         return str(result)[:_LONG]

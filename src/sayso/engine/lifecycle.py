@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -30,25 +31,17 @@ _LOG = logging.getLogger("sayso")
 _WITHDRAW_SECONDS = 5.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RequestLifecycle:
     """State transitions of requests, first writer wins; an answer and its remembered decision are one transaction."""
 
-    def __init__(
-        self,
-        *,
-        policy: Policy,
-        memory: ApprovalMemory,
-        store: Store,
-        clock: Clock,
-        journal: Journal,
-    ) -> None:
-        self._policy = policy
-        self._memory = memory
-        self._store = store
-        self._clock = clock
-        self._journal = journal
-        self._listeners: list[Callable[[str], None]] = []
-        self._withdrawals: set[asyncio.Task[None]] = set()
+    policy: Policy
+    memory: ApprovalMemory
+    store: Store
+    clock: Clock
+    journal: Journal
+    _listeners: list[Callable[[str], None]] = field(default_factory=list["Callable[[str], None]"], init=False)
+    _withdrawals: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]], init=False)
 
     def add_listener(self, on_closed: Callable[[str], None]) -> None:
         """Call this with the id of every request that is found closed, here or by another process."""
@@ -65,79 +58,79 @@ class RequestLifecycle:
     ) -> ApprovalRequest:
         """Close a request with a decision; see `ApprovalController.answer`."""
         request = await self.get(request) if isinstance(request, str) else request
-        now = self._clock.now()
+        now = self.clock.now()
         decision = replace(decision, who=who or decision.who, channel=channel or decision.channel, decided_at=now)
         _check_entitled(request, decision, roles, now)
         forced = decision.approved and request.approval == "once_per_session" and decision.override_args is None
         if forced and decision.remember == "none":
-            # What the owner wants asked once is remembered for the tool where the rule says so, else for this call: a
-            # prefix or a folder is wider than what was shown, so only the person can choose it.
+            # `once_per_session` is remembered for the tool where the rule says so, else for this call: a prefix or a
+            # folder is wider than the call that was shown, so only the person can choose it.
             for_tool = any(scope.kind == "tool" for scope in request.scopes)
             decision = replace(decision, remember="session", scope="tool" if for_tool else None)
         await self._check_edited(request, decision)
         remembered = self._to_remember(request, decision, now)
-        together = remembered if self._memory.belongs_to(self._store) else ()
+        together = remembered if self.memory.belongs_to(self.store) else ()
         closed = await self._close(request, "approved" if decision.approved else "denied", decision, together)
         if remembered and closed.decision == decision:
             if not together:
-                self._memory.add(*remembered)
+                self.memory.add(*remembered)
             await self._answer_covered(request, remembered)
         return closed
 
     async def withdraw(self, request_id: str, reason: str) -> ApprovalRequest:
-        """Close a request because nobody's answer is wanted any more."""
-        note = ApprovalDecision(approved=False, note=reason, decided_at=self._clock.now())
+        """Close a request whose answer is no longer needed."""
+        note = ApprovalDecision(approved=False, note=reason, decided_at=self.clock.now())
         return await self._close(await self.get(request_id), "withdrawn", note)
 
     async def withdraw_quietly(self, request_id: str, reason: str) -> None:
-        """Withdraw a request while its run is being cancelled: whether it exists or not, waiting only briefly."""
+        """Withdraw a request, if it exists, while its run is being cancelled; wait only briefly."""
         import anyio  # noqa: PLC0415 - rarely needed, so not loaded with the rest
 
-        # A task of its own goes on where the store is slow, or who waits is cancelled once more.
-        leaving = asyncio.create_task(self._withdraw_if_there(request_id, reason))
-        self._withdrawals.add(leaving)
-        leaving.add_done_callback(self._withdrawals.discard)
+        # A task of its own continues if the store is slow, or the waiter is cancelled once more.
+        withdrawal = asyncio.create_task(self._withdraw_if_there(request_id, reason))
+        self._withdrawals.add(withdrawal)
+        withdrawal.add_done_callback(self._withdrawals.discard)
         with anyio.move_on_after(_WITHDRAW_SECONDS, shield=True):
-            await asyncio.shield(leaving)
+            await asyncio.shield(withdrawal)
 
     async def _withdraw_if_there(self, request_id: str, reason: str) -> None:
         with contextlib.suppress(StoreError, UnknownRequest):
             await self.withdraw(request_id, reason)
 
     async def expire(self, request: ApprovalRequest) -> ApprovalRequest:
-        """Close a request whose time is up."""
+        """Close an overdue request."""
         return await self._close(request, "expired", None)
 
     async def get(self, request_id: str) -> ApprovalRequest:
         """Return a request, or raise `UnknownRequest`."""
-        request = await self._store.get(request_id)
+        request = await self.store.get(request_id)
         if request is None:
             raise UnknownRequest(f"no request has the id {request_id!r}")
         return request
 
     async def pending(self) -> list[ApprovalRequest]:
-        """Return the open requests whose time is not up."""
-        found = await self._store.pending()
-        now = self._clock.now()
+        """Return the open requests, and close the overdue ones."""
+        found = await self.store.pending()
+        now = self.clock.now()
         late = [request for request in found if is_overdue(request, now)]
         for request in late:
             await self.expire(request)
         return [request for request in found if request not in late]
 
     async def wait(self, request: ApprovalRequest, seconds: float | None) -> ApprovalRequest:
-        """Wait until the request is closed, its time is up, or that many seconds are over; return it as it stands."""
+        """Wait until the request is closed or expires, at most this many seconds; return its current state."""
         if request.status != "open":
             return request
         ends = [] if request.expires_at is None else [request.expires_at]
         if seconds is not None:
-            ends.append(self._clock.now() + seconds)
+            ends.append(self.clock.now() + seconds)
         try:
-            async with self._clock.until(min(ends)) if ends else contextlib.nullcontext():
-                closed = await self._store.closed(request.id)
+            async with self.clock.until(min(ends)) if ends else contextlib.nullcontext():
+                closed = await self.store.closed(request.id)
         except TimeoutError:
             latest = await self.get(request.id)
-            return await self.expire(latest) if is_overdue(latest, self._clock.now()) else latest
-        self._notify_closed(request.id)  # perhaps by another process: nobody here needs to be asked any more
+            return await self.expire(latest) if is_overdue(latest, self.clock.now()) else latest
+        self._notify_closed(request.id)  # perhaps by another process: the channels here can stop
         return closed
 
     async def _close(
@@ -147,14 +140,14 @@ class RequestLifecycle:
         decision: ApprovalDecision | None,
         remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
-        closed = await self._store.close(request.id, status, decision, now=self._clock.now(), remember=remember)
+        closed = await self.store.close(request.id, status, decision, now=self.clock.now(), remember=remember)
         if closed.status == "open":
             if closed.votes != request.votes:
-                self._journal.notify_step(closed, "voted")
+                self.journal.notify_step(closed, "voted")
             return closed
         self._notify_closed(request.id)
         if request.status == "open" and (closed.decision == decision or closed.status == "expired"):
-            self._journal.notify_step(closed, audit_step(closed))
+            self.journal.notify_step(closed, audit_step(closed))
         return closed
 
     def _notify_closed(self, request_id: str) -> None:
@@ -166,7 +159,7 @@ class RequestLifecycle:
             return
         call = replace(request.call(), args=decision.override_args)
         call.digest()  # what cannot be bound to an approval must not get one by being edited in
-        verdict = await self._policy.judge_async(call)
+        verdict = await self.policy.judge_async(call)
         if verdict.approval == "blocked":
             raise ApprovalBlocked(call.tool, f"the edited arguments cannot run: {verdict.reason}", cause="blocked")
 
@@ -176,20 +169,20 @@ class RequestLifecycle:
         if not request.scopes:
             _LOG.warning("the answer to %s is not remembered: its rule does not allow that", request.id)
             return []
-        limits = [limit for limit in (request.remember_max, self._policy.remember_max) if limit is not None]
-        return self._memory.build(request, decision, now=now, longest=min(limits, default=None))
+        limits = [limit for limit in (request.remember_max, self.policy.remember_max) if limit is not None]
+        return self.memory.build(request, decision, now=now, longest=min(limits, default=None))
 
     async def _answer_covered(self, answered: ApprovalRequest, remembered: Sequence[Remembered]) -> None:
-        """Give the same answer to what is open now and would not have been asked a moment later."""
+        """Close the open requests that the new remembered decision covers, with the same answer."""
         first = remembered[0]
         if first.uses_left is not None:
             return
         known = {each.scope.key for each in remembered}
-        for other in await self._store.pending():
+        for other in await self.store.pending():
             offered = any(known.issuperset(scope.keys) for scope in other.scopes)
             if other.approvers != answered.approvers or other.asked_by != answered.asked_by:
                 continue
-            if offered and first.covers(other.session, self._clock.now(), other.schema_hash, other.project):
+            if offered and first.covers(other.session, self.clock.now(), other.schema_hash, other.project):
                 status = "approved" if first.decision.approved else "denied"
                 await self._close(
                     other, status, replace(first.decision, remember="none", scope=None, uses=None, until=None)
@@ -199,7 +192,7 @@ class RequestLifecycle:
 def _check_entitled(
     request: ApprovalRequest, decision: ApprovalDecision, roles: Collection[str] | None, now: float
 ) -> None:
-    """Refuse an answer by whoever asked, and a yes by somebody who may not give it; `roles` were checked by the hub."""
+    """Refuse an answer by the requester, and a yes by a person without the role; the hub has checked `roles`."""
     if request.asked_by and same_person(decision.who, request.asked_by):
         raise NotEntitled(f"{decision.who} asked this, and whoever asks cannot answer")
     wanted = request.approvers

@@ -22,14 +22,13 @@ _LOG = logging.getLogger("sayso")
 
 
 class ApprovalMemory:
-    """The decisions that stand for later calls.
+    """The decisions that are remembered for later calls.
 
-    On its own it lives as long as the object; with a store, what it holds survives the process and is shared with
-    every other process on that store.
+    Without a store they live as long as the object; with one they survive the process, and are shared with every
+    other process on that store.
     """
 
     def __init__(self, *, store: Store | None = None, session: str | None = None, clock: Clock | None = None) -> None:
-        """Begin empty, or with what the store remembers."""
         self._clock = clock_of(store, clock)
         self.session = session or new_id()
         self._lock = threading.Lock()
@@ -37,7 +36,7 @@ class ApprovalMemory:
         self._by_key: dict[str, tuple[Remembered, ...]] = {}
         self._dropped: set[str] = set()
         self._unsynced_denials: dict[str, Remembered] = {}
-        self._lists = 0  # so many the store has told
+        self._lists_received = 0  # from the store
         self._store = store
         if store is not None:
             store.attach(self._on_store_change)
@@ -51,7 +50,7 @@ class ApprovalMemory:
     @overload
     def lookup(self, tool_name: str, args: Mapping[str, Any], /) -> ApprovalDecision | None: ...
     def lookup(self, what: ApprovalRequest | str, args: Mapping[str, Any] | None = None, /) -> ApprovalDecision | None:
-        """Return the decision that stands for this request, or for this tool with these arguments."""
+        """Return the decision remembered for this request, or for this tool with these arguments."""
         session, schema_hash = self.session, ""
         try:
             if isinstance(what, ApprovalRequest):
@@ -68,7 +67,7 @@ class ApprovalMemory:
     @overload
     def store(self, tool_name: str, args: Mapping[str, Any], decision: ApprovalDecision, /) -> None: ...
     def store(self, what: ApprovalRequest | str, *rest: Any) -> None:
-        """Remember a decision, if it says that it is to be remembered."""
+        """Remember a decision, unless its `remember` is `none`."""
         decision: ApprovalDecision = rest[-1]
         if decision.remember == "none":
             return
@@ -88,7 +87,7 @@ class ApprovalMemory:
         now: float,
         longest: float | None = None,
     ) -> list[Remembered]:
-        """Return what remembering this decision would keep, one for each part of its scope; nothing is kept yet.
+        """Build the records of a decision, one for each part of its scope, without adding them.
 
         Raises:
             ValueError: the decision asks for a scope that the request does not offer.
@@ -117,9 +116,9 @@ class ApprovalMemory:
     def find(
         self, keys: Iterable[str], session: str, now: float, schema_hash: str = "", *, parts: Sequence[str] = ()
     ) -> Remembered | None:
-        """Return the decision that stands for these keys: a no before a yes, then narrow before broad.
+        """Return the decision for these keys: a no before a yes, then narrow before broad.
 
-        A no to one of the `parts` stands too; a yes takes all of them, and none that is counted.
+        A no to one of the `parts` applies too; a yes needs all of them, and none that is counted.
         """
         approval = self._find_applicable(keys, session, now, schema_hash)
         if not parts or (approval is not None and not approval.decision.approved):
@@ -143,13 +142,13 @@ class ApprovalMemory:
         return approval
 
     def list(self) -> list[Remembered]:
-        """Return everything that is remembered and not yet over, oldest first."""
+        """Return all decisions that have not expired, oldest first."""
         now = self._clock.now()
         kept = [each for each in tuple(self._by_id.values()) if each.expires_at is None or now < each.expires_at]
         return sorted(kept, key=lambda each: each.remembered_at)
 
     def revoke(self, remembered_id: str, *, who: str | None = None) -> bool:
-        """Forget one decision; false if it is not there."""
+        """Forget one decision; false if it does not exist."""
         return self._drop([remembered_id], f"revoked by {who or 'the host'}")
 
     def clear(self) -> None:
@@ -162,20 +161,20 @@ class ApprovalMemory:
         self._drop(ids, "the session was cleared")
 
     def add(self, *remembered: Remembered) -> None:
-        """Remember this from now on: a no at once, a yes when the store has taken it."""
+        """Add records: a no applies at once, a yes when the store has accepted it."""
         with self._lock:
-            lists = self._lists
+            received = self._lists_received
             for each in remembered:
                 if not each.decision.approved:
                     self._put(each)
                     if self._store is not None:
-                        # Until the store knows of this no, an older list of its must not make us forget it. A yes that
-                        # gets lost so is only asked about again.
+                        # An older list of the store, from before this no, must not drop it. A yes that is lost that
+                        # way is only asked about again.
                         self._unsynced_denials[each.id] = each
         if self._store is not None:
-            self._store.remember(remembered, [])  # where it raises, a no stands in this process, and a yes does not
+            self._store.remember(remembered, [])  # if it raises, a no applies in this process, and a yes does not
         with self._lock:
-            if self._lists == lists:  # else what the store has told since holds: perhaps it is revoked already
+            if self._lists_received == received:  # else the newer list applies: the decision may be revoked already
                 for each in remembered:
                     if each.decision.approved:
                         self._put(each)
@@ -183,7 +182,7 @@ class ApprovalMemory:
     async def spend(self, remembered: Remembered) -> bool:
         """Take one use of a counted decision: false when none is left."""
         if self._store is not None:
-            return await self._store.spend(remembered.id)  # which then tells us what is left
+            return await self._store.spend(remembered.id)  # which then sends the new count
         with self._lock:
             left = decide.spend(self._by_id.get(remembered.id))
             if left is None:
@@ -194,23 +193,23 @@ class ApprovalMemory:
             return True
 
     def belongs_to(self, store: Store) -> bool:
-        """Whether this memory is kept in that store."""
+        """Whether this memory is stored there."""
         return self._store is store
 
     def _drop(self, ids: Sequence[str], reason: str) -> bool:
         with self._lock:
             gone = [each for each in map(self._remove, ids) if each is not None]
             if self._store is not None:
-                # Until the store has forgotten them too, an older list of its must not bring them back.
+                # An older list of the store, from before this, must not bring them back.
                 self._dropped.update(ids)
                 for each in ids:
                     self._unsynced_denials.pop(each, None)
         if self._store is None:
             return bool(gone)
         try:
-            there = self._store.remember([], ids)  # also what this process has not heard of yet
+            there = self._store.remember([], ids)  # also records that this process has not received yet
         except NotEntitled:
-            with self._lock:  # what was hidden may be a no, which stands
+            with self._lock:  # a hidden record may be a no, which is still valid
                 self._dropped.difference_update(ids)
                 for each in gone:
                     self._put(each)
@@ -224,7 +223,7 @@ class ApprovalMemory:
 
     def _on_store_change(self, known: Sequence[Remembered]) -> None:
         with self._lock:
-            self._lists += 1
+            self._lists_received += 1
             self._dropped.intersection_update(each.id for each in known)
             for each in known:
                 self._unsynced_denials.pop(each.id, None)
@@ -232,7 +231,7 @@ class ApprovalMemory:
             by_key: dict[str, tuple[Remembered, ...]] = {}
             for each in kept:
                 by_key[each.scope.key] = (*by_key.get(each.scope.key, ()), each)
-            # Swapped whole: a reader in between must not find a no missing.
+            # Replaced as a whole: a concurrent reader must not miss a no.
             self._by_key, self._by_id = by_key, {each.id: each for each in kept}
 
     # Readers take no lock: each value of `_by_key` is replaced whole, never changed.

@@ -6,6 +6,7 @@ Tests: tests/engine/test_controller.py
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sayso.core.decide import by_mode_and_memory, by_policy, decide, is_overdue, resume_used
@@ -17,7 +18,7 @@ from sayso.policy import scopes
 
 if TYPE_CHECKING:
     from sayso.core.decide import Mode
-    from sayso.core.model import ApprovalDecision, ApprovalRequest, Remembered, ToolCall
+    from sayso.core.model import ApprovalRequest, Remembered, ToolCall
     from sayso.core.ports import Clock, Store
     from sayso.engine.asking import Announcer
     from sayso.engine.journal import Journal
@@ -29,60 +30,47 @@ _LONGEST_BACKLOG = 10_000
 _ASKED_CALLS = 100_000
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Reviewer:
     """The policy decision point: evaluates the policy, looks up answers, decides, and claims what it approves."""
 
-    def __init__(
-        self,
-        *,
-        mode: Mode,
-        policy: Policy,
-        memory: ApprovalMemory,
-        store: Store,
-        clock: Clock,
-        journal: Journal,
-        lifecycle: RequestLifecycle,
-        announcer: Announcer,
-        timeout: float | None,
-        strict_audit: bool,
-    ) -> None:
-        self._mode: Mode = mode
-        self._policy = policy
-        self._memory = memory
-        self._store = store
-        self._clock = clock
-        self._journal = journal
-        self._lifecycle = lifecycle
-        self._announcer = announcer
-        self._timeout = timeout
-        self._strict_audit = strict_audit
-        self._asked: OrderedDict[tuple[str, str], None] = OrderedDict()
+    mode: Mode
+    policy: Policy
+    memory: ApprovalMemory
+    store: Store
+    clock: Clock
+    journal: Journal
+    lifecycle: RequestLifecycle
+    announcer: Announcer
+    timeout: float | None
+    strict_audit: bool
+    _asked: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict[tuple[str, str], None], init=False)
 
     def decide_fast(self, call: ToolCall, tool_rules: ToolRules | None) -> Approved | Denied | None:
-        """Say what is to happen if that needs no store, no person and no event loop; else None."""
-        if self._strict_audit or (self._asked and self._was_asked(call)) or self._store.backlog > _LONGEST_BACKLOG:
+        """Decide without a store, a person and an event loop; None where that is impossible."""
+        if self.strict_audit or (self._asked and self._was_asked(call)) or self.store.backlog > _LONGEST_BACKLOG:
             return None
-        verdict = self._policy.judge_by_name(call, tool_rules)
+        verdict = self.policy.judge_by_name(call, tool_rules)
         if verdict is None:
             return None
         outcome = by_policy(call, verdict)
         if outcome is None:
             outcome = self._by_mode_and_memory(call, verdict)
         if outcome is not None:
-            self._journal.record_decision(call, verdict, outcome)
+            self.journal.record_decision(call, verdict, outcome)
         return outcome
 
     def _by_mode_and_memory(self, call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
         remembered = self._recall(call, verdict)
         if remembered and (remembered.uses_left is not None or remembered.decision.override_args is not None):
             return None
-        outcome = by_mode_and_memory(call, verdict, self._mode, remembered)
+        outcome = by_mode_and_memory(call, verdict, self.mode, remembered)
         return None if isinstance(outcome, Ask) else outcome
 
     async def review(self, call: ToolCall, tool_rules: ToolRules | None, *, asked: bool) -> Approved | Denied | Pending:
         """Decide what `decide_fast` left open, or what was asked about before; see `AdapterPort.review`."""
-        by_name = self._policy.judge_by_name(call, tool_rules) if asked else None  # else `decide_fast` has looked
-        verdict = by_name or await self._policy.judge_async(call, tool_rules)
+        by_name = self.policy.judge_by_name(call, tool_rules) if asked else None  # else `decide_fast` has done so
+        verdict = by_name or await self.policy.judge_async(call, tool_rules)
         try:
             return await self._review(call, verdict, tool_rules, asked=asked)
         except CanonicalError as error:
@@ -93,10 +81,10 @@ class Reviewer:
         self, call: ToolCall, verdict: Verdict, tool_rules: ToolRules | None, *, asked: bool
     ) -> Approved | Denied | Pending:
         known = asked or self._was_asked(call)
-        request = await self._store.find(call.session, call.key) if known else None
+        request = await self.store.find(call.session, call.key) if known else None
         outcome = await self._decide(call, verdict, tool_rules, request, asked=asked)
         if isinstance(outcome, Approved) and outcome.remembered and outcome.remembered.uses_left is not None:
-            outcome = outcome if await self._memory.spend(outcome.remembered) else Ask()
+            outcome = outcome if await self.memory.spend(outcome.remembered) else Ask()
         if isinstance(outcome, Ask):
             return await self._ask(call, verdict, tool_rules)
         if isinstance(outcome, Pending):
@@ -107,48 +95,50 @@ class Reviewer:
             and request.status == "open"
             and _should_withdraw(outcome, request, call)
         ):
-            await self._lifecycle.withdraw(request.id, outcome.reason)
+            await self.lifecycle.withdraw(request.id, outcome.reason)
         return await self._claim_or_record(call, verdict, outcome)
 
     async def resume_suspended(self, call: ToolCall, tool_rules: ToolRules | None) -> Approved | Denied:
-        """Say whether a call may go on that stopped in the middle; see `ApprovalController.resume_suspended`."""
-        verdict = self._policy.judge_by_name(call, tool_rules) or await self._policy.judge_async(call, tool_rules)
-        request = await self._store.find(call.session, call.key)
+        """Decide whether a suspended call may resume; see `AdapterPort.resume_suspended`."""
+        verdict = self.policy.judge_by_name(call, tool_rules) or await self.policy.judge_async(call, tool_rules)
+        request = await self.store.find(call.session, call.key)
         outcome: Approved | Denied | Ask | None = by_policy(call, verdict)
         if request is not None and not isinstance(outcome, Denied):
             outcome = resume_used(request, call.digest_with(verdict.basis))
-        elif outcome is None:  # it began by what was remembered, or by the mode
-            outcome = by_mode_and_memory(call, verdict, self._mode, self._recall(call, verdict))
+        elif outcome is None:  # it was approved by a remembered decision, or by the mode
+            outcome = by_mode_and_memory(call, verdict, self.mode, self._recall(call, verdict))
         if isinstance(outcome, Ask):
             outcome = Denied(cause="forged", reason="nobody was ever asked about this call here, so it never began")
-        self._journal.record_decision(call, verdict, outcome)
+        self.journal.record_decision(call, verdict, outcome)
         return outcome
 
     async def _ask(self, call: ToolCall, verdict: Verdict, tool_rules: ToolRules | None) -> Approved | Denied | Pending:
-        """Open the question; if this call's id has one already, say what follows from that."""
-        if verdict.approvers is not None and verdict.approvers.needs_identity and not self._store.shared:
+        """Open a request; if the call has one already, review that one."""
+        if verdict.approvers is not None and verdict.approvers.needs_identity and not self.store.shared:
             reason = f"its rule asks for {verdict.approvers}, whom only a hub on a shared store can know"
             return await self._claim_or_record(call, verdict, Denied(cause="blocked", reason=reason))
         new = new_request(
             call,
             verdict,
-            now=self._clock.now(),
-            timeout=self._timeout,
-            remember_max=self._policy.remember_max,
+            now=self.clock.now(),
+            timeout=self.timeout,
+            remember_max=self.policy.remember_max,
             parameters=tool_rules.parameters() if tool_rules and tool_rules.parameters else "",
         )
         try:
-            request = await self._store.open(new)
+            request = await self.store.open(new)
         except BaseException:
-            # Cancelled while it was being written: it may be open now, and nobody would wait for its answer.
-            await self._lifecycle.withdraw_quietly(new.id, "the run that asked has ended")
+            # Cancelled during the write: the request may be open now, and its answer would have no waiter.
+            await self.lifecycle.withdraw_quietly(new.id, "the run that asked has ended")
             raise
         self._mark_asked(call)
         if request.id != new.id:
             return await self._review(call, verdict, tool_rules, asked=True)
-        self._journal.notify_step(request, "asked")
-        hearing = LocalRequestHandle(request, tool_rules, policy=self._policy, store=self._store, clock=self._clock)
-        self._announcer.announce(request, hearing)
+        self.journal.notify_step(request, "asked")
+        handle = LocalRequestHandle(
+            request=request, tool_rules=tool_rules, policy=self.policy, store=self.store, clock=self.clock
+        )
+        self.announcer.announce(request, handle)
         return Pending(request=request)
 
     async def _decide(
@@ -160,55 +150,49 @@ class Reviewer:
         *,
         asked: bool,
     ) -> Approved | Denied | Pending | Ask:
-        if request is not None and is_overdue(request, self._clock.now()):
-            request = await self._lifecycle.expire(request)
+        if request is not None and is_overdue(request, self.clock.now()):
+            request = await self.lifecycle.expire(request)
         remembered = self._recall(call, verdict) if request is None else None
         decision = request.decision if request else remembered.decision if remembered else None
+        edited = None if decision is None else decision.override_args
         return decide(
             call=call,
             verdict=verdict,
-            mode=self._mode,
+            mode=self.mode,
             request=request,
             digest=call.digest_with(verdict.basis) if request else "",
-            edited=await self._judge_edited(call, tool_rules, decision),
+            edited=None if edited is None else await judge_edited(self.policy, call, tool_rules, edited),
             remembered=remembered,
             asked=asked,
         )
 
-    async def _judge_edited(
-        self, call: ToolCall, tool_rules: ToolRules | None, decision: ApprovalDecision | None
-    ) -> Verdict | None:
-        if decision is None or decision.override_args is None:
-            return None
-        return await judge_edited(self._policy, call, tool_rules, decision.override_args)
-
     async def _claim_or_record(self, call: ToolCall, verdict: Verdict, outcome: Approved | Denied) -> Approved | Denied:
-        """Use up the approval and write down what is to happen, before it can."""
+        """Claim the approval, or record the decision, before the call can run."""
         if isinstance(outcome, Approved) and outcome.request_id is not None:
-            if await self._store.claim(outcome.request_id, now=self._clock.now()):
+            if await self.store.claim(outcome.request_id, now=self.clock.now()):
                 await self._notify_claimed(outcome.request_id)
                 return outcome
             reason = "its approval was used by somebody else at the same moment"
             outcome = Denied(cause="replayed", reason=reason, request_id=outcome.request_id)
-        self._journal.record_decision(call, verdict, outcome)
-        if self._strict_audit or self._store.backlog > _LONGEST_BACKLOG:
-            await self._store.flush()
+        self.journal.record_decision(call, verdict, outcome)
+        if self.strict_audit or self.store.backlog > _LONGEST_BACKLOG:
+            await self.store.flush()
         return outcome
 
     async def _notify_claimed(self, request_id: str) -> None:
-        if self._journal.has_hooks:
-            request = await self._store.get(request_id)
+        if self.journal.hooks:
+            request = await self.store.get(request_id)
             if request is not None:
-                self._journal.notify_step(request, "claimed")
+                self.journal.notify_step(request, "claimed")
 
     def _recall(self, call: ToolCall, verdict: Verdict) -> Remembered | None:
-        """Return the remembered decision about a call that would be asked about."""
-        if not self._memory or not verdict.asks:
+        """Return the remembered decision for a call, if its verdict asks."""
+        if not self.memory or not verdict.asks:
             return None
-        return self._memory.find(
+        return self.memory.find(
             scopes.keys(call, verdict),
             call.session,
-            self._clock.now(),
+            self.clock.now(),
             call.schema_hash,
             parts=scopes.part_keys(verdict) if verdict.scopes else (),
         )
@@ -217,14 +201,14 @@ class Reviewer:
         return (call.session, call.key) in self._asked
 
     def _mark_asked(self, call: ToolCall) -> None:
-        """Know that there is a row, so that a refusal stands even if the rules are loosened."""
+        """Note that the call has a row, so that a refusal stays valid even if the rules are loosened."""
         self._asked[call.session, call.key] = None
         if len(self._asked) > _ASKED_CALLS:
             self._asked.popitem(last=False)
 
 
 def _should_withdraw(outcome: Denied, request: ApprovalRequest, call: ToolCall) -> bool:
-    """Whether nobody need answer any more: the call is blocked, or what it would act on is not what was shown."""
+    """Whether the open request is obsolete: the call is blocked, or its basis is not the one that was shown."""
     if outcome.cause == "changed":
         return request.call().digest() == call.digest()  # else it is another call, which only has the same id
     return outcome.cause in {"blocked", "failed"}

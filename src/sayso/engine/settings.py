@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# What may hold a password, in what is meant as an address: what is before an @, behind a ? or the like, or no port.
+# The parts of an address that may hold a password: before an @, after a ? or the like, or after a colon but no port.
 _SECRET = re.compile(r"(?<=[:/]).*@|(?<=[?#;&]).*|(?<=:)(?!//|\d+(/|$)).+|(?<=password=).*", re.DOTALL | re.IGNORECASE)
-_NO_FILE = re.compile(r":|password=", re.IGNORECASE)  # an address with a slip, or in the words of libpq
+_NO_FILE = re.compile(r":|password=", re.IGNORECASE)  # a mistyped address, or one in the key=value form of libpq
 
 _FORMS = (
     "'memory:', a file such as 'sayso.db', 'sqlite:///sayso.db', a database, 'postgresql://…', "
@@ -30,9 +30,9 @@ _FORMS = (
 
 
 def open_store(where: StoreLike | None) -> Store:
-    """Open the store that is meant: an object, a URL, a file, or nothing.
+    """Open a store, given as an object, a URL or a file.
 
-    Nothing means the hub or the database that the environment names in SAYSO_STORE, else a store in memory.
+    None means the hub or the database in the environment variable SAYSO_STORE, else a store in memory.
     """
     if isinstance(where, Store):
         return where
@@ -40,7 +40,9 @@ def open_store(where: StoreLike | None) -> Store:
     if where is None and (is_hub(named) or is_database(named)):
         where = named
     if is_hub(where):
-        return _at_hub(where)
+        from sayso.stores.remote import RemoteStore  # noqa: PLC0415 - each store loads its own libraries
+
+        return RemoteStore(where, token=hub_token(), insecure=is_insecure())
     if is_database(where):
         from sayso.stores.postgres import PostgresStore  # noqa: PLC0415 - each store loads its own libraries
 
@@ -58,7 +60,7 @@ def open_store(where: StoreLike | None) -> Store:
 
 
 def redact_address(where: object) -> str:
-    """Name what was given for a store, without a password: an address may have one, and a slip in front of it."""
+    """Quote the address of a store without its password, even if the address is mistyped."""
     return repr(_SECRET.sub("…", where) if isinstance(where, str) else where)
 
 
@@ -72,19 +74,13 @@ def is_database(where: object) -> TypeGuard[str]:
     return isinstance(where, str) and where.lower().startswith(("postgresql://", "postgres://"))
 
 
-def _at_hub(url: str) -> Store:
-    from sayso.stores.remote import RemoteStore  # noqa: PLC0415 - each store loads its own libraries
-
-    return RemoteStore(url, token=hub_token(), insecure=is_insecure())
-
-
 def hub_token() -> str:
-    """Return the token for a hub that the environment names."""
+    """Return the token for a hub from the environment."""
     return os.environ.get("SAYSO_TOKEN", "").strip()
 
 
 def is_insecure() -> bool:
-    """Whether the environment says that a hub may be reached without TLS."""
+    """Whether the environment permits a hub without TLS."""
     said = os.environ.get("SAYSO_INSECURE", "")
     if said not in {"", "0", "1"}:
         raise ConfigurationError(f"SAYSO_INSECURE is {said!r}; use 1, or leave it out")
@@ -92,7 +88,7 @@ def is_insecure() -> bool:
 
 
 def store_file(where: object) -> Path | None:
-    """Return the file of a SQLite store that is meant, or None if none is."""
+    """Return the file of a SQLite address, or None if the address is of another kind."""
     if isinstance(where, os.PathLike):
         return Path(os.fsdecode(cast("os.PathLike[str]", where)))
     if not isinstance(where, str) or not where:
@@ -103,14 +99,14 @@ def store_file(where: object) -> Path | None:
 
 
 def check_timeout(seconds: object, name: str) -> float | None:
-    """Read a time limit: a positive number of seconds, or None for no limit."""
+    """Validate a time limit: a positive number of seconds, or None for no limit."""
     if seconds is None or (isinstance(seconds, (int, float)) and 0 < seconds < float("inf")):
         return seconds if seconds is None else float(seconds)
     raise ConfigurationError(f"{name} is {seconds!r}; use a positive number of seconds, or None to wait without limit")
 
 
 def check_kind(value: object, kind: type[T], name: str) -> T:
-    """Check that a setting is what it has to be."""
+    """Check the type of a setting."""
     if isinstance(value, kind):
         return value
     article = "an" if kind.__name__[0] in "AEIOU" else "a"

@@ -27,16 +27,16 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 
 def trace_steps(provider: TracerProvider | None = None) -> Hook:
-    """Return a hook that makes a span of each answer, from the question on, and of each run."""
+    """Return a hook that records a span of each request, from question to answer, and of each run."""
     tracer = trace.get_tracer("sayso", tracer_provider=provider)
 
-    def tell(entry: AuditEntry) -> None:
+    def record_step(entry: AuditEntry) -> None:
         if entry.step in _ANSWERS and entry.request is not None:
             _record_span(tracer, entry, f"approval {entry.about.tool}", entry.request.asked_at)
         elif entry.step in _RESULTS and entry.seconds is not None:
             _record_span(tracer, entry, f"execute_tool {entry.about.tool}", entry.at - entry.seconds)
 
-    return tell
+    return record_step
 
 
 def _record_span(tracer: Tracer, entry: AuditEntry, name: str, began: float) -> None:
@@ -66,9 +66,9 @@ def _request_id(entry: AuditEntry) -> str:
 
 
 def _parent(request_id: str) -> Context | None:
-    """Return what a span belongs to: what goes on here or, where nothing does, the trace of the request.
+    """Return the parent of a span: the current span or, without one, the trace of the request.
 
-    The id of a request is the id of its trace, so that what an agent, a hub and a person's terminal tell of it meet.
+    The id of a request is the id of its trace, so that the spans of an agent, a hub and a person's terminal are joined.
     """
     if trace.get_current_span().get_span_context().is_valid or not _ID.fullmatch(request_id):
         return None

@@ -59,16 +59,16 @@ def _failing_softly(function: Callable[..., Any], path: Path) -> Callable[..., A
     where = f"{function.__name__} of {path.name}"
 
     @functools.wraps(function)
-    async def later(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
+    async def wrapped_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
         with _errors_as_tool_errors(where):
             return await function(*args, **kwargs)
 
     @functools.wraps(function)
-    def now(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
+    def wrapped(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
         with _errors_as_tool_errors(where):
             return function(*args, **kwargs)
 
-    wrapper: Any = later if is_async(function) else now
+    wrapper: Any = wrapped_async if is_async(function) else wrapped
     # A decision remembered for this function is not valid for one of the same name in another file or version.
     wrapper.__sayso_origin__ = hashlib.sha256(f"{path.absolute()}\0".encode() + path.read_bytes()).hexdigest()[:16]
     return wrapper

@@ -101,15 +101,13 @@ class Delegation:
         found = self._resolve_worker(worker)
         self._check_depth(worker, found.path)
         chain = " > ".join((*self._chain(), worker))
-        made = isinstance(found.worker, CreatedWorker)
+        made = found.worker if isinstance(found.worker, CreatedWorker) else None
         # The prompt and the files are arguments, and shown as those. The name of a created worker says nothing.
-        content = (
-            created_workers.serialize_worker(found.worker).decode() if isinstance(found.worker, CreatedWorker) else None
-        )
+        content = created_workers.serialize_worker(made).decode() if made else None
         return Preview(
             description=f"Let the worker {worker}{', which an agent has made,' if made else ''} work: {chain}",
             presentation=ApprovalPresentation(title=f"Call {worker}", content=content, content_type="text/markdown"),
-            metadata={"chain": chain, "made_by_an_agent": made},
+            metadata={"chain": chain, "made_by_an_agent": made is not None},
             # A remembered yes is bound to the current content of the worker.
             payload={"worker": worker, "prompt": prompt, "attachments": attachments or [], "file": found.basis},
             basis=found.basis,

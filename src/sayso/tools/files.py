@@ -88,20 +88,19 @@ class FileTools(AbstractContextManager["FileTools"]):
     @property
     def functions(self) -> list[Callable[..., Any]]:
         """The tools, each guarded by the active controller."""
-        return [
-            self._with_zones_in_doc(guard(self.read_file, name="read_file", preview=_in_thread(self._preview_read))),
-            self._with_zones_in_doc(guard(self.write_file, name="write_file", preview=_in_thread(self._preview_write))),
-            self._with_zones_in_doc(guard(self.edit_file, name="edit_file", preview=_in_thread(self._preview_edit))),
-            self._with_zones_in_doc(
-                guard(self.delete_file, name="delete_file", preview=_in_thread(self._preview_delete))
-            ),
-            self._with_zones_in_doc(guard(self.list_files, name="list_files")),
+        tools = [
+            guard(self.read_file, preview=in_thread(self._preview_read)),
+            guard(self.write_file, preview=in_thread(self._preview_write)),
+            guard(self.edit_file, preview=in_thread(self._preview_edit)),
+            guard(self.delete_file, preview=in_thread(self._preview_delete)),
+            guard(self.list_files),
         ]
+        return [self._with_zones_in_doc(tool) for tool in tools]
 
     @property
     def attach(self) -> Callable[[str], Attachment]:
         """The tool that reads a file for an attachment, guarded by the active controller."""
-        return guard(self.attach_file, name="attach_file", preview=self.preview_attach)
+        return guard(self.attach_file, preview=in_thread(self.preview_attach))
 
     def _with_zones_in_doc(self, tool: Callable[..., Any]) -> Callable[..., Any]:
         """Add the names of the zones to the tool's description for the model."""
@@ -197,11 +196,8 @@ class FileTools(AbstractContextManager["FileTools"]):
             _decoded(path, found.data)
             return _preview_read("Read", f"{part}{many}", path, place, _FileSnapshot(found.stat, found.data))
 
-    async def preview_attach(self, path: str) -> Preview:
+    def preview_attach(self, path: str) -> Preview:
         """Return the preview of a file that is to be attached."""
-        return await asyncio.to_thread(self._preview_attach, path)
-
-    def _preview_attach(self, path: str) -> Preview:
         with self._resolved_path(path) as place:
             found = place.directory.read(place.relative_path, self._limits.write_bytes)
             return _preview_read("Hand on", " as it is", path, place, _FileSnapshot(found.stat, found.data))
@@ -294,13 +290,13 @@ class FileTools(AbstractContextManager["FileTools"]):
         )
 
 
-def _in_thread(preview: Callable[..., Preview]) -> Callable[..., Awaitable[Preview]]:
+def in_thread(preview: Callable[..., Preview]) -> Callable[..., Awaitable[Preview]]:
     """Run the preview in a thread, off the event loop: it reads files and compares them."""
 
-    async def later(**args: Any) -> Preview:  # noqa: ANN401 - those of the tool
+    async def preview_in_thread(**args: Any) -> Preview:  # noqa: ANN401 - those of the tool
         return await asyncio.to_thread(preview, **args)
 
-    return later
+    return preview_in_thread
 
 
 def _check_unchanged(grant: Grant, place: _ZonePath, found: _FileSnapshot | None) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from sayso.adapters.function import guard
 from sayso.errors import ConfigurationError
-from sayso.tools.files import Attachment, FileTools
+from sayso.tools.files import Attachment, FileTools, in_thread
 from sayso.tools.scripted import scripted_model
 from sayso.tools.worker_file import WorkerFile
 
@@ -62,7 +62,7 @@ def attachment_reader(files: FileTools) -> Callable[[str], Awaitable[Attachment]
     async def attach_file(path: str) -> Attachment:
         return await asyncio.to_thread(files.attach_file, path)
 
-    return guard(attach_file, preview=files.preview_attach)
+    return guard(attach_file, preview=in_thread(files.preview_attach))
 
 
 def attach_tool(files: FileTools) -> Callable[[str], UserContent]:
@@ -76,7 +76,7 @@ def attach_tool(files: FileTools) -> Callable[[str], UserContent]:
         """
         return _content(files.attach_file(path))
 
-    return guard(attach_file, preview=files.preview_attach)
+    return guard(attach_file, preview=in_thread(files.preview_attach))
 
 
 def _content(attachment: Attachment) -> UserContent:

@@ -164,7 +164,7 @@ def _parts(turns: Sequence[_Turn], messages: Sequence[ModelMessage]) -> Sequence
         return [TextPart(_OVER)]
     if turn.say is not None:
         return [TextPart(turn.say.replace(_PROMPT, prompt))]
-    return [ToolCallPart(name, cast("dict[str, Any]", _filled(args, prompt))) for name, args in turn.calls]
+    return [ToolCallPart(name, cast("dict[str, Any]", _fill_prompt(args, prompt))) for name, args in turn.calls]
 
 
 def _start(messages: Sequence[ModelMessage]) -> int:
@@ -211,7 +211,7 @@ def _results(message: ModelMessage) -> list[str]:
 def _result(part: ModelRequestPart) -> str | None:
     if isinstance(part, ToolReturnPart):
         return part.model_response_str()
-    return part.model_response() if part.part_kind == "retry-prompt" else None  # PydanticAI 1 tells errors so
+    return part.model_response() if part.part_kind == "retry-prompt" else None  # the form of an error in PydanticAI 1
 
 
 def _prompt(run: Sequence[ModelMessage]) -> str:
@@ -221,11 +221,11 @@ def _prompt(run: Sequence[ModelMessage]) -> str:
     return "\n".join(piece for piece in said if isinstance(piece, str))
 
 
-def _filled(value: object, prompt: str) -> object:
+def _fill_prompt(value: object, prompt: str) -> object:
     if isinstance(value, str):
         return value.replace(_PROMPT, prompt)
     if isinstance(value, dict):
-        return {key: _filled(each, prompt) for key, each in cast("dict[str, object]", value).items()}
+        return {key: _fill_prompt(each, prompt) for key, each in cast("dict[str, object]", value).items()}
     if isinstance(value, list):
-        return [_filled(each, prompt) for each in cast("list[object]", value)]
+        return [_fill_prompt(each, prompt) for each in cast("list[object]", value)]
     return value

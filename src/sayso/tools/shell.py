@@ -116,14 +116,14 @@ class ShellTool(AbstractContextManager["ShellTool"]):
             )
 
     def _confined(self, plan: _LaunchPlan, confinement: Confinement, own_files: Iterable[str]) -> list[str]:
-        walls = sandbox_view(self._zones, own_files)
+        view = sandbox_view(self._zones, own_files)
         return confine.bwrap_command(
             plan.argv,
             program=plan.program,
             folder=self._folder_path,
-            mounts=walls.mounts,
-            hidden=walls.hidden,
-            frozen=walls.frozen,
+            mounts=view.mounts,
+            hidden=view.hidden,
+            frozen=view.frozen,
             network=confinement.network,
             readable=confinement.readable,
         )
@@ -200,8 +200,8 @@ class ShellTool(AbstractContextManager["ShellTool"]):
 
 def _is_plain(parts: tuple[Part, ...]) -> bool:
     only = parts[0] if len(parts) == 1 else None
-    beside = only is None or only.redirects or only.assignments or only.expands
-    return only is not None and not beside and only.operator in _ONE_COMMAND
+    extras = only is None or only.redirects or only.assignments or only.expands
+    return only is not None and not extras and only.operator in _ONE_COMMAND
 
 
 def _writes(parts: tuple[Part, ...] | None) -> list[str]:

@@ -44,7 +44,7 @@ WORKERS_FOLDER = "workers"  # the folder next to a worker for other workers
 _FENCE = "---"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _NAMING = "use small letters, digits, `-` and `_`, and start with a letter or digit"
-_MOST_TOLD = 20
+_MOST_NAMED = 20
 _DEEPEST_PATH = 100  # parts; a link could make a folder its own
 _SCRIPT = re.compile(rb"""^model:[ \t]*["']?scripted:([^"'#\r\n]*[^"'#\s])""", re.MULTILINE)
 _FILE_SPEC = FileSpec(
@@ -157,8 +157,11 @@ def read_worker(path: str | os.PathLike[str]) -> WorkerFile:
     """
     path = Path(path)
     place = path.absolute()
-    content = _content(path)
-    document, instructions = _parse_file(path, content)
+    if not os.path.lexists(path):
+        raise file_error(str(path), f"there is no such file; {_known_workers_hint(place.parent, path.stem)}")
+    content = read_bytes(path, _FILE_SPEC)
+    front, instructions = _split_front_matter(decode(content, str(path), _FILE_SPEC), str(path))
+    document = read_yaml(front.encode(), str(path), _FILE_SPEC)
     data = document.data
     checker = _WorkerFileChecker(document)
     checker.raise_if_any(validate(WORKER, data))  # data of the wrong shape cannot be parsed any further
@@ -185,23 +188,12 @@ def read_worker(path: str | os.PathLike[str]) -> WorkerFile:
 # --- The text ------------------------------------------------------------------------------------------------
 
 
-def _content(path: Path) -> bytes:
-    if not os.path.lexists(path):
-        raise file_error(str(path), f"there is no such file; {_known_workers_hint(path.absolute().parent, path.stem)}")
-    return read_bytes(path, _FILE_SPEC)
-
-
-def _parse_file(path: Path, content: bytes) -> tuple[Document, str]:
-    front, body = _parted(decode(content, str(path), _FILE_SPEC), str(path))
-    return read_yaml(front.encode(), str(path), _FILE_SPEC), body
-
-
 def _fingerprint(content: bytes, *others: Path | None) -> str:
     parts = [content, *(each.read_bytes() if each is not None and each.is_file() else b"" for each in others)]
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
-def _parted(content: str, source: str) -> tuple[str, str]:
+def _split_front_matter(content: str, source: str) -> tuple[str, str]:
     """Return the front matter, with its first `---` so that lines are counted from the top, and the body."""
     lines = content.split("\n")
     if lines[0].rstrip() != _FENCE:
@@ -235,8 +227,8 @@ def _known_workers_hint(folder: Path, name: str) -> str:
         there = []
     if not there:
         return "there are no workers here"
-    more = ", …" if len(there) > _MOST_TOLD else ""
-    return f"there are {', '.join(there[:_MOST_TOLD])}{more}{suggest(name, there)}"
+    more = ", …" if len(there) > _MOST_NAMED else ""
+    return f"there are {', '.join(there[:_MOST_NAMED])}{more}{suggest(name, there)}"
 
 
 # --- Semantics ----------------------------------------------------------------------------------------------

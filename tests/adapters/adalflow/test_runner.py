@@ -11,6 +11,7 @@ from adalflow.components.agent.runner import Runner
 from adalflow.core.func_tool import FunctionTool
 from adalflow.core.types import ToolCallActivityRunItem, ToolOutput
 from tests.adapters.adalflow.scripted import Till, agent_of, manager, observations, run
+from tests.adapters.counting import Counting
 
 from sayso import ApprovalController, ApprovalDecision, Policy, requires_approval
 from sayso.adapters.adalflow import ApprovalOutcome, ApprovalResponse, ApprovalRunner, Approving, PermissionManager
@@ -89,6 +90,18 @@ def test_the_audit_knows_what_came_of_it(way: str, till: Till) -> None:
     mine = PermissionManager(lambda _: ONCE, hooks=[lambda entry: steps.append(entry.step)])
     run(ApprovalRunner(agent, permission_manager=mine), way)
     assert steps == ["asked", "approved", "claimed", "returned", "allowed", "returned"]
+
+
+@EVERY_WAY
+@pytest.mark.parametrize(("approval", "times"), [("none", 1), ("blocked", 1), ("required", 2)])
+def test_a_call_is_judged_once_and_once_more_when_it_is_answered(
+    way: str, approval: str, times: int, till: Till
+) -> None:
+    policy = Counting({"pay": approval})
+    agent, _ = agent_of(till.tools(require_approval=False), PAY)
+    run(ApprovalRunner(agent, permission_manager=PermissionManager(lambda _: ONCE, policy=policy)), way)
+    assert policy.asked == times
+    assert len(till.ran) == (approval != "blocked")
 
 
 def pieces(*, later: bool) -> FunctionTool:

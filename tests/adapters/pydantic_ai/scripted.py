@@ -1,5 +1,6 @@
 """Agents that need no model of anybody's: what they call is written down in the test."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,9 +13,11 @@ from pydantic_ai.messages import (
     ToolReturnPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.toolsets import FunctionToolset
 from tests.waiting import within
 
 from sayso import ApprovalRequest
+from sayso.adapters.pydantic_ai.toolset import GuardedToolset
 
 Call = tuple[str, dict[str, Any]]
 
@@ -100,3 +103,14 @@ class Inbox:
             while len(self.asked) < count:
                 await self._told.wait()
         return self.asked
+
+
+class Wrapped(FunctionToolset[Any]):
+    """A toolset that knows how many guards stand directly round it."""
+
+    guards = 0
+
+    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
+        frames = [frame.frame.f_locals.get("self") for frame in inspect.stack(0)]
+        self.guards = len({id(each) for each in frames if isinstance(each, GuardedToolset)})
+        return await super().call_tool(name, tool_args, ctx, tool)

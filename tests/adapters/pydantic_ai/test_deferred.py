@@ -26,7 +26,7 @@ from pydantic_ai.tools import (
     ToolDenied,
 )
 from pydantic_ai.toolsets import AbstractToolset, ApprovalRequiredToolset, ExternalToolset, FunctionToolset
-from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till, returns
+from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till, Wrapped, returns
 from tests.people import NO, YES
 
 import sayso
@@ -627,6 +627,25 @@ def test_the_sync_run_is_called_from_plain_code(till: Till) -> None:
     assert run_with_approval(marked(till, Scripted([PAY_5])), "go", ui=ui) == "done"
     assert (ui.saw, ui.modes) == ([PAY_5], ["interactive"])
     assert till.ran == [("pay", 5)]
+
+
+@RUNS
+def test_an_agent_that_brings_approvals_runs_behind_one_guard_and_asks_the_given_one(till: Till, run: Run) -> None:
+    toolset, ui = Wrapped([till.pay]), Window()
+    lax = Approvals(Policy({"pay": "none"}), mode="approve_all")
+    controller = ApprovalController(policy=Policy({"pay": "required"}), approval_callback=ui)
+    agent = Agent(Scripted([PAY_5]).model, toolsets=[toolset], capabilities=[lax])
+    assert run(agent, "go", controller=controller) == "done"
+    assert (ui.saw, toolset.guards, till.ran) == ([PAY_5], 1, [("pay", 5)])
+
+
+@RUNS
+@pytest.mark.proves("H1")
+def test_an_agent_that_brings_approvals_keeps_its_stricter_policy(till: Till, run: Run) -> None:
+    toolset = Wrapped([till.pay])
+    agent = Agent(Scripted([PAY_5]).model, toolsets=[toolset], capabilities=[Approvals(Policy({"pay": "blocked"}))])
+    assert run(agent, "go", mode="auto_approve") == "done"
+    assert (toolset.guards, till.ran) == (0, [])
 
 
 @RUNS

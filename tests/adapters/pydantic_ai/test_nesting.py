@@ -1,12 +1,13 @@
 """Agents that call agents: one controller, and every question says by which way it came."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.tools import DeferredToolRequests
-from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till
+from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till, Wrapped
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy
 from sayso.adapters.pydantic_ai import Approvals, delegate, park, resume
@@ -230,3 +231,67 @@ async def test_an_agent_that_has_the_capability_twice_asks_once(till: Till) -> N
 async def test_delegating_outside_a_tool_is_refused(till: Till) -> None:
     with pytest.raises(ConfigurationError, match="`delegate` is for tools"):
         await delegate(Agent(Scripted().model), "go")
+
+
+def delegating(till: Till, outer: Approvals, *own: Approvals, **settings: Any) -> tuple[Wrapped, Agent[None, Any]]:
+    """An agent that delegates to one that pays, which brings these of its own; and the toolset of that one."""
+    toolset = Wrapped(till.tools)
+    inner = Agent(Scripted([PAY]).model, name="inner", toolsets=[toolset], capabilities=own)
+    agent = Agent(Scripted([("ask_inner", {})]).model, name="outer", capabilities=[outer])
+
+    @agent.tool_plain
+    async def ask_inner() -> str:
+        with inner.override(spec={}) if settings.get("overridden") else nullcontext():
+            return await delegate(inner, "go", **{key: each for key, each in settings.items() if key != "overridden"})
+
+    return toolset, agent
+
+
+async def test_an_agent_that_brings_approvals_is_delegated_to_behind_one_guard(till: Till) -> None:
+    person = Person()
+    controller = ApprovalController(policy=Policy({"pay": "required"}), approval_callback=person)
+    toolset, agent = delegating(till, Approvals(controller), Approvals(mode="approve_all"))
+    await agent.run("go")
+    assert (toolset.guards, till.ran) == (1, [("pay", 5)])
+    assert person.asked == [(("outer", "inner"), "pay")]
+
+
+@pytest.mark.proves("H1")
+@pytest.mark.parametrize("settings", [{}, {"overridden": True}, {"capabilities": [Approvals(mode="approve_all")]}])
+async def test_an_agent_of_which_it_cannot_be_told_is_delegated_to_behind_a_guard(
+    till: Till, settings: dict[str, Any]
+) -> None:
+    person = Person(refused="inner")
+    controller = ApprovalController(policy=Policy({"pay": "required"}), approval_callback=person)
+    own = [Approvals(mode="approve_all")] if settings.get("overridden") else []
+    await delegating(till, Approvals(controller), *own, **settings)[1].run("go")
+    assert (len(person.asked), till.ran) == (1, [])
+
+
+@pytest.mark.proves("H1")
+async def test_an_agent_that_is_delegated_to_tightens_with_its_own_policy(till: Till) -> None:
+    controller = ApprovalController(policy=Policy({"pay": "none"}), mode="approve_all")
+    toolset, agent = delegating(till, Approvals(controller), Approvals(Policy({"pay": "blocked"})))
+    await agent.run("go")
+    assert (toolset.guards, till.ran) == (0, [])
+
+
+@pytest.mark.proves("H1")
+@pytest.mark.parametrize("own", [[], [Approvals(mode="approve_all")]], ids=["bare", "guarded"])
+async def test_a_resumed_run_inside_a_tool_keeps_the_policy_of_its_own_controller(till: Till, own: list[Any]) -> None:
+    strict = ApprovalController(policy=Policy({"pay": "blocked"}), mode="defer")
+    asking = ApprovalController(policy=Policy({"pay": "required"}), mode="defer", store=strict.store)
+    types = [str, DeferredToolRequests]
+    stopping = Agent(Scripted([PAY]).model, tools=[till.pay], output_type=types, capabilities=[Approvals(asking)])
+    parked = await park(await stopping.run("go"), asking)
+    await answered(asking)
+    resuming = Agent(Scripted([PAY]).model, tools=[till.pay], output_type=types, capabilities=own)
+    lax = ApprovalController(mode="approve_all", policy=Policy({"pay": "none"}), store=strict.store)
+    agent = Agent(Scripted([("go_on", {})]).model, capabilities=[Approvals(lax)])
+
+    @agent.tool_plain
+    async def go_on() -> str:
+        return str((await resume(resuming, parked, controller=strict)).output)
+
+    await agent.run("go")
+    assert till.ran == []

@@ -1,6 +1,5 @@
 """Runs that stop in one process and go on in another."""
 
-import inspect
 import sqlite3
 import subprocess
 import sys
@@ -12,15 +11,13 @@ from typing import Any
 import pytest
 from pydantic_ai import Agent
 from pydantic_ai.tools import DeferredToolRequests
-from pydantic_ai.toolsets import FunctionToolset
-from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till, returns
+from tests.adapters.counting import Counting
+from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till, Wrapped, returns
 from tests.people import YES
 
-from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall, Verdict
+from sayso import ApprovalController, ApprovalDecision, Policy
 from sayso.adapters.pydantic_ai import Approvals, park, resume
-from sayso.adapters.pydantic_ai.toolset import GuardedToolset
 from sayso.errors import ApprovalPending, ConfigurationError, StoreError, UnknownRequest
-from sayso.policy.policy import ToolRules
 from sayso.stores.memory import MemoryStore
 
 PAY: Call = ("pay", {"amount": 5})
@@ -37,16 +34,6 @@ def agent_of(till: Till, controller: ApprovalController, script: Scripted | None
         output_type=[str, DeferredToolRequests],
         capabilities=[Approvals(controller)],
     )
-
-
-class Counting(Policy):
-    """A policy that counts how often it is asked about a call of `pay`."""
-
-    asked = 0
-
-    def judge_by_name(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Verdict | None:
-        self.asked += call.call_id.startswith("c")  # not where only the name of a tool is looked up
-        return super().judge_by_name(call, tool_rules)
 
 
 async def answer_all(controller: ApprovalController, decision: ApprovalDecision = YES) -> None:
@@ -82,17 +69,6 @@ async def test_a_call_is_judged_once_when_it_is_asked_about_and_once_when_it_is_
     await resume(agent, parked, controller=controller)
     assert till.ran == [("pay", 5)]
     assert policy.asked == 2
-
-
-class Wrapped(FunctionToolset[Any]):
-    """A toolset that knows how many guards stand directly round it."""
-
-    guards = 0
-
-    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
-        frames = [frame.frame.f_locals.get("self") for frame in inspect.stack(0)]
-        self.guards = len({id(each) for each in frames if isinstance(each, GuardedToolset)})
-        return await super().call_tool(name, tool_args, ctx, tool)
 
 
 async def resumed(till: Till, controller: ApprovalController, *own: Approvals, **settings: Any) -> int:

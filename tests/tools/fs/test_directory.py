@@ -196,8 +196,6 @@ def test_a_way_that_does_not_lead_straight_down_is_refused(base: Path, root: Ope
         lambda: root.write(way, b"", instead_of=facts, most=MOST),
         lambda: root.delete(way, facts=facts, trash=None),
         lambda: root.delete("a", facts=facts, trash=way),
-        lambda: root.restore(way, "b"),
-        lambda: root.restore("a", way),
     ]
     for use in uses:
         with pytest.raises(ToolError, match="in it"):
@@ -273,12 +271,10 @@ def test_a_way_deeper_than_a_path_can_be_is_a_way_like_any_other(zone: Path, roo
     create(root, way, b"deep")
     assert root.read(way, MOST).data == b"deep"
     replace(root, way, b"deeper")
-    assert root.list_entries("/".join(names), MOST) == [DirectoryEntry("file", "file", 6)]
+    assert root.list_entries("/".join(names), MOST) == [DirectoryEntry("file", "file")]
     trashed = root.delete(way, facts=facts_of(root, way), trash="/".join([*names, "trash"]))
     assert trashed is not None
-    root.restore(trashed, way)
-    assert root.read(way, MOST).data == b"deeper"
-    root.delete(way, facts=facts_of(root, way), trash=None)
+    assert root.read(trashed, MOST).data == b"deeper"
     assert root.stat(way) is None
     assert [path.name for path in zone.iterdir()] == ["a" * 255]
 
@@ -460,13 +456,13 @@ def test_strange_names_are_listed_and_used(zone: Path, root: OpenDirectory) -> N
     for name in names:
         trashed = root.delete(name, facts=facts_of(root, name), trash=TRASH)
         assert trashed is not None
-        root.restore(trashed, name)
-    assert listing(zone) == sorted([*names, TRASH])
+        assert root.read(trashed, MOST).data == b""
+    assert listing(zone) == [TRASH]
 
 
 def test_a_name_that_is_no_utf8_is_shown_and_cannot_be_used(zone: Path, root: OpenDirectory) -> None:
     Path(os.fsdecode(bytes(zone) + b"/caf\xe9")).touch()
-    assert root.list_entries("", MOST) == [DirectoryEntry("caf\\xe9", "file", 0)]
+    assert root.list_entries("", MOST) == [DirectoryEntry("caf\\xe9", "file")]
     assert root.stat("caf\\xe9") is None
 
 
@@ -608,10 +604,8 @@ def test_a_file_larger_than_the_limit_is_not_written(zone: Path, root: OpenDirec
     assert listing(zone) == ["file"]
 
 
-def test_folders_are_made_only_for_new_files_and_only_if_wanted(zone: Path, root: OpenDirectory) -> None:
+def test_folders_are_made_only_for_new_files(zone: Path, root: OpenDirectory) -> None:
     facts = create(root, "file", b"")
-    with pytest.raises(ToolError, match="'new/file' is not there, or a folder on the way to it is not"):
-        root.write("new/file", b"", instead_of=None, most=MOST, folders=False)
     with pytest.raises(ToolError, match="'new/file' is not there, or a folder on the way to it is not"):
         root.write("new/file", b"", instead_of=facts, most=MOST)
     with pytest.raises(ToolError, match="'file/new' is no folder"):
@@ -759,33 +753,17 @@ def test_a_deleted_file_is_gone(zone: Path, root: OpenDirectory) -> None:
     assert [path.name for path in zone.rglob("*")] == ["folder"]
 
 
-def test_what_was_moved_to_the_trash_can_be_put_back(zone: Path, root: OpenDirectory) -> None:
+def test_what_was_moved_to_the_trash_is_still_the_same_file(root: OpenDirectory) -> None:
     before = create(root, "folder/my file.txt", b"data")
     trashed = root.delete("folder/my file.txt", facts=before, trash=TRASH)
     assert trashed is not None
     assert trashed.startswith(f"{TRASH}/20")
     assert trashed.endswith("-my file.txt")
     assert root.stat("folder/my file.txt") is None
-    assert root.read(trashed, MOST).data == b"data"
     assert facts_of(root, TRASH).mode == 0o700
-    (zone / "folder").rmdir()
-    root.restore(trashed, "folder/my file.txt")
-    after = root.read("folder/my file.txt", MOST)
+    after = root.read(trashed, MOST)
     assert after.data == b"data"
     assert (after.stat.identity, after.stat.mtime_ns) == (before.identity, before.mtime_ns)
-    assert root.list_entries(TRASH, MOST) == []
-
-
-def test_nothing_is_put_back_over_something_else(zone: Path, root: OpenDirectory) -> None:
-    trashed = root.delete("file", facts=create(root, "file", b"old"), trash=TRASH)
-    assert trashed is not None
-    create(root, "file", b"new")
-    with pytest.raises(ToolError, match="'file' is there already"):
-        root.restore(trashed, "file")
-    assert (root.read("file", MOST).data, root.read(trashed, MOST).data) == (b"new", b"old")
-    (zone / TRASH / "link").symlink_to("/")
-    with pytest.raises(ToolError, match=r"'\.sayso-trash/link' is no regular file"):
-        root.restore(f"{TRASH}/link", "link")
 
 
 def test_files_of_the_same_name_lie_side_by_side_in_the_trash(zone: Path, root: OpenDirectory) -> None:
@@ -911,9 +889,7 @@ class Worker:
 
     def delete(self, way: str) -> None:
         facts = self.root.stat(way) or create(self.root, way, b"inside")
-        trashed = self.root.delete(way, facts=facts, trash=self.random.choice([None, "folder/trash", TRASH]))
-        if trashed is not None:
-            self.root.restore(trashed, way)
+        self.root.delete(way, facts=facts, trash=self.random.choice([None, "folder/trash", TRASH]))
 
 
 def test_a_folder_that_becomes_a_link_and_back_never_leads_out(base: Path, zone: Path, root: OpenDirectory) -> None:

@@ -1,4 +1,4 @@
-"""AdalFlow behind a controller: a permission manager for its runner, and a runner that loses nothing on the way."""
+"""AdalFlow behind a controller: a permission manager for its runner, and a runner that reports everything."""
 
 try:
     import sayso.adapters.adalflow.library as _library

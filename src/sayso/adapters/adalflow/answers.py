@@ -15,13 +15,13 @@ from msgspec.structs import force_setattr
 from sayso.adapters.adalflow.function_tools import FunctionCall
 from sayso.adapters.adalflow.library import Function
 from sayso.core.canonical import freeze, thaw
-from sayso.core.model import ApprovalDecision, ApprovalRequest, ScopeKind, new_id
+from sayso.core.model import ApprovalDecision, ApprovalRequest, Scope, new_id
 
 Callback = Callable[["PermissionRequest"], "Answer | Awaitable[Answer]"]
 
 
 class ApprovalOutcome(Enum):
-    """What a person may say to a permission request."""
+    """The possible answers to a permission request."""
 
     PROCEED_ONCE = "proceed_once"
     PROCEED_ALWAYS = "proceed_always"
@@ -30,9 +30,9 @@ class ApprovalOutcome(Enum):
 
 
 class ApprovalResponse(msgspec.Struct, frozen=True):
-    """An outcome with what belongs to it: a note for the model, and the arguments that MODIFY puts in place.
+    """An outcome with a note for the model, and with the edited arguments of MODIFY.
 
-    `args` are those by position, `kwargs` those by name; what is left out stays as the model gave it.
+    `args` are those by position, `kwargs` those by name; None leaves the model's own.
     """
 
     outcome: ApprovalOutcome
@@ -45,9 +45,9 @@ Answer = ApprovalOutcome | ApprovalResponse | ApprovalDecision
 
 
 class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a callback is asked: the tool, its arguments as the model gave them, and a sentence to show.
+    """The argument of a callback: the tool, its arguments as the model gave them, and a sentence to show.
 
-    `always` says what PROCEED_ALWAYS would cover for the rest of the session; it depends on the policy.
+    `always` is the label of the scope that PROCEED_ALWAYS covers for the rest of the session; the policy defines it.
     """
 
     tool_name: str
@@ -60,53 +60,48 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     request: ApprovalRequest | None = None
 
     def __post_init__(self) -> None:
-        """Freeze the arguments: whoever is asked can only answer."""
+        """Freeze the arguments: a callback can only answer."""
         frozen = freeze({"args": list(self.tool_args), "kwargs": dict(self.tool_kwargs)})
         force_setattr(self, "tool_args", frozen["args"])
         force_setattr(self, "tool_kwargs", frozen["kwargs"])
 
     @property
     def tool(self) -> Function:
-        """A copy of the function, by the name under which AdalFlow's own callbacks look for it."""
+        """A copy of the function, under the name that AdalFlow's own callbacks use."""
         given = thaw({"args": self.tool_args, "kwargs": self.tool_kwargs})
         return Function(id=self.id, name=self.tool_name, args=given["args"], kwargs=given["kwargs"])
 
 
 def to_permission_request(request: ApprovalRequest, function_call: FunctionCall | None) -> PermissionRequest:
-    """Return a request as AdalFlow's record; without the call at hand, all arguments go by name."""
+    """Return a request as AdalFlow's record; without the call, all arguments are passed by name."""
+    scope = _always_scope(request)
     return PermissionRequest(
         tool_name=request.tool_name,
         tool_args=() if function_call is None else function_call.func.args or (),
         tool_kwargs=request.args if function_call is None else function_call.func.kwargs or {},
         confirmation_message=f"Allow {request.tool_name} to run? {request.reason}".strip(),
         id=request.tool_call_id,
-        always=always_label(request) or "this call only: its rule lets no answer be remembered",
+        always="this call only: its rule lets no answer be remembered" if scope is None else scope.label,
         confirmation_details=(request.metadata or {}).get("confirmation_details"),
         request=request,
     )
 
 
-def always_label(request: ApprovalRequest) -> str | None:
-    """Say what PROCEED_ALWAYS covers: the whole tool where its rule offers that, else the narrowest that is offered."""
-    kind = _always_scope(request)
-    return next((scope.label for scope in request.scopes if scope.kind == kind), None)
-
-
-def _always_scope(request: ApprovalRequest) -> ScopeKind | None:
-    if any(scope.kind == "tool" for scope in request.scopes):
-        return "tool"
-    return request.scopes[0].kind if request.scopes else None
+def _always_scope(request: ApprovalRequest) -> Scope | None:
+    """Return the scope of PROCEED_ALWAYS: the whole tool where its rule offers that, else the narrowest."""
+    whole_tool = (scope for scope in request.scopes if scope.kind == "tool")
+    return next(whole_tool, request.scopes[0] if request.scopes else None)
 
 
 def to_decision(answer: object, request: ApprovalRequest, function_call: FunctionCall | None) -> ApprovalDecision:
-    """Return what an answer means.
+    """Convert an answer to a decision.
 
     Raises:
-        TypeError: it is none, or its arguments are none of the tool; the question is withdrawn.
+        TypeError: the answer or its arguments are invalid; the request is withdrawn.
     """
     if isinstance(answer, ApprovalDecision):
         return answer
-    outcome = getattr(answer, "outcome", answer)  # AdalFlow has enums and responses of its own, with the same words
+    outcome = getattr(answer, "outcome", answer)  # AdalFlow has enums and responses of its own, with the same values
     if isinstance(outcome, Enum):
         outcome = outcome.value
     note = cast("str | None", getattr(answer, "response_data", None))
@@ -115,9 +110,9 @@ def to_decision(answer: object, request: ApprovalRequest, function_call: Functio
             return ApprovalDecision(approved=True, note=note)
         case "proceed_always":
             scope = _always_scope(request)
-            return ApprovalDecision(
-                approved=True, note=note, remember="none" if scope is None else "session", scope=scope
-            )
+            if scope is None:
+                return ApprovalDecision(approved=True, note=note)
+            return ApprovalDecision(approved=True, note=note, remember="session", scope=scope.kind)
         case "modify":
             return ApprovalDecision(
                 approved=True, note=note, override_args=_edited_arguments(answer, request, function_call)

@@ -1,4 +1,4 @@
-"""AdalFlow's calls in sayso's words: every argument by its name, and back into the shape that the tool is called in."""
+"""Conversion of AdalFlow's calls: every argument by its name, and back to positional and keyword arguments."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast, get_type_hints
+from typing import Any, cast
 
 import msgspec
 
 from sayso.adapters import function
 from sayso.adapters.adalflow.library import Function, FunctionTool
+from sayso.adapters.parameters import type_hints
 from sayso.adapters.previewing import apply_preview
 from sayso.core.callables import is_async
 from sayso.core.canonical import canonical, freeze, thaw
@@ -25,23 +26,23 @@ _VARIADIC = {inspect.Parameter.VAR_POSITIONAL: (list, tuple), inspect.Parameter.
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionCall:
-    """A function that AdalFlow wants to run, as the call that it is."""
+    """A function call of AdalFlow, as a `ToolCall` with its tool and rules."""
 
     func: Function
     call: ToolCall
     rules: ToolRules
-    tool: GuardedFunctionTool | None  # None for one that cannot be called, and why
+    tool: GuardedFunctionTool | None  # None if it cannot be called, for the reason in `problem`
     problem: str = ""
 
     def approved_function(self, outcome: Approved) -> Function:
-        """Return what is to run: a function of its own, with exactly the approved arguments."""
+        """Return the function to run: a copy with exactly the approved arguments."""
         if self.tool is None:
             raise TypeError(f"{self.call.tool} cannot be called: {self.problem}")
         args, kwargs = self.tool.split_arguments(thaw(outcome.args), positional=len(self.func.args or ()))
         return replace(self.func, args=args, kwargs=kwargs)
 
     def edited_arguments(self, args: object, kwargs: object) -> dict[str, Any]:
-        """Return the arguments by name that a person put in place of these; None leaves a kind of them as it is.
+        """Return edited arguments by name; None leaves the positional or the keyword arguments as they are.
 
         Raises:
             TypeError: the tool cannot be called with them.
@@ -53,10 +54,10 @@ class FunctionCall:
 
 
 class GuardedFunctionTool:
-    """A tool of AdalFlow with what sayso has to know about it."""
+    """A tool of AdalFlow with its rules, its signature and its preview."""
 
     def __init__(self, name: str, source: FunctionTool, *, mark: str) -> None:
-        """Take the tool, and why somebody has to be asked about it; an empty `mark` leaves that to the policy."""
+        """Wrap a tool; `mark` is the reason why it asks, and an empty one leaves that to the policy."""
         self.source = source
         self._target = target = cast("Callable[..., Any]", cast("Any", source).fn)
         self._callback = cast("Callable[..., Any] | None", cast("Any", source).pre_execute_callback)
@@ -77,7 +78,7 @@ class GuardedFunctionTool:
         )
 
     def bind_arguments(self, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return all arguments by name, with those defaults that can be shown: a rule may be about one of them.
+        """Return all arguments by name, with the defaults that can be shown, since a rule may be about one of them.
 
         Raises:
             TypeError: the tool cannot be called like that.
@@ -87,7 +88,7 @@ class GuardedFunctionTool:
         return {name: given[name] for name in self.signature.parameters if name in given}
 
     def split_arguments(self, named: Mapping[str, Any], *, positional: int) -> tuple[list[Any], dict[str, Any]]:
-        """Return arguments as AdalFlow passes them: by position only as many as were, or as have to be."""
+        """Return arguments as AdalFlow passes them: by position only as many as before, or as needed."""
         given = OrderedDict((name, named[name]) for name in self.signature.parameters if name in named)
         bound = inspect.BoundArguments(self.signature, given)
         args, kwargs = list(bound.args), dict(bound.kwargs)
@@ -100,7 +101,7 @@ class GuardedFunctionTool:
         return args, {name: kwargs[name] for name in (*self.signature.parameters, *kwargs) if name in kwargs}
 
     def misfit(self, args: Mapping[str, Any]) -> str | None:
-        """Say why edited arguments are none that the tool takes, by name and by type, if they are not."""
+        """Return why the tool does not accept edited arguments, by name or by type, or None."""
         problem = self._misfit(args)
         for name, value in args.items() if problem is None else ():
             problem = problem or self._mistyped(name, value)
@@ -114,19 +115,16 @@ class GuardedFunctionTool:
             msgspec.convert(thaw({"": value})[""], self._hints.get(name, Any))
         except msgspec.ValidationError as error:
             return f"{self.name} takes no such {name!r}: {error}"
-        except (TypeError, ValueError, AttributeError):  # a type that only its own library knows
+        except (TypeError, ValueError, AttributeError):  # a type that only its own library can check
             return None
         return None
 
     @functools.cached_property
     def _hints(self) -> dict[str, Any]:
-        try:
-            return get_type_hints(inspect.unwrap(self._target))
-        except (NameError, TypeError, AttributeError):  # annotations that name what is not there
-            return {}
+        return type_hints(self._target)
 
     async def _details(self, call: ToolCall) -> Verdict:
-        """Say why somebody is asked, and what AdalFlow's own `pre_execute_callback` has to show."""
+        """Return the verdict of the mark, with the preview of AdalFlow's own `pre_execute_callback`."""
         if isinstance(self._marked_tool, function.Tool):
             verdict = await self._marked_tool.details(call)
         else:
@@ -137,7 +135,7 @@ class GuardedFunctionTool:
         return verdict if self._callback is None else await apply_preview(self._preview, call, verdict)
 
     def preview_details(self, func: Function) -> Any:  # noqa: ANN401 - the host's own
-        """Return what a synchronous `pre_execute_callback` has to show; raises `ToolError` if the call would fail."""
+        """Return the preview of a synchronous `pre_execute_callback`; raise `ToolError` if the call would fail."""
         if self._callback is None or is_async(self._callback):
             return None
         shown = self._callback(*(func.args or ()), **(func.kwargs or {}))
@@ -151,14 +149,14 @@ class GuardedFunctionTool:
 
 
 def to_function_call(func: Function, tool: GuardedFunctionTool | None, *, agent_path: tuple[str, ...]) -> FunctionCall:
-    """Return the call that a function makes; one that cannot be made is nobody's question, and never runs."""
+    """Convert a function to a call; an invalid one is blocked without a question, and never runs."""
     name = func.name if isinstance(cast("object", func.name), str) else repr(func.name)
     facts: dict[str, Any] = {"tool": name, "call_id": func.id or new_id(), "agent_path": agent_path}
     try:
         args, kwargs = _check_arguments(func.args, func.kwargs)
         tool = _require_tool(tool, name)
         call = ToolCall(args=tool.bind_arguments(args, kwargs), schema_hash=tool.schema_hash, **facts)
-        # A copy: whoever is asked may hold on to the model's function, and change it.
+        # A copy: a callback may keep the model's function, and change it.
         kept = replace(func, **thaw(freeze({"args": args, "kwargs": kwargs})))
     except (TypeError, CanonicalError) as error:
         problem = f"{name} cannot be called like that: {error}"
@@ -175,7 +173,7 @@ def _require_tool(tool: GuardedFunctionTool | None, name: str) -> GuardedFunctio
 
 
 def read_preview(shown: object) -> Preview:
-    """Read what AdalFlow's `pre_execute_callback` returned: anything to show, or something with an `error`."""
+    """Convert the result of AdalFlow's `pre_execute_callback`: any value to show, or one with an `error`."""
     if isinstance(shown, Preview):
         return shown
     error = getattr(shown, "error", None)
@@ -186,7 +184,7 @@ def read_preview(shown: object) -> Preview:
 
 
 def _check_arguments(args: object, kwargs: object) -> tuple[list[Any], dict[str, Any]]:
-    """Read what a model has put together, which may be anything."""
+    """Validate the arguments of a model, which may be anything."""
     given: object = [] if args is None else args
     named: object = {} if kwargs is None else kwargs
     if not isinstance(given, list | tuple) or not isinstance(named, Mapping):
@@ -198,7 +196,7 @@ def _check_arguments(args: object, kwargs: object) -> tuple[list[Any], dict[str,
 
 
 def _plain_function(target: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a plain function of the same signature, which a generator is not."""
+    """Return a plain function of the same signature, since a generator cannot be guarded."""
 
     @functools.wraps(target, updated=())
     def begun(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the tool's own

@@ -25,8 +25,8 @@ from adalflow.core.types import (
 if TYPE_CHECKING:
     from adalflow.apps.permission_manager import PermissionManager as AdalFlowPermissionManager
 else:
-    # To a type checker ours is one of theirs, which is what their runner says it takes. It inherits nothing: a method
-    # that a later release adds, and that allows by default, must fail here instead.
+    # For a type checker ours is a subclass of theirs, as their runner's signature demands. At run time it inherits
+    # nothing: a method that a later release adds, and that allows by default, must fail here instead.
     AdalFlowPermissionManager = object
 
 __all__ = [

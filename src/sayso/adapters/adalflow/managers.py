@@ -11,10 +11,10 @@ from sayso.errors import ConfigurationError
 
 
 class CLIPermissionManager(PermissionManager):
-    """Asks whoever sits at this terminal; the arguments can be edited there, as JSON."""
+    """Asks the person at this terminal, who can edit the arguments as JSON."""
 
     def __init__(self, *, who: str | None = None, **settings: Unpack[ManagerSettings]) -> None:
-        """Name the person, whose login name it is if left out; the rest is as for `PermissionManager`."""
+        """Use `who` as the name of the person, by default the login name; the rest is as for `PermissionManager`."""
         from sayso.channels.terminal import TerminalChannel  # noqa: PLC0415 - its own extra, for this choice only
 
         channels = [*settings.get("channels", ()), TerminalChannel(who=who)]
@@ -22,24 +22,24 @@ class CLIPermissionManager(PermissionManager):
 
 
 class RESTPermissionManager(PermissionManager):
-    """Asks whoever a hub on the same store shows the question to, and waits for their answer."""
+    """Asks the people who use a hub on the same store, and waits for their answer."""
 
     def __init__(self, **settings: Unpack[ManagerSettings]) -> None:
-        """Take at least `store`, which the hub serves; a question expires after `timeout` seconds, 30 if left out."""
+        """Require `store`, which the hub serves; a request expires after `timeout` seconds, by default 30."""
         if "store" not in settings:
             raise ConfigurationError("there is no store that others share: pass store=…, a file or the URL of a hub")
         super().__init__(**cast("Any", {"timeout": 30.0, **settings}))
 
 
 class WebSocketPermissionManager(RESTPermissionManager):
-    """The same question: a hub tells of it by WebSocket too."""
+    """The same as `RESTPermissionManager`: a hub notifies by WebSocket too."""
 
 
 class StreamlitPermissionManager(PermissionManager):
-    """Asks whoever looks at a Streamlit app that shows the same store: `sayso.streamlit.show_approval_requests()`."""
+    """Asks the user of a Streamlit app that shows the same store: `sayso.streamlit.show_approval_requests()`."""
 
     def __init__(self, **settings: Unpack[ManagerSettings]) -> None:
-        """Take `store`, else what SAYSO_STORE names, else `sayso.db`; `timeout` is 10 minutes if left out."""
+        """Use `store`, else SAYSO_STORE, else `sayso.db`; `timeout` is 10 minutes by default."""
         store = os.environ.get("SAYSO_STORE") or "sayso.db"
         super().__init__(**cast("Any", {"store": store, "timeout": 600.0, **settings}))
 
@@ -54,10 +54,10 @@ _CHOICES: Mapping[str, type[PermissionManager]] = {
 
 
 def permission_manager(channel: str, **settings: Any) -> PermissionManager | None:  # noqa: ANN401 - of the one chosen
-    """Return the permission manager that a configuration names; `none` is none, and the runner asks nobody.
+    """Return the permission manager of this name; `none` returns None, so that the runner asks nobody.
 
     Raises:
-        ConfigurationError: there is no such choice.
+        ConfigurationError: the name is unknown.
     """
     if channel == "none" and not settings:
         return None

@@ -9,8 +9,6 @@ from collections.abc import Callable, Generator, Iterable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
-import msgspec
-
 from sayso.adapters.adalflow.answers import Callback, PermissionRequest, to_decision, to_permission_request
 from sayso.adapters.adalflow.function_tools import FunctionCall, GuardedFunctionTool, to_function_call
 from sayso.adapters.adalflow.library import (
@@ -28,20 +26,20 @@ from sayso.engine import blocking, context
 from sayso.engine.controller import ApprovalController
 from sayso.engine.execution import Execution
 from sayso.errors import ConfigurationError, ToolError
-from sayso.policy.policy import Policy, ToolRules
+from sayso.policy.policy import Policy
 
 if TYPE_CHECKING:
     from sayso.core.ports import Channel, Clock, Hook
     from sayso.engine.remembered import ApprovalMemory
     from sayso.engine.settings import StoreLike
 
-_RUNNER_EMITS: ContextVar[object] = ContextVar("sayso_adalflow_tells", default=None)
+_RUNNER_EMITS: ContextVar[object] = ContextVar("sayso_adalflow_runner_emits", default=None)
 _MODES = {"default": "interactive", "auto_approve": "approve_all"}
 _CANCELLED = frozenset({"refused", "expired", "withdrawn"})
 
 
 class ManagerSettings(TypedDict, total=False):
-    """What the controller of a permission manager is made of; see `ApprovalController`."""
+    """Settings of the controller of a permission manager; see `ApprovalController`."""
 
     mode: str
     policy: Policy
@@ -58,9 +56,9 @@ class ManagerSettings(TypedDict, total=False):
 class PermissionManager(AdalFlowPermissionManager):
     """Nothing that an AdalFlow agent calls runs without your say-so: `Runner(agent, permission_manager=…)`.
 
-    It has the methods that AdalFlow looks for and inherits nothing from AdalFlow's own, which allows where this
-    refuses. A tool that was made with `require_approval=True`, one that nobody registered, and whatever the policy says
-    asks. With `ApprovalRunner` in place of `Runner`, notes, reasons and edited arguments reach the model too.
+    It has the methods that AdalFlow calls, and inherits nothing from AdalFlow's own class, which allows where this one
+    refuses. A call asks if its tool has `require_approval=True` or was never registered, or if the policy says so. With
+    `ApprovalRunner` in place of `Runner`, notes, reasons and edited arguments reach the model too.
     """
 
     def __init__(
@@ -72,14 +70,14 @@ class PermissionManager(AdalFlowPermissionManager):
         controller: ApprovalController | None = None,
         **settings: Unpack[ManagerSettings],
     ) -> None:
-        """Take a controller, or what one is made of; with nobody to ask it is not made at all.
+        """Use a controller, or build one from the settings; without anybody to ask, that fails.
 
         Args:
-            approval_callback: asked with a `PermissionRequest`, sync or async; returns an `ApprovalOutcome`, an
+            approval_callback: called with a `PermissionRequest`, sync or async; returns an `ApprovalOutcome`, an
                 `ApprovalResponse` or an `ApprovalDecision`.
-            approval_mode: AdalFlow's words for a mode, `default` and `auto_approve`; neither passes a block.
+            approval_mode: AdalFlow's names of modes, `default` and `auto_approve`; neither overrides a block.
             tool_manager: the tools; a runner sets it.
-            controller: asks, in place of one that is made from the other settings.
+            controller: used in place of one that is built from the other settings.
             **settings: those of `ApprovalController`.
         """
         self._waiting_calls: dict[str, FunctionCall] = {}
@@ -98,83 +96,78 @@ class PermissionManager(AdalFlowPermissionManager):
 
     @property
     def controller(self) -> ApprovalController:
-        """The controller that is asked: inside a tool of another agent, that one's."""
+        """The controller: inside a tool of another agent, that of the outer agent."""
         return context.outer_controller() or self._controller
 
-    # What AdalFlow's runner calls.
+    # Methods that AdalFlow's runner calls.
 
     def set_tool_manager(self, tool_manager: ToolManager) -> None:
-        """Learn which tools there are; a manager that several runners share knows those of the last one."""
+        """Set the tools; a manager that several runners share has those of the last one."""
         self._tool_manager = tool_manager
 
     def register_tool(self, tool_name: str, require_approval: bool = True) -> None:  # noqa: FBT001, FBT002 - as AdalFlow calls it
-        """Learn that a tool was made to ask or not; one that asks goes on asking, whoever registers it again."""
+        """Register whether a tool asks; a tool that asks keeps asking if it is registered again."""
         self._marks[tool_name] = self._marks.get(tool_name, False) or require_approval
         self._tools.pop(tool_name, None)
 
     def is_approval_required(self, tool_name: str) -> bool:
-        """Whether somebody may have to be asked about a call of this tool, as far as its name can tell."""
+        """Whether a call of this tool may ask, judged by its name only."""
         if _RUNNER_EMITS.get() is self:
-            return False  # the runner tells of each question itself, when it is really asked
+            return False  # the runner emits each request itself, when it is opened
         tool, controller = self._tool(tool_name, self._tool_manager), self.controller
         if tool is None:
             return False
-        verdict = controller.policy.judge_by_name(ToolCall(tool=tool_name), self._rules(tool))
+        rules = context.tighten(tool.rules, self._controller.policy)
+        verdict = controller.policy.judge_by_name(ToolCall(tool=tool_name), rules)
         if verdict is not None:
             return verdict.approval != "none"
         return controller.mode == "interactive" and tool_name not in self.always_allowed_tools
 
     def create_permission_event(self, func: Function) -> ToolCallPermissionRequest | ToolOutput:
-        """Return the event that tells of a question or, for a call that cannot run, what the model is told instead."""
-        asked = self.build_call(func)
-        if asked.tool is None:
-            return denied_output(Denied(cause="failed", reason=asked.problem))
-        verdict = self.controller.policy.judge_by_name(asked.call, asked.rules)
+        """Return the event of a permission request or, for a call that cannot run, the output for the model."""
+        function_call = self.build_call(func)
+        if function_call.tool is None:
+            return denied_output(Denied(cause="failed", reason=function_call.problem))
+        verdict = self.controller.policy.judge_by_name(function_call.call, function_call.rules)
         if verdict is not None and verdict.approval == "blocked":
-            outcome = self.controller.adapter.decide_fast(asked.call, asked.rules)
+            outcome = self.controller.adapter.decide_fast(function_call.call, function_call.rules)
             return denied_output(
                 outcome if isinstance(outcome, Denied) else Denied(cause="blocked", reason=verdict.reason)
             )
         try:
-            shown = asked.tool.preview_details(asked.func)
+            shown = function_call.tool.preview_details(function_call.func)
         except ToolError as error:
             return denied_output(Denied(cause="failed", reason=str(error)))
-        return permission_event(asked, shown)
+        return permission_event(function_call, shown)
 
     async def check_permission(self, func: Function) -> tuple[bool, Function | None, str | None]:
-        """Say whether a function may run, and return it with exactly the arguments that may.
+        """Return whether a function may run, the function with exactly the approved arguments, and a text.
 
-        The third is for whoever calls this: why it may not, or what of the answer is remembered.
+        The text is for the caller: the reason of a refusal, or the scope of a remembered answer.
         """
-        asked = self.build_call(func)
-        outcome = await self.settle(asked)
+        function_call = self.build_call(func)
+        outcome = await self.settle(function_call)
         if isinstance(outcome, Denied):
             return False, None, outcome.message
-        return True, asked.approved_function(outcome), remembered_text(asked, outcome)
+        return True, function_call.approved_function(outcome), remembered_text(function_call, outcome)
 
-    # What `ApprovalRunner` calls, which tells of everything itself.
+    # Methods that `ApprovalRunner` calls, which emits all events itself.
 
     def build_call(self, func: Function, *, agent: str = "", tool_manager: ToolManager | None = None) -> FunctionCall:
-        """Return a function as the call that it is, with the rules that it brings along."""
+        """Convert a function to a call with its rules."""
         tool = self._tool(func.name, tool_manager or self._tool_manager)
-        above = context.agent_path()
-        asked = to_function_call(func, tool, agent_path=(*above, agent) if agent else above)
-        return asked if asked.tool is None else dataclasses.replace(asked, rules=self._rules(asked.tool))
+        function_call = to_function_call(func, tool, agent_path=context.agent_path(agent))
+        if function_call.tool is None:
+            return function_call
+        rules = context.tighten(function_call.tool.rules, self._controller.policy)
+        return dataclasses.replace(function_call, rules=rules)
 
     async def settle(
         self, function_call: FunctionCall, on_asked: Callable[[ApprovalRequest], None] | None = None
     ) -> Approved | Denied:
-        """Decide about a call; where a person is asked, `tell` is told so, and this waits for the answer."""
-        controller, key = self.controller, function_call.call.call_id
-        self._waiting_calls[key] = function_call
-        try:
-            outcome = await controller.review(function_call.call, function_call.rules)
-            while isinstance(outcome, Pending):
-                await self._wait_for_answer(controller, outcome.request, on_asked)
-                outcome = await controller.review(function_call.call, function_call.rules, asked=True)
-        finally:
-            self._waiting_calls.pop(key, None)
-        return outcome
+        """Decide about a call; where a person is asked, call `on_asked` and wait for the answer."""
+        outcome = self.controller.adapter.decide_fast(function_call.call, function_call.rules)
+        return await self._review(function_call, on_asked) if outcome is None else outcome
 
     def settle_sync(self, function_call: FunctionCall) -> Approved | Denied:
         """Do what `settle` does, for synchronous callers, on a thread that runs a loop too."""
@@ -182,26 +175,39 @@ class PermissionManager(AdalFlowPermissionManager):
         if outcome is not None:
             return outcome
         if blocking.runs_a_loop():
-            return asyncio.run(self.settle(function_call))  # AdalFlow has made that possible, for the whole process
-        return blocking.run(self.settle, function_call)
+            return asyncio.run(self._review(function_call))  # AdalFlow has made that possible, for the whole process
+        return blocking.run(self._review, function_call)
+
+    async def _review(
+        self, function_call: FunctionCall, on_asked: Callable[[ApprovalRequest], None] | None = None
+    ) -> Approved | Denied:
+        """Review a call that `decide_fast` left open until no answer is pending."""
+        controller, key = self.controller, function_call.call.call_id
+        self._waiting_calls[key] = function_call
+        try:
+            outcome = await controller.adapter.review(function_call.call, function_call.rules)
+            while isinstance(outcome, Pending):
+                await self._wait_for_answer(controller, outcome.request, on_asked)
+                outcome = await controller.adapter.review(function_call.call, function_call.rules, asked=True)
+        finally:
+            self._waiting_calls.pop(key, None)
+        return outcome
 
     @contextlib.contextmanager
     def execution(self, function_call: FunctionCall, outcome: Approved) -> Generator[Execution]:
-        """Return the context in which an approved tool runs; agents inside it ask whom this one asks."""
+        """Return the context manager round an approved tool; agents inside it use the same controller."""
         controller, tool = self.controller, function_call.tool
-        with contextlib.ExitStack() as stack:
-            running = stack.enter_context(controller.adapter.execution(function_call.call, outcome))
-            tightening = self._tightening
-            stack.enter_context(
-                context.nested_call(controller, function_call.call, by=outcome.by, tightening=tightening)
-            )
-            if tool is not None and (outcome.by != "policy" or function_call.rules.marked):
-                stack.enter_context(context.pre_approve(controller, tool.marked_as, outcome.args))
+        tightening = context.tightening(self._controller.policy)
+        nested = context.nested_call(controller, function_call.call, by=outcome.by, tightening=tightening)
+        answered = contextlib.nullcontext()
+        if tool is not None and (outcome.by != "policy" or function_call.rules.marked):
+            answered = context.pre_approve(controller, tool.marked_as, outcome.args)
+        with controller.adapter.execution(function_call.call, outcome) as running, nested, answered:
             yield running
 
     @contextlib.contextmanager
     def runner_emits_requests(self) -> Generator[None]:
-        """Say that the runner inside tells of each question itself, so that AdalFlow's need not guess."""
+        """Mark the block as one whose runner emits each request itself, so that AdalFlow's events are not needed."""
         token = _RUNNER_EMITS.set(self)
         try:
             yield
@@ -212,31 +218,31 @@ class PermissionManager(AdalFlowPermissionManager):
 
     @property
     def pending_approvals(self) -> dict[str, PermissionRequest]:  # pyright: ignore[reportIncompatibleVariableOverride] - only to be read
-        """What waits for an answer here, by the id of its call."""
+        """The calls that wait for an answer here, by their ids."""
         return self.get_pending_approvals()
 
     def get_pending_approvals(self) -> dict[str, PermissionRequest]:  # pyright: ignore[reportIncompatibleMethodOverride] - has the same fields
-        """Return what waits for an answer here, by the id of its call; `controller.pending` tells of all."""
+        """Return the calls that wait for an answer here, by their ids; `controller.pending` returns all requests."""
         found = dict(self._waiting_calls)
         return {
             key: PermissionRequest(
                 id=key,
-                tool_name=asked.call.tool,
-                tool_args=asked.func.args or (),
-                tool_kwargs=asked.func.kwargs or {},
-                confirmation_message=f"Allow {asked.call.tool} to run?",
+                tool_name=function_call.call.tool,
+                tool_args=function_call.func.args or (),
+                tool_kwargs=function_call.func.kwargs or {},
+                confirmation_message=f"Allow {function_call.call.tool} to run?",
             )
-            for key, asked in found.items()
+            for key, function_call in found.items()
         }
 
     @property
     def always_allowed_tools(self) -> frozenset[str]:  # pyright: ignore[reportIncompatibleVariableOverride] - only to be read
-        """The tools of which every call runs, because somebody had that remembered; the policy has the last word."""
+        """The tools with a remembered yes to every call; a block of the policy still comes first."""
         found = self.controller.memory.list()
         return frozenset(each.tool for each in found if each.scope.kind == "tool" and each.decision.approved)
 
     def remove_from_always_allowed(self, tool_name: str) -> None:
-        """Forget that every call of a tool runs."""
+        """Forget the remembered yes to every call of a tool."""
         memory = self.controller.memory
         for each in memory.list():
             if each.tool == tool_name and each.scope.kind == "tool" and each.decision.approved:
@@ -258,30 +264,17 @@ class PermissionManager(AdalFlowPermissionManager):
             return f"{name} was never registered with the permission manager"
         return f"{name} was made with require_approval=True" if self._marks[name] else ""
 
-    def _rules(self, tool: GuardedFunctionTool) -> ToolRules:
-        tightening = self._tightening
-        return msgspec.structs.replace(tool.rules, tightening=tightening) if tightening else tool.rules
-
-    @property
-    def _tightening(self) -> tuple[Policy, ...]:
-        """What the policies of agents above, and this one's own, add to that of the outermost."""
-        above = context.current_call()
-        if above is None:
-            return ()
-        mine = self._controller.policy
-        return above.tightening if mine in (above.controller.policy, *above.tightening) else (*above.tightening, mine)
-
     async def _wait_for_answer(
         self,
         controller: ApprovalController,
         request: ApprovalRequest,
         on_asked: Callable[[ApprovalRequest], None] | None,
     ) -> None:
-        """Wait for the answer; whatever ends that otherwise withdraws the question."""
+        """Wait for the answer; an error or a cancellation withdraws the request."""
         try:
             if on_asked is not None:
                 on_asked(request)
-            if controller.mode == "defer":  # of an agent above this one, which AdalFlow cannot stop for
+            if controller.mode == "defer":  # of an outer agent; a run of AdalFlow cannot be suspended
                 await controller.withdraw(request.id, "a run of AdalFlow cannot stop and go on later")
             await controller.adapter.wait_or_withdraw(request.id)
         except BaseException:
@@ -289,29 +282,29 @@ class PermissionManager(AdalFlowPermissionManager):
             raise
 
     def _adapt_callback(self, callback: Callback | None) -> Callable[[ApprovalRequest], Any] | None:
-        """Return the callback as one that sayso asks."""
+        """Return the callback with sayso's own types."""
         if callback is None:
             return None
         if not callable(callback):
             raise ConfigurationError(f"approval_callback is {callback!r}; pass a function of one PermissionRequest")
 
-        def asks(request: ApprovalRequest) -> tuple[Any, FunctionCall | None]:
-            asked = self._waiting_calls.get(request.tool_call_id)
-            return callback(to_permission_request(request, asked)), asked
+        def call_callback(request: ApprovalRequest) -> tuple[Any, FunctionCall | None]:
+            function_call = self._waiting_calls.get(request.tool_call_id)
+            return callback(to_permission_request(request, function_call)), function_call
 
         async def answer_async(request: ApprovalRequest) -> ApprovalDecision:
-            answer, asked = asks(request)
-            return to_decision(await answer, request, asked)
+            answer, function_call = call_callback(request)
+            return to_decision(await answer, request, function_call)
 
         def answer(request: ApprovalRequest) -> ApprovalDecision:
-            answer, asked = asks(request)
-            return to_decision(answer, request, asked)
+            answer, function_call = call_callback(request)
+            return to_decision(answer, request, function_call)
 
         return answer_async if is_async(callback) else answer
 
 
 def permission_event(function_call: FunctionCall, details: object) -> ToolCallPermissionRequest:
-    """Return the event that tells a stream of a question."""
+    """Return the event of a permission request for a stream."""
     func = dataclasses.replace(function_call.func)
     request = FunctionRequest(
         id=function_call.call.call_id, tool_name=function_call.call.tool, tool=func, confirmation_details=details
@@ -320,7 +313,7 @@ def permission_event(function_call: FunctionCall, details: object) -> ToolCallPe
 
 
 def denied_output(outcome: Denied) -> ToolOutput:
-    """Return what stands in the place of a tool's output when it did not run."""
+    """Return the output of a tool that did not run."""
     return ToolOutput(
         output=outcome.message,
         observation=outcome.message,
@@ -331,7 +324,7 @@ def denied_output(outcome: Denied) -> ToolOutput:
 
 
 def remembered_text(function_call: FunctionCall, outcome: Approved) -> str | None:
-    """Say what of an answer is remembered, if it is."""
+    """Return the scope of a remembered answer as a text, or None."""
     decision = outcome.decision
     if outcome.by != "answer" or decision is None or decision.remember == "none":
         return None

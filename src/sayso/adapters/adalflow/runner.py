@@ -1,4 +1,4 @@
-"""A runner that loses nothing: notes, reasons and edited arguments reach the model, and what came of it the audit."""
+"""The runner: reports notes, reasons and edited arguments to the model, and results to the audit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EventName = Literal["agent.tool_permission_request", "agent.tool_call_start", "a
 
 
 class _ToolFailed(Exception):
-    """A tool raised, which AdalFlow keeps as a text."""
+    """An error of a tool, which AdalFlow returns as a text."""
 
     def __init__(self, result: FunctionOutput) -> None:
         super().__init__(result.error)
@@ -36,14 +36,14 @@ class _ToolFailed(Exception):
 class Approving:
     """Mix it in before AdalFlow's `Runner`, or a runner of your own: `class MyRunner(Approving, Runner)`.
 
-    It does something only where the runner's permission manager is one of sayso's.
+    It has an effect only with a permission manager of sayso.
     """
 
     permission_manager: Any
     agent: Any
 
     async def impl_astream(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - AdalFlow's own
-        """Stream a run, and tell of a question when it is asked, not before."""
+        """Stream a run; a permission event is emitted when its request is opened, not before."""
         above = cast("Any", super())
         if not isinstance(self.permission_manager, PermissionManager):
             await above.impl_astream(*args, **kwargs)
@@ -54,47 +54,47 @@ class Approving:
     def _tool_execute_sync(self, func: Function) -> Any:  # noqa: ANN401 - AdalFlow's own types
         manager = self.permission_manager
         if not isinstance(manager, PermissionManager):
-            return cast("Any", super())._tool_execute_sync(func)  # noqa: SLF001 - the method that this stands in for
-        asked = self._build_call(manager, func)
-        outcome = _deny_if_replaced(asked, manager.settle_sync(asked), self.agent)
+            return cast("Any", super())._tool_execute_sync(func)  # noqa: SLF001 - the method that this overrides
+        function_call = self._build_call(manager, func)
+        outcome = _deny_if_replaced(function_call, manager.settle_sync(function_call), self.agent)
         if isinstance(outcome, Denied):
             return FunctionOutput(name=func.name, input=func, output=denied_output(outcome))
         try:
-            with manager.execution(asked, outcome) as running:
-                result = _output(self.agent.tool_manager.execute_func(func=asked.approved_function(outcome)))
+            with manager.execution(function_call, outcome) as running:
+                result = _output(self.agent.tool_manager.execute_func(func=function_call.approved_function(outcome)))
                 result.output = running.result = _run_to_end(result.output)
                 _raise_if_failed(result)
         except _ToolFailed as failed:
             result = failed.result
-        return add_feedback(result, asked, outcome)
+        return add_feedback(result, function_call, outcome)
 
     async def _tool_execute_async(self, func: Function, streaming_result: RunnerStreamingResult | None = None) -> Any:  # noqa: ANN401 - AdalFlow's own types
         manager = self.permission_manager
         if not isinstance(manager, PermissionManager):
             return await cast("Any", super())._tool_execute_async(func, streaming_result)  # noqa: SLF001 - as above
-        asked = self._build_call(manager, func)
+        function_call = self._build_call(manager, func)
 
-        def tell(request: ApprovalRequest) -> None:
+        def emit_request(request: ApprovalRequest) -> None:
             if streaming_result is not None:
                 details = (request.metadata or {}).get("confirmation_details")
-                _emit(streaming_result, "agent.tool_permission_request", permission_event(asked, details))
+                _emit(streaming_result, "agent.tool_permission_request", permission_event(function_call, details))
 
-        outcome = _deny_if_replaced(asked, await manager.settle(asked, tell), self.agent)
+        outcome = _deny_if_replaced(function_call, await manager.settle(function_call, emit_request), self.agent)
         if isinstance(outcome, Denied):
             return FunctionOutput(name=func.name, input=func, output=denied_output(outcome))
-        runs = asked.approved_function(outcome)
+        runs = function_call.approved_function(outcome)
         if streaming_result is not None:
-            _emit(streaming_result, "agent.tool_call_start", ToolCallRunItem(data=runs, id=asked.call.call_id))
+            _emit(streaming_result, "agent.tool_call_start", ToolCallRunItem(data=runs, id=function_call.call.call_id))
         try:
-            with manager.execution(asked, outcome) as running:
+            with manager.execution(function_call, outcome) as running:
                 result = _output(await self.agent.tool_manager.execute_func_async(func=runs))
                 result.output = running.result = await _run_to_end_async(
-                    result.output, streaming_result, asked.call.call_id
+                    result.output, streaming_result, function_call.call.call_id
                 )
                 _raise_if_failed(result)
         except _ToolFailed as failed:
             result = failed.result
-        return add_feedback(result, asked, outcome)
+        return add_feedback(result, function_call, outcome)
 
     def _build_call(self, manager: PermissionManager, func: Function) -> FunctionCall:
         return manager.build_call(
@@ -103,11 +103,11 @@ class Approving:
 
 
 class ApprovalRunner(Approving, Runner):
-    """AdalFlow's runner, with everything that a permission manager of sayso has to say."""
+    """AdalFlow's runner, which reports the decisions of a permission manager of sayso to the model."""
 
 
 def _deny_if_replaced(function_call: FunctionCall, outcome: Approved | Denied, agent: Any) -> Approved | Denied:  # noqa: ANN401 - any agent
-    """Refuse a call whose name has come to mean another tool while it was decided about."""
+    """Refuse a call if another tool took its name during the decision."""
     here = agent.tool_manager.context.get(function_call.call.tool)
     if isinstance(outcome, Denied) or (function_call.tool is not None and function_call.tool.source is here):
         return outcome
@@ -122,7 +122,7 @@ def _output(result: object) -> FunctionOutput:
 
 
 def _raise_if_failed(result: FunctionOutput) -> None:
-    """Raise for a tool that raised, so that the audit says so."""
+    """Raise the error of a tool, so that the audit records it."""
     if result.error is not None:
         raise _ToolFailed(result)
 
@@ -132,18 +132,16 @@ def _emit(stream: RunnerStreamingResult, name: EventName, item: Any) -> None:  #
 
 
 def _run_to_end(output: Any) -> Any:  # noqa: ANN401 - the tool's own
-    """Run a tool that has only begun to its end, as AdalFlow does for `call`: inside the time that is recorded."""
+    """Await or exhaust the result of a tool, as AdalFlow does for `call`, but within the audited time."""
     if inspect.iscoroutine(output) or inspect.isasyncgen(output):
         return asyncio.run(_run_to_end_async(output, None, ""))
-    return _generator_items(cast("Generator[Any]", output)) if inspect.isgenerator(output) else output
-
-
-def _generator_items(output: Generator[Any]) -> list[Any]:
-    return [item for item in output if not isinstance(item, ToolCallActivityRunItem)]
+    if not inspect.isgenerator(output):
+        return output
+    return [item for item in cast("Generator[Any]", output) if not isinstance(item, ToolCallActivityRunItem)]
 
 
 async def _run_to_end_async(output: Any, stream: RunnerStreamingResult | None, call_id: str) -> Any:  # noqa: ANN401 - the tool's own
-    """Run a tool that has only begun to its end, as AdalFlow does: all it yields or, for a stream, the last of it."""
+    """Await or exhaust the result of a tool, as AdalFlow does: all items or, for a stream, the last one."""
     if inspect.iscoroutine(output):
         return await output
     if not inspect.isasyncgen(output) and not inspect.isgenerator(output):
@@ -170,7 +168,7 @@ async def _each(output: Any) -> AsyncGenerator[Any]:  # noqa: ANN401 - the tool'
 
 
 def add_feedback(result: FunctionOutput, function_call: FunctionCall, outcome: Approved) -> FunctionOutput:
-    """Return a result with what AdalFlow would not tell the model: that it failed, what was edited, and the note."""
+    """Add what AdalFlow would not report to the model: an error, the edited arguments and the note."""
     output: Any = result.output
     failed = result.error is not None and output is None
     seen: Any = output.observation if isinstance(output, ToolOutput) else result.error if failed else output

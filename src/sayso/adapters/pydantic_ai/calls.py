@@ -22,10 +22,10 @@ _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 def to_tool_call(name: str, args: Mapping[str, Any], ctx: RunContext[Any], schema_hash: str, session: str) -> ToolCall:
-    """Return the call that is about to be made, with the very arguments that the tool would get.
+    """Return the call with exactly the arguments that the tool would get.
 
     Raises:
-        ValueError: an argument cannot be written down, so nobody could be shown it.
+        ValueError: an argument cannot be serialised, so it cannot be shown.
     """
     simple = all(type(value) in _PLAIN for value in args.values())
     return ToolCall(
@@ -34,13 +34,13 @@ def to_tool_call(name: str, args: Mapping[str, Any], ctx: RunContext[Any], schem
         call_id=ctx.tool_call_id or new_id(),
         session=session,
         run=run_of(ctx, ctx.tool_call_id),
-        agent_path=path_of(ctx),
+        agent_path=context.agent_path(getattr(ctx.agent, "name", None)),
         schema_hash=schema_hash if simple else _with_types(schema_hash, args),
     )
 
 
 def _with_types(schema_hash: str, args: Mapping[str, Any]) -> str:
-    """Return the hash of the schema with the types that were made by it: two of a union may look alike."""
+    """Return the hash of the schema and the types of the arguments: two types of a union may look alike."""
     types = [name for value in args.values() for name in _types(value)]
     return hashlib.sha256("\0".join((schema_hash, *types)).encode()).hexdigest()[:16] if types else schema_hash
 
@@ -58,19 +58,19 @@ def _types(value: object) -> Iterator[str]:
 
 
 def _fields(value: object) -> Mapping[Any, object] | None:
-    """Return everything that a model or a dataclass holds, also what it would not tell; None if it is neither."""
+    """Return all fields of a model or a dataclass, also private and extra ones; None for any other value."""
     if isinstance(value, BaseModel):
         return {**dict(value), **(value.__pydantic_private__ or {})}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return fields | getattr(value, "__dict__", {})  # with extras, which are no fields
+        return fields | getattr(value, "__dict__", {})  # with extras, which are not fields
     return None
 
 
 def to_plain(value: Any) -> Any:  # noqa: ANN401 - any argument in, plain data out
-    """Write down an argument whole: also what a model would leave out when it writes itself down.
+    """Serialise an argument completely, also the fields that a model excludes from its own serialisation.
 
-    A secret is not shown, but told apart from every other one.
+    A secret is replaced by its hash, so that two secrets differ.
     """
     if type(value) in _PLAIN:
         return value
@@ -95,20 +95,13 @@ def _collected(value: Any) -> Any:  # noqa: ANN401 - any argument in, plain data
     return pydantic_core.to_jsonable_python(value)
 
 
-def path_of(ctx: RunContext[Any]) -> tuple[str, ...]:
-    """Return the names of the agents that lead to this call, the outermost first."""
-    name = getattr(ctx.agent, "name", None)
-    above = context.agent_path()
-    return (*above, name) if name else above
-
-
 def run_of(ctx: RunContext[Any], call_id: str | None) -> str:
-    """Return the run that made up the id of a call: a resumed run goes on with calls of an earlier one."""
+    """Return the id of the run in which a call was made: a resumed run continues the calls of an earlier one."""
     for message in reversed(ctx.messages):
         if not isinstance(message, ModelResponse):
             continue
         if message.run_id and message.run_id == ctx.run_id:
-            break  # nearly always: this run's own call, for no history can hold the id of a run that begins
+            break  # nearly always: this run's own call, for no history can hold the id of a new run
         if any(call.tool_call_id == call_id for call in message.tool_calls):
             return message.run_id or ""
     return ctx.run_id or ""

@@ -1,4 +1,4 @@
-"""The capability: puts every tool of an agent, whatever toolset it comes from, behind one controller."""
+"""The capability: puts every tool of an agent, from any toolset, behind one controller."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class CapabilitySettings(TypedDict, total=False):
-    """What a controller is made of where only a policy is given; see `ApprovalController`."""
+    """Settings of the controller that is built for a policy; see `ApprovalController`."""
 
     mode: str
     approval_callback: Callback | ApprovalUI
@@ -54,7 +54,7 @@ class Approvals(AbstractCapability[Any]):
     """Nothing that an agent calls runs without your say-so: `Agent(…, capabilities=[Approvals(controller)])`.
 
     Where the controller waits for people, the run waits; where it defers, the run ends with `DeferredToolRequests` and
-    goes on later, perhaps in another process. All calls of one model response are asked about at once.
+    resumes later, perhaps in another process. All calls of one model response are asked about at once.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class Approvals(AbstractCapability[Any]):
         on_denied: OnDenied = "model",
         **settings: Unpack[CapabilitySettings],
     ) -> None:
-        """Take a controller, or a policy and what a controller is made of.
+        """Use a controller, or build one from a policy and its settings.
 
         Args:
-            controller: asks; or a policy, for a controller of its own that is made with the other settings. A policy
-                alone defers. Without either, whoever the agent runs under is asked. Under another agent it can only
-                make that one's policy stricter.
+            controller: the controller; or a policy, for a controller of its own that is built with the other settings.
+                A policy alone defers. Without either, the active controller is asked. Under another agent, the policy
+                can only make that agent's policy stricter.
             on_denied: `model` tells the model why a call did not run, `raise` ends the run with an `ApprovalError`.
             **settings: those of `ApprovalController`.
         """
@@ -81,34 +81,39 @@ class Approvals(AbstractCapability[Any]):
             controller = ApprovalController(policy=policy, **cast("Any", made | cast("dict[str, Any]", settings)))
         if not isinstance(controller, ApprovalController | None):
             raise ConfigurationError(f"{controller!r} is neither an ApprovalController nor a Policy")
-        self._guard = AgentGuard(controller, policy, on_denied)
+        self._guard = AgentGuard(controller, on_denied)
 
     @property
     def controller(self) -> ApprovalController:
         """The controller that is asked."""
         return self._guard.controller
 
+    @property
+    def adds_a_policy(self) -> bool:
+        """Whether its policy tightens those that the running code is under."""
+        return self._guard.tightening != context.tightening()
+
     def get_ordering(self) -> CapabilityOrdering:
-        """Come last before the tools, so that nothing changes a call after it was decided."""
+        """Be the innermost capability, so that no other one changes a call after its decision."""
         return CapabilityOrdering(position="innermost")
 
     @classmethod
     def get_serialization_name(cls) -> None:
-        """Say that a controller cannot be written into a specification of an agent."""
+        """Return None: a controller cannot be serialised in the specification of an agent."""
         return
 
     async def for_run(self, ctx: RunContext[Any]) -> Self:
-        """Return this for one run, which knows what it has asked."""
+        """Return a copy for one run, with the requests of that run."""
         mine = copy.copy(self)
         vars(mine).update(_guard=self._guard.for_run())
         return mine
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
-        """Put all tools of the run behind the gate."""
+        """Wrap all tools of the run in the guard."""
         return GuardedToolset(toolset, guard=self._guard)
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
-        """Withdraw what is still asked if the run breaks off: nobody waits for those answers any more."""
+        """Withdraw the open requests of a run that fails: their answers have no waiter any more."""
         waits: set[str] = set()
         try:
             result = await handler()
@@ -121,13 +126,13 @@ class Approvals(AbstractCapability[Any]):
                     await self._guard.controller.adapter.withdraw_if_open(request_id)
 
     async def wrap_output_process(self, ctx: RunContext[Any], *, output_context: Any, output: Any, handler: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
-        """Decide about a function that takes the output, before it does."""
+        """Decide about a call of an output function before it is made."""
         if not output_context.has_function:
             return await handler(output)
         return await call_output_function(self._guard, ctx, output_context, output, handler)
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
-        """Refuse results that are given for calls that a person was asked about: only running them gives results."""
+        """Refuse given results of calls that a person was asked about: only running them yields results."""
         results = getattr(node, "deferred_tool_results", None)
         if isinstance(results, DeferredToolResults):
             for call_id in results.calls:
@@ -138,7 +143,7 @@ class Approvals(AbstractCapability[Any]):
         return node
 
     async def _record_refusal(self, ctx: RunContext[Any], call_id: str, answer: object) -> None:
-        """Take a no that the caller gives for an answer: a later yes must not find the question open."""
+        """Answer the request with the no of the caller: a later yes must not find it open."""
         found = await self._guard.controller.adapter.find_request(run_of(ctx, call_id), call_id)
         if found is not None and found.status == "open":
             note = answer.message if isinstance(answer, ToolDenied) else None
@@ -147,7 +152,7 @@ class Approvals(AbstractCapability[Any]):
     async def _reject_forged_result(self, ctx: RunContext[Any], call_id: str) -> None:
         run = run_of(ctx, call_id)
         found = await self._guard.controller.adapter.find_request(run, call_id)
-        asked = found is not None and found.status != "used"  # a tool that ran may leave the rest to somebody else
+        asked = found is not None and found.status != "used"  # a tool that ran may leave the rest to an external system
         key = ToolCall(tool="", call_id=call_id, run=run).key
         if asked or await self._guard.controller.store.parked(waiting_mark_name(key)) is not None:
             raise ApprovalDenied(
@@ -177,11 +182,11 @@ class Approvals(AbstractCapability[Any]):
         return results if results.approvals or results.calls else None
 
     async def _deny_external_calls(self, ctx: RunContext[Any], requests: DeferredToolRequests) -> dict[str, Any]:
-        """Refuse calls that are made elsewhere and the policy does not let run: nobody can be asked about them."""
+        """Refuse external calls that the policy does not allow: no person can be asked about them."""
         found: dict[str, Any] = {}
         for part in requests.calls:
             if part.tool_call_id in self._guard.started_calls:
-                continue  # it passed the edge, and its tool leaves the rest to somebody else
+                continue  # it passed the guard, and its tool leaves the rest to an external system
             try:
                 call = ToolCall(tool=part.tool_name, args=part.args_as_dict(), call_id=part.tool_call_id)
                 verdict = await self._guard.controller.policy.judge_async(call, self._guard.tighten(ToolRules()))
@@ -203,32 +208,36 @@ class Approvals(AbstractCapability[Any]):
 
     def _result(self, request: ApprovalRequest) -> ToolApproved | ToolDenied:
         if request.status == "approved":
-            return ToolApproved()  # with which arguments, the edge knows
+            return ToolApproved()  # the guard knows the approved arguments
         refused = refusal(request)
         if self._guard.on_denied == "raise":
             raise refused.error(request.tool_name)
         return ToolDenied(refused.message)
 
 
-def brings_approvals(agent: Agent[Any, Any], settings: Mapping[str, Any]) -> bool:
-    """Whether a run of this agent is guarded without further ado; if that cannot be told for certain, it is not.
+def _brings_approvals(agent: Agent[Any, Any], settings: Mapping[str, Any]) -> bool:
+    """Whether a run of this agent is certain to be guarded by an `Approvals` of its own.
 
-    An override or another capability of the run may replace the agent's own, and a subclass may do as it likes. Inside
-    another call an `Approvals` of the agent's own would not know the policy of whoever starts the run.
+    An override or another capability of the run may replace the agent's own, and a subclass may do as it likes.
     """
     override = getattr(agent, "_override_root_capability", None)
     known = type(agent) is Agent and isinstance(override, ContextVar)
     if not known or cast("ContextVar[object]", override).get() is not None:
         return False
-    if settings.get("capabilities") or settings.get("spec") or context.current_call() is not None:
+    if settings.get("capabilities") or settings.get("spec"):
         return False
     return any(type(each) is Approvals for each in agent.root_capability.capabilities)
 
 
-def with_approvals(agent: Agent[Any, Any], approvals: Approvals | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run behind a guard, unless it has one, whose output may be calls that wait."""
-    further = [] if approvals is None else [approvals]
-    given = {**settings, "capabilities": [*settings.get("capabilities", ()), *further]}
+def with_approvals(agent: Agent[Any, Any], approvals: Approvals, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a guarded run whose output may be `DeferredToolRequests`.
+
+    A second guard is left out only where the agent is certain to bring one, which asks the same controller (see
+    `AgentGuard.controller`), and where `approvals` has no policy that its guard does not apply.
+    """
+    given = dict(settings)
+    if approvals.adds_a_policy or not _brings_approvals(agent, settings):
+        given["capabilities"] = [*settings.get("capabilities", ()), approvals]
     wanted: Any = given.get("output_type") or agent.output_type
     types: list[Any] = list(cast("Sequence[Any]", wanted)) if isinstance(wanted, list | tuple) else [wanted]
     if DeferredToolRequests not in types and not getattr(agent, "_output_validators", None):

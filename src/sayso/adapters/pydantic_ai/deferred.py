@@ -1,4 +1,4 @@
-"""Deferred tool calls and their results, by the first documents' names; and runs whose calls are answered in place."""
+"""Deferred tool calls and their results, and runs whose calls are answered in place."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sayso.core.decide import Mode, parse_mode
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Approved, Denied, ToolCall
 from sayso.core.ports import ApprovalUI
 from sayso.engine import blocking, context
+from sayso.engine.asking import summary_of
 from sayso.engine.controller import ApprovalController
 from sayso.engine.remembered import ApprovalMemory
 from sayso.engine.settings import check_kind
@@ -24,30 +25,28 @@ from sayso.errors import ConfigurationError
 
 OutputT = TypeVar("OutputT")
 
-_SUMMARIES = ("summary", "reason", "path")
-_UNREADABLE = "INVALID_JSON"  # where PydanticAI puts arguments that are no JSON
+_UNREADABLE = "INVALID_JSON"  # the key under which PydanticAI puts arguments that are not JSON
 
 
 def build_approval_requests(requests: DeferredToolRequests) -> list[ApprovalRequest]:
-    """Return the questions in what a run ended with, in order; nothing is asked, and nothing is kept."""
+    """Return the requests in the output of a run, in order, without asking or storing anything."""
     found: list[ApprovalRequest] = []
     for part in requests.approvals:
         metadata = _metadata(requests, part.tool_call_id)
-        summary = next((str(metadata[key]) for key in _SUMMARIES if metadata.get(key)), None) if metadata else None
         found.append(
             ApprovalRequest(
                 tool_call_id=part.tool_call_id,
                 tool_name=part.tool_name,
                 args=part.args_as_dict(),
                 metadata=metadata,
-                summary=summary,
+                summary=summary_of(metadata),
             )
         )
     return found
 
 
 def _metadata(requests: DeferredToolRequests, call_id: str) -> dict[str, Any] | None:
-    """Return what the tool itself said, if it said something."""
+    """Return the metadata of the tool itself, or None."""
     given = requests.metadata.get(call_id)
     return None if given is None else {key: value for key, value in given.items() if key != METADATA_KEY} or None
 
@@ -62,14 +61,14 @@ async def collect_approvals_async(
 ) -> DeferredToolResults:
     """Ask about every call that waits for approval, and return the answers to resume the run with.
 
-    Calls that somebody else has to make (`requests.calls`) are left alone.
+    External calls (`requests.calls`) are left alone.
 
     Args:
-        requests: what the run ended with.
-        ui: asks; an object with `choose`, or a function.
+        requests: the output of the run.
+        ui: asks the person; an object with `choose`, or a function.
         mode: `interactive`, `auto_approve`, `auto_deny`, or sayso's own names for them.
         memory: remembered decisions, shared with others that get the same object.
-        controller: the one that the agent's `Approvals` has, whose open questions are answered.
+        controller: that of the agent's `Approvals`, whose open requests are answered.
     """
     if controller is None:
         asker = ApprovalController(mode=mode, approval_callback=ui, memory=memory)
@@ -100,7 +99,7 @@ def _denied(outcome: Denied) -> ToolDenied | bool:
 async def _answer_open_requests(
     requests: DeferredToolRequests, controller: ApprovalController, ui: ApprovalUI | Callback | None, mode: str
 ) -> DeferredToolResults:
-    """Answer the open questions of a controller; the resumed run finds the answers at its edge."""
+    """Answer the open requests of a controller; the guard of the resumed run finds the answers."""
     ask = _asker(ui, parse_mode(mode))
     results = DeferredToolResults()
     for part in requests.approvals:
@@ -109,12 +108,12 @@ async def _answer_open_requests(
             if row is not None and row.status == "open":
                 await controller.answer(row.id, await ask(row))
         if any(row is not None for row in rows):  # else not asked by this controller
-            results.approvals[part.tool_call_id] = True  # whether it was a yes, the edge knows
+            results.approvals[part.tool_call_id] = True  # the guard knows whether it was a yes
     return results
 
 
 def _asker(ui: ApprovalUI | Callback | None, mode: Mode) -> Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]:
-    """Return what answers a request that stands as it is: the mode, or the person."""
+    """Return the function that answers an open request: by the mode, or by asking the person."""
     if ui is None and mode == "interactive":
         raise ConfigurationError("there is nobody to ask; pass ui=…")
     channel = None if ui is None or mode != "interactive" else CallbackChannel(ui, mode=mode)
@@ -152,13 +151,12 @@ async def run_with_approval_async(
 ) -> OutputT | DeferredToolRequests:
     """Run an agent whose tools ask: wait for each answer in place, and return the agent's output.
 
-    A run that needs somebody else to make a call returns `DeferredToolRequests` with that call.
+    A run with an external call returns `DeferredToolRequests` with that call.
     """
     asker = _controller(ui, mode, memory, controller)
     given = with_approvals(agent, Approvals(asker), settings)
-    with context.activate_unless_nested(
-        asker
-    ):  # also for an agent that has a controller of its own, which only tightens
+    # An agent with a controller of its own asks this one too; its policy only tightens.
+    with context.activate_unless_nested(asker):
         return (await agent.run(cast("Any", prompt), **given)).output
 
 

@@ -1,4 +1,4 @@
-"""Functions that take an agent's output: decided about like a tool of their name, though no toolset holds them."""
+"""Output functions: decided about like a tool of their name, though they are in no toolset."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sayso.core.model import Approved, Denied, Pending, ToolCall
 from sayso.engine import context
 from sayso.policy.policy import ToolRules
 
-_ARGUMENT = "output"  # what the value is shown as, where the model was asked for one value
+_ARGUMENT = "output"  # the name of the value, where the model was asked for one value
 
 
 async def call_output_function(
@@ -26,7 +26,7 @@ async def call_output_function(
     output: Any,  # noqa: ANN401 - what the model gave
     function: Callable[[Any], Awaitable[Any]],
 ) -> Any:  # noqa: ANN401 - what the function makes of it
-    """Call the function if it may be called; a refusal is for the model, which can answer otherwise."""
+    """Call the function if it is approved; a refusal is reported to the model, which can answer otherwise."""
     controller, args = guard.controller, _args(output)
     name = about.function_name or (about.tool_call.tool_name if about.tool_call else _ARGUMENT)
     rules = guard.tighten(
@@ -47,8 +47,8 @@ async def call_output_function(
         if guard.on_denied == "raise":
             raise outcome.error(name)
         raise ModelRetry(outcome.message)
-    within = context.nested_call(controller, call, by=outcome.by, tightening=guard.tightening)
-    with controller.adapter.execution(call, outcome) as running, within:
+    nested = context.nested_call(controller, call, by=outcome.by, tightening=guard.tightening)
+    with controller.adapter.execution(call, outcome) as running, nested:
         running.result = await function(output)
     return running.result
 
@@ -60,9 +60,8 @@ async def _settle_output(guard: AgentGuard, call: ToolCall, rules: ToolRules) ->
     outcome = await controller.adapter.review(call, rules)
     if not isinstance(outcome, Pending):
         return outcome
-    await controller.adapter.withdraw_if_open(
-        outcome.request.id
-    )  # PydanticAI cannot stop here, so nobody would wait for the answer
+    # PydanticAI cannot stop here, so the answer would have no waiter.
+    await controller.adapter.withdraw_if_open(outcome.request.id)
     reason = "a run that stops for its answers cannot stop at its output; nobody could be asked"
     return Denied(cause="blocked", reason=reason, request_id=outcome.request.id)
 

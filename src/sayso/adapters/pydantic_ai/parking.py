@@ -13,7 +13,7 @@ from pydantic_ai.messages import ModelMessagesTypeAdapter
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
-from sayso.adapters.pydantic_ai.capability import Approvals, brings_approvals, with_approvals
+from sayso.adapters.pydantic_ai.capability import Approvals, with_approvals
 from sayso.adapters.pydantic_ai.toolset import METADATA_KEY, all_request_ids, nested_run_name, waiting_mark_name
 from sayso.core.model import new_id
 from sayso.engine import context
@@ -28,7 +28,7 @@ _REQUESTS = TypeAdapter(DeferredToolRequests)
 
 
 class _State(msgspec.Struct, kw_only=True):
-    """What a run needs to go on: its history, what it waits for, and the session in which that was asked."""
+    """State of a suspended run: its history, its open requests, and the session in which they were opened."""
 
     session: str
     history: msgspec.Raw
@@ -42,8 +42,8 @@ async def delegate(
 ) -> OutputT:
     """Run another agent from inside a tool, under the same controller, and return its output.
 
-    Where the controller defers and the other agent has to ask, both stop; when the run goes on, so does this agent. The
-    tool's code before this is then run once more.
+    Where the controller defers and the other agent has to ask, both are suspended, and resume together. The code of the
+    tool before this call then runs once more.
     """
     running = context.current_call()
     if running is None or running.call is None:
@@ -61,16 +61,16 @@ async def delegate(
         return cast("OutputT", result.output)
     asked = all_request_ids(result.output)
     if not asked:
-        return cast("OutputT", result.output)  # somebody else has to make a call
+        return cast("OutputT", result.output)  # only external calls are open
     await controller.store.park(name, await _pack_state(name, result, controller))
     await controller.store.park(waiting_mark_name(running.call.key), _VERSION)
     raise ApprovalRequired(metadata={METADATA_KEY: {"requests": asked}})
 
 
 async def park(result: AgentRunResult[Any], controller: ApprovalController) -> str:
-    """Keep a run that ended with `DeferredToolRequests` in the controller's store; return the id to resume it by.
+    """Store a run that ended with `DeferredToolRequests`; return the id to resume it by.
 
-    History and requests are kept together, so that neither can be resumed with the other's.
+    History and requests are stored together, so that they cannot be combined with those of another run.
     """
     if not isinstance(result.output, DeferredToolRequests):
         raise ConfigurationError("this run is over: it ended with an output, and nobody has to be asked")
@@ -83,7 +83,9 @@ async def _pack_state(name: str, result: AgentRunResult[Any], controller: Approv
     asked = all_request_ids(result.output)
     rows = [row for row in [await controller.store.get(each) for each in asked] if row is not None]
     state = _State(
-        session=rows[0].session if rows else controller.session,  # it may have been resumed before, from elsewhere
+        session=rows[0].session
+        if rows
+        else controller.session,  # the run may have been resumed before, in another session
         history=msgspec.Raw(result.all_messages_json()),
         requests=msgspec.Raw(_REQUESTS.dump_json(result.output)),
     )
@@ -99,19 +101,19 @@ async def resume(
     calls: Mapping[str, Any] | None = None,
     **settings: Any,  # noqa: ANN401 - those of `Agent.run`
 ) -> AgentRunResult[Any]:
-    """Go on with a parked run, whose questions have been answered; what was parked is forgotten when it has ended.
+    """Resume a parked run whose requests have been answered; its state is deleted when it has ended.
 
     Args:
-        agent: built as the one that stopped, with the same tools.
-        parked_id: what `park` returned.
-        controller: on the store that the run was parked in.
-        calls: results of the calls that somebody else had to make, by their ids.
+        agent: built as the one that was suspended, with the same tools.
+        parked_id: the id that `park` returned.
+        controller: one on the store in which the run is parked.
+        calls: results of the external calls, by their ids.
         **settings: those of `Agent.run`.
 
     Raises:
-        ApprovalPending: one of its questions is still open.
-        UnknownRequest: nothing is parked under this id, or no longer.
-        StoreError: what is parked there is of another version, or was changed.
+        ApprovalPending: one of its requests is still open.
+        UnknownRequest: no run is parked under this id, or no longer.
+        StoreError: the state is of another version, or was changed.
     """
     packed = await controller.store.parked(parked_id)
     if packed is None:
@@ -122,9 +124,7 @@ async def resume(
         row = await controller.store.get(each)
         if row is not None and row.status == "open":
             raise ApprovalPending.for_request(row)
-    # An agent that brings `Approvals` asks this controller too: see `AgentGuard.controller`.
-    guard = None if brings_approvals(agent, settings) else Approvals(controller)
-    given = with_approvals(agent, guard, settings)
+    given = with_approvals(agent, Approvals(controller), settings)
     with context.activate_unless_nested(controller):
         result = await _resume_run(agent, state, given, calls)
     await controller.store.unpark(parked_id)
@@ -136,7 +136,7 @@ async def _resume_run(
 ) -> AgentRunResult[Any]:
     requests = _REQUESTS.validate_json(bytes(state.requests))
     results = DeferredToolResults(
-        approvals={part.tool_call_id: True for part in requests.approvals},  # what was answered, the edge knows
+        approvals={part.tool_call_id: True for part in requests.approvals},  # the guard knows the answers
         calls=dict(calls or {}),
     )
     history = ModelMessagesTypeAdapter.validate_json(bytes(state.history))

@@ -29,12 +29,12 @@ _HASHES: dict[int, tuple[object, str]] = {}
 
 @dataclass(kw_only=True)
 class GuardedToolsetTool(ToolsetTool[Any]):
-    """A tool as the model sees it, with what sayso has to know about it."""
+    """A tool as the model sees it, with its rules."""
 
     source: ToolsetTool[Any]
     rules: ToolRules
     schema_hash: str
-    marked_as: str | None  # the name by which its function asks, if that is marked
+    marked_as: str | None  # the tool name of its function, if that is marked
 
 
 def guard_tool(
@@ -44,7 +44,7 @@ def guard_tool(
     memory: object,
     ctx: Any,  # noqa: ANN401 - PydanticAI's context
 ) -> GuardedToolsetTool:
-    """Take a tool under guard: what its framework would ask about by itself, sayso asks about."""
+    """Return a guarded tool: sayso asks where the framework would ask by itself."""
     tool_def = tool.tool_def
     function = _function(tool)
     own = getattr(function, "__sayso__", None)
@@ -72,14 +72,14 @@ def guard_tool(
 
 
 def _description_details(description: str | None) -> judges.Judge | None:
-    """Return details for a tool that has none of its own: what its author says that it does."""
+    """Return details with the first line of the tool's description."""
     words = (description or "").strip().partition("\n")[0]
     verdict = Verdict(approval="required", reason="", description=words)
     return (lambda _: verdict) if words else None
 
 
 def _function(tool: ToolsetTool[Any]) -> Callable[..., Any] | None:
-    """Return the function behind a tool, if it is one."""
+    """Return the function behind a tool, if there is one."""
     inside: Any = tool
     while inside is not None:
         schema = getattr(getattr(inside, "call_func", None), "__self__", None)
@@ -92,7 +92,7 @@ def _function(tool: ToolsetTool[Any]) -> Callable[..., Any] | None:
 def _toolset_judge(
     name: str, tool: ToolsetTool[Any], outer_toolset: AbstractToolset[Any], memory: object
 ) -> judges.Judge | None:
-    """Return what a toolset itself says about the tool, the outermost that says something."""
+    """Return the approval rule of the outermost toolset that has one."""
     for toolset, inner_name in _toolsets(name, tool, outer_toolset):
         rule = Rule(source="toolset", key=type(toolset).__name__)
         judge = None
@@ -106,7 +106,7 @@ def _toolset_judge(
 
 
 def _stricter_of(left: judges.Judge | None, right: judges.Judge | None) -> judges.Judge | None:
-    """Return the judge that says the stricter of what two say."""
+    """Return a judge that returns the stricter verdict of two."""
     if left is None or right is None:
         return left or right
 
@@ -125,7 +125,7 @@ def _by_name(judge: judges.Judge, name: str) -> judges.Judge:
 def _toolsets(
     name: str, tool: ToolsetTool[Any], toolset: AbstractToolset[Any]
 ) -> Iterator[tuple[AbstractToolset[Any], str]]:
-    """Yield the toolsets that a tool comes through, the outermost first, and what each calls it."""
+    """Yield the toolsets round a tool, the outermost first, each with its name of the tool."""
     inside: Any = tool
     while True:
         if isinstance(inside, GuardedToolsetTool) and not isinstance(toolset, CombinedToolset):
@@ -145,7 +145,7 @@ def _toolsets(
 
 
 def _has(toolset: AbstractToolset[Any], name: str) -> bool:
-    """Whether the toolset has this itself: some show what the one inside has, which knows its tools by other names."""
+    """Whether the toolset itself has this method: some forward those of the inner one, which uses other tool names."""
     return callable(getattr(type(toolset), name, None)) or callable(vars(toolset).get(name))
 
 
@@ -171,12 +171,12 @@ def _schema_hash(schema: object) -> str:
     text = json.dumps(schema, sort_keys=True, default=str)
     if len(_HASHES) >= _MOST_HASHES:
         _HASHES.clear()
-    _HASHES[id(schema)] = (schema, hashlib.sha256(text.encode()).hexdigest()[:16])  # held, so its id stays its own
+    _HASHES[id(schema)] = (schema, hashlib.sha256(text.encode()).hexdigest()[:16])  # held, so that its id is not reused
     return _HASHES[id(schema)][1]
 
 
 def rules_of_asking_tool(call: ToolCall, metadata: Mapping[str, Any] | None) -> ToolRules:
-    """Return the rules of a tool that asks by itself, with what it says to the person."""
+    """Return the rules of a tool that asks by itself, with its metadata for the person."""
     given = metadata or {}
     description = given.get("description")
     verdict = Verdict(
@@ -195,5 +195,5 @@ def _presentation(given: object) -> ApprovalPresentation | None:
         try:
             return msgspec.convert(dict(cast("Mapping[str, Any]", given)), ApprovalPresentation)
         except msgspec.ValidationError:
-            return None  # in words of its own: whoever shows the request finds them in the metadata
+            return None  # a form of its own, which is still in the metadata
     return given if isinstance(given, ApprovalPresentation) else None

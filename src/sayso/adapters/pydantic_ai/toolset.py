@@ -32,34 +32,33 @@ if TYPE_CHECKING:
     from sayso.engine.remembered import ApprovalMemory
 
 OnDenied = Literal["model", "raise"]
-METADATA_KEY = "sayso"  # under which a deferred call carries what sayso knows about it
+METADATA_KEY = "sayso"  # key of sayso's facts in the metadata of a deferred call
 _NO_PRE_APPROVAL = contextlib.nullcontext()
-_TAKES_DENIALS = not _version.startswith(("0.", "1."))  # older ones would show a returned denial as a success
+_TAKES_DENIALS = not _version.startswith(("0.", "1."))  # older versions would show a returned denial as a success
 
 
 class AgentGuard:
-    """The guard of one agent: its controller, its policy, and how a refusal is reported."""
+    """The guard of one agent: its controller, its policy, and the way of reporting a refusal."""
 
-    def __init__(self, controller: ApprovalController | None, policy: Policy | None, on_denied: str) -> None:
-        """Take a controller, or a policy for under the controller of the agent above."""
+    def __init__(self, controller: ApprovalController | None, on_denied: str) -> None:
         if on_denied not in {"model", "raise"}:
             raise ConfigurationError(f"on_denied is {on_denied!r}; use 'model' or 'raise'")
         self._controller = controller
-        self._policy = policy
+        self._policy = None if controller is None else controller.policy
         self.on_denied = on_denied
         self.opened_requests: list[str] = []
         self.handled_calls: set[str] = set()
         self.started_calls: set[str] = set()
 
     def for_run(self) -> AgentGuard:
-        """Return the same for one run, which keeps what it asks, what was answered and which calls have begun."""
+        """Return a copy for one run, with its own opened requests, handled calls and started calls."""
         mine = copy.copy(self)
         mine.opened_requests, mine.handled_calls, mine.started_calls = [], set(), set()
         return mine
 
     @property
     def controller(self) -> ApprovalController:
-        """The controller of the outermost agent: a nested agent asks whom that one asks."""
+        """The controller of the outermost agent, which nested agents use too, else its own, else the active one."""
         found = context.outer_controller() or self._controller or context.current_controller()
         if found is None:
             raise ConfigurationError(
@@ -69,25 +68,19 @@ class AgentGuard:
 
     @property
     def tightening(self) -> tuple[Policy, ...]:
-        """The policies of nested agents down to this one, which can only add to that of the outermost."""
-        running = context.current_call()
-        if running is None:
-            return ()
-        own = self._policy if self._controller is None else self._controller.policy
-        known = (running.controller.policy, *running.tightening)
-        return running.tightening if own is None or own in known else (*running.tightening, own)
+        """The policies of the nested agents down to this one, which can only restrict that of the outermost."""
+        return context.tightening(self._policy)
 
     def hides(self, tool: str) -> bool:
-        """Whether the tool is blocked whatever its arguments, so that the model need not know of it."""
+        """Whether the tool is blocked for all arguments, so that it is not offered to the model."""
         return any(each.blocks(tool) for each in (self.controller.policy, *self.tightening))
 
     def tighten(self, tool_rules: ToolRules) -> ToolRules:
-        """Return a tool's own rules with what this gate adds."""
-        tightening = self.tightening
-        return msgspec.structs.replace(tool_rules, tightening=tightening) if tightening else tool_rules
+        """Return a tool's own rules, tightened by the policies of the nested agents."""
+        return context.tighten(tool_rules, self._policy)
 
     async def is_approved_outside(self, call: ToolCall, rules: ToolRules) -> bool:
-        """Whether another guard round this one has let this very call run, and nothing more is asked here."""
+        """Whether an outer guard has approved exactly this call, and the rules here ask for nothing more."""
         running, controller = context.current_call(), self.controller
         if running is None or running.call is None or running.controller is not controller:
             return False
@@ -106,15 +99,15 @@ class GuardedToolset(WrapperToolset[Any]):
     waits: bool = False  # for the answer, in place; else the call is deferred and answered with the others
 
     async def for_run(self, ctx: RunContext[Any]) -> Self:
-        """Return this for one run."""
+        """Return the toolset for one run, behind the same guard."""
         return self._rewrap(await self.wrapped.for_run(ctx))
 
     async def for_run_step(self, ctx: RunContext[Any]) -> Self:
-        """Return this for one step of a run."""
+        """Return the toolset for one step of a run, behind the same guard."""
         return self._rewrap(await self.wrapped.for_run_step(ctx))
 
     def visit_and_replace(self, visitor: Callable[[AbstractToolset[Any]], AbstractToolset[Any]]) -> Self:
-        """Return this round what the visitor makes of the toolset inside."""
+        """Return the toolset that the visitor returns, behind the same guard."""
         return self._rewrap(self.wrapped.visit_and_replace(visitor))
 
     def _rewrap(self, wrapped: AbstractToolset[Any]) -> Self:
@@ -125,27 +118,29 @@ class GuardedToolset(WrapperToolset[Any]):
         return other
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """Return the tools that are not blocked outright, each under guard."""
-        gate = self.guard
-        memory = gate.controller.memory
+        """Return the tools that are not blocked for all arguments, each guarded."""
+        guard = self.guard
+        memory = guard.controller.memory
         tools = await self.wrapped.get_tools(ctx)
         return {
             name: guard_tool(name, tool, self.wrapped, memory, ctx)
             for name, tool in tools.items()
-            if not gate.hides(name)
+            if not guard.hides(name)
         }
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:  # noqa: ANN401 - what the tool returns
-        """Decide about a call, and run it if it may run."""
+        """Decide about a call, and run it if it is approved."""
         tool_args = _materialize_iterators(tool_args)
         controller = self.guard.controller
         if not isinstance(tool, GuardedToolsetTool):
             tool = guard_tool(name, tool, self.wrapped, controller.memory, ctx)
         try:
             call = to_tool_call(name, tool_args, ctx, tool.schema_hash, context.current_session() or controller.session)
-            inside = nested_run_name(call) if ctx.tool_call_approved else ""  # an agent that stopped inside this call
+            inside = (
+                nested_run_name(call) if ctx.tool_call_approved else ""
+            )  # of an agent that was suspended inside this call
         except ValueError as error:
             refused = Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
             return self._denied_result(name, refused, ctx.tool_call_id)
@@ -154,18 +149,18 @@ class GuardedToolset(WrapperToolset[Any]):
             return await self.wrapped.call_tool(name, tool_args, ctx, tool.source)
         asked = ctx.tool_call_approved
         state = await controller.store.parked(inside) if asked else None
-        outcome = None if asked else controller.adapter.decide_fast(call, rules)  # nearly always enough
+        outcome = None if asked else controller.adapter.decide_fast(call, rules)  # enough for nearly all calls
         if outcome is None:
             outcome = deny_if_changed(await self._decide(call, rules, asked=asked, state=state), call, tool_args)
         if isinstance(outcome, Denied):
             return self._denied_result(name, outcome, call.call_id)
         try:
-            # Only sayso knows what was approved: a flag that came with the run may be made up.
+            # Only sayso knows what was approved: a flag that came with the run may be forged.
             approved = outcome.by != "policy"
             return await self._execute(call, outcome, tool_args, ctx, tool, approved=approved, state=state)
         except ApprovalRequired as raised:
             if outcome.by != "policy" or is_nested(raised):
-                raise  # it has its approval and wants another one, or an agent inside it asks: not about this call
+                raise  # it is approved and asks again, or an agent inside it asks about another call
             rules = self.guard.tighten(rules_of_asking_tool(call, raised.metadata))
         outcome = deny_if_changed(await self._decide(call, rules, asked=False), call, tool_args)
         if isinstance(outcome, Denied):
@@ -175,7 +170,7 @@ class GuardedToolset(WrapperToolset[Any]):
     async def _decide(
         self, call: ToolCall, rules: ToolRules, *, asked: bool, state: bytes | None = None
     ) -> Approved | Denied:
-        """Say what is to happen; raises `ApprovalRequired` where a person has to answer first."""
+        """Decide about a call; raise `ApprovalRequired` where a person has to answer first."""
         controller = self.guard.controller
         if state is not None:
             outcome = await controller.adapter.resume_suspended(call, rules)
@@ -214,28 +209,27 @@ class GuardedToolset(WrapperToolset[Any]):
                 return self._denied_result(call.tool, Denied(cause="blocked", reason=problem), call.call_id)
         if approved is not ctx.tool_call_approved:
             ctx = replace(ctx, tool_call_approved=approved)
-        # A function that asks by itself does so under its own name, unless it is told that this was settled here.
-        told = approved or tool.rules.marked or tool.marked_as is not None
-        answered = context.pre_approve(controller, tool.marked_as or call.tool, args) if told else _NO_PRE_APPROVAL
-        below = self.guard.tightening
-        within = context.nested_call(controller, call, by=outcome.by, state=state, tightening=below)
+        # A marked function would ask again under its own name, unless the call is pre-approved here.
+        may_ask = approved or tool.rules.marked or tool.marked_as is not None
+        answered = context.pre_approve(controller, tool.marked_as or call.tool, args) if may_ask else _NO_PRE_APPROVAL
+        nested = context.nested_call(controller, call, by=outcome.by, state=state, tightening=self.guard.tightening)
         self.guard.started_calls.add(call.call_id)
         try:
-            with controller.adapter.execution(call, outcome) as running, within, answered:
+            with controller.adapter.execution(call, outcome) as running, nested, answered:
                 try:
                     running.result = await self.wrapped.call_tool(call.tool, args, ctx, tool.source)
                 except ApprovalRequired as raised:
                     running.suspended = is_nested(raised)
                     self.guard.opened_requests += nested_request_ids(raised)
                     raise
-        except ToolError as error:  # it could not do what it was called for: no reason to end the run
+        except ToolError as error:  # the model can read it; it does not end the run
             return f"{call.tool} failed: {error}"
         return running.result
 
     async def _problem(
         self, call: ToolCall, args: dict[str, Any], ctx: RunContext[Any], tool: GuardedToolsetTool
     ) -> str | None:
-        """Return why edited arguments, as the tool would get them, must not run."""
+        """Return why edited arguments, as the tool would get them, must not run, or None."""
         verdict = await self.guard.controller.policy.judge_async(call, self.guard.tighten(tool.rules))
         if verdict.approval == "blocked":
             return f"the edited arguments cannot run: {verdict.reason}"
@@ -247,25 +241,25 @@ class GuardedToolset(WrapperToolset[Any]):
         if _TAKES_DENIALS:
             return ToolDenied(outcome.message)
         if self.waits or call_id in self.guard.handled_calls:
-            return outcome.message  # the best that can be had: PydanticAI 1 asks its capabilities only once
+            return outcome.message  # the best that is possible: PydanticAI 1 calls its capabilities only once
         raise ApprovalRequired(metadata={METADATA_KEY: {"denied": outcome.message}})
 
 
 def _materialize_iterators(args: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments that can be looked at more than once: what is shown must still be there for the tool."""
+    """Return the arguments with iterators as lists: showing them must not consume them."""
     passing = {name: list(cast("Iterator[Any]", each)) for name, each in args.items() if isinstance(each, Iterator)}
     return {**args, **passing} if passing else args
 
 
 def deny_if_changed(outcome: Approved | Denied, call: ToolCall, args: Mapping[str, Any]) -> Approved | Denied:
-    """Refuse a call whose arguments somebody changed while it was decided about: they are passed on as objects."""
+    """Refuse a call whose arguments, which are mutable objects, were changed during the decision."""
     same = isinstance(outcome, Denied) or freeze({name: to_plain(value) for name, value in args.items()}) == call.args
     reason = "its arguments were changed while it was decided about"
     return outcome if same else Denied(cause="changed", reason=reason, request_id=outcome.request_id)
 
 
 async def _validator_problem(args: dict[str, Any], ctx: RunContext[Any], tool: GuardedToolsetTool) -> str | None:
-    """Return what the tool's own validator has against arguments that a person put in place."""
+    """Return the objection of the tool's own validator to edited arguments, or None."""
     if tool.args_validator_func is None:
         return None
     try:
@@ -278,55 +272,55 @@ async def _validator_problem(args: dict[str, Any], ctx: RunContext[Any], tool: G
 
 
 def nested_run_name(call: ToolCall) -> str:
-    """Return the name under which an agent that runs inside this call, and no other, is parked."""
+    """Return the name under which the run of an agent inside exactly this call is parked."""
     return "\0".join(("nested", call.key, call.digest(), *call.agent_path))
 
 
 def waiting_mark_name(key: str) -> str:
-    """Return the name under which it is noted that a call waits for an agent inside it."""
+    """Return the name of the mark that a call waits for an agent inside it."""
     return f"waiting\0{key}"
 
 
 def nested_request_ids(raised: ApprovalRequired) -> list[str]:
-    """Return the ids of what the agent inside a tool asks."""
+    """Return the ids of the requests of the agent inside a tool."""
     facts: Any = (raised.metadata or {}).get(METADATA_KEY)
     found: Any = cast("Mapping[str, Any]", facts).get("requests") if isinstance(facts, Mapping) else None
     return cast("list[str]", found) if isinstance(found, list) else []
 
 
 def is_nested(raised: ApprovalRequired) -> bool:
-    """Whether it is not the tool that asks, but an agent inside it."""
+    """Whether an agent inside the tool asks, and not the tool itself."""
     return bool(nested_request_ids(raised))
 
 
 def deferral_metadata(request: ApprovalRequest) -> dict[str, Any]:
-    """Return the metadata of a deferred call: what the tool said, and by which id its question is known."""
+    """Return the metadata of a deferred call: that of the tool, and the id of its request."""
     return {**thaw(request.metadata or {}), METADATA_KEY: {"request": request.id}}
 
 
 def read_deferral(requests: DeferredToolRequests, call_id: str) -> Mapping[str, str]:
-    """Return what sayso knows about a deferred call; nothing if sayso did not defer it."""
+    """Return sayso's facts about a deferred call; empty if sayso did not defer it."""
     facts: Any = (requests.metadata.get(call_id) or {}).get(METADATA_KEY)
     return cast("Mapping[str, str]", facts) if isinstance(facts, Mapping) else {}
 
 
 def request_ids(requests: DeferredToolRequests, call_id: str) -> list[str]:
-    """Return the ids of the questions that a call waits for: its own, or those of an agent inside it."""
+    """Return the ids of the requests that a call waits for: its own, or those of an agent inside it."""
     facts: Mapping[str, Any] = read_deferral(requests, call_id)
     return [facts["request"]] if "request" in facts else list(facts.get("requests", ()))
 
 
 def all_request_ids(requests: DeferredToolRequests) -> list[str]:
-    """Return the ids of all questions that a run waits for."""
+    """Return the ids of all requests that a run waits for."""
     return [each for part in requests.approvals for each in request_ids(requests, part.tool_call_id)]
 
 
 class ApprovalToolset(GuardedToolset):
     """One toolset behind a controller of its own; a call waits in place for its answer.
 
-    What is asked about, in this order: `tool_configs`, the toolset's own `needs_approval` or
-    `check_approval`, `@requires_approval` on a function or PydanticAI's own mark. The toolset inside is its
-    `wrapped`; attributes are not forwarded, so that nothing of it is reached past the guard by accident.
+    Precedence of the rules: `tool_configs`, the toolset's own `needs_approval` or `check_approval`,
+    `@requires_approval` on a function or PydanticAI's own mark. The inner toolset is `wrapped`; its attributes are not
+    forwarded, so that none of them bypasses the guard by accident.
     """
 
     def __init__(
@@ -348,10 +342,10 @@ class ApprovalToolset(GuardedToolset):
             approval_callback: asked about each request; `prompt_fn` is its deprecated name.
             memory: remembered decisions, shared with others that get the same object.
             pre_approved: deprecated; tools that run unasked.
-            tool_configs: per tool, what happens to its calls, as in `Policy(tools=…)`.
+            tool_configs: per tool, the approval of its calls, as in `Policy(tools=…)`.
             prompt_fn: the same as `approval_callback`.
             controller: asks instead of a new one; it brings its own policy and memory.
-            on_denied: `raise` raises a `PermissionError` with the note, `model` tells the model.
+            on_denied: `raise` raises a `PermissionError` with the note, `model` reports to the model.
         """
         if approval_callback is not None and prompt_fn is not None:
             raise ConfigurationError("approval_callback and prompt_fn are two names for one thing; pass one of them")
@@ -363,4 +357,4 @@ class ApprovalToolset(GuardedToolset):
             controller = ApprovalController(approval_callback=asked, policy=policy, memory=memory)
         elif any(each is not None for each in (asked, memory, pre_approved, tool_configs)):
             raise ConfigurationError("the controller has its own callback, memory and policy; pass it alone")
-        super().__init__(wrapped=inner, guard=AgentGuard(controller, None, on_denied), waits=True)
+        super().__init__(wrapped=inner, guard=AgentGuard(controller, on_denied), waits=True)

@@ -14,7 +14,7 @@ from sayso.errors import ToolError
 from sayso.policy.zones import Zone, Zones
 from sayso.tools.exec.confine import Mount
 
-_MOST_NAMES = 300_000  # looked at in a zone that can be written
+_MOST_NAMES = 300_000  # in a writable zone
 
 
 class SandboxView(NamedTuple):
@@ -48,10 +48,10 @@ def _is_beneath(path: str, mounts: Iterable[Mount]) -> bool:
 
 def _protected_paths(root: str, zones: Zones) -> Iterator[str]:
     """Yield every protected path in a zone, with everything below it."""
-    looked = 0
+    count = 0
     for folder, names, files in os.walk(root):
-        looked += len(names) + len(files)
-        if looked > _MOST_NAMES:
+        count += len(names) + len(files)
+        if count > _MOST_NAMES:
             raise ToolError(f"{root!r} holds too many files to be confined; make the zone smaller")
         found = [name for name in (*names, *files) if zones.is_protected(name)]
         names[:] = [name for name in names if name not in found]

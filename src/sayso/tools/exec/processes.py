@@ -11,7 +11,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -25,9 +24,9 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from sayso.errors import ConfigurationError, ToolError
 
 _CHUNK = 65_536  # the capacity of a pipe
-_LAST_WORDS_SECONDS = 0.5  # for output that is still under way when the program has ended
+_DRAIN_SECONDS = 0.5  # for output that is still under way when the program has ended
 _DEATH_SECONDS = 5.0  # for the kernel to carry out SIGKILL
-_LOOK_SECONDS = 0.02  # polling interval, where the kernel cannot wake us
+_POLL_SECONDS = 0.02  # polling interval, where the kernel cannot wake us
 _INSIDE_CHARACTERS = bytes(range(0x80, 0xC0))  # continuation bytes of UTF-8
 _FIRST_FREE = 3  # 0, 1 and 2 become the program's own streams
 
@@ -81,7 +80,6 @@ class ProcessResult(msgspec.Struct, frozen=True, kw_only=True):
     stdout: str
     stderr: str
     timed_out: bool
-    seconds: float
     lingered: bool = False
 
 
@@ -97,7 +95,6 @@ async def run_program(
         ToolError: it did not start, or cannot be killed.
     """
     await checkpoint_if_cancelled()  # a cancelled call starts nothing
-    began = time.monotonic()
     process = _spawn(argv, program=program, folder=folder, environment=environment)
     outputs = _Outputs(process, limits.output_bytes)
     try:
@@ -113,7 +110,6 @@ async def run_program(
         stdout=outputs.stdout.text(),
         stderr=outputs.stderr.text(),
         timed_out=timed_out,
-        seconds=time.monotonic() - began,
         lingered=lingered,
     )
 
@@ -230,7 +226,7 @@ async def _supervise(process: subprocess.Popen[bytes], outputs: _Outputs, limits
             timed_out = time_left.cancelled_caught
             if not timed_out:
                 grace = 0  # the rest of the group has had its grace period
-                lingered = not await outputs.end_within(_LAST_WORDS_SECONDS)
+                lingered = not await outputs.end_within(_DRAIN_SECONDS)
         finally:
             await _terminate_group(process, outputs, grace)
     return timed_out, lingered
@@ -248,12 +244,12 @@ async def _terminate_group(process: subprocess.Popen[bytes], outputs: _Outputs, 
             _signal(process, signal.SIGKILL)
             with anyio.move_on_after(_DEATH_SECONDS):
                 await _wait_for_exit(process)
-            await outputs.end_within(_LAST_WORDS_SECONDS)
+            await outputs.end_within(_DRAIN_SECONDS)
     finally:
         # A second cancel of asyncio's own goes through the shield.
         _signal(process, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(_LAST_WORDS_SECONDS)
+            process.wait(_DRAIN_SECONDS)
         outputs.stop()
 
 
@@ -266,7 +262,7 @@ async def _wait_for_exit(process: subprocess.Popen[bytes]) -> None:
     handle = _handle_on(process)
     if handle is None:
         while process.poll() is None:  # noqa: ASYNC110 - the end is not signalled here
-            await anyio.sleep(_LOOK_SECONDS)
+            await anyio.sleep(_POLL_SECONDS)
         return
     try:
         await anyio.wait_readable(handle)

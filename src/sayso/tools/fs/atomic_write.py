@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sayso.errors import ToolError
-from sayso.tools.fs.openat import FileStat, fsync_folder
+from sayso.tools.fs.openat import FileStat, closing_fd, fsync_folder
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -92,13 +92,6 @@ def remove(place: DirFdPath, facts: FileStat, trash: DirFdPath | None) -> None:
     else:
         fsync_folder(trash.folder)
     fsync_folder(place.folder)
-
-
-def restore(source: DirFdPath, target: DirFdPath) -> None:
-    """Move a file from the trash to a path that does not exist."""
-    _move_without_replacing(source, target)
-    fsync_folder(target.folder)
-    fsync_folder(source.folder)
 
 
 def _move_without_replacing(source: DirFdPath, target: DirFdPath) -> None:
@@ -215,12 +208,11 @@ def _check_plain(place: DirFdPath) -> None:
     file = _open_to_lock(place)
     if file is None:
         return
-    try:
-        found = os.listxattr(file)
-    except OSError:  # a file system without them
-        found = []
-    finally:
-        os.close(file)
+    with closing_fd(file):
+        try:
+            found = os.listxattr(file)
+        except OSError:  # a file system without them
+            found = []
     if any(name.startswith("system.posix_acl") for name in found):
         raise ToolError(f"{place.path!r} has access rules of its own (an ACL), which writing would take away")
 

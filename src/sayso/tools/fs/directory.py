@@ -25,6 +25,7 @@ from sayso.tools.fs.openat import (
     FOLDER,
     FileKind,
     FileStat,
+    closing_fd,
     file_kind,
     open_folder,
     open_or_make_folder,
@@ -52,7 +53,6 @@ class DirectoryEntry(msgspec.Struct, frozen=True):
 
     name: str
     kind: FileKind
-    size: int
 
 
 class OpenDirectory(AbstractContextManager["OpenDirectory"]):
@@ -103,40 +103,29 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
         with os_errors_explained(path), self._open_parent(path) as place:
             # Checked before it is opened, because opening a device or a pipe can already do something.
             _check_readable(path, os.lstat(place.name, dir_fd=place.folder))
-            file = os.open(place.name, _READ, dir_fd=place.folder)
-            try:
+            with closing_fd(os.open(place.name, _READ, dir_fd=place.folder)) as file:
                 return _read_open_file(path, file, most)
-            finally:
-                os.close(file)
 
     def list_entries(self, path: str, most: int) -> list[DirectoryEntry]:
         """List a folder, sorted; more than `most` names are refused."""
         with os_errors_explained(path):
-            folder = self._enter(split_path(path), None)
-            try:
+            with closing_fd(self._enter(split_path(path), None)) as folder:
                 readable = os.open(".", _LIST, dir_fd=folder)
-            finally:
-                os.close(folder)
-            try:
+            with closing_fd(readable):
                 return _names(path, readable, most)
-            finally:
-                os.close(readable)
 
-    def write(
-        self, path: str, data: bytes, *, instead_of: FileStat | None, most: int, folders: bool = True
-    ) -> FileStat:
-        """Write a whole file atomically, and return the stat of the new one.
+    def write(self, path: str, data: bytes, *, instead_of: FileStat | None, most: int) -> FileStat:
+        """Write a whole file atomically, and return the stat of the new one; missing folders are made for a new file.
 
         Args:
             path: of the file.
             data: all of its bytes.
             instead_of: the file that must still be there, untouched; None if nothing may be there.
             most: more bytes than this are refused.
-            folders: make missing folders for a new file; they stay if the file then cannot be written.
         """
         _check_size(path, data, most)
-        making = folders and instead_of is None
-        with os_errors_explained(path), self._open_parent(path, changing=True, mode=0o777 if making else None) as place:
+        mode = 0o777 if instead_of is None else None
+        with os_errors_explained(path), self._open_parent(path, changing=True, mode=mode) as place:
             if instead_of is None:
                 return atomic_write.create(place, data)
             return atomic_write.replace(place, data, instead_of)
@@ -161,22 +150,9 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
                 atomic_write.remove(place, facts, into)
             return moved
 
-    def restore(self, trashed: str, path: str) -> None:
-        """Restore a file from the trash to a path that does not exist."""
-        with os_errors_explained(trashed), self._open_parent(trashed, changing=True) as source:
-            if file_kind(os.lstat(source.name, dir_fd=source.folder)) != "file":
-                raise ToolError(f"{trashed!r} is no regular file, and nothing else is put back")
-            with os_errors_explained(path), self._open_parent(path, changing=True, mode=0o777) as target:
-                atomic_write.restore(source, target)
-
-    @contextmanager
-    def duplicated_fd(self) -> Generator[int]:
+    def duplicated_fd(self) -> AbstractContextManager[int]:
         """Hold a duplicate descriptor of the folder, which stays open if this object is closed meanwhile."""
-        folder = self._dup_fd()
-        try:
-            yield folder
-        finally:
-            os.close(folder)
+        return closing_fd(self._dup_fd())
 
     def _open(self, path: str) -> int:
         if not path.startswith("/"):
@@ -190,11 +166,8 @@ class OpenDirectory(AbstractContextManager["OpenDirectory"]):
         names = split_path(path)
         if changing and not names:
             raise ToolError(f"{path!r} is the folder itself, and no file in it")
-        folder = self._enter(names[:-1], mode)
-        try:
+        with closing_fd(self._enter(names[:-1], mode)) as folder:
             yield DirFdPath(folder, names[-1] if names else b".", path, self._portable)
-        finally:
-            os.close(folder)
 
     def _enter(self, names: Sequence[bytes], mode: int | None) -> int:
         try:
@@ -253,8 +226,8 @@ def _names(path: str, folder: int, most: int) -> list[DirectoryEntry]:
     entries: list[DirectoryEntry] = []
     for name in raw:
         with suppress(FileNotFoundError):  # it was deleted meanwhile
-            status = os.lstat(name, dir_fd=folder)
-            entries.append(DirectoryEntry(name.decode(errors="backslashreplace"), file_kind(status), status.st_size))
+            kind = file_kind(os.lstat(name, dir_fd=folder))
+            entries.append(DirectoryEntry(name.decode(errors="backslashreplace"), kind))
     return entries
 
 

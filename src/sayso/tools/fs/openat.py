@@ -95,6 +95,15 @@ def os_errors_explained(path: str) -> Generator[None]:
         raise ToolError(f"{path!r} {words}") from error
 
 
+@contextmanager
+def closing_fd(fd: int) -> Generator[int]:
+    """Close a file descriptor at the end of the block."""
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def split_path(path: str) -> list[bytes]:
     """Split a path into names, an empty list for the folder itself; refuse `..`, empty names and absolute paths."""
     try:
@@ -113,11 +122,8 @@ def open_folder(folder: int, names: Sequence[bytes], *, portable: bool) -> int:
     at_once = sys.platform == "linux" and not portable
     here = folder
     for part in _joined(names) if at_once else names:
-        try:
-            below = _open_with_openat2(here, part) if at_once else _step(here, part)
-        finally:
-            os.close(here)
-        here = below
+        with closing_fd(here):
+            here = _open_with_openat2(here, part) if at_once else _step(here, part)
     return here
 
 
@@ -125,11 +131,8 @@ def open_or_make_folder(folder: int, names: Sequence[bytes], *, mode: int) -> in
     """Open a folder as `open_folder` does, and create missing folders."""
     here = folder
     for name in names:
-        try:
-            below = _step_or_make(here, name, mode)
-        finally:
-            os.close(here)
-        here = below
+        with closing_fd(here):
+            here = _step_or_make(here, name, mode)
     return here
 
 
@@ -139,13 +142,12 @@ def fsync_folder(folder: int) -> None:
         readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     except PermissionError:
         return  # a folder that may be changed but not listed; the system flushes it in its own time
-    try:
-        os.fsync(readable)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that has nothing to flush
-            raise
-    finally:
-        os.close(readable)
+    with closing_fd(readable):
+        try:
+            os.fsync(readable)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a file system that has nothing to flush
+                raise
 
 
 def _step(folder: int, name: bytes) -> int:
