@@ -141,13 +141,9 @@ class Hub:
             raise UnknownRequest(request_id)
         return request
 
-    def rest(self) -> None:
-        """Drain streams, WebSockets and long polls, before the hub stops."""
-        self.connections.drain()
-
     async def aclose(self) -> None:
         """Stop the background tasks and flush the store; its owner closes it."""
-        self.rest()
+        self.connections.drain()
         if self._background is not None:
             self._background.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -133,7 +133,8 @@ class Notices:
         while await self._lease.acquire_or_renew():
             self._send_due()
             if self._sending or point != self._saved_point:
-                self._start_saving(point)
+                # Behind all messages under way: those that a crash cuts off are sent again by the next holder.
+                self._start(self._save_progress(point, self._hub.clock.now(), *self._sending), self._saving)
             await self._wait(point)
             point = await self._catch_up(point)
 
@@ -148,7 +149,7 @@ class Notices:
             self._plan(request, after=None)
         elif first or request.id in self._open:
             self._open.discard(request.id)
-            self._start(self._send_all(request, "closed", None))
+            self._start(self._send_all(request, "closed", None), self._sending)
 
     def _plan(self, request: ApprovalRequest, *, after: float | None) -> None:
         if request.id in self._open:
@@ -161,13 +162,7 @@ class Notices:
     def _send_due(self) -> None:
         now = self._hub.clock.now()
         while self._due and self._due[0].at <= now:
-            self._start(self._send_if_open(heapq.heappop(self._due)))
-
-    def _start_saving(self, point: int) -> None:
-        """Save the progress once all messages under way are sent."""
-        keeping = asyncio.ensure_future(self._save_progress(point, self._hub.clock.now(), *self._sending))
-        self._saving.add(keeping)
-        keeping.add_done_callback(self._done)
+            self._start(self._send_if_open(heapq.heappop(self._due)), self._sending)
 
     async def _save_progress(self, point: int, at: float, *telling: asyncio.Task[None]) -> None:
         if telling:
@@ -211,9 +206,9 @@ class Notices:
         await self._hub.store.add_token(token)
         return f"{self._url}/sign-in?code={text}"
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
         task = asyncio.ensure_future(work)
-        self._sending.add(task)
+        tasks.add(task)
         task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:

@@ -61,7 +61,7 @@ def decision_of(answer: AnswerModel, request: ApprovalRequest, now: float) -> Ap
     approved = answer.approved if answer.outcome is None else _APPROVES[answer.outcome]
     remember, scope = _remember_options(answer, request)
     if remember == "none" and (scope, answer.uses, answer.until, answer.seconds) != (None, None, None, None):
-        _reject_answer(
+        raise _unprocessable(
             "`scope`, `uses`, `until` and `seconds` say how to remember; set `remember` to session or always too"
         )
     try:
@@ -80,15 +80,15 @@ def decision_of(answer: AnswerModel, request: ApprovalRequest, now: float) -> Ap
 
 def _check_answer(answer: AnswerModel) -> None:
     if (answer.outcome is None) == (answer.approved is None):
-        _reject_answer("say either `outcome` or `approved`")
+        raise _unprocessable("say either `outcome` or `approved`")
     if answer.until is not None and answer.seconds is not None:
-        _reject_answer("say either `until` or `seconds`")
+        raise _unprocessable("say either `until` or `seconds`")
     if answer.outcome == "modify" and answer.args is None:
-        _reject_answer("the outcome modify needs `args`: all arguments, as the call is to run")
+        raise _unprocessable("the outcome modify needs `args`: all arguments, as the call is to run")
     if answer.args is not None and (answer.outcome not in {None, "modify", "proceed_once"} or answer.approved is False):
-        _reject_answer("`args` go only with a yes to this one call: modify, proceed_once or approved")
+        raise _unprocessable("`args` go only with a yes to this one call: modify, proceed_once or approved")
     if answer.outcome == "proceed_always" and answer.remember == "none":
-        _reject_answer("the outcome proceed_always remembers, and `remember` says none")
+        raise _unprocessable("the outcome proceed_always remembers, and `remember` says none")
 
 
 def _remember_options(answer: AnswerModel, request: ApprovalRequest) -> tuple[Remember, ScopeKind | None]:
@@ -96,7 +96,7 @@ def _remember_options(answer: AnswerModel, request: ApprovalRequest) -> tuple[Re
     if answer.outcome != "proceed_always":
         remember = answer.remember or "none"
         if remember != "none" and not request.scopes:
-            _reject_answer(
+            raise _unprocessable(
                 "this answer cannot be remembered: the rule that asks does not allow it; answer without that"
             )
         return remember, answer.scope
@@ -111,7 +111,7 @@ async def _check_edited(request: ApprovalRequest, answer: AnswerModel) -> None:
         return
     problem = await asyncio.to_thread(schema_violation, answer.args, request.parameters)  # it names JSON types
     if problem is not None:
-        _reject_answer(f"these arguments do not fit the tool: {problem}")
+        raise _unprocessable(f"these arguments do not fit the tool: {problem}")
 
 
 async def _close(
@@ -154,10 +154,6 @@ def _conflict(request: ApprovalRequest) -> HttpProblem:
 
 def _unprocessable(sentence: str) -> HttpProblem:
     return HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{sentence}; nothing was decided")
-
-
-def _reject_answer(sentence: str) -> None:
-    raise _unprocessable(sentence)
 
 
 def question_text(request: ApprovalRequest) -> str:

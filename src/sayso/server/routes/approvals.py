@@ -23,8 +23,7 @@ from sayso.server.http.headers import header
 from sayso.server.http.problems import HttpProblem
 from sayso.server.http.schemas import AnswerModel
 from sayso.server.http.strict_json import StrictRoute, is_json_media, read_object
-from sayso.server.hub import Hub
-from sayso.server.identity import Person, Principal, TheHub
+from sayso.server.identity import Person, TheHub
 from sayso.server.openapi import json_answer, ok_response, problem_responses, request_response
 from sayso.server.routes import listing
 from sayso.server.routes.answering import question_text, submit_answer
@@ -113,7 +112,11 @@ async def answer(
 async def _answer(sent: Request) -> Response:
     person = await identity.person(sent)
     request_id = _validated(_REQUEST_ID, sent.path_params["request_id"], "path", "request_id")
-    return await _answer_response(identity.hub_of(sent), person, request_id, _read_answer(sent))
+    channel = "page" if person.token.kind == "session" else "rest"
+    given = await submit_answer(identity.hub_of(sent), person, request_id, _read_answer(sent), channel=channel)
+    return await request_response(
+        given.request, remembered=[json_codec.remembered_to_dict(each) for each in given.remembered]
+    )
 
 
 # A plain Starlette route, matched before FastAPI's: FastAPI's parsing costs more than the answer itself.
@@ -141,14 +144,6 @@ def _validated(kind: TypeAdapter[T], value: object, *place: str) -> T:
     except ValidationError as error:
         mistakes = [{**each, "loc": (*place, *each["loc"])} for each in error.errors(include_url=False)]
         raise RequestValidationError(mistakes) from None
-
-
-async def _answer_response(hub: Hub, person: Principal, request_id: str, said: AnswerModel) -> Response:
-    channel = "page" if person.token.kind == "session" else "rest"
-    given = await submit_answer(hub, person, request_id, said, channel=channel)
-    return await request_response(
-        given.request, remembered=[json_codec.remembered_to_dict(each) for each in given.remembered]
-    )
 
 
 @routes.post("/approvals/{request_id}/seen", status_code=HTTPStatus.NO_CONTENT, responses=problem_responses(404))

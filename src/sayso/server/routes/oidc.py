@@ -20,7 +20,8 @@ from sayso.errors import ConfigurationError
 from sayso.server.http.problems import HttpProblem
 from sayso.server.hub import Hub
 from sayso.server.identity import address_of, cookie_name
-from sayso.server.routes.sign_in import mount_of, start_session
+from sayso.server.middleware import LOOPBACK
+from sayso.server.routes.sign_in import cookie_options, mount_of, start_session
 
 try:
     import httpx2
@@ -40,7 +41,6 @@ _SECONDS = 15.0
 _COOKIE = "sayso_oidc"
 _ROLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 _ADDRESS = re.compile(r"(?=.{3,100}$)[a-z0-9][a-z0-9._+-]*@[a-z0-9.-]+")
-_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
@@ -199,15 +199,8 @@ def install(app: FastAPI, provider: Provider, *, url: str) -> None:
             return _refusal_redirect(request, problem)
         answer = RedirectResponse(address, HTTPStatus.SEE_OTHER)
         # Binds the state to this browser (login CSRF): else a link could sign a person in as another.
-        answer.set_cookie(
-            cookie_name(request, _COOKIE),
-            state,
-            max_age=int(_STATE_SECONDS),
-            path=mount_of(request),
-            secure=request.url.scheme == "https",
-            httponly=True,
-            samesite="lax",
-        )
+        name, options = cookie_name(request, _COOKIE), cookie_options(request, "lax")
+        answer.set_cookie(name, state, max_age=int(_STATE_SECONDS), **options)
         return answer
 
     @router.get("/oidc/callback")
@@ -217,13 +210,7 @@ def install(app: FastAPI, provider: Provider, *, url: str) -> None:
         except HttpProblem as problem:
             return _refusal_redirect(request, problem)
         answer = RedirectResponse(_home(request), HTTPStatus.SEE_OTHER)
-        answer.delete_cookie(
-            cookie_name(request, _COOKIE),
-            path=mount_of(request),
-            secure=request.url.scheme == "https",
-            httponly=True,
-            samesite="lax",
-        )
+        answer.delete_cookie(cookie_name(request, _COOKIE), **cookie_options(request, "lax"))
         await start_session(request, answer, hub, name=person.name, project=provider.project, roles=person.roles)
         return answer
 
@@ -257,7 +244,7 @@ def _state_key(state: str) -> str:
 def _is_safe(address: str) -> bool:
     """Whether an address uses TLS, or is on this machine."""
     parts = urlsplit(address)
-    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
 
 
 def _provider_problem(why: str) -> HttpProblem:

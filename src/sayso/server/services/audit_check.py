@@ -39,9 +39,10 @@ class AuditCheck:
             if self._check.done():
                 self._check.result()  # raises what the store raised
         _, (number, sealed) = await self._store.audit_ends()
-        checked = self._checked or (0, audit.START)
-        unfinished = None if self._check is None or self._check.done() else _unfinished(checked[0], number)
-        problem = self._problem or unfinished
+        checked = 0 if self._checked is None else self._checked[0]
+        problem = self._problem
+        if problem is None and self._check is not None and not self._check.done():
+            problem = f"not checked to its end yet: {checked} of {number} entries"
         return {"entries": number, "hash": sealed, "verified": problem is None, "problem": problem}
 
     async def _check_new_entries(self) -> None:
@@ -66,7 +67,3 @@ def _verify_page(checked: audit.EntryRef, page: list[audit.SealedEntry]) -> audi
     if not page:
         raise AuditError(f"audit entry {checked[0] + 1} is missing: the chain should not end before it")
     return audit.verify_page(checked, page)
-
-
-def _unfinished(checked: int, last: int) -> str:
-    return f"not checked to its end yet: {checked} of {last} entries"

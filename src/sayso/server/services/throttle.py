@@ -27,18 +27,18 @@ class _Window:
         self._times: dict[str, deque[float]] = {}
         self._tidy_at = _SPARE
 
-    def count(self, whose: str) -> float:
-        """Count an event and return 0, or return the seconds until one is allowed again."""
+    def count(self, whose: str, sentence: str) -> None:
+        """Count an event, or raise the sentence as a problem with the seconds until one is allowed again."""
         now = monotonic()
         times = self._times.setdefault(whose, deque())
         while times and times[0] <= now - _SECONDS:
             times.popleft()
         if len(times) >= self._most:
-            return times[0] + _SECONDS - now
+            left = max(1, math.ceil(times[0] + _SECONDS - now))
+            raise HttpProblem(HTTPStatus.TOO_MANY_REQUESTS, f"{sentence}; wait a little", retry_after=left)
         times.append(now)
         if len(self._times) > self._tidy_at:
             self._tidy(now)
-        return 0.0
 
     def _tidy(self, now: float) -> None:
         self._times = {name: times for name, times in self._times.items() if times[-1] > now - _SECONDS}
@@ -59,7 +59,7 @@ class Throttle:
         Raises:
             HttpProblem: the limit is reached.
         """
-        _count(self._failures, address, "too many wrong tokens came from this address")
+        self._failures.count(address, "too many wrong tokens came from this address")
 
     def count_answer(self, name: str) -> None:
         """Count an answer.
@@ -67,7 +67,7 @@ class Throttle:
         Raises:
             HttpProblem: the limit is reached.
         """
-        _count(self._answers, name, f"{name} has given too many answers in a minute")
+        self._answers.count(name, f"{name} has given too many answers in a minute")
 
     def count_sign_in(self, address: str) -> None:
         """Count the start of a sign-in, which keeps a row in the store until it ends.
@@ -75,12 +75,4 @@ class Throttle:
         Raises:
             HttpProblem: the limit is reached.
         """
-        _count(self._sign_ins, address, "too many sign-ins were begun from this address")
-
-
-def _count(window: _Window, whose: str, sentence: str) -> None:
-    left = window.count(whose)
-    if left > 0:
-        raise HttpProblem(
-            HTTPStatus.TOO_MANY_REQUESTS, f"{sentence}; wait a little", retry_after=max(1, math.ceil(left))
-        )
+        self._sign_ins.count(address, "too many sign-ins were begun from this address")

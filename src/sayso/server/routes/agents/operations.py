@@ -37,7 +37,7 @@ class AgentOperations:
     def __init__(self, request: Request, agent: Principal) -> None:
         self.hub = hub_of(request)
         self.store = self.hub.store
-        self.namespace = AgentNamespace.for_token(agent.token)  # from the token, never from the body
+        self.namespace = AgentNamespace(agent.token.project, agent.token.name)  # from the token, never from the body
         self.token = agent.token
         self._request = request
 
