@@ -18,16 +18,18 @@ from sayso.cli.open_store import (
     CODES_OF_CHAINS,
     CODES_OF_NUMBERS,
     CODES_OF_READING,
-    MOST,
+    COUNT,
     BrokenChain,
     Failure,
     UnknownId,
+    count_option,
     epilog,
+    id_matches,
     json_option,
     store_option,
     with_records,
 )
-from sayso.cli.screen import bold, exact_lines, say, short_path, truncate_visible, visible, width, wrap_text
+from sayso.cli.screen import bold, exact_lines, say, say_lines, short_path, truncate_visible, visible, width, wrap_text
 from sayso.cli.times import moment, read_moment
 from sayso.client import archive
 from sayso.core import audit as chain
@@ -76,13 +78,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 @store_option
 @json_option
 @_filters
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1, max=MOST),
-    default=50,
-    metavar="NUMBER",
-    help="How many of the newest; 50 if not given.",
-)
+@count_option("--limit", "How many of the newest; 50 if not given.", default=50)
 def list_entries(where: str | None, *, as_json: bool, limit: int, **wanted: Any) -> None:  # noqa: ANN401 - options
     """List the newest entries, newest last; with --json one entry on each line."""
     found = with_records(where, lambda records: _newest(records, limit, wanted))
@@ -95,7 +91,7 @@ def list_entries(where: str | None, *, as_json: bool, limit: int, **wanted: Any)
 @audit.command(epilog=epilog("sayso audit show 42", CODES_OF_NUMBERS))
 @store_option
 @json_option
-@click.argument("number", type=click.IntRange(min=1, max=MOST))
+@click.argument("number", type=COUNT)
 def show(number: int, where: str | None, *, as_json: bool) -> None:
     """Show one entry in full, with its hash."""
 
@@ -110,8 +106,7 @@ def show(number: int, where: str | None, *, as_json: bool) -> None:
         return
     say(bold(visible(f"{number}  {entry.get('step', '')}  {entry.get('tool', '')}")))
     for name, value in entry.items():
-        for line in _field(name, _field_text(name, value)):
-            say(line)
+        say_lines(_field(name, _field_text(name, value)))
 
 
 def _field(name: str, text: str) -> Iterator[str]:
@@ -146,8 +141,7 @@ def _matches(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     same = all(entry.get(name) == wanted[name] for name in ("tool", "step", "who") if wanted[name] is not None)
     if not same or (wanted["agent"] is not None and wanted["agent"] not in entry.get("agent_path", ())):
         return False
-    part, asked = wanted["request"], str(entry.get("request_id", ""))
-    if part is not None and not (asked.startswith(part) or asked.endswith(part)):
+    if wanted["request"] is not None and not id_matches(wanted["request"], str(entry.get("request_id", ""))):
         return False
     at = entry["at"]
     return (wanted["since"] is None or at >= wanted["since"]) and (wanted["until"] is None or at < wanted["until"])

@@ -18,7 +18,7 @@ import click
 from sayso.channels.display.durations import format_rough_duration
 from sayso.cli import policy_input
 from sayso.cli.open_store import epilog, existing_store, json_option, store_option, with_hub, with_store
-from sayso.cli.screen import say, short_path, visible, wrap_text
+from sayso.cli.screen import say, say_lines, short_path, visible, wrap_text
 from sayso.core import audit
 from sayso.core.json_codec import to_json
 from sayso.core.tokens import EVERY_PROJECT
@@ -57,8 +57,7 @@ def doctor(where: str | None, *, as_json: bool) -> None:
         say(to_json([each._asdict() for each in found], indent=2))
     else:
         for each in found:
-            for line in _lines(each):
-                say(line)
+            say_lines(_lines(each))
     if any(each.state == "problem" for each in found):
         raise click.exceptions.Exit(1)
 
@@ -240,12 +239,8 @@ def _libraries(requirements: Iterable[str]) -> Iterator[tuple[str, str]]:
 def _confinement() -> Diagnosis:
     from sayso.tools.exec.confine import unavailable_reason  # noqa: PLC0415 - only this command needs it
 
-    told = unavailable_reason()
-    return (
-        Diagnosis("ok", "bubblewrap", "programs can be confined")
-        if told is None
-        else Diagnosis("warning", "bubblewrap", told)
-    )
+    problem = unavailable_reason()
+    return Diagnosis("ok" if problem is None else "warning", "bubblewrap", problem or "programs can be confined")
 
 
 def _terminal() -> Iterator[Diagnosis]:

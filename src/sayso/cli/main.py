@@ -57,15 +57,9 @@ class LazyCommand(click.Command):
         """Import the module and return the command."""
         return getattr(import_module(self._module), str(self.name))
 
-    def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,  # noqa: ANN401 - as click has it
-    ) -> click.Context:
+    def make_context(self, *given: Any, **extra: Any) -> click.Context:  # noqa: ANN401 - as click has it
         """Delegate parsing to the loaded command."""
-        return self.load().make_context(info_name, args, parent, **extra)
+        return self.load().make_context(*given, **extra)
 
 
 def command_summary(command: click.Command) -> str:
@@ -85,20 +79,14 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, command_summary(each)) for name, each in self.commands.items()])
 
-    def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,  # noqa: ANN401 - as click has it
-    ) -> click.Context:
+    def make_context(self, *given: Any, **extra: Any) -> click.Context:  # noqa: ANN401 - as click has it
         """Pass the width of a narrow terminal to click, and so to every command."""
         import shutil  # noqa: PLC0415 - click loads it late too
 
         columns = shutil.get_terminal_size().columns
         if columns < _NARROW:
             extra.setdefault("terminal_width", max(columns - 2, _NARROWEST))
-        return super().make_context(info_name, args, parent, **extra)
+        return super().make_context(*given, **extra)
 
 
 @click.group(

@@ -6,6 +6,7 @@ Tests: tests/cli/test_approve_deny.py
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import getpass
 import os
 from collections import Counter
@@ -26,10 +27,18 @@ from sayso.errors import ConfigurationError, StoreError
 if TYPE_CHECKING:
     from sayso.client.inbox import Inbox
     from sayso.client.records import Records
-    from sayso.core.model import ApprovalRequest
+    from sayso.core.model import ApprovalRequest, Remembered
     from sayso.core.ports import Store
+    from sayso.core.tokens import Token
+
+
+class _AsyncCloseable(Protocol):
+    async def aclose(self) -> None: ...
+
 
 T = TypeVar("T")
+OpenedT = TypeVar("OpenedT", bound=_AsyncCloseable)
+RecordT = TypeVar("RecordT", "ApprovalRequest", "Remembered", "Token")
 
 CODES_OF_READING = f"Ends with: {EXIT_CODES}."
 CODES_OF_IDS = f"Ends with: {EXIT_CODES}, 3 no such id, 4 several ids begin or end so."
@@ -40,7 +49,7 @@ CODES_OF_ANSWERS = (
 )
 CODES_OF_CHAINS = f"Ends with: {EXIT_CODES}, 7 the chain is broken."
 
-MOST = 1_000_000_000  # of anything that can be counted; more than a store can count is a slip of the hand
+COUNT = click.IntRange(min=1, max=1_000_000_000)  # more than a store can count is a slip of the hand
 _SHORTEST = 4  # what may be typed
 _SHOWN = 6  # what is shown at least: a request that comes later rarely ends like it
 _WHOLE = 32
@@ -111,6 +120,11 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
+def count_option(name: str, text: str, *, default: int | None = None) -> Callable[[Callable[..., Any]], Any]:
+    """Return an option for a number from 1 on."""
+    return click.option(name, type=COUNT, default=default, metavar="NUMBER", help=text)
+
+
 def who_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--who`, by default the login name."""
     return click.option("--who", metavar="NAME", default=login_name, help="Who you are; else your login name.")(command)
@@ -135,18 +149,7 @@ def epilog(example: str, codes: str) -> str:
 def with_store(where: str | None, work: Callable[[Store], Awaitable[T]]) -> T:
     """Run work with an existing store; every failure becomes one sentence."""
     place = existing_store(where)
-    try:
-        return asyncio.run(_with_store(place, work))
-    except (StoreError, ConfigurationError, ImportError) as error:
-        raise Failure(str(error)) from None
-
-
-async def _with_store(place: Path | str, work: Callable[[Store], Awaitable[T]]) -> T:
-    store = settings.open_store(place)
-    try:
-        return await work(store)
-    finally:
-        await store.aclose()
+    return _run_with(lambda: settings.open_store(place), work)
 
 
 def with_inbox(where: str | None, work: Callable[[Inbox], Awaitable[T]]) -> T:
@@ -167,26 +170,19 @@ def with_records(where: str | None, work: Callable[[Records], Awaitable[T]]) -> 
     return with_hub(HubRecords, where, work)
 
 
-class _AsyncCloseable(Protocol):
-    async def aclose(self) -> None: ...
-
-
-HubClientT = TypeVar("HubClientT", bound=_AsyncCloseable)
-
-
-def with_hub(kind: Callable[[str, str], HubClientT], url: str, work: Callable[[HubClientT], Awaitable[T]]) -> T:
+def with_hub(kind: Callable[[str, str], OpenedT], url: str, work: Callable[[OpenedT], Awaitable[T]]) -> T:
     """Run work with a client of a hub and the token in SAYSO_TOKEN; every failure becomes one sentence."""
+    return _run_with(lambda: kind(url, settings.hub_token()), work)
 
-    async def visit() -> T:
-        there = kind(url, settings.hub_token())
-        try:
-            return await work(there)
-        finally:
-            await there.aclose()
+
+def _run_with(connect: Callable[[], OpenedT], work: Callable[[OpenedT], Awaitable[T]]) -> T:
+    async def connected() -> T:
+        async with contextlib.aclosing(connect()) as opened:
+            return await work(opened)
 
     try:
-        return asyncio.run(visit())
-    except (StoreError, ConfigurationError) as error:
+        return asyncio.run(connected())
+    except (StoreError, ConfigurationError, ImportError) as error:
         raise Failure(str(error)) from None
 
 
@@ -249,7 +245,7 @@ def id_matches(part: str, whole: str) -> bool:
     return whole.startswith(part) or whole.endswith(part)
 
 
-def normalize_id_part(part: str) -> str:
+def _normalize_id_part(part: str) -> str:
     """Normalise a typed part of an id; reject one that is malformed or too short."""
     plain = part.strip().lower().replace("-", "")
     if not plain or set(plain) - set("0123456789abcdef") or len(plain) > _WHOLE:
@@ -259,22 +255,23 @@ def normalize_id_part(part: str) -> str:
     return plain
 
 
-def ambiguous_id_error(part: str, found: list[tuple[str, str]]) -> AmbiguousId:
-    """Return the error that lists all matches, each in full and with a description."""
-    shown = [
-        f"  {truncate_visible(f'{whole}  {about}', max(width(), _WHOLE + 2) - 2)}"
-        for whole, about in found[:_MOST_CANDIDATES]
-    ]
-    more = ["  … and others"] if len(found) > len(shown) else []
-    return AmbiguousId(f"several ids begin or end with {part!r}; write more of the one that you mean:", *shown, *more)
-
-
 async def find_request(inbox: Inbox, part: str) -> ApprovalRequest:
     """Return the one request whose id begins or ends with this part."""
-    part = normalize_id_part(part)
-    requests = await inbox.recent(_MOST_CANDIDATES + 1, part)
-    if not requests:
-        raise UnknownId(f"no request has the id {part!r}; see the ids with `sayso pending --all`")
-    if len(requests) > 1:
-        raise ambiguous_id_error(part, [(each.id, f"{each.status}: {call_text(each)}") for each in requests])
-    return requests[0]
+    found = await inbox.recent(_MOST_CANDIDATES + 1, _normalize_id_part(part))
+    unknown = "no request has the id {!r}; see the ids with `sayso pending --all`"
+    return find_by_id(found, part, unknown, lambda each: f"{each.status}: {call_text(each)}")
+
+
+def find_by_id(known: Iterable[RecordT], part: str, unknown: str, describe: Callable[[RecordT], str]) -> RecordT:
+    """Return the one record whose id begins or ends with this part; an error lists all matches, each described."""
+    part = _normalize_id_part(part)
+    found = [each for each in known if id_matches(part, each.id)]
+    if not found:
+        raise UnknownId(unknown.format(part))
+    if len(found) > 1:
+        room = max(width(), _WHOLE + 2) - 2
+        shown = [f"  {truncate_visible(f'{each.id}  {describe(each)}', room)}" for each in found[:_MOST_CANDIDATES]]
+        more = ["  … and others"] if len(found) > len(shown) else []
+        sentence = f"several ids begin or end with {part!r}; write more of the one that you mean:"
+        raise AmbiguousId(sentence, *shown, *more)
+    return found[0]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import IO, Any, TextIO, cast
+from typing import IO, Any
 
 import click
 
 from sayso.cli import policy_input
 from sayso.cli.main import EXIT_CODES
-from sayso.cli.screen import explanation, mistake_line, say, short_path, visible
+from sayso.cli.screen import explanation, mistake_line, say, say_lines, short_path, standard_input, visible
 from sayso.config.load_policy import NAMES
 from sayso.core import json_codec
 from sayso.core.model import ToolCall, new_id
@@ -174,7 +173,7 @@ def explain(path: Path | None, call: str | None, *, as_json: bool, args: str | N
     if args is not None and "tool" not in given:
         raise click.UsageError("--args goes with --tool")
     if call == "-":
-        _explain_lines(policy_input.load(path), _standard_input())
+        _explain_lines(policy_input.load(path), standard_input("calls"))
     else:
         _explain_one(policy_input.load(path), _call(given, args, call), as_json=as_json)
 
@@ -194,15 +193,7 @@ def _explain_one(policy: Policy, call: ToolCall, *, as_json: bool) -> None:
     if as_json:
         say(json.dumps(_explanation_json(policy, call), indent=2))
         return
-    for line in explanation(*policy.explain(call)):
-        say(line)
-
-
-def _standard_input() -> IO[bytes]:
-    stream = cast("TextIO | None", sys.stdin)  # None if whoever started the process has closed it
-    if stream is None:
-        raise click.UsageError("there is no input to read calls from")
-    return stream.buffer
+    say_lines(explanation(*policy.explain(call)))
 
 
 def _explain_lines(policy: Policy, stream: IO[bytes]) -> None:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from sayso.cli import policy_input
-from sayso.cli.screen import bold, rule_location, say, short_path, visible, wrap_text
+from sayso.cli.screen import bold, rule_location, say, say_lines, short_path, visible, wrap_text
 from sayso.config.yaml_toml import Document, read_policy_file
 from sayso.core import json_codec
 from sayso.core.model import Approval, Rule, ToolCall, Verdict
@@ -157,8 +157,7 @@ def _report(outcomes: Sequence[_CaseResult], idle: Sequence[Rule], rules: Sequen
     keys = [each.key for each in rules]
     for each in outcomes:
         if not each.passed:
-            for line in _failure(each, source, keys):
-                say(line)
+            say_lines(_failure(each, source, keys))
             say()
     failed = sum(not each.passed for each in outcomes)
     summary = f"{len(outcomes) - failed} passed, {failed} failed"

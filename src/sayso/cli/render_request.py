@@ -34,6 +34,14 @@ def answered_by(decision: ApprovalDecision) -> str:
     return f"{decision.who or 'somebody'}{channel}{when}"
 
 
+def closed_text(request: ApprovalRequest) -> str:
+    """Say why an answer came too late, for a sentence about the request."""
+    decision = request.decision
+    if request.status in {"expired", "withdrawn"} or decision is None:
+        return f"is {state_text(request)}"
+    return f"was already {'approved' if decision.approved else 'denied'} by {answered_by(decision)}"
+
+
 # --- On two lines ------------------------------------------------------------------------------------
 
 

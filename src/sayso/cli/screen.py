@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TextIO, cast
 
 import click
 
@@ -35,6 +36,20 @@ def say(text: str = "", *, err: bool = False) -> None:
     """Print a line; coloured only on a terminal without NO_COLOR."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     click.echo(text, err=err, color=False if plain else None)
+
+
+def say_lines(lines: Iterable[str]) -> None:
+    """Print lines."""
+    for line in lines:
+        say(line)
+
+
+def standard_input(what: str) -> IO[bytes]:
+    """Return the bytes of the standard input, or say that there are none to read `what` from."""
+    stream = cast("TextIO | None", sys.stdin)  # None if the parent process has closed it
+    if stream is None:
+        raise click.UsageError(f"there is no input to read {what} from")
+    return stream.buffer
 
 
 def bold(text: str) -> str:

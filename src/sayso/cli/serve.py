@@ -17,7 +17,7 @@ import msgspec
 
 from sayso.cli.open_store import CODES_OF_READING, Failure, epilog, login_name
 from sayso.cli.policy_input import FileMistakes
-from sayso.cli.screen import say, short_path, visible, wrap_text
+from sayso.cli.screen import say, say_lines, short_path, visible, wrap_text
 from sayso.cli.token import LINK_SECONDS, sign_in_address
 from sayso.config.load_policy import load_policy
 from sayso.core import tokens
@@ -185,7 +185,8 @@ async def _serve(options: _ServeOptions, place: Path | str, policy: Policy | Non
                 "link", _token_name(), now=hub.clock.now(), seconds=LINK_SECONDS, project=EVERY_PROJECT
             )
             await store.add_token(link)
-            _print_sign_in_link(url, _store_text(place, store), link.name, text, is_new=is_new)
+            where = short_path(str(place)) if isinstance(place, Path) else str(store)
+            _print_sign_in_link(url, where, link.name, text, is_new=is_new)
             await serving.serve(sockets=[taken])
             if telling is not None:
                 telling.cancel()
@@ -240,13 +241,8 @@ def _url(options: _ServeOptions, taken: socket.socket) -> str:
     return f"{scheme}://{shown}{port}"
 
 
-def _store_text(place: Path | str, store: object) -> str:
-    return short_path(str(place)) if isinstance(place, Path) else str(store)
-
-
 def _print_sign_in_link(url: str, store: str, name: str, text: str, *, is_new: bool) -> None:
     made = " which was made just now," if is_new else ""
-    for line in wrap_text(f"The hub serves the store {store},{made} at {url}; Ctrl+C stops it."):
-        say(line)
+    say_lines(wrap_text(f"The hub serves the store {store},{made} at {url}; Ctrl+C stops it."))
     say(f"Sign in as {name}, once, within 10 minutes:")
     say(f"  {sign_in_address(url, text)}")

@@ -13,17 +13,14 @@ from sayso.cli.main import CODES_OF_GROUPS, Commands
 from sayso.cli.open_store import (
     CODES_OF_IDS,
     CODES_OF_READING,
-    UnknownId,
-    ambiguous_id_error,
     epilog,
-    id_matches,
+    find_by_id,
     json_option,
-    normalize_id_part,
     own_store_option,
     short_ids,
     with_store,
 )
-from sayso.cli.screen import bold, say, wrap_text
+from sayso.cli.screen import bold, say, say_lines, wrap_text
 from sayso.cli.times import read_span
 from sayso.core import json_codec, tokens
 from sayso.core.tokens import EVERY_PROJECT, Token, TokenKind
@@ -114,8 +111,7 @@ def list_tokens(where: str | None, *, as_json: bool) -> None:
         return
     names = short_ids(each.id for each in known)
     for each in known:
-        for line in _lines(each, names[each.id]):
-            say(line)
+        say_lines(_lines(each, names[each.id]))
     if not known:
         say("There are no tokens.")
 
@@ -131,15 +127,15 @@ def revoke(part: str, where: str | None, *, as_json: bool) -> None:
     """
 
     async def work(store: Store) -> Token:
-        chosen = _find_token(part, await keyring(store).tokens())
+        unknown = "no token has the id {!r}; see `sayso token list`"
+        chosen = find_by_id(await keyring(store).tokens(), part, unknown, _token_text)
         return await keyring(store).take_token(chosen.id) or chosen
 
     gone = with_store(where, work)
     if as_json:
         say(json_codec.to_json(token_json(gone), indent=2))
         return
-    for line in wrap_text(_token_text(gone), head="revoked", indent=9):
-        say(line)
+    say_lines(wrap_text(_token_text(gone), head="revoked", indent=9))
 
 
 def token_json(each: Token) -> dict[str, Any]:
@@ -159,16 +155,6 @@ def token_json(each: Token) -> dict[str, Any]:
 async def _valid(store: Store) -> list[Token]:
     now = clock_of(store).now()
     return [each for each in await keyring(store).tokens() if not each.is_expired(now)]
-
-
-def _find_token(part: str, known: list[Token]) -> Token:
-    part = normalize_id_part(part)
-    found = [each for each in known if id_matches(part, each.id)]
-    if not found:
-        raise UnknownId(f"no token has the id {part!r}; see `sayso token list`")
-    if len(found) > 1:
-        raise ambiguous_id_error(part, [(each.id, _token_text(each)) for each in found])
-    return found[0]
 
 
 def _lines(each: Token, name: str) -> Iterator[str]:
