@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     IdQuery = Callable[[Store], Awaitable[dict[str, str]]]
 
 _SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
-_LONGEST = 5.0  # seconds; a store that another process holds is worth no longer wait
-_ROOM = 70  # columns for what an id is about
+_TIME_LIMIT = 5.0  # seconds; a store that another process holds is worth no longer wait
+_DESCRIPTION_COLUMNS = 70  # columns for what an id is about
 _ID = re.compile(r"[0-9a-f]{6,32}")  # what is anything else must not get into a line that a shell will run
 
 
@@ -62,7 +62,7 @@ def enter_completion_mode() -> None:
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 2)
     os.close(silence)
-    end = threading.Timer(_LONGEST, os._exit, [0])  # a store that is waited for can be left in no gentler way
+    end = threading.Timer(_TIME_LIMIT, os._exit, [0])  # a store that is waited for can be left in no gentler way
     end.daemon = True
     end.start()
 
@@ -93,12 +93,12 @@ async def _remembered_decisions(store: Store) -> dict[str, str]:
     from sayso.cli.render_request import call_text  # noqa: PLC0415 - as below
     from sayso.engine.remembered import ApprovalMemory  # noqa: PLC0415 - as below
 
-    told: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for each in ApprovalMemory(store=store).list():
         request = await store.get(each.request_id) if each.request_id else None
         first = f": {call_text(request)}" if request is not None else ""
-        told[each.id] = f"{'yes' if each.decision.approved else 'no'} to {each.scope.label}{first}"
-    return told
+        descriptions[each.id] = f"{'yes' if each.decision.approved else 'no'} to {each.scope.label}{first}"
+    return descriptions
 
 
 def _completion_items(context: click.Context, query: IdQuery, incomplete: str) -> Iterator[CompletionItem[str]]:
@@ -114,7 +114,7 @@ def _completion_items(context: click.Context, query: IdQuery, incomplete: str) -
     names = short_ids(found)
     for whole, about in found.items():
         if names[whole].startswith(incomplete) and _ID.fullmatch(names[whole]):
-            yield CompletionItem(names[whole], help=_escape_for_shell(truncate_visible(about, _ROOM)))
+            yield CompletionItem(names[whole], help=_escape_for_shell(truncate_visible(about, _DESCRIPTION_COLUMNS)))
 
 
 def _store(context: click.Context) -> str | None:

@@ -128,12 +128,12 @@ def run() -> None:
     except ImportError as error:
         if "sayso[" not in str(error):
             raise
-        _give_up(error)  # ours: it names what to install
+        _exit_with_error(error)  # ours: it names what to install
     except OSError as error:
-        _give_up(error)
+        _exit_with_error(error)
 
 
-def _give_up(error: Exception) -> NoReturn:
+def _exit_with_error(error: Exception) -> NoReturn:
     from sayso.cli.screen import visible  # noqa: PLC0415 - help does without
 
     with contextlib.suppress(OSError):

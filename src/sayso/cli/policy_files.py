@@ -24,7 +24,7 @@ from sayso.policy.policy import Policy
 _LONGEST_LINE = 10_000_000
 _A_FILE = click.Path(path_type=Path)
 _CODES_OF_CHECK = "Ends with: 0 no mistake (a warning is none), 1 a mistake or an error, 2 wrong usage."
-_NEXT = """\
+_NEXT_STEPS = """\
 Now read it and make it yours. Then:
   sayso check                         find mistakes in it
   sayso explain --shell 'git status'  ask what happens to a call, and why
@@ -46,15 +46,15 @@ def init(path: Path, *, force: bool) -> None:
     shown = visible(str(target))
     starter = resources.files("sayso.cli").joinpath("starter.yaml").read_text(encoding="utf-8")
     try:
-        _write(target, starter, force=force)
+        _write_atomically(target, starter, force=force)
     except FileExistsError:
         raise click.ClickException(f"{shown} is there already; use --force to overwrite it") from None
     except OSError as error:
         raise click.ClickException(f"{shown} cannot be written ({error.strerror}); name another place") from None
-    say(f"Wrote {shown}. {_NEXT}")
+    say(f"Wrote {shown}. {_NEXT_STEPS}")
 
 
-def _write(target: Path, content: str, *, force: bool) -> None:
+def _write_atomically(target: Path, content: str, *, force: bool) -> None:
     """Write a file atomically."""
     draft = target.with_name(f".{target.name}.{new_id()}")
     try:
@@ -95,7 +95,7 @@ def check(files: tuple[Path, ...], *, as_json: bool) -> None:
         raise
     if not checked:
         raise click.ClickException("there is no policy file here; run `sayso init` to write one, or name one")
-    found = [(kind, each) for _, _, some in checked for kind, each in some]
+    found = [(kind, each) for _, _, mistakes in checked for kind, each in mistakes]
     if as_json:
         say(json.dumps([_mistake_json(kind, each) for kind, each in found], indent=2))
     else:
@@ -198,14 +198,14 @@ def _explain_one(policy: Policy, call: ToolCall, *, as_json: bool) -> None:
 
 def _explain_lines(policy: Policy, stream: IO[bytes]) -> None:
     """Explain calls from JSON lines, in constant memory; a bad line does not end the run."""
-    bad = False
+    has_errors = False
     for number, line in enumerate(_lines(stream), 1):
         try:
-            said = _explanation_json(policy, _parse_call_line(line))
+            result = _explanation_json(policy, _parse_call_line(line))
         except (CanonicalError, ConfigurationError) as error:
-            said, bad = {"error": str(error), "line": number}, True
-        say(json.dumps(said))
-    if bad:
+            result, has_errors = {"error": str(error), "line": number}, True
+        say(json.dumps(result))
+    if has_errors:
         raise click.exceptions.Exit(1)
 
 

@@ -118,8 +118,8 @@ def problems_of_call(data: Mapping[str, Any], key: Key = ()) -> Iterator[Problem
     named = [name for name in ("tool", *SHORTHANDS) if name in data]
     place = dotted(key) if key else "the call"
     if len(named) != 1:
-        said = f"has {' and '.join(f'`{name}`' for name in named)}" if named else "names no call"
-        yield Problem(key, f"{place} {said}; use one of tool, {', '.join(SHORTHANDS)}")
+        problem = f"has {' and '.join(f'`{name}`' for name in named)}" if named else "names no call"
+        yield Problem(key, f"{place} {problem}; use one of tool, {', '.join(SHORTHANDS)}")
     if "args" in data and "tool" not in data:
         yield Problem((*key, "args"), f"{place} has `args` without `tool`; only a tool has arguments of its own")
 

@@ -121,14 +121,14 @@ def _read_cases(path: Path) -> Iterator[_Case]:
     document = None if path.suffix.lower() == ".toml" else read_policy_file(path)
     if document is None:
         raise ConfigurationError(f"{path}: cases are written in YAML; name a file such as {_NAMES[0]}")
-    problems = list(validate(CASES, document.data)) or list(_problems(document.data["cases"]))
+    problems = list(validate(CASES, document.data)) or list(_find_problems(document.data["cases"]))
     if problems:
         raise PolicyError([Mistake(document.source, *document.mark(each.key), each.message) for each in problems])
     for at, each in enumerate(document.data["cases"]):
         yield _case(each, document, at)
 
 
-def _problems(cases: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
+def _find_problems(cases: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
     if not cases:
         yield Problem(("cases",), "cases is empty; write one, such as {shell: git status, expect: none}")
     for at, each in enumerate(cases):

@@ -101,9 +101,9 @@ def _lines(each: Remembered, request: ApprovalRequest | None, name: str) -> Iter
 
 def validity_text(each: Remembered) -> str:
     """Describe session, lifetime and remaining uses of a remembered decision."""
-    told = ["in every session" if each.session is None else f"in the session {each.session}"]
+    parts = ["in every session" if each.session is None else f"in the session {each.session}"]
     if each.expires_at is not None:
-        told.append(f"for another {format_rough_duration(each.expires_at - time.time())}")
+        parts.append(f"for another {format_rough_duration(each.expires_at - time.time())}")
     if each.uses_left is not None:
-        told.append("once more" if each.uses_left == 1 else f"{each.uses_left} times more")
-    return ", ".join(told)
+        parts.append("once more" if each.uses_left == 1 else f"{each.uses_left} times more")
+    return ", ".join(parts)

@@ -48,8 +48,8 @@ def closed_text(request: ApprovalRequest) -> str:
 def brief_lines(request: ApprovalRequest, name: str, now: float) -> Iterator[str]:
     """Yield two truncated lines: id, age and agent; and the call."""
     age = f"{format_rough_duration(now - request.asked_at)} old"
-    stands = request.state if request.status != "open" else _left(request, now)
-    yield bold(name) + "  " + truncate_visible(f"{age}, {stands}: {asking_agent(request)}", width() - len(name) - 2)
+    state = request.state if request.status != "open" else _time_left(request, now)
+    yield bold(name) + "  " + truncate_visible(f"{age}, {state}: {asking_agent(request)}", width() - len(name) - 2)
     yield f"{' ' * len(name)}  {one_line(request, width() - len(name) - 2)}"
 
 
@@ -66,7 +66,7 @@ def call_text(request: ApprovalRequest) -> str:
         return f"{request.tool_name}(…), with a very long number; `sayso show` has it"
 
 
-def _left(request: ApprovalRequest, now: float) -> str:
+def _time_left(request: ApprovalRequest, now: float) -> str:
     return "no end" if request.expires_at is None else f"{format_rough_duration(request.expires_at - now)} left"
 
 

@@ -120,21 +120,21 @@ def serve(**given: object) -> None:
     """
     from sayso.server.serve import run_hub  # noqa: PLC0415 - the help of this command does without a server
 
-    choices = msgspec.convert(given, _ServeOptions)
-    _check_options(choices)
-    _configure_logging(as_json=choices.log_json)
-    place = choices.where if settings.is_database(choices.where) else settings.store_file(choices.where)
+    options = msgspec.convert(given, _ServeOptions)
+    _check_options(options)
+    _configure_logging(as_json=options.log_json)
+    place = options.where if settings.is_database(options.where) else settings.store_file(options.where)
     if place is None:
         raise Failure(
-            f"{settings.redact_address(choices.where)} is no store that a hub can serve; use a file such as sayso.db, "
+            f"{settings.redact_address(options.where)} is no store that a hub can serve; use a file such as sayso.db, "
             "or postgresql://…"
         )
     try:
-        policy = None if choices.policy is None else load_policy(Path(choices.policy))
+        policy = None if options.policy is None else load_policy(Path(options.policy))
     except ConfigurationError as error:
         raise FileMistakes(error) from None
     try:
-        run_hub(_serve(choices, place, policy, is_new=isinstance(place, Path) and not place.exists()))
+        run_hub(_serve(options, place, policy, is_new=isinstance(place, Path) and not place.exists()))
     except (ConfigurationError, StoreError, ImportError) as error:
         raise Failure(str(error)) from None
 
@@ -169,28 +169,28 @@ async def _serve(options: _ServeOptions, place: Path | str, policy: Policy | Non
     from sayso.server.hub import MOST_OPEN, Hub  # noqa: PLC0415
     from sayso.server.serve import bind, create_server  # noqa: PLC0415
 
-    with contextlib.closing(bind(options.host, options.port)) as taken:
+    with contextlib.closing(bind(options.host, options.port)) as listener:
         store = cast("HubStore", settings.open_store(place))  # which every one that others share is
         try:
             hub = Hub(store, policy=policy, most_open=options.most_open or MOST_OPEN)
             app = create_app(hub, allowed_hosts=(*options.host_names, options.host))
-            url = options.url or _url(options, taken)
+            url = options.url or _url(options, listener)
             _install_oidc(app, options, url)
-            telling = _start_notices(hub, options, url)
-            serving = create_server(
+            notices = _start_notices(hub, options, url)
+            server = create_server(
                 app, hub, certificate=options.tls_cert, key=options.tls_key, proxy=options.behind_proxy
             )
-            _load_certificate(serving.config.load, options)
+            _load_certificate(server.config.load, options)
             link, text = tokens.make(
                 "link", _token_name(), now=hub.clock.now(), seconds=LINK_SECONDS, project=EVERY_PROJECT
             )
             await store.add_token(link)
             where = short_path(str(place)) if isinstance(place, Path) else str(store)
             _print_sign_in_link(url, where, link.name, text, is_new=is_new)
-            await serving.serve(sockets=[taken])
-            if telling is not None:
-                telling.cancel()
-                await asyncio.wait({telling})
+            await server.serve(sockets=[listener])
+            if notices is not None:
+                notices.cancel()
+                await asyncio.wait({notices})
             await hub.aclose()
         finally:
             await store.aclose()
@@ -224,8 +224,8 @@ def _load_certificate(load: Callable[[], None], options: _ServeOptions) -> None:
     try:
         load()
     except (OSError, ssl.SSLError) as error:
-        why = error.strerror or str(error)
-        raise ConfigurationError(f"the certificate {options.tls_cert} or its key cannot be used: {why}") from None
+        reason = error.strerror or str(error)
+        raise ConfigurationError(f"the certificate {options.tls_cert} or its key cannot be used: {reason}") from None
 
 
 def _token_name() -> str:
@@ -233,11 +233,11 @@ def _token_name() -> str:
     return re.sub(r"[^A-Za-z0-9._@+-]", "-", login_name())[:100].lstrip("._@+-") or "owner"
 
 
-def _url(options: _ServeOptions, taken: socket.socket) -> str:
+def _url(options: _ServeOptions, listener: socket.socket) -> str:
     host = options.host_names[0] if options.host_names else _EVERYWHERE.get(options.host, options.host)
     shown = f"[{host}]" if ":" in host else host
     scheme = "https" if options.tls_cert or options.behind_proxy else "http"
-    port = "" if options.behind_proxy and options.host_names else f":{taken.getsockname()[1]}"
+    port = "" if options.behind_proxy and options.host_names else f":{listener.getsockname()[1]}"
     return f"{scheme}://{shown}{port}"
 
 

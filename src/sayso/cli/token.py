@@ -105,7 +105,7 @@ def keyring(store: Store) -> Keyring:
 @json_option
 def list_tokens(where: str | None, *, as_json: bool) -> None:
     """List the tokens that are valid, oldest first; their texts are nowhere."""
-    known = with_store(where, _valid)
+    known = with_store(where, _valid_tokens)
     if as_json:
         say(json_codec.to_json([token_json(each) for each in known], indent=2))
         return
@@ -152,7 +152,7 @@ def token_json(each: Token) -> dict[str, Any]:
     }
 
 
-async def _valid(store: Store) -> list[Token]:
+async def _valid_tokens(store: Store) -> list[Token]:
     now = clock_of(store).now()
     return [each for each in await keyring(store).tokens() if not each.is_expired(now)]
 
@@ -162,10 +162,10 @@ def _lines(each: Token, name: str) -> Iterator[str]:
 
 
 def _token_text(each: Token) -> str:
-    told = [f"{each.kind} {each.name}"]
+    parts = [f"{each.kind} {each.name}"]
     if each.project:
-        told.append("of every project" if each.project == EVERY_PROJECT else f"of the project {each.project}")
+        parts.append("of every project" if each.project == EVERY_PROJECT else f"of the project {each.project}")
     if each.roles:
-        told.append(f"in the role {' and '.join(each.roles)}")
+        parts.append(f"in the role {' and '.join(each.roles)}")
     left = "" if each.expires_at is None else f", for another {format_rough_duration(each.expires_at - time.time())}"
-    return f"{' '.join(told)}{left}"
+    return f"{' '.join(parts)}{left}"

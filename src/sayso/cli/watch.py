@@ -65,5 +65,5 @@ async def _submit_answer(inbox: Inbox, request: ApprovalRequest, decision: Appro
     if not given.accepted:
         return AnswerReport(f"Your answer was not taken: it {closed_text(given.request)}.", ())
     alike = len(given.also_answered)
-    too = f" The same went to {alike} that {'is' if alike == 1 else 'are'} alike." if alike else ""
-    return AnswerReport(f"{answer_text(decision)} ({request_title(request)}){too}", [request.id, *given.also_answered])
+    also = f" The same went to {alike} that {'is' if alike == 1 else 'are'} alike." if alike else ""
+    return AnswerReport(f"{answer_text(decision)} ({request_title(request)}){also}", [request.id, *given.also_answered])

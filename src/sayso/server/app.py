@@ -31,7 +31,7 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = ()) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
-        hub.wake()
+        hub.start_background()
         yield
         await hub.aclose()
 

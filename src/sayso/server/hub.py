@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger("sayso.server")
-_TIDY_SECONDS = 600.0
+_PURGE_SECONDS = 600.0
 MOST_OPEN = 10_000
 
 
@@ -55,7 +55,7 @@ class Hub:
         most_open: int = MOST_OPEN,
         hooks: Iterable[Hook] = (),
     ) -> None:
-        """Create a hub; nothing runs before `wake`.
+        """Create a hub; nothing runs before `start_background`.
 
         Args:
             store: where requests and tokens are kept.
@@ -82,7 +82,7 @@ class Hub:
         self.ready = asyncio.Event()  # the feed is followed from now on
         self._background: asyncio.Task[None] | None = None
 
-    def wake(self) -> None:
+    def start_background(self) -> None:
         """Start the background tasks unless they run; no ASGI lifespan is needed for it."""
         if (self._background is None or self._background.done()) and not self.connections.draining:
             self._background = asyncio.get_running_loop().create_task(self._run_background(), name="sayso-hub")
@@ -111,7 +111,7 @@ class Hub:
             except StoreError as error:
                 _LOG.warning("old tokens could not be forgotten, trying again: %s", error)
             with contextlib.suppress(TimeoutError):
-                async with self.clock.until(self.clock.now() + _TIDY_SECONDS):
+                async with self.clock.until(self.clock.now() + _PURGE_SECONDS):
                     await asyncio.get_running_loop().create_future()
 
     async def wait(self, request_id: str, seconds: float, connection: ClientConnection) -> ApprovalRequest:
@@ -122,12 +122,12 @@ class Hub:
 
         """
         closed = asyncio.ensure_future(self.controller.wait(request_id, seconds))
-        over = asyncio.ensure_future(connection.must_close.wait())
+        closing = asyncio.ensure_future(connection.must_close.wait())
         try:
-            await asyncio.wait({closed, over}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({closed, closing}, return_when=asyncio.FIRST_COMPLETED)
             return closed.result() if closed.done() else await self.get(request_id)
         finally:
-            over.cancel()
+            closing.cancel()
             closed.cancel()
 
     async def get(self, request_id: str) -> ApprovalRequest:
@@ -151,6 +151,6 @@ class Hub:
         await self.store.flush()
 
 
-def _log_crash(beside: asyncio.Task[None]) -> None:
-    if not beside.cancelled() and beside.exception() is not None:
-        _LOG.critical("the hub follows its store no longer, until the next request to it", exc_info=beside.exception())
+def _log_crash(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        _LOG.critical("the hub follows its store no longer, until the next request to it", exc_info=task.exception())

@@ -37,8 +37,8 @@ except ImportError:
     from asyncio import new_event_loop
 
 _BACKLOG = 1024
-_FAREWELL_SECONDS = 10
-_GARBAGE = 10_000  # threshold of the garbage collector; an answer makes hundreds of objects, and no cycle
+_SHUTDOWN_SECONDS = 10
+_GC_THRESHOLD = 10_000  # threshold of the garbage collector; an answer makes hundreds of objects, and no cycle
 _STUCK_MS = 60_000  # the kernel drops a peer that acknowledges nothing for a minute
 
 
@@ -84,20 +84,20 @@ def bind(host: str, port: int) -> socket.socket:
     """
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        taken = socket.socket(family, kind)
+        listener = socket.socket(family, kind)
         try:
-            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if "TCP_USER_TIMEOUT" in vars(socket):
-                taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _STUCK_MS)
-            taken.bind(address)
-            taken.listen(_BACKLOG)
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _STUCK_MS)
+            listener.bind(address)
+            listener.listen(_BACKLOG)
         except OSError:
-            taken.close()
+            listener.close()
             raise
     except OSError as error:
-        why = error.strerror or str(error)
-        raise ConfigurationError(f"{host} port {port} cannot be served: {why}; choose another with --port") from None
-    return taken
+        reason = error.strerror or str(error)
+        raise ConfigurationError(f"{host} port {port} cannot be served: {reason}; choose another with --port") from None
+    return listener
 
 
 def create_server(
@@ -116,7 +116,7 @@ def create_server(
         forwarded_allow_ips=proxy or "",
         ssl_certfile=certificate,
         ssl_keyfile=key,
-        timeout_graceful_shutdown=_FAREWELL_SECONDS,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         timeout_keep_alive=15,
     )
     return HubServer(config, hub)
@@ -125,6 +125,6 @@ def create_server(
 def run_hub(serving: Coroutine[Any, Any, None]) -> None:
     """Run a hub, the only job of this process, on uvloop if it is installed."""
     gc.freeze()  # modules stay loaded: the collector need not scan them again
-    gc.set_threshold(_GARBAGE)
+    gc.set_threshold(_GC_THRESHOLD)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(serving)

@@ -52,7 +52,7 @@ class StrictRoute(APIRoute):
         """Return FastAPI's handler, with a request that parses strictly."""
         handle = super().get_route_handler()
 
-        async def strictly(request: Request) -> Response:
+        async def handle_strictly(request: Request) -> Response:
             return await handle(_StrictRequest(request.scope, request.receive))
 
-        return strictly
+        return handle_strictly

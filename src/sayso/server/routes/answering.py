@@ -131,22 +131,22 @@ async def _close(
 
 def _has_answered(request: ApprovalRequest, who: str, decision: ApprovalDecision) -> bool:
     """Whether this person has given this answer to the request, now or before."""
-    said = [*request.votes, *([request.decision] if request.decision else [])]
-    return any(each.who == who and _is_same(each, decision, request) for each in said)
+    recorded = [*request.votes, *([request.decision] if request.decision else [])]
+    return any(each.who == who and _is_same(each, decision, request) for each in recorded)
 
 
-def _is_same(said: ApprovalDecision, meant: ApprovalDecision, request: ApprovalRequest) -> bool:
-    if (said.approved, said.note, said.override_args) != (meant.approved, meant.note, meant.override_args):
+def _is_same(stored: ApprovalDecision, sent: ApprovalDecision, request: ApprovalRequest) -> bool:
+    if (stored.approved, stored.note, stored.override_args) != (sent.approved, sent.note, sent.override_args):
         return False
     # A request for once per session is remembered without `remember`; and `seconds` count from a later moment.
-    forced = request.approval == "once_per_session" and meant.remember == "none"
-    return forced or (said.remember, said.scope, said.uses) == (meant.remember, meant.scope, meant.uses)
+    is_implied = request.approval == "once_per_session" and sent.remember == "none"
+    return is_implied or (stored.remember, stored.scope, stored.uses) == (sent.remember, sent.scope, sent.uses)
 
 
 def _conflict(request: ApprovalRequest) -> HttpProblem:
     decision = request.decision
-    by = f" by {decision.who}" if decision is not None and decision.who else ""
-    sentence = f"this answer was not taken: the request is {json_codec.state_text(request)}; it was closed{by}"
+    answered_by = f" by {decision.who}" if decision is not None and decision.who else ""
+    sentence = f"this answer was not taken: the request is {json_codec.state_text(request)}; it was closed{answered_by}"
     if request.status == "open":
         sentence = "this answer was not taken: you have given another one before, and the request is still open"
     return HttpProblem(HTTPStatus.CONFLICT, sentence, request=json_codec.request_to_dict(request))

@@ -58,8 +58,8 @@ class ListQuery(BaseModel):
 @routes.get("/approvals", responses=ok_response(schemas.PageModel))
 async def requests(hub: TheHub, person: Person, wanted: Annotated[ListQuery, Query()]) -> Response:
     """List requests, in pages."""
-    wrong = wanted.before if wanted.status == "pending" else wanted.after
-    if wrong:
+    unusable = wanted.before if wanted.status == "pending" else wanted.after
+    if unusable:
         sentence = "`after` goes with status=pending, which is oldest first; `before` with all others"
         raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
     point = await hub.events.start_point()  # first: later changes come as events after this point
@@ -124,17 +124,17 @@ answer_route = Route("/approvals/{request_id}", _answer, methods=["POST"])
 
 
 def _read_answer(sent: Request) -> AnswerModel:
-    said = outcome = None
+    answer = outcome = None
     if body := sent.scope["sayso.body"]:
         is_json = is_json_media(header(sent.scope, b"content-type") or "")
-        said = _validated(_ANSWER, read_object(body) if is_json else body, "body")
-    words = sent.query_params.getlist("outcome")
-    if words:
-        outcome = _validated(_OUTCOME, words[0], "query", "outcome")
-    if len(words) > 1 or (said is None) == (outcome is None):  # two words may be two answers
+        answer = _validated(_ANSWER, read_object(body) if is_json else body, "body")
+    outcomes = sent.query_params.getlist("outcome")
+    if outcomes:
+        outcome = _validated(_OUTCOME, outcomes[0], "query", "outcome")
+    if len(outcomes) > 1 or (answer is None) == (outcome is None):  # two words may be two answers
         sentence = "say the answer in the body, or the outcome in the address"
         raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
-    return said or AnswerModel(outcome=outcome)
+    return answer or AnswerModel(outcome=outcome)
 
 
 def _validated(kind: TypeAdapter[T], value: object, *place: str) -> T:

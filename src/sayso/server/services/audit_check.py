@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sayso.core.ports import Clock, Store
 
 _PAGE = 500
-_PATIENCE_SECONDS = 2.0
+_WAIT_SECONDS = 2.0
 _FULL_EVERY_SECONDS = 600.0
 
 
@@ -26,7 +26,7 @@ class AuditCheck:
         self._store = store
         self._clock = clock
         self._checked: tuple[int, str] | None = None
-        self._began = 0.0
+        self._full_check_at = 0.0
         self._problem: str | None = None
         self._check: asyncio.Task[None] | None = None
 
@@ -35,7 +35,7 @@ class AuditCheck:
         if self._problem is None:
             if self._check is None or self._check.done():
                 self._check = asyncio.get_running_loop().create_task(self._check_new_entries())
-            await asyncio.wait({self._check}, timeout=_PATIENCE_SECONDS)
+            await asyncio.wait({self._check}, timeout=_WAIT_SECONDS)
             if self._check.done():
                 self._check.result()  # raises what the store raised
         _, (number, sealed) = await self._store.audit_ends()
@@ -49,8 +49,8 @@ class AuditCheck:
         """Verify new entries; and all of them every ten minutes, as verified ones can be changed later."""
         now = self._clock.now()
         start, end = await self._store.audit_ends()
-        if self._checked is None or self._checked[0] < start[0] or now - self._began > _FULL_EVERY_SECONDS:
-            self._checked, self._began = start, now
+        if self._checked is None or self._checked[0] < start[0] or now - self._full_check_at > _FULL_EVERY_SECONDS:
+            self._checked, self._full_check_at = start, now
         try:
             while self._checked[0] < end[0]:
                 page = await self._store.audit(self._checked[0], _PAGE)

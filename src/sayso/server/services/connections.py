@@ -80,7 +80,7 @@ class Connections:
         while True:
             await self._opened.wait()
             try:
-                await self._end_without_token()
+                await self._close_without_token()
             except StoreError as error:
                 _LOG.warning("the tokens of open connections could not be checked, trying again: %s", error)
             if not self._open:
@@ -88,7 +88,7 @@ class Connections:
                 continue
             await asyncio.sleep(_CHECK_SECONDS)
 
-    async def _end_without_token(self) -> None:
+    async def _close_without_token(self) -> None:
         known = {each.id: each for each in await self._keyring.tokens()}
         now = self._clock.now()
         for each in self._open:

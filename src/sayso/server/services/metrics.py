@@ -33,7 +33,7 @@ class Metrics:
         self._seconds = Histogram(
             "sayso_answer_seconds", "How long people took to answer.", buckets=_SECONDS, registry=self._registry
         )
-        for name, text, look in (
+        for name, text, read_value in (
             ("sayso_requests_waiting", "Requests that wait for an answer now.", open_requests.__len__),
             (
                 "sayso_oldest_waiting_seconds",
@@ -42,7 +42,7 @@ class Metrics:
             ),
             ("sayso_connections", "Streams, sockets and long polls that are open now.", connections.__len__),
         ):
-            Gauge(name, text, registry=self._registry).set_function(look)
+            Gauge(name, text, registry=self._registry).set_function(read_value)
 
     def observe(self, request: ApprovalRequest) -> None:
         """Count a change of a request; called before `OpenRequests.update`, which forgets what was open."""

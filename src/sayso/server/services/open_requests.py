@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("sayso.server")
 _PAGE = 500
 _RETRY_SECONDS = 1.0
-_SPARE = 1000  # so many dates of closed requests are kept without tidying up
+_SPARE_DATES = 1000  # so many dates of closed requests are kept without tidying up
 
 Owner = tuple[str, str]  # a project, and an agent of it
 
@@ -35,7 +35,7 @@ class OpenRequests:
         self._asked: dict[str, tuple[float, Owner]] = {}
         self._by_owner: defaultdict[Owner, set[str]] = defaultdict(set)  # with those that are about to be opened here
         self._due: list[tuple[float, str]] = []
-        self._sooner = asyncio.Event()
+        self._expires_sooner = asyncio.Event()
 
     def __len__(self) -> int:
         """The number of open requests."""
@@ -86,8 +86,8 @@ class OpenRequests:
         if request.expires_at is not None and is_new:
             heapq.heappush(self._due, (request.expires_at, request.id))
             if self._due[0][1] == request.id:
-                self._sooner.set()
-            if len(self._due) > 2 * len(self._asked) + _SPARE:
+                self._expires_sooner.set()
+            if len(self._due) > 2 * len(self._asked) + _SPARE_DATES:
                 self._due = [each for each in self._due if each[1] in self._asked]
                 heapq.heapify(self._due)
 
@@ -99,15 +99,15 @@ class OpenRequests:
     async def close_overdue(self) -> None:
         """Expire requests as they become due, until cancelled."""
         while True:
-            self._sooner.clear()
+            self._expires_sooner.clear()
             if not self._due:
-                await self._sooner.wait()
+                await self._expires_sooner.wait()
             elif self._due[0][0] <= self._clock.now():
                 await self._close(heapq.heappop(self._due))
             else:
                 with contextlib.suppress(TimeoutError):
                     async with self._clock.until(self._due[0][0]):
-                        await self._sooner.wait()
+                        await self._expires_sooner.wait()
 
     async def _close(self, due: tuple[float, str]) -> None:
         _, request_id = due

@@ -25,24 +25,24 @@ class _Window:
     def __init__(self, most: int) -> None:
         self._most = most
         self._times: dict[str, deque[float]] = {}
-        self._tidy_at = _SPARE
+        self._purge_at = _SPARE
 
-    def count(self, whose: str, sentence: str) -> None:
+    def count(self, key: str, sentence: str) -> None:
         """Count an event, or raise the sentence as a problem with the seconds until one is allowed again."""
         now = monotonic()
-        times = self._times.setdefault(whose, deque())
+        times = self._times.setdefault(key, deque())
         while times and times[0] <= now - _SECONDS:
             times.popleft()
         if len(times) >= self._most:
-            left = max(1, math.ceil(times[0] + _SECONDS - now))
-            raise HttpProblem(HTTPStatus.TOO_MANY_REQUESTS, f"{sentence}; wait a little", retry_after=left)
+            seconds_left = max(1, math.ceil(times[0] + _SECONDS - now))
+            raise HttpProblem(HTTPStatus.TOO_MANY_REQUESTS, f"{sentence}; wait a little", retry_after=seconds_left)
         times.append(now)
-        if len(self._times) > self._tidy_at:
-            self._tidy(now)
+        if len(self._times) > self._purge_at:
+            self._purge(now)
 
-    def _tidy(self, now: float) -> None:
-        self._times = {name: times for name, times in self._times.items() if times[-1] > now - _SECONDS}
-        self._tidy_at = 2 * len(self._times) + _SPARE
+    def _purge(self, now: float) -> None:
+        self._times = {key: times for key, times in self._times.items() if times[-1] > now - _SECONDS}
+        self._purge_at = 2 * len(self._times) + _SPARE
 
 
 class Throttle:

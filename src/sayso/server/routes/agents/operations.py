@@ -73,8 +73,8 @@ class AgentOperations:
     async def open_request(self, request: ApprovalRequest) -> ApprovalRequest:
         """Open a request, or return the one with the same session and key (idempotent)."""
         asked = self.namespace.to_store(request, self.hub.clock.now())
-        taken = await self.store.get(asked.id)
-        if taken is not None and (taken.session, taken.key) != (asked.session, asked.key):
+        existing = await self.store.get(asked.id)
+        if existing is not None and (existing.session, existing.key) != (asked.session, asked.key):
             raise HttpProblem(HTTPStatus.CONFLICT, "the request is refused: its id names another request")
         await self._check_open_limit(asked)
         opened: ApprovalRequest | None = None
@@ -121,21 +121,23 @@ class AgentOperations:
             raise HttpProblem(HTTPStatus.FORBIDDEN, f"an agent cannot tell that something was {line.step!r}")
         if not 0 <= line.at < LATEST:
             raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "this is no line of the audit: its time is not a time")
-        about = await self.own_request_or_none(line.request_id)
-        said = self._decision_behind(line, about)
+        request = await self.own_request_or_none(line.request_id)
+        found = self._decision_behind(line, request)
         line.project, line.asked_by = self.namespace.project, self.namespace.agent
         line.session = self.namespace.prefix + line.session
-        line.who, line.channel, line.decided_at = (said.who, said.channel, said.decided_at) if said else (None,) * 3
+        line.who, line.channel, line.decided_at = (found.who, found.channel, found.decided_at) if found else (None,) * 3
         if is_deep(sent):
             line.args = line.final_args = line.result = "nested too deep to be kept"
         return _ENCODER.encode(line)
 
-    def _decision_behind(self, line: audit.EntryBody, about: ApprovalRequest | None) -> ApprovalDecision | None:
+    def _decision_behind(self, line: audit.EntryBody, request: ApprovalRequest | None) -> ApprovalDecision | None:
         """Return the decision behind a line, as the hub knows it; the agent's own word does not count."""
-        known = [] if about is None or about.decision is None else [*about.votes, about.decision]
+        known = [] if request is None or request.decision is None else [*request.votes, request.decision]
         if line.remembered_id is not None:
-            standing = self.hub.controller.memory.list()
-            known += [each.decision for each in standing if each.id == line.remembered_id and self.namespace.sees(each)]
+            remembered = self.hub.controller.memory.list()
+            known += [
+                each.decision for each in remembered if each.id == line.remembered_id and self.namespace.sees(each)
+            ]
         return next((each for each in reversed(known) if each.who == line.who), None)
 
     async def own_request_or_none(self, request_id: str | None) -> ApprovalRequest | None:
