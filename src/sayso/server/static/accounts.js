@@ -1,7 +1,7 @@
 /** Button for OpenID Connect sign-in, if the hub has a provider. */
 
 import { find } from "./dom.js";
-import { accounts } from "./api.js";
+import { getAccounts } from "./api.js";
 import { visible } from "./sanitize.js";
 
 const REFUSALS = {
@@ -13,14 +13,14 @@ const REFUSALS = {
 };
 
 /** What to tell somebody who came back without being signed in; null if nobody came back. */
-export function refusal(query) {
+export function refusalSentence(query) {
   const status = query.get("refused");
   return status === null ? null : (REFUSALS[status] ?? "You were not signed in. Try again.");
 }
 
 /** Show the button, if there is something that it leads to. */
-export async function offerAccounts() {
-  const { at } = await accounts().catch(() => ({ at: null }));
+export async function showAccountButton() {
+  const { at } = await getAccounts().catch(() => ({ at: null }));
   if (at === null) return;
   find("#accounts a").textContent = `Sign in with your account at ${visible(at)}`;
   find("#accounts").hidden = false;

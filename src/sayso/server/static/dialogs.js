@@ -8,7 +8,7 @@ let count = 0;
  *
  * `build(close, foot)` returns what is in it, and may fill the foot, which does not scroll.
  */
-export function open(title, build, { wide = false } = {}) {
+export function openDialog(title, build, { wide = false } = {}) {
   return new Promise((resolve) => {
     count += 1;
     const heading = h("h2", { id: `dialog-${count}` }, title);
@@ -42,8 +42,8 @@ export function open(title, build, { wide = false } = {}) {
 }
 
 /** Ask whether something is to be done. */
-export function confirm(title, sentences, yes) {
-  return open(title, (close) => [
+export function askToConfirm(title, sentences, yes) {
+  return openDialog(title, (close) => [
     ...sentences.map((each) => h("p", {}, each)),
     h(
       "div",
@@ -55,8 +55,8 @@ export function confirm(title, sentences, yes) {
 }
 
 /** Ask for a note to a refusal; null if there is to be none after all. */
-export function note(title, { label, send }) {
-  return open(title, (close) => {
+export function askForNote(title, { label, send }) {
+  return openDialog(title, (close) => {
     const field = h("textarea", { id: "note", rows: "4", maxlength: "4000" });
     const submit = () => close(field.value.trim());
     field.addEventListener("keydown", (event) => {

@@ -1,20 +1,20 @@
 /** DOM builder: text is always inserted as text, never as markup. */
 
-import { pieces } from "./sanitize.js";
+import { sanitizedPieces } from "./sanitize.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Make an element. `on` holds listeners, `data` the data attributes; null, undefined and false are left out. */
 export function h(tag, given = {}, ...children) {
-  return filled(document.createElement(tag), given, children);
+  return buildElement(document.createElement(tag), given, children);
 }
 
 /** Make an element of a drawing. */
 export function svg(tag, given = {}, ...children) {
-  return filled(document.createElementNS(SVG, tag), given, children);
+  return buildElement(document.createElementNS(SVG, tag), given, children);
 }
 
-function filled(element, { on = {}, data = {}, ...attributes }, children) {
+function buildElement(element, { on = {}, data = {}, ...attributes }, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== null && value !== undefined && value !== false)
       element.setAttribute(name, value === true ? "" : value);
@@ -26,8 +26,8 @@ function filled(element, { on = {}, data = {}, ...attributes }, children) {
 }
 
 /** Text of an agent: what cannot be seen is shown as its code, and marked. */
-export function shown(text) {
-  return pieces(String(text)).map((each) => (each.odd ? h("mark", { class: "odd" }, each.text) : each.text));
+export function visibleNodes(text) {
+  return sanitizedPieces(String(text)).map((each) => (each.odd ? h("mark", { class: "odd" }, each.text) : each.text));
 }
 
 /** Replace what is in an element. */

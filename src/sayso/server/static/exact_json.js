@@ -24,10 +24,10 @@ const WORDS = [
 ];
 
 /** Read a JSON text; throws a SyntaxError that says what is wrong, and where. */
-export function read(text) {
+export function parseJson(text) {
   const reader = new Reader(text);
   const value = reader.value();
-  reader.blanks();
+  reader.skipBlanks();
   if (reader.at < text.length) reader.fail("nothing may follow");
   return value;
 }
@@ -43,22 +43,22 @@ class Reader {
     throw new SyntaxError(`${what} at line ${before.length}, character ${before.at(-1).length + 1}`);
   }
 
-  blanks() {
+  skipBlanks() {
     BLANKS.lastIndex = this.at;
     BLANKS.test(this.text);
     this.at = BLANKS.lastIndex;
   }
 
   /** Step over a sign if it comes next. */
-  takes(sign) {
-    this.blanks();
+  skipSign(sign) {
+    this.skipBlanks();
     if (this.text[this.at] !== sign) return false;
     this.at += 1;
     return true;
   }
 
   value() {
-    this.blanks();
+    this.skipBlanks();
     const next = this.text[this.at];
     if (next === "{") return this.object();
     if (next === "[") return this.list();
@@ -75,26 +75,26 @@ class Reader {
   object() {
     const found = Object.create(null); // so that "__proto__" is a name like any other
     this.at += 1;
-    if (this.takes("}")) return found;
+    if (this.skipSign("}")) return found;
     do {
-      this.blanks();
+      this.skipBlanks();
       if (this.text[this.at] !== '"') this.fail("a name in quotes is missing");
       const name = this.string();
       if (name in found) this.fail(`the name ${JSON.stringify(name)} stands here twice; it must not`);
-      if (!this.takes(":")) this.fail("a colon is missing");
+      if (!this.skipSign(":")) this.fail("a colon is missing");
       found[name] = this.value();
-    } while (this.takes(","));
-    if (!this.takes("}")) this.fail("a comma or a closing brace is missing");
+    } while (this.skipSign(","));
+    if (!this.skipSign("}")) this.fail("a comma or a closing brace is missing");
     return found;
   }
 
   list() {
     const found = [];
     this.at += 1;
-    if (this.takes("]")) return found;
+    if (this.skipSign("]")) return found;
     do found.push(this.value());
-    while (this.takes(","));
-    if (!this.takes("]")) this.fail("a comma or a closing bracket is missing");
+    while (this.skipSign(","));
+    if (!this.skipSign("]")) this.fail("a comma or a closing bracket is missing");
     return found;
   }
 
@@ -131,14 +131,14 @@ class Reader {
 }
 
 /** Write a value as JSON; with `indent`, one name or item to a line. */
-export function write(value, indent = 0, depth = 0) {
+export function writeJson(value, indent = 0, depth = 0) {
   if (value instanceof Numeral) return value.text;
   if (value === null || typeof value !== "object") return JSON.stringify(value);
   const isList = Array.isArray(value);
   const items = isList
-    ? value.map((each) => write(each, indent, depth + 1))
+    ? value.map((each) => writeJson(each, indent, depth + 1))
     : Object.keys(value).map(
-        (name) => `${JSON.stringify(name)}:${indent ? " " : ""}${write(value[name], indent, depth + 1)}`,
+        (name) => `${JSON.stringify(name)}:${indent ? " " : ""}${writeJson(value[name], indent, depth + 1)}`,
       );
   const [open, close] = isList ? "[]" : "{}";
   if (!items.length || !indent) return open + items.join(",") + close;

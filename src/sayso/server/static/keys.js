@@ -1,6 +1,6 @@
 /** Keyboard shortcuts: single letters, which can be switched off and never act while text is typed. */
 
-import { open } from "./dialogs.js";
+import { openDialog } from "./dialogs.js";
 import { h } from "./dom.js";
 
 const SETTING = "sayso.letters";
@@ -20,7 +20,7 @@ const HELP = [
 ];
 
 /** Whether single letters act. */
-export function areOn() {
+export function areLettersOn() {
   try {
     return localStorage.getItem(SETTING) !== "off";
   } catch {
@@ -28,7 +28,7 @@ export function areOn() {
   }
 }
 
-function setOn(on) {
+function setLetters(on) {
   try {
     localStorage.setItem(SETTING, on ? "on" : "off");
   } catch {
@@ -38,8 +38,8 @@ function setOn(on) {
 }
 
 /** Call `act(key)` for a letter, unless it belongs to a field, a dialog or the browser. */
-export function listen(act) {
-  setOn(areOn());
+export function listenToKeys(act) {
+  setLetters(areLettersOn());
   addEventListener("keydown", (event) => {
     if (event.repeat || event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
     const typing = event.target.closest?.(
@@ -53,13 +53,13 @@ export function listen(act) {
 }
 
 /** Show all keys, and the switch for them. */
-export function help() {
-  return open("Keys", () => {
+export function showHelp() {
+  return openDialog("Keys", () => {
     const box = h("input", {
       type: "checkbox",
       id: "letters",
-      checked: areOn(),
-      on: { change: () => setOn(box.checked) },
+      checked: areLettersOn(),
+      on: { change: () => setLetters(box.checked) },
     });
     return [
       h(

@@ -48,44 +48,44 @@ const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10ff
 
 /** Return a text with every character that people cannot see, or would take for another one, as its code. */
 export function visible(text) {
-  return pieces(text)
+  return sanitizedPieces(text)
     .map((each) => each.text)
     .join("");
 }
 
 /** Whether a text has right-to-left letters, beside which the order on the screen is not the order in the text. */
-export function runsBackwards(text) {
+export function hasRightToLeft(text) {
   return RIGHT_TO_LEFT.test(text);
 }
 
 /** Return the text in pieces `{text, odd, at}`, each with its place; odd ones are codes that stand for something. */
-export function pieces(text) {
-  if (PLAIN.test(text)) return text ? withoutLongBlanks({ text, odd: false, at: 0 }) : [];
+export function sanitizedPieces(text) {
+  if (PLAIN.test(text)) return text ? splitLongBlanks({ text, odd: false, at: 0 }) : [];
   const found = [];
   const add = (piece, odd, at) => {
     const last = found.at(-1);
     if (last && !odd && !last.odd) last.text += piece;
     else found.push({ text: piece, odd, at });
   };
-  for (const [piece, odd, at] of coded(text)) add(piece, odd, at);
-  return found.flatMap(withoutLongBlanks);
+  for (const [piece, odd, at] of encodeOdd(text)) add(piece, odd, at);
+  return found.flatMap(splitLongBlanks);
 }
 
-function* coded(text) {
-  const deceiving = ASCII.test(text) ? new Set() : deceivingIn(text);
+function* encodeOdd(text) {
+  const lookalikes = ASCII.test(text) ? new Set() : findLookalikes(text);
   let marks = MOST_MARKS; // at the start, one would stand on what is before the text
   let at = 0;
   for (const each of text) {
     marks = MARK.test(each) ? marks + 1 : 0;
-    if (CONTROL.test(each) || HIDDEN.test(each) || UNSEEN.test(each)) yield [escaped(each), true, at];
-    else if (deceiving.has(at) || marks > MOST_MARKS || COVER.test(each) || poses(text, at, each))
+    if (CONTROL.test(each) || HIDDEN.test(each) || UNSEEN.test(each)) yield [escapeCharacter(each), true, at];
+    else if (lookalikes.has(at) || marks > MOST_MARKS || COVER.test(each) || isLookalikeSign(text, at, each))
       yield [`⟨U+${hex(each).toUpperCase().padStart(4, "0")}⟩`, true, at];
     else yield [each, false, at];
     at += each.length;
   }
 }
 
-function withoutLongBlanks(piece) {
+function splitLongBlanks(piece) {
   if (piece.odd) return [piece];
   const found = [];
   let from = 0;
@@ -103,7 +103,7 @@ function hex(each) {
   return each.codePointAt(0).toString(16);
 }
 
-function escaped(each) {
+function escapeCharacter(each) {
   const short = { "\n": "\\n", "\t": "\\t", "\r": "\\r" }[each];
   if (short) return short;
   const code = hex(each);
@@ -112,34 +112,34 @@ function escaped(each) {
 }
 
 /** Whether a sign is taken for another: always, or as one in fancy dress that is not among its like. */
-function poses(text, at, each) {
+function isLookalikeSign(text, at, each) {
   if (SIGNS.has(each)) return true;
-  const dressed = isDressed(each) && each.normalize("NFKC").length === 1;
-  return dressed && ASCII.test(text.slice(Math.max(at - 1, 0), at)) && ASCII.test(text.charAt(at + each.length));
+  const isStyled = isStyledAscii(each) && each.normalize("NFKC").length === 1;
+  return isStyled && ASCII.test(text.slice(Math.max(at - 1, 0), at)) && ASCII.test(text.charAt(at + each.length));
 }
 
 /** The places of letters that are not what they seem: of another script, or in fancy dress. */
-function deceivingIn(text) {
+function findLookalikes(text) {
   const found = new Set();
   for (const word of text.matchAll(WORD)) {
     if (ASCII.test(word[0])) continue;
     const letters = [...word[0]];
-    const latin = letters.some((each) => /[A-Za-z]/.test(each));
-    const disguised = letters.every((each) => TWINS.has(each) || !LETTER.test(each));
+    const hasLatin = letters.some((each) => /[A-Za-z]/.test(each));
+    const isAllTwins = letters.every((each) => TWINS.has(each) || !LETTER.test(each));
     let at = word.index;
     for (const each of letters) {
-      if (isDressed(each) || MASK.test(each) || (isForeign(each) && (latin || disguised))) found.add(at);
+      if (isStyledAscii(each) || MASK.test(each) || (isNonLatin(each) && (hasLatin || isAllTwins))) found.add(at);
       at += each.length;
     }
   }
   return found;
 }
 
-function isDressed(each) {
+function isStyledAscii(each) {
   const plain = each.normalize("NFKC");
   return each > "\x7f" && plain !== each && ASCII.test(plain);
 }
 
-function isForeign(each) {
+function isNonLatin(each) {
   return each > "\x7f" && LETTER.test(each) && !WIDE.test(each) && (!LATIN.test(each) || NOT_CALLED_LATIN.test(each));
 }

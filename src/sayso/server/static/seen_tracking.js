@@ -1,35 +1,35 @@
 /** Viewport tracking: an approval is enabled only after all content was unfolded and scrolled into view. */
 
-const ENOUGH = 0.5; // of a line
-const SETTLING = 300; // ms that something must have been on the screen before an answer to it counts
+const SEEN_RATIO = 0.5; // of a line
+const SETTLE_MS = 300; // ms that something must have been on the screen before an answer to it counts
 
 /** Watches the parts of one request. `onChange` is called whenever less is left to see, and when an answer counts. */
-export class Sight {
+export class SeenTracker {
   #unseen = new Set();
   #folds = new Set();
-  #watcher;
+  #observer;
   #since;
 
   constructor(onChange) {
     this.onChange = onChange;
-    this.#begin();
-    this.#watcher = new IntersectionObserver((entries) => this.#look(entries), {
-      threshold: [0, 0.25, ENOUGH, 0.75, 1],
+    this.#restartSettling();
+    this.#observer = new IntersectionObserver((entries) => this.#onIntersect(entries), {
+      threshold: [0, 0.25, SEEN_RATIO, 0.75, 1],
     });
   }
 
   /** Add an element that has to be seen, from its first line to its last, and return it. */
-  part(element) {
+  track(element) {
     const ends = element.firstElementChild ? [element.firstElementChild, element.lastElementChild] : [element];
     for (const each of ends) {
       this.#unseen.add(each);
-      this.#watcher.observe(each);
+      this.#observer.observe(each);
     }
     return element;
   }
 
   /** Add something folded: `open` shows it and returns its first part. */
-  folded(open) {
+  trackFold(open) {
     const fold = {
       element: null,
       open: () => {
@@ -43,23 +43,23 @@ export class Sight {
     return fold;
   }
 
-  #look(entries) {
+  #onIntersect(entries) {
     let changed = false;
     for (const { target, intersectionRatio, intersectionRect } of entries) {
-      const fills = intersectionRect.height >= innerHeight * ENOUGH; // as much of it as there is room for
-      if (document.hidden || (intersectionRatio < ENOUGH && !fills)) continue;
+      const fillsScreen = intersectionRect.height >= innerHeight * SEEN_RATIO; // as much of it as there is room for
+      if (document.hidden || (intersectionRatio < SEEN_RATIO && !fillsScreen)) continue;
       this.#unseen.delete(target);
-      this.#watcher.unobserve(target);
+      this.#observer.unobserve(target);
       changed = true;
     }
     if (!changed) return;
-    if (this.isComplete) this.#begin();
+    if (this.isComplete) this.#restartSettling();
     this.onChange();
   }
 
-  #begin() {
+  #restartSettling() {
     this.#since = performance.now();
-    setTimeout(() => this.onChange(), SETTLING + 1);
+    setTimeout(() => this.onChange(), SETTLE_MS + 1);
   }
 
   get isComplete() {
@@ -68,11 +68,11 @@ export class Sight {
 
   /** Whether it has been here long enough that whoever answers means this. */
   get isSettled() {
-    return performance.now() - this.#since >= SETTLING;
+    return performance.now() - this.#since >= SETTLE_MS;
   }
 
   /** Say what is left to see, for people. */
-  get left() {
+  get remaining() {
     const parts = [this.#folds.size && `${this.#folds.size} folded`, this.#unseen.size && "more to scroll to"].filter(
       Boolean,
     );
@@ -87,12 +87,12 @@ export class Sight {
     const fold = [...this.#folds].find((each) => each.element === next);
     const target = fold ? fold.open() : next;
     if (!target) return;
-    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    target.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
+    const isMotionReduced = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    target.scrollIntoView({ block: "start", behavior: isMotionReduced ? "auto" : "smooth" });
   }
 
   /** Look at nothing any more. */
   stop() {
-    this.#watcher.disconnect();
+    this.#observer.disconnect();
   }
 }
