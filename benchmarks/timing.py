@@ -57,14 +57,14 @@ class Ratio:
 
 async def interleave(samples: Mapping[str, Sample], effort: Effort, *, most: int = 20_000) -> dict[str, list[float]]:
     """Return the seconds per call of every contender, one figure per round."""
-    counts = {name: await _calibrated(sample, effort, most) for name, sample in samples.items()}
+    counts = {name: await _calibrate(sample, effort, most) for name, sample in samples.items()}
     seconds: dict[str, list[float]] = {name: [] for name in samples}
     names = list(samples)
     for turn in range(effort.rounds):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
             gc.collect()
-            seconds[name].append(await _take(samples[name], counts[name]) / counts[name])
+            seconds[name].append(await _run_sample(samples[name], counts[name]) / counts[name])
     return seconds
 
 
@@ -79,14 +79,14 @@ def forget_heap() -> None:
     gc.freeze()
 
 
-async def _calibrated(sample: Sample, effort: Effort, most: int) -> int:
+async def _calibrate(sample: Sample, effort: Effort, most: int) -> int:
     count = 1
-    while count < most and await _take(sample, count) < effort.seconds / 2:
+    while count < most and await _run_sample(sample, count) < effort.seconds / 2:
         count *= 2
     return min(count, most)
 
 
-async def _take(sample: Sample, count: int) -> float:
+async def _run_sample(sample: Sample, count: int) -> float:
     seconds = sample(count)
     return await seconds if inspect.isawaitable(seconds) else seconds
 
