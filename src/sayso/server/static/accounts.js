@@ -12,13 +12,13 @@ const REFUSALS = {
   502: "The provider of that account did not confirm who you are. Try again; the hub's log says why.",
 };
 
-/** What to tell somebody who came back without being signed in; null if nobody came back. */
+/** Return why the provider's sign-in failed, by the status in the address; null without one. */
 export function refusalSentence(query) {
   const status = query.get("refused");
   return status === null ? null : (REFUSALS[status] ?? "You were not signed in. Try again.");
 }
 
-/** Show the button, if there is something that it leads to. */
+/** Show the button if the hub has a provider. */
 export async function showAccountButton() {
   const { at } = await getAccounts().catch(() => ({ at: null }));
   if (at === null) return;

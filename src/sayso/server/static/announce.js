@@ -2,12 +2,12 @@
 
 import { find } from "./dom.js";
 
-const GATHER_MS = 1500; // ms: many requests at once are told as a number
+const GATHER_MS = 1500; // requests that arrive within this time are announced as a number
 
 let arrivals = [];
 let timer = null;
 
-/** Tell of a new request. */
+/** Announce a new request. */
 export function announceArrival(sentence) {
   arrivals.push(sentence);
   timer ??= setTimeout(() => {
@@ -17,13 +17,13 @@ export function announceArrival(sentence) {
   }, GATHER_MS);
 }
 
-/** Tell how many a search has found, when the typing has stopped. */
+/** Announce the number of matches of a search once typing stops. */
 export function announceMatches(count) {
   clearTimeout(announceMatches.timer);
   announceMatches.timer = setTimeout(() => (find("#polite").textContent = `${count} found.`), GATHER_MS / 2);
 }
 
-/** Tell what came of something that the person did; it is also shown. */
+/** Show and announce the result of an action. */
 export function showNotice(sentence, kind = "good") {
   const place = find("#notice");
   find("#assertive").textContent = "";

@@ -1,11 +1,11 @@
-/** Giving an answer to the hub, and telling the person what came of it. */
+/** Submission of an answer to the hub, and the notice with its result. */
 
 import { showNotice } from "./announce.js";
 import * as hub from "./api.js";
 import { visible } from "./sanitize.js";
 import * as phrases from "./phrases.js";
 
-/** Send a decision; returns the request as it stands, or null if the hub did not take it. */
+/** Send a decision; returns the current request, or null if the hub rejected it. */
 export async function sendDecision(inbox, id, decision) {
   try {
     const request = await hub.postAnswer(id, decision);
@@ -19,7 +19,7 @@ export async function sendDecision(inbox, id, decision) {
   }
 }
 
-/** What an answer that was taken has led to. */
+/** Return the sentence for an accepted answer. */
 export function acceptedSentence(request) {
   const tool = visible(request.tool);
   if (request.status === "open") return `Your yes to ${tool} counts. ${phrases.votesText(request)}.`;
@@ -28,7 +28,7 @@ export function acceptedSentence(request) {
   return `Allowed: ${tool} may run.${remembered}`;
 }
 
-/** Why an answer was not taken. */
+/** Update the inbox after a rejected answer, and return the reason. */
 export function handleRejection(problem, inbox) {
   const closed = problem.status === 409 ? problem.facts.request : null;
   if (closed) {

@@ -4,10 +4,10 @@ import { parseJson, writeJson } from "./exact_json.js";
 import { setClock } from "./times.js";
 
 const BASE = new URL("../", import.meta.url);
-const RETRY_SECONDS = [0.5, 1, 2, 4, 8, 15]; // seconds between attempts to connect
-const SILENCE_MS = 40_000; // ms; the hub says something every 15 s
+const RETRY_SECONDS = [0.5, 1, 2, 4, 8, 15]; // back-off between attempts to connect
+const SILENCE_MS = 40_000; // the hub pings every 15 s
 
-/** The hub said no: `status` (0 if it was not reached), `message`, and what else it told. */
+/** Error response of the hub: `status` (0 if it was not reached), `message`, and the other fields of the body. */
 export class Problem extends Error {
   constructor(status, detail, facts = {}) {
     super(detail);
@@ -48,7 +48,7 @@ function parseProblem(status, text) {
     const facts = parseJson(text);
     if (typeof facts.detail === "string") return new Problem(status, facts.detail, facts);
   } catch {
-    // no problem details: something between us and the hub has answered
+    // no problem details: a proxy has answered
   }
   return new Problem(status, `The hub answered with the status ${status}.`);
 }
@@ -68,10 +68,10 @@ export const revoke = (id) => sendRequest("DELETE", `remembered/${encodeURICompo
 export const getAuditState = () => sendRequest("GET", "audit/state");
 export const getStats = (hours) => sendRequest("GET", "stats", { query: { hours } });
 
-/** Where the page is, and where one signs in. */
+/** Return the address of the page. */
 export const pageUrl = (fragment = "") => new URL(fragment, BASE).href;
 
-/** The changes of all requests, from a point on: it connects again by itself and misses nothing. */
+/** Event stream of request changes from a point on; reconnects by itself and misses nothing. */
 export class EventFeed {
   constructor(point, { onRequest, onState }) {
     this.point = point;
@@ -83,7 +83,7 @@ export class EventFeed {
     document.addEventListener("visibilitychange", () => this.retryNow());
   }
 
-  /** Listen until somebody has to sign in again. */
+  /** Follow the stream until the session ends. */
   async run() {
     for (;;) {
       try {
@@ -139,7 +139,7 @@ export class EventFeed {
   }
 }
 
-/** The events of a stream; `heard` is called whenever anything comes, also for a mere sign of life. */
+/** Parse the events of a stream; `onData` is called for every chunk, pings too. */
 async function* parseEvents(body, onData) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";

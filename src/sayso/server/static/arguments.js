@@ -5,10 +5,10 @@ import { h, visibleNodes } from "./dom.js";
 import { kindOf, writeJson } from "./exact_json.js";
 import { hasRightToLeft, visible } from "./sanitize.js";
 
-const MOST_LINES = 24; // longer ones are folded
+const MOST_LINES = 24; // longer blocks are folded
 const HEAD_LINES = 12;
-const CHUNK_LINES = 10; // lines that count as one part of what has to be seen
-const LONGEST = 800; // characters of a line; the rest of it stands on lines of its own
+const CHUNK_LINES = 10; // lines that are tracked as one part
+const LONGEST = 800; // characters of a row; a longer line continues in the next row
 const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/;
 const TYPES = {
   null: "nothing (null)",
@@ -18,10 +18,10 @@ const TYPES = {
   list: "list",
   object: "object",
 };
-const SHELL_PARTS = "bash"; // the language of a shell line whose parts the rules have judged
+const SHELL_PARTS = "bash"; // the language of a shell line that was judged part by part
 const VERDICTS = { ask: ["asks", "asks"], "no ": ["blocked", "blocked"], "   ": ["runs", "may run"] };
 
-/** The arguments, one block to each. `sight` is told of every part that has to be seen. */
+/** Render the arguments, one block each; every part is registered with the tracker. */
 export function renderArguments(args, tracker) {
   const names = Object.keys(args);
   if (!names.length) return tracker.track(h("p", { class: "quiet" }, "It has no arguments."));
@@ -52,7 +52,7 @@ function renderArgument(name, args, tracker) {
   );
 }
 
-/** A text between quotes if it is short or seems something else; a longer one line by line. */
+/** Render a text: in quotes if it is one line, else line by line. */
 function textLines(text, language) {
   const lines = colouredLines(text, language);
   if (lines.length > 1) return lines.map((each, at) => [each, at < lines.length - 1 && makeLineEnd()]);
@@ -62,7 +62,7 @@ function textLines(text, language) {
 const makeQuote = () => h("span", { class: "quote" }, '"');
 const makeLineEnd = () => h("span", { class: "line-end", "aria-hidden": "true" }, "↵");
 
-/** A value as JSON, with every kind of token marked; texts are in quotes, numbers are not. */
+/** Render a value as JSON with marked tokens; texts are in quotes, numbers are not. */
 function tokenLines(value) {
   const lines = [[]];
   appendTokens(value, 0, lines);
@@ -91,7 +91,7 @@ function appendTokens(value, depth, lines) {
   add(close);
 }
 
-/** What the tool itself shows: a diff, or text; for a shell line, what the rules say about each part. */
+/** Render the tool's presentation: a diff, a text, or a shell line with the verdict on each part. */
 export function renderPresentation(presentation, tracker) {
   if (!presentation) return null;
   const given = presentation.diff ?? presentation.content;
@@ -104,7 +104,7 @@ export function renderPresentation(presentation, tracker) {
   return [title, body];
 }
 
-/** How many lines a diff adds and removes. */
+/** Count the lines that a diff adds and removes. */
 export function countDiffLines(diff) {
   const body = diff.split("\n").filter((line) => !/^(\+\+\+|---)( |$)/.test(line));
   return {
@@ -154,7 +154,7 @@ function renderDiffText(line, mark, language) {
   return [prefix && h("span", { class: "unseen" }, prefix), sign, text];
 }
 
-/** Lines in a frame; what is long is folded behind a button. */
+/** Render lines in a frame; a long block is folded behind a button. */
 function renderBlock(lines, tracker, { class: name, isNumbered = false }) {
   const rows = [...lines].flatMap((line) => splitIntoRows(line, isNumbered));
   const frame = h("div", { class: `block ${name}`, dir: "ltr" });
@@ -172,7 +172,7 @@ function renderBlock(lines, tracker, { class: name, isNumbered = false }) {
   const unfold = () => {
     const first = hidden.open();
     first.tabIndex = -1;
-    first.focus({ preventScroll: true }); // the button that had the focus is gone
+    first.focus({ preventScroll: true }); // the focused button was removed
   };
   const label = `Show ${rest.length.toLocaleString("en-US")} more lines`;
   const more = h("button", { type: "button", class: "unfold", on: { click: unfold } }, label);
@@ -188,7 +188,7 @@ function renderChunks(rows, tracker) {
   return found;
 }
 
-/** A line as rows: what is too long goes on in the next one, with a mark. */
+/** Split a line into rows; a continuation row starts with a mark. */
 function splitIntoRows(line, isNumbered) {
   const nodes = isNumbered ? line.nodes : line;
   const pieces = [[]];
@@ -212,14 +212,14 @@ function renderNumberedRow(line, nodes, at) {
   return h("div", { class: `line ${line.class}` }, line.numbers.map(number), h("span", { class: "text" }, nodes));
 }
 
-/** The same nodes, with long texts in pieces; a pair of surrogates stays together. */
+/** Split long texts among the nodes; a surrogate pair stays together. */
 function splitLongTexts(nodes) {
   return nodes.flatMap((each) =>
     typeof each === "string" && each.length > LONGEST ? each.match(/[^]{1,800}/gu) : [each],
   );
 }
 
-/** All arguments in one short line, for a list. */
+/** Return all arguments on one short line, for a list. */
 export function summarizeArguments(args, most = 160) {
   const names = Object.keys(args);
   const valueText = (name) => (typeof args[name] === "string" ? args[name] : writeJson(args[name]));

@@ -12,7 +12,7 @@ import * as phrases from "./phrases.js";
 
 const MOST = 20; // nobody reads more at once
 
-/** Ask about a yes to all that is selected. */
+/** Show the selected requests in full, and allow those that are included. */
 export async function askToAllowAll(inbox, ids) {
   const requests = ids.map((id) => inbox.get(id)).filter((each) => each?.status === "open");
   if (requests.length > MOST) {
@@ -27,7 +27,7 @@ export async function askToAllowAll(inbox, ids) {
   if (chosen) await answerAll(inbox, chosen, { approved: true }, "allowed");
 }
 
-/** Deny all that is selected, after one more question. */
+/** Deny the selected requests after a confirmation. */
 export async function askToDenyAll(inbox, ids) {
   const count = ids.length;
   const note = await openDialog(`Deny ${count} ${count === 1 ? "request" : "requests"}?`, (close) => {
@@ -65,7 +65,7 @@ async function answerAll(inbox, ids, decision, outcome) {
   showNotice(`${done} of ${ids.length} ${outcome}.${rest}`, problems.length ? "bad" : "good");
 }
 
-/** Do something, again after a while if the hub asks for that; returns what was wrong, if it was. */
+/** Run `work`, and retry while the rate limit is reached; returns the problem, or null. */
 async function retryWhenThrottled(work, progress) {
   for (;;) {
     try {
@@ -81,7 +81,7 @@ async function retryWhenThrottled(work, progress) {
   }
 }
 
-/** All of them in full, under each other. */
+/** Content of the dialog: every request in full, one below the other. */
 class BulkDialog {
   constructor(inbox, requests, { close, foot }) {
     this.inbox = inbox;
@@ -163,7 +163,7 @@ class BulkDialog {
   }
 }
 
-/** In what a request is not like another one. */
+/** Return how a request differs from the first one. */
 function findDifferences(request, first) {
   const rule = (each) => (each.rule ? `${each.rule.source}\n${each.rule.line}\n${each.rule.key}` : "");
   return [

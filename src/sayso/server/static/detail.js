@@ -7,9 +7,9 @@ import { renderArguments, renderPresentation } from "./arguments.js";
 import * as phrases from "./phrases.js";
 
 export class Detail {
-  #drawn = null; // the id that is on the screen
+  #drawn = null; // id of the displayed request
 
-  /** `act(name, id)` is called for an answer; without it, the request is only shown. */
+  /** `act(name, id)` handles an answer; without it, the view is read-only. */
   constructor(place, { me, act = null, back }) {
     this.place = place;
     this.me = me;
@@ -21,7 +21,7 @@ export class Detail {
     return this.#drawn;
   }
 
-  /** Show nothing but a sentence. */
+  /** Replace the request by other content. */
   clear(...content) {
     this.tracker?.stop();
     this.tracker = null;
@@ -30,7 +30,7 @@ export class Detail {
     fill(this.place, h("div", { class: "nothing" }, content));
   }
 
-  /** Show a request; one that is shown already is only brought up to date, nothing in it moves. */
+  /** Show a request; if it is displayed already, update it in place, so that nothing moves. */
   show(request) {
     this.request = request;
     if (this.#drawn !== request.id) this.#draw(request);
@@ -93,7 +93,7 @@ export class Detail {
     return renderSection(request.presentation.diff ? "What would change" : "What the tool shows", content);
   }
 
-  /** Bring the times up to date. */
+  /** Update age and expiry. */
   updateTimes() {
     if (!this.request) return;
     const { request } = this;
@@ -163,7 +163,7 @@ export class Detail {
         this.#renderHint(request, hasApproved),
         h("div", { class: "action-row" }, this.#renderButtons(request, makeButton, hasApproved)),
       );
-    // Never on to an answer: whoever still presses Enter on what was here means that, and not a yes.
+    // Never on to an answer: a second Enter was meant for the button that was here, and is no approval.
     if (focused) (this.actions.querySelector(`[data-act="${focused}"]`) ?? this.actions).focus();
   }
 

@@ -4,9 +4,9 @@ import { button, h } from "./dom.js";
 
 let count = 0;
 
-/** Open a dialog with a title, and resolve with what `close` was given.
+/** Open a dialog with a title, and resolve with the argument of `close`.
  *
- * `build(close, foot)` returns what is in it, and may fill the foot, which does not scroll.
+ * `build(close, foot)` returns its content, and may fill the foot, which does not scroll.
  */
 export function openDialog(title, build, { wide = false } = {}) {
   return new Promise((resolve) => {
@@ -41,7 +41,7 @@ export function openDialog(title, build, { wide = false } = {}) {
   });
 }
 
-/** Ask whether something is to be done. */
+/** Ask for a confirmation. */
 export function askToConfirm(title, sentences, yes) {
   return openDialog(title, (close) => [
     ...sentences.map((each) => h("p", {}, each)),
@@ -54,7 +54,7 @@ export function askToConfirm(title, sentences, yes) {
   ]);
 }
 
-/** Ask for a note to a refusal; null if there is to be none after all. */
+/** Ask for the note of a denial; resolves with null if the dialog is closed. */
 export function askForNote(title, { label, send }) {
   return openDialog(title, (close) => {
     const field = h("textarea", { id: "note", rows: "4", maxlength: "4000" });

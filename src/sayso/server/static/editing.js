@@ -7,7 +7,7 @@ import { Field, escapeInvisible } from "./fields.js";
 import { SeenTracker } from "./seen_tracking.js";
 import { renderArguments } from "./arguments.js";
 
-/** Ask for other arguments; resolves with all of them, or null. `attempt(args)` sends them and says what is wrong. */
+/** Ask for edited arguments; resolves with all of them, or null. `attempt(args)` sends them and returns the problem. */
 export function askForArguments(request, attempt) {
   return openDialog("Edit the arguments", (close) => new Editor(request, { close, attempt }).element, { wide: true });
 }
@@ -152,7 +152,7 @@ function readFields(fields) {
   return isComplete ? found : null;
 }
 
-/** Without a schema, all arguments are one field. */
+/** Make one JSON field for all arguments, if there is no schema. */
 function makeWholeField(request) {
   const area = h("textarea", {
     id: "whole",

@@ -1,6 +1,6 @@
 /** Lossless JSON parser and serialiser: 1.0 stays 1.0, and a long number keeps its digits. */
 
-/** A number whose text JavaScript would write differently. */
+/** A number that keeps its source text, because JavaScript would write it differently. */
 export class Numeral {
   constructor(text) {
     this.text = text;
@@ -23,7 +23,7 @@ const WORDS = [
   ["null", null],
 ];
 
-/** Read a JSON text; throws a SyntaxError that says what is wrong, and where. */
+/** Parse JSON; throws a SyntaxError with reason and position. */
 export function parseJson(text) {
   const reader = new Reader(text);
   const value = reader.value();
@@ -49,7 +49,7 @@ class Reader {
     this.at = BLANKS.lastIndex;
   }
 
-  /** Step over a sign if it comes next. */
+  /** Skip a sign if it comes next. */
   skipSign(sign) {
     this.skipBlanks();
     if (this.text[this.at] !== sign) return false;
@@ -130,7 +130,7 @@ class Reader {
   }
 }
 
-/** Write a value as JSON; with `indent`, one name or item to a line. */
+/** Write a value as JSON; with `indent`, one name or item per line. */
 export function writeJson(value, indent = 0, depth = 0) {
   if (value instanceof Numeral) return value.text;
   if (value === null || typeof value !== "object") return JSON.stringify(value);
@@ -146,7 +146,7 @@ export function writeJson(value, indent = 0, depth = 0) {
   return `${open}\n${items.map((each) => margin + each).join(",\n")}\n${" ".repeat(indent * depth)}${close}`;
 }
 
-/** The word for what kind of value this is. */
+/** Return the JSON type of a value. */
 export function kindOf(value) {
   if (value === null) return "null";
   if (value instanceof Numeral) return "number";

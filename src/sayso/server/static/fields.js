@@ -7,7 +7,7 @@ import { visible } from "./sanitize.js";
 const NAMES = { text: "string", boolean: "boolean", list: "array", object: "object", null: "null" };
 let count = 0;
 
-/** A field for one argument; `given` says whether it has a value now. */
+/** Field for one argument; `given` says whether the call has a value for it. */
 export class Field {
   constructor(name, { schema, root, given, value, required }) {
     count += 1;
@@ -37,7 +37,7 @@ export class Field {
     return h("div", { class: "field", data: { name: this.name } }, head, this.control.element, this.problem);
   }
 
-  /** Read the field: `{given, value}`, or null with a message beside it. */
+  /** Read the field: `{given, value}`, or null and an error message next to it. */
   read() {
     this.showProblem("");
     const state = this.state?.value ?? "value";
@@ -54,7 +54,7 @@ export class Field {
     return null;
   }
 
-  /** Say beside the field what is wrong with it. */
+  /** Show an error message next to the field. */
   showProblem(message) {
     this.problem.textContent = message;
     if (message) this.control.element.setAttribute("aria-invalid", "true");
@@ -68,7 +68,7 @@ function rangeText({ minimum, maximum }) {
   return maximum === undefined ? null : `at most ${maximum}`;
 }
 
-/** Where an argument may be nothing or be left out, the choice of that. */
+/** Make the choice between a value, null and absence, if the schema allows more than one. */
 function makeStateSelect(field, { required, isNull }) {
   const options = [
     ["value", "this value"],
@@ -101,7 +101,7 @@ function makeControl(schema, value, id) {
   return makeJsonArea(value, id);
 }
 
-/** Whether a text survives a field: nothing in it is invisible or would be changed by the browser. */
+/** Whether a text field keeps a text unchanged: no invisible characters, and none that browsers normalise. */
 function isPlain(value) {
   return value.split("\n").every((line) => visible(line.replaceAll("\t", " ")).length === line.length);
 }
@@ -180,7 +180,7 @@ function makeJsonArea(value, id) {
   return { element, hint: "JSON", touched: () => element.value !== start, read: parse };
 }
 
-/** The same JSON, with what cannot be seen as its code. */
+/** Escape the invisible characters in JSON. */
 export function escapeInvisible(written) {
   const code = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
   return written.replace(/[^\n -~]/gu, (each) => (visible(each) === each ? each : each.split("").map(code).join("")));
@@ -212,7 +212,7 @@ function alternatives(schema, root) {
   return [schema];
 }
 
-/** Say what is wrong with a value by the simple parts of its schema; the hub checks all of it. */
+/** Validate a value against the simple keywords of its schema; the hub validates it in full. */
 function findProblem(value, schema) {
   const kind = kindOf(value);
   const types = schema.type ? [schema.type].flat() : null;

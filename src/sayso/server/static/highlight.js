@@ -1,11 +1,11 @@
-/** Syntax highlighting: colours only; the text stays, character by character, what `shown` returns. */
+/** Syntax highlighting: colours only; the characters stay those of `visibleNodes`. */
 
 import { h } from "./dom.js";
 import { parseJson } from "./exact_json.js";
 import { sanitizedPieces } from "./sanitize.js";
 
-const MOST = 100_000; // characters; more is shown without colours
-const LONGEST_PIECE = 800; // so that a long one can be broken into several lines
+const MOST = 100_000; // characters; a longer text has no colours
+const LONGEST_PIECE = 800; // so that a long token can be split into rows
 
 const TITLES = { shell: "shell", python: "Python", json: "JSON", javascript: "JavaScript", sql: "SQL" };
 const LANGUAGES = new Map(
@@ -30,7 +30,7 @@ const anyWord = (text) => `\\b(?:${text.trim().split(/\s+/).join("|")})\\b(?!-)`
 const STRINGS = String.raw`"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?`;
 const NUMBER = String.raw`(?<![\p{L}\p{N}_])\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\p{L}\p{N}_])`;
 
-/** For each language its kinds of tokens, tried in this order; none of the patterns can take long. */
+/** Token patterns of each language, tried in this order; none of them is slow on any text. */
 const GRAMMARS = {
   python: {
     comment: String.raw`#[^\n]*`,
@@ -82,16 +82,16 @@ function grammarOf(language) {
   return compiled.get(language);
 }
 
-/** What a language is called, for people. */
+/** Return the display name of a language. */
 export const languageTitle = (language) => TITLES[language];
 
-/** The language with this name or this end of a file's name; null if we have no colours for it. */
+/** Return the language of a name or file extension; null if there is no grammar for it. */
 export const languageByName = (name) => LANGUAGES.get(name?.toLowerCase()) ?? null;
 
-/** The language of a file, by its path. */
+/** Return the language of a file, by its path. */
 export const languageByPath = (path) => languageByName(/\.([a-z]+)\s*$/i.exec(path)?.[1]);
 
-/** The language in which an argument seems to be written; null if it is no code. */
+/** Guess the language of an argument; null if it is not code. */
 export function guessLanguage(name, text, args) {
   if (text.length > MOST) return null;
   const byName = BY_NAME.find(([pattern]) => pattern.test(name));
@@ -113,7 +113,7 @@ function isJson(text) {
   }
 }
 
-/** A text, line by line, as nodes: what cannot be seen is marked as everywhere, the rest has its colour if it has one. */
+/** Render a text line by line: odd characters are marked, tokens are coloured. */
 export function colouredLines(text, language) {
   const isPlain = language === null || text.length > MOST;
   const tokens = isPlain ? [] : Array.from(text.matchAll(grammarOf(language)), tokenOf);
@@ -132,7 +132,7 @@ function tokenOf(match) {
   return { kind, from: match.index, to: match.index + match[0].length };
 }
 
-/** The pieces of a line, cut where tokens begin and end. Which characters are odd was found out for the line as a whole. */
+/** Split a line at token boundaries; odd characters are found in the line as a whole, as everywhere. */
 function paintLine(line, start, tokens, first) {
   const nodes = [];
   let next = first;

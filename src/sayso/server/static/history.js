@@ -17,7 +17,7 @@ const STATES = [
   ["expired", "expired"],
   ["withdrawn", "withdrawn"],
 ];
-const TYPING_MS = 250; // ms after the last key
+const TYPING_MS = 250; // pause after the last key
 
 export class HistoryView {
   constructor(place, me) {
@@ -63,7 +63,7 @@ export class HistoryView {
     );
   }
 
-  /** Show the list anew, and one request beside it. */
+  /** Show the list, loaded if necessary, and one request next to it. */
   async show(id) {
     this.id = id;
     if (!this.loaded) await this.#load();
@@ -77,7 +77,7 @@ export class HistoryView {
     }
   }
 
-  /** Forget what was loaded: it may be out of date. */
+  /** Have the list loaded again the next time: it may be out of date. */
   invalidate() {
     this.loaded = false;
   }
@@ -97,7 +97,7 @@ export class HistoryView {
     };
     try {
       const found = await hub.listRequests(query);
-      if (loadNumber !== this.loadNumber) return; // a later question was asked meanwhile
+      if (loadNumber !== this.loadNumber) return; // a later query is under way
       this.loaded = true;
       this.next = found.next;
       const rows = found.items.map(renderEntry);
@@ -116,7 +116,7 @@ export class HistoryView {
     return isAll ? "Nothing was asked yet." : "Nothing was found: try other words, or another state.";
   }
 
-  /** Load the list anew, after the connection was lost. */
+  /** Reload the list after a lost connection. */
   refresh() {
     return this.#load();
   }

@@ -13,12 +13,12 @@ import { askToAllowAll, askToDenyAll } from "./bulk_answer.js";
 import { visible } from "./sanitize.js";
 import * as phrases from "./phrases.js";
 
-const TIDY_MS = 6000; // ms that an answered request stays on the list, longer while somebody is at it
+const TIDY_MS = 6000; // how long an answered request stays listed; longer while the list is in use
 const KEYS = { a: "allow", d: "deny", e: "edit", n: "note", f: "lasting" };
-const PAGE = 500; // requests to a page while loading
+const PAGE = 500; // requests per page while loading
 
 export class InboxView {
-  #busy = false; // an answer is on its way
+  #busy = false; // an answer is being sent
 
   constructor(place, inbox, me) {
     this.inbox = inbox;
@@ -73,7 +73,7 @@ export class InboxView {
     this.detail.clear();
   }
 
-  /** Load all that waits, page by page; `listen` is called with the point from which changes are to be heard. */
+  /** Load all open requests, page by page; `follow` is called with the point from which to follow the events. */
   async load(follow) {
     let after = null;
     for (;;) {
@@ -123,7 +123,7 @@ export class InboxView {
     if (request.status === "open") hub.markSeen(request.id).catch(() => null);
   }
 
-  /** Go to a request; the address follows, so that Back works. */
+  /** Select a request, and put it into the address, so that Back works. */
   select(id, { focus = false } = {}) {
     location.hash = `#/inbox/${id}`;
     this.show(id);
@@ -148,7 +148,7 @@ export class InboxView {
     if (kind === "changed" && request.status !== "open") this.#removeClosedLater();
   }
 
-  /** Draw before the next frame, however many changes come at once. */
+  /** Redraw once per frame, however many changes arrive. */
   #drawSoon() {
     this.list.draw();
     this.drawing ??= requestAnimationFrame(() => {
@@ -190,7 +190,7 @@ export class InboxView {
     );
   }
 
-  /** Take what is answered off the list, when nobody has a finger or a pointer on it. */
+  /** Remove closed requests from the list once neither pointer nor focus is on it. */
   #removeClosedLater() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
@@ -200,7 +200,7 @@ export class InboxView {
     }, TIDY_MS);
   }
 
-  /** Do what a key stands for; tell whether it stands for anything. */
+  /** Handle a keyboard shortcut; returns whether the key is one. */
   handleKey(key) {
     if (key === "/") return (this.search.focus(), true);
     if (key === "j" || key === "k") return (this.#selectNeighbour(key === "j" ? 1 : -1), true);
@@ -218,7 +218,7 @@ export class InboxView {
     else showNotice(step > 0 ? "There is no further request." : "There is none before this one.", "plain");
   }
 
-  /** Give an answer to the request that is on the screen, and to no other. */
+  /** Answer the displayed request, and no other. */
   async act(name, id) {
     if (name === "next") return this.#selectNeighbour(1);
     const { request, tracker } = this.detail;

@@ -19,12 +19,12 @@ const HELP = [
   ["Esc", "close, or leave a field"],
 ];
 
-/** Whether single letters act. */
+/** Whether single-letter shortcuts are on. */
 export function areLettersOn() {
   try {
     return localStorage.getItem(SETTING) !== "off";
   } catch {
-    return true; // a browser that keeps nothing
+    return true; // the browser blocks storage
   }
 }
 
@@ -32,12 +32,12 @@ function setLetters(on) {
   try {
     localStorage.setItem(SETTING, on ? "on" : "off");
   } catch {
-    // it holds for this page only
+    // the setting lasts as long as this page
   }
   document.documentElement.classList.toggle("no-letters", !on);
 }
 
-/** Call `act(key)` for a letter, unless it belongs to a field, a dialog or the browser. */
+/** Call `act(key)` for a key, unless it belongs to a field, a dialog or the browser. */
 export function listenToKeys(act) {
   setLetters(areLettersOn());
   addEventListener("keydown", (event) => {
@@ -52,7 +52,7 @@ export function listenToKeys(act) {
   });
 }
 
-/** Show all keys, and the switch for them. */
+/** Show all shortcuts, and the switch for them. */
 export function showHelp() {
   return openDialog("Keys", () => {
     const box = h("input", {

@@ -5,7 +5,7 @@ import { summarizeArguments } from "./arguments.js";
 import { visible } from "./sanitize.js";
 import * as phrases from "./phrases.js";
 
-const OVERSCAN_ROWS = 4; // rows above and below what can be seen
+const OVERSCAN_ROWS = 4; // rows above and below the visible ones
 
 export class List {
   #inbox;
@@ -26,7 +26,7 @@ export class List {
     list.addEventListener("keydown", (event) => this.#onKey(event));
   }
 
-  /** Draw before the next frame, however often it is asked for. */
+  /** Redraw once per frame, however often this is called. */
   draw() {
     if (this.#drawing) return;
     this.#drawing = true;
@@ -123,7 +123,7 @@ export class List {
     this.#updateTime(row);
   }
 
-  /** Show the time that has passed. */
+  /** Update ages and expiries. */
   updateTimes() {
     for (const row of this.#rows.values()) this.#updateTime(row);
   }
@@ -138,7 +138,7 @@ export class List {
     time.classList.toggle("urgent", isUrgent);
   }
 
-  /** Bring a row into view. */
+  /** Scroll a row into view. */
   scrollTo(id, { focus = false } = {}) {
     const at = this.#inbox.ids.indexOf(id);
     if (at < 0) return;

@@ -119,7 +119,7 @@ function showMe(me) {
 
 function showSignIn() {
   find("#app").hidden = true;
-  fill(find("#app")); // nobody who comes later sees what was here
+  fill(find("#app")); // the next user of this browser must not see it
   find("nav").hidden = true;
   fill(find("#me"));
   find("#connection").textContent = "";

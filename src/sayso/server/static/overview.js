@@ -45,7 +45,7 @@ export class StatisticsView {
     await Promise.all([this.#loadCharts(), this.#loadAuditState()]);
   }
 
-  /** Show it anew, after the connection was lost. */
+  /** Reload after a lost connection. */
   refresh() {
     return this.show();
   }
@@ -87,7 +87,7 @@ export class StatisticsView {
   }
 }
 
-/** Questions over time, as bars. */
+/** Bar chart of questions over time. */
 function renderVolume(hours, period) {
   const bars = groupHours(hours, period);
   const total = bars.reduce((sum, each) => sum + each.asked, 0);
@@ -120,7 +120,7 @@ function renderVolume(hours, period) {
   );
 }
 
-/** By the hour for a day, by the day for longer. */
+/** Group the counts: by hour for a day, by day for a longer period. */
 function groupHours(hours, period) {
   const byDay = period > 48;
   const label = (at) =>
@@ -137,7 +137,7 @@ function groupHours(hours, period) {
   return [...found.values()];
 }
 
-/** How long answers took: three numbers, and how many took how long. */
+/** Answer times: three percentiles, and a histogram. */
 function renderAnswerTimes(facts) {
   const names = [
     ["p50", "half took at most"],
@@ -214,7 +214,7 @@ function renderByTool(tools) {
   );
 }
 
-/** One bar of several parts, each a class and a number; the longest bar of them all has `most`. */
+/** Stacked bar of parts, each a class and a number; `most` is the total of the longest bar. */
 function renderBar(parts, most) {
   let at = 0;
   const drawn = parts.map(([name, number]) => {

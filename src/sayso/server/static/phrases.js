@@ -1,4 +1,4 @@
-/** Sentences about requests: who asks, where it stands, who has answered. */
+/** Phrases about requests: agent, state, answers. */
 
 import { visibleNodes } from "./dom.js";
 import { Numeral } from "./exact_json.js";
@@ -16,25 +16,25 @@ const STATES = {
 };
 const RESULTS = { returned: "allowed; it ran and returned", raised: "allowed; it ran and failed" };
 
-/** Who asks: the path of agents. */
+/** Return the agent that asks, as the path of agents. */
 export function asker(request) {
   return request.agent_path.length
     ? request.agent_path.map(visible).join(" › ")
     : visible(request.asked_by || "An agent");
 }
 
-/** Where a request stands. */
+/** Return the state of a request in words. */
 export function stateText(request) {
   return (request.status === "used" && RESULTS[request.result]) || STATES[request.status] || visible(request.status);
 }
 
-/** One word for where a request stands, for a mark on the list. */
+/** Return the state of a request as one word, for a mark on the list. */
 export function outcomeWord(request) {
   if (request.status !== "used") return { approved: "allowed", open: "waiting" }[request.status] ?? request.status;
   return request.result === "raised" ? "failed" : request.result === "returned" ? "ran" : "begun";
 }
 
-/** Who answered, how and when. */
+/** Return approver, channel and time of the answer; null if there is none. */
 export function answerText(request) {
   const decision = request.decision;
   if (!decision) return null;
@@ -44,7 +44,7 @@ export function answerText(request) {
   return `${how}${who}${over}${decision.decided_at ? ` at ${formatMoment(decision.decided_at)}` : ""}`;
 }
 
-/** How an answer is remembered; null if it is not. */
+/** Return how an answer is remembered; null if it is not. */
 export function rememberedText(decision) {
   if (!decision || decision.remember === "none") return null;
   const where = decision.remember === "always" ? "in every session" : "in the session that asked";
@@ -59,7 +59,7 @@ export function rememberedText(decision) {
   return `Remembered ${what[decision.scope] ?? ""} ${where}${often}${until}`;
 }
 
-/** How many people have to say yes, and how many have. */
+/** Return how many approvals are needed (quorum) and given; null if one is enough. */
 export function votesText(request) {
   const wanted = request.approvers?.count ?? 1;
   if (wanted <= 1) return null;
@@ -68,7 +68,7 @@ export function votesText(request) {
   return `${yes.length} of ${wanted} people have said yes${names ? `: ${names}` : ""}`;
 }
 
-/** Whom it needs, if not just anybody. */
+/** Return the roles that may approve; null if there is no restriction. */
 export function rolesText(request) {
   const roles = request.approvers?.roles ?? [];
   if (!roles.length) return null;
@@ -77,37 +77,37 @@ export function rolesText(request) {
   return `A yes needs the role ${roles.map(visible).join(" and ")}${also}`;
 }
 
-/** What a yes means beyond this call. */
+/** Return what an approval covers beyond this call; null if nothing. */
 export function sessionText(request) {
   return request.approval === "once_per_session"
     ? "A yes holds for the rest of the agent's session: it is asked once"
     : null;
 }
 
-/** Who else has it before them. */
+/** Return who else has viewed the request; null if nobody. */
 export function viewersText(request, me) {
   const others = [...new Set(request.seen.map((each) => each.who).filter((who) => who !== me))];
   return others.length ? `Also seen by ${others.map(visible).join(", ")}` : null;
 }
 
-/** How long it waits, and when it is over. */
+/** Return the age of a request. */
 export function ageText(request) {
   return `waiting ${formatSpan(now() - request.asked_at)}`;
 }
 
-/** How long until nobody can answer any more; null if it has no end. */
+/** Return the time to expiry; null if the request does not expire. */
 export function expiryText(request) {
   if (request.expires_at === null) return null;
   const left = request.expires_at - now();
   return left > 0 ? `expires in ${formatCountdown(left)}` : "its time is up";
 }
 
-/** Whether little time is left. */
+/** Whether the request expires within a minute. */
 export function isUrgent(request) {
   return request.expires_at !== null && request.expires_at - now() < 60;
 }
 
-/** What is worth a second look, as short marks `[kind, text]`. */
+/** Return warnings about a request as short marks `[kind, text]`. */
 export function findMarks(request) {
   const found = [];
   const { diff, language, title } = request.presentation ?? {};
@@ -139,14 +139,14 @@ function textsOf(value) {
   return [];
 }
 
-/** A rule, and where it stands. */
+/** Render file, line and key of the rule. */
 export function ruleNodes(request) {
   if (!request.rule) return null;
   const { source, line, key } = request.rule;
   return [visibleNodes(line ? `${source}:${line}` : source), " ", visibleNodes(key)];
 }
 
-/** What a screen reader hears when a request comes. */
+/** Return the announcement of a new request for screen readers. */
 export function arrivalText(request) {
   return `New request: ${asker(request)} wants to run ${visible(request.tool)}.`;
 }

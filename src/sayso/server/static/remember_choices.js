@@ -7,7 +7,7 @@ import { formatSpan } from "./times.js";
 const SPANS = [900, 3600, 8 * 3600, 86400, 7 * 86400, 30 * 86400];
 const WIDTHS = { call: "Only this", prefix: "Commands like this", folder: "This folder", tool: "The whole tool" };
 
-/** Ask how long a yes to this request is to last; resolves with the decision, or null. */
+/** Ask for scope and duration of a remembered approval; resolves with the decision, or null. */
 export function askHowLong(request) {
   return openDialog("Allow, and remember it", (close) => makeForm(request, close));
 }

@@ -40,7 +40,7 @@ export class RememberedView {
     }
   }
 
-  /** Show them anew, after the connection was lost. */
+  /** Reload after a lost connection. */
   refresh() {
     return this.show();
   }

@@ -1,9 +1,9 @@
 /** Viewport tracking: an approval is enabled only after all content was unfolded and scrolled into view. */
 
-const SEEN_RATIO = 0.5; // of a line
-const SETTLE_MS = 300; // ms that something must have been on the screen before an answer to it counts
+const SEEN_RATIO = 0.5; // visible share of a line that counts as seen
+const SETTLE_MS = 300; // how long content must be displayed before an answer to it counts
 
-/** Watches the parts of one request. `onChange` is called whenever less is left to see, and when an answer counts. */
+/** Tracks which parts of a request were seen; `onChange` is called when one was, and when an answer counts. */
 export class SeenTracker {
   #unseen = new Set();
   #folds = new Set();
@@ -18,7 +18,7 @@ export class SeenTracker {
     });
   }
 
-  /** Add an element that has to be seen, from its first line to its last, and return it. */
+  /** Track an element, from its first line to its last, and return it. */
   track(element) {
     const ends = element.firstElementChild ? [element.firstElementChild, element.lastElementChild] : [element];
     for (const each of ends) {
@@ -28,7 +28,7 @@ export class SeenTracker {
     return element;
   }
 
-  /** Add something folded: `open` shows it and returns its first part. */
+  /** Track a folded part: `open` unfolds it and returns its first element. */
   trackFold(open) {
     const fold = {
       element: null,
@@ -46,7 +46,7 @@ export class SeenTracker {
   #onIntersect(entries) {
     let changed = false;
     for (const { target, intersectionRatio, intersectionRect } of entries) {
-      const fillsScreen = intersectionRect.height >= innerHeight * SEEN_RATIO; // as much of it as there is room for
+      const fillsScreen = intersectionRect.height >= innerHeight * SEEN_RATIO; // for what is higher than the screen
       if (document.hidden || (intersectionRatio < SEEN_RATIO && !fillsScreen)) continue;
       this.#unseen.delete(target);
       this.#observer.unobserve(target);
@@ -66,12 +66,12 @@ export class SeenTracker {
     return this.#unseen.size + this.#folds.size === 0;
   }
 
-  /** Whether it has been here long enough that whoever answers means this. */
+  /** Whether the content was displayed long enough for an answer to be meant for it. */
   get isSettled() {
     return performance.now() - this.#since >= SETTLE_MS;
   }
 
-  /** Say what is left to see, for people. */
+  /** Return what is left to see, in words. */
   get remaining() {
     const parts = [this.#folds.size && `${this.#folds.size} folded`, this.#unseen.size && "more to scroll to"].filter(
       Boolean,
@@ -79,7 +79,7 @@ export class SeenTracker {
     return parts.join(" and ");
   }
 
-  /** Bring the next thing that was not seen into view. */
+  /** Scroll to the next unseen part; a folded one is unfolded. */
   showNext() {
     const open = [...this.#unseen, ...[...this.#folds].map((fold) => fold.element)].filter((each) => each?.isConnected);
     const order = (a, b) => (a.compareDocumentPosition(b) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1);
@@ -91,7 +91,7 @@ export class SeenTracker {
     target.scrollIntoView({ block: "start", behavior: isMotionReduced ? "auto" : "smooth" });
   }
 
-  /** Look at nothing any more. */
+  /** Stop tracking. */
   stop() {
     this.#observer.disconnect();
   }

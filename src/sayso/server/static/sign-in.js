@@ -8,7 +8,7 @@ import { visible } from "./sanitize.js";
 const query = new URLSearchParams(location.search);
 const given = query.get("code") ?? new URLSearchParams(location.hash.slice(1)).get("code");
 
-history.replaceState(null, "", location.pathname); // a code must not stay in the address
+history.replaceState(null, "", location.pathname); // the code must not stay in the browser's history
 find("#problem").textContent = refusalSentence(query) ?? "";
 if (!given) {
   showCodeField("If you were sent a link, paste its code.");
@@ -25,7 +25,7 @@ find("#sign-in").addEventListener("submit", async (event) => {
   } catch (problem) {
     find("#problem").textContent = visible(problem.message);
     button.disabled = false;
-    showAccountButton(); // a link that has had its time need not be the end
+    showAccountButton(); // the way out if the link has expired
   }
 });
 

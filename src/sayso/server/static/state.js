@@ -8,21 +8,21 @@ export class OpenRequests extends EventTarget {
   #filter = "";
   #shown = null;
   #openCount = 0;
-  #closedWhileLoading = new Set(); // closed before the page that has them came
+  #closedWhileLoading = new Set(); // ids closed before their page was loaded
 
-  selected = null; // an id
+  selected = null; // id of the displayed request
   marked = new Set();
-  opened = new Set(); // whatever was open in full
+  opened = new Set(); // ids that were displayed in full
   loading = true;
 
-  /** Take a request as it stands now. What is closed stays where it is until it is tidied away. */
+  /** Apply the current state of a request; a closed one stays listed until `removeClosed`. */
   update(request) {
     const before = this.#requests.get(request.id);
     if (!before && request.status !== "open") {
       if (this.loading) this.#closedWhileLoading.add(request.id);
       return;
     }
-    // The answer to a click can come after what the feed told meanwhile: nothing goes back.
+    // The response to an answer can arrive after newer events: never go back to an older state.
     if (before && progress(request) < progress(before)) return;
     this.#store(request);
     if (request.status !== "open") this.marked.delete(request.id);
@@ -30,7 +30,7 @@ export class OpenRequests extends EventTarget {
     this.#notify(before ? "changed" : "arrived", request);
   }
 
-  /** Take many at once, at the start. */
+  /** Add a page of the initial load. */
   addPage(requests) {
     for (const each of requests) {
       if (!this.#requests.has(each.id) && !this.#closedWhileLoading.has(each.id)) this.#store(each);
@@ -39,7 +39,7 @@ export class OpenRequests extends EventTarget {
     this.#notify("loaded", null);
   }
 
-  /** All that waited is here: put what came meanwhile behind what was there before. */
+  /** End the initial load: sort by time, as events arrived in between. */
   finishLoading() {
     const rows = [...this.#requests].sort(([, a], [, b]) => a.asked_at - b.asked_at || (a.id < b.id ? -1 : 1));
     this.#requests = new Map(rows);
@@ -58,7 +58,7 @@ export class OpenRequests extends EventTarget {
     return this.#requests.get(id);
   }
 
-  /** The ids on the list, in the order in which they came. */
+  /** The listed ids, in order of arrival. */
   get ids() {
     this.#shown ??= [...this.#requests.keys()].filter((id) => this.#matches(id));
     return this.#shown;
@@ -82,7 +82,7 @@ export class OpenRequests extends EventTarget {
     return this.#filter;
   }
 
-  /** Take away what is closed, but not what is before somebody's eyes. */
+  /** Remove closed requests, except the displayed one. */
   removeClosed() {
     for (const [id, each] of this.#requests) {
       if (each.status === "open" || id === this.selected) continue;
@@ -93,7 +93,7 @@ export class OpenRequests extends EventTarget {
     this.#notify("loaded", null);
   }
 
-  /** The id that stands so many places after this one, or at the nearest end; open ones only. */
+  /** Return the open request `step` places after this one, or the last one in that direction. */
   neighbour(id, step) {
     const ids = this.ids;
     const from = ids.indexOf(id);
@@ -129,7 +129,7 @@ export class OpenRequests extends EventTarget {
   }
 }
 
-/** How far a request has come: votes, then closed, then used, then what came of it. */
+/** Return a number that grows with the state: votes, closed, used, result. */
 function progress(request) {
   if (request.status === "open") return request.votes.length;
   return 1e6 + (request.used_at !== null) + (request.result !== null);

@@ -6,14 +6,14 @@ const UNITS = [
   [60, "min"],
 ];
 
-let clockOffset = 0; // how many seconds the hub's clock is before ours
+let clockOffset = 0; // seconds that the hub's clock is ahead of this one
 
 /** Seconds since the epoch, by the hub's clock. */
 export function now() {
   return Date.now() / 1000 + clockOffset;
 }
 
-/** Learn the hub's time from an answer. */
+/** Set the clock by the Date header of a response. */
 export function setClock(date) {
   const hubTime = Date.parse(date ?? "");
   if (Number.isNaN(hubTime)) return;
@@ -21,7 +21,7 @@ export function setClock(date) {
   clockOffset = Math.abs(difference) < 2 ? 0 : difference; // the header has whole seconds only
 }
 
-/** Write a span with at most two units: `45 s`, `3 min`, `2 h 5 min`. */
+/** Format a duration with at most two units: `45 s`, `3 min`, `2 h 5 min`. */
 export function formatSpan(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
   const at = UNITS.findIndex(([size]) => whole >= size);
@@ -33,14 +33,14 @@ export function formatSpan(seconds) {
   return rest ? `${first} ${rest} ${below[1]}` : first;
 }
 
-/** Write a span that ends soon: seconds are shown in the last two minutes. */
+/** Format the time left, with seconds in the last two minutes. */
 export function formatCountdown(seconds) {
   if (seconds >= 120 || seconds < 0) return formatSpan(seconds);
   const whole = Math.floor(seconds);
   return whole >= 60 ? `1 min ${whole - 60} s` : `${whole} s`;
 }
 
-/** Write a moment: the time of day, and the day if it is another one. */
+/** Format a timestamp: the time of day, and the date if it is not today. */
 export function formatMoment(at) {
   const date = new Date(Number(at) * 1000);
   const time = date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
