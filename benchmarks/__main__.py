@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Measurement = Callable[[Effort], list[Row] | Awaitable[list[Row]]]
 
-# `imports` first: what it measures happens in other processes, which the others would only disturb.
+# `imports` first: it measures other processes, which leftovers of the other groups would disturb.
 GROUPS = (
     "imports",
     "hot",

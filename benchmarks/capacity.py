@@ -26,7 +26,7 @@ LARGEST_GROUP = 1000
 WRITES, LINES = (
     4,
     2,
-)  # of an asked call: open, close, claim, result; of an allowed one: that it ran, and what came of it
+)  # writes of an asked call: open, close, claim, result; lines of an allowed one: allowed, result
 LOADS = (1_000, 10_000, 30_000, 100_000, 300_000)
 HUBS = (2, 20, 100)
 MEASURED = 512
@@ -112,7 +112,7 @@ class Outcome:
 
 def simulate(costs: Costs, load: Load, hubs: int, *, seed: int = SEED) -> Outcome:
     """Simulate random arrivals at any hub; each hub gathers a batch, waits for the lock, and holds it."""
-    chance = random.Random(seed)  # noqa: S311 - a simulation, and the same each time
+    chance = random.Random(seed)  # noqa: S311 - a repeatable simulation
     places, order, took = [Hub() for _ in range(hubs)], Order(costs), list[float]()
     rate = load.requests + load.lines
     coming = chance.expovariate(rate)
@@ -168,7 +168,7 @@ async def _time_recording(store: PostgresStore, count: int) -> float:
 
 
 def main() -> None:
-    """Measure, unless figures are given, and show what they come to."""
+    """Measure, unless figures are given, and print the simulated capacity."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.capacity", description=__doc__)
     parser.add_argument("--fixed", type=float, metavar="MS", help="milliseconds of an empty group")
     parser.add_argument("--request", type=float, metavar="US", help="microseconds of each write of a request")
@@ -189,7 +189,7 @@ def main() -> None:
 
 
 def _format_result(costs: Costs, load: Load, hubs: int) -> str:
-    work = costs.of_writes(load.requests, load.lines)  # seconds in each second, however large the groups
+    work = costs.of_writes(load.requests, load.lines)  # seconds of work per second, for any batch size
     if work >= 1:
         return f"{work:6.0%}   more than one server can do"
     done = simulate(costs, load, hubs)

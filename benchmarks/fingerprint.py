@@ -83,7 +83,7 @@ async def speed(effort: Effort) -> list[Row]:
     return rows
 
 
-# Pairs that are not the same arguments, so they must not get the same digest; a refusal is right, too.
+# Pairs of different arguments, which must not have the same digest; a refusal is correct, too.
 TRAPS: tuple[tuple[Any, Any], ...] = (
     (1, True),
     (0, False),
@@ -124,7 +124,7 @@ def traps(_: Effort) -> list[Row]:
 
 
 class _SameText:
-    """Two of these are different, yet look alike."""
+    """Two instances are different, but have the same text."""
 
     def __str__(self) -> str:
         return "<object at 0x7f0000000000>"

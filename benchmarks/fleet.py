@@ -55,7 +55,7 @@ class Turn:
     p99: float
 
 
-# Those who ask.
+# The agents.
 
 
 async def ask(part: Part, pipe: Connection) -> None:
@@ -102,7 +102,7 @@ async def _asker(part: Part) -> tuple[Callable[[str], Awaitable[object]], Any]:
     return ours, asyncio.Event().wait()
 
 
-# Those who answer.
+# The approvers.
 
 
 async def answer(part: Part, pipe: Connection) -> None:
@@ -136,7 +136,7 @@ async def _answer_requests(part: Part, pipe: Connection) -> None:
                 task.add_done_callback(answering.discard)
 
 
-# The whole of it.
+# All processes.
 
 
 def run_role(role: Callable[[Part, Connection], Any], part: Part, pipe: Connection) -> None:
@@ -174,7 +174,7 @@ class Fleet:
         return Turn(len(seconds) / (time.perf_counter() - began), quantiles(seconds, n=100)[-1])
 
     def stop(self) -> None:
-        for process in reversed(self._processes):  # who asks first: it would tell that its hub is gone
+        for process in reversed(self._processes):  # agents first: they would report that their hub is gone
             process.kill()
             process.join()
 

@@ -16,7 +16,7 @@ from sayso.stores.postgres import PostgresStore
 CLOSED = 1_000_000
 COUNTS = {1: 100, 64: 2_000}
 PIECE = 50_000
-# As a million requests leave a store: their rows, and three entries of the audit each; ids sort before all others.
+# The rows that a million requests leave, with three audit entries each; their ids sort before all others.
 FILL = """
     WITH numbers AS (
         SELECT number, lpad(to_hex(number), 32, '!') AS id FROM generate_series({first}, {last}) AS number
@@ -37,7 +37,7 @@ def fill(server: Postgres, url: str, count: int) -> None:
     for first in range(1, count, PIECE):
         server.ask(FILL.format(first=first, last=min(first + PIECE - 1, count), packed=packed, line=line), url)
     for query in ("VACUUM ANALYZE sayso.requests", "VACUUM ANALYZE sayso.audit", "CHECKPOINT"):
-        server.run("psql", "-q", "-d", url, "-c", query)  # which takes as long as it takes
+        server.run("psql", "-q", "-d", url, "-c", query)
 
 
 async def with_history(effort: Effort) -> list[Row]:

@@ -19,7 +19,7 @@ NAME = "write_file"
 ARGS = {"path": "reports/2026/summary.txt", "text": "forty characters of text, near enough ..", "mode": "append"}
 
 
-async def write_file(path: str, text: str, mode: str) -> str:  # noqa: ARG001 - the least that a tool can do
+async def write_file(path: str, text: str, mode: str) -> str:  # noqa: ARG001 - a minimal tool
     return "done"
 
 
@@ -162,7 +162,7 @@ async def remembered(effort: Effort) -> list[Row]:
 
 
 def _json_key_lookup() -> Callable[[], Awaitable[object]]:
-    """Return a call that is looked up by a `json.dumps` key, as in the first documents."""
+    """Return a call whose approval is looked up by a `json.dumps` key."""
     known = {(NAME, json.dumps(ARGS, sort_keys=True, default=str)): True}
 
     async def call() -> None:

@@ -25,7 +25,7 @@ TRIPS = {1: 200, 64: 2_000, 1024: 4_000}  # round trips per turn, by how many wa
 LISTENERS = 1_000
 EVENTS = 10  # events per turn
 NON_READERS = 16
-LARGE = 600_000  # bytes of an event that fills up whoever does not read
+LARGE = 600_000  # bytes of an event, which fill the buffer of a client that does not read
 PENDING = 10_000
 IN_FLIGHT = 64
 WAYS: dict[Way, str] = {"events": "SSE", "sockets": "WebSocket"}
@@ -73,7 +73,7 @@ def answers(effort: Effort) -> list[Row]:
     cpu = {kind: [each.cpu for each in found] for kind, found in turns.items()}
     ours, memory, bare, peer = (rates[kind] for kind in ("durable", "memory", "starlette", "fastapi"))
     return [
-        # Where the goals were set, a quarter of Starlette is less than FastAPI: the durable one is not held to both.
+        # A quarter of Starlette's rate is less than FastAPI's, so the durable hub has no goal against FastAPI.
         *(
             row("P13", f"POST, {what}; peer: FastAPI", rate, unit="/s", limit=limit, peer=compare(rate, peer, goal))
             for what, rate, limit, goal in (

@@ -24,8 +24,8 @@ from sayso.core.msgpack_codec import pack_request, unpack_request
 
 _END, _LENGTH = b"\r\n\r\n", b"content-length: "
 _LARGEST_READ = 1 << 20
-_MOST_CONNECTIONS = 64  # of those who ask, and of those who answer
-_PREPARED = 2_000  # requests that are written out before a turn begins
+_MOST_CONNECTIONS = 64  # of agents, and as many of approvers
+_PREPARED = 2_000  # requests that are serialised before a turn begins
 _WAIT = 25.0
 
 Way = Literal["events", "sockets"]
@@ -276,7 +276,7 @@ class Listeners:
         body = msgspec.msgpack.encode(Open(request=pack_request(asked)))
         seconds = self._time_fan_out(asked.id, post("/agent/open", body, token=self._agent, media=MEDIA))
         answer = post(f"/approvals/{asked.id}", b'{"approved": true}', token=self._person, media="application/json")
-        self._time_fan_out(asked.id, answer)  # so that nothing is left for who comes next
+        self._time_fan_out(asked.id, answer)  # leaves no open request for later subscribers
         return seconds
 
     def _time_fan_out(self, request_id: str, message: bytes) -> float:

@@ -84,7 +84,7 @@ class Raw:
 
     async def _changes(self, receive: Any, send: Any) -> None:  # noqa: ANN401 - as above
         asked = msgspec.msgpack.decode((await receive())["body"], type=GetChanges)
-        self._follower = mine = object()  # whoever waited before is gone, and must take nothing
+        self._follower = mine = object()  # the follower before is gone, and must consume nothing
         while not self._news and asked.wait and self._follower is mine:
             self._has_news.clear()
             await self._has_news.wait()
@@ -163,7 +163,7 @@ class Child:
         """Return the tokens of the server; a bare one does not check them."""
         return self.facts.get(kind, ["x" * 90])
 
-    def do(self, command: str, **facts: object) -> Any:  # noqa: ANN401 - whatever it says
+    def do(self, command: str, **facts: object) -> Any:  # noqa: ANN401 - any JSON
         """Send a command, and return its result."""
         self.begin(command, **facts)
         return self._read()
@@ -188,7 +188,7 @@ class Ours:
     """The hub, with the tokens and requests that a measurement needs."""
 
     def __init__(self, store: HubStore) -> None:
-        # Limits that keep one person from doing in a second what these do: the counting itself stays.
+        # High limits, as a few names send all the load; the counting itself stays.
         self.hub = Hub(
             store,
             throttle=Throttle(answers=10**9),
@@ -264,5 +264,5 @@ def _print_json(facts: object) -> None:
 
 
 if __name__ == "__main__":
-    start = run_hub if sys.argv[1] in OURS else uvloop.run  # each as it is run when it is used
+    start = run_hub if sys.argv[1] in OURS else uvloop.run  # each on the runner that it is deployed with
     start(main(sys.argv[1], Path(sys.argv[2])))  # type: ignore[arg-type] - one of the words above

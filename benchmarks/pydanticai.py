@@ -35,7 +35,7 @@ YES = ApprovalDecision(approved=True)
 _REQUESTS = TypeAdapter(DeferredToolRequests)
 
 
-async def write_file(path: str, content: str) -> str:  # noqa: ARG001 - the least that a tool can do
+async def write_file(path: str, content: str) -> str:  # noqa: ARG001 - a minimal tool
     return "written"
 
 

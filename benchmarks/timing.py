@@ -13,7 +13,7 @@ from typing import TypeVar
 
 PAUSE = 0.001
 T = TypeVar("T")
-Sample = Callable[[int], "float | Awaitable[float]"]  # do it that many times; return the seconds that took
+Sample = Callable[[int], "float | Awaitable[float]"]  # run that many times; return the seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class Effort:
 
     rounds: int
     seconds: float  # of one turn
-    scale: float  # of what is measured by count instead of by time
+    scale: float  # of measurements by count instead of by time
 
     def count(self, full: int) -> int:
         """Return the count for this effort."""

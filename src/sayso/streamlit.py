@@ -1,7 +1,7 @@
-"""Streamlit component of the inbox: shows open requests in full and takes the answers.
+"""Streamlit component of the inbox: shows open requests in full and submits the answers.
 
-What agents, tools and other people wrote goes through `st.text` and `st.code` only, which show texts as they are.
-Streamlit's labels, captions and notices are Markdown, and hold nothing but words of our own.
+Untrusted text goes through `st.text` and `st.code` only, which do not interpret it. Streamlit's labels, captions and
+notices are Markdown, and hold only text of this module.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 __all__ = ["approval_inbox", "show_approval_requests"]
 
 _CHANNEL = "streamlit"
-_STORE = "sayso.db"  # what `sayso serve` takes too, if nobody says more
-_SETTLE_SECONDS = 0.5  # seconds for which something must have been there before an answer to it counts
+_STORE = "sayso.db"  # the default of `sayso serve`
+_SETTLE_SECONDS = 0.5  # how long content must be displayed before an answer to it counts
 _MOST_OTHERS = 20
-_SHORT = 100  # characters of what stands in a list
+_SHORT = 100  # characters of a list entry
 _WIDTHS = {"call": "Only this", "prefix": "Commands like this", "folder": "This folder", "tool": "The whole tool"}
-# Closer together than apps are, with quiet names; it holds nothing but these rules.
+# Tighter spacing and muted names; static rules without any data.
 _STYLE = """<style>
 [class*="st-key-sayso-inbox"], [class*="st-key-sayso-values"] { gap: 0.5rem; }
 [class*="st-key-sayso-head"] [data-testid="stText"] { font-size: 1.125rem; font-weight: 600; }
@@ -57,17 +57,17 @@ _TOO_SOON = "Nothing was answered: it had only just appeared. Look at it, and pr
 def approval_inbox(
     where: StoreLike, *, who: str | None = None, token: str | None = None, every: float | None = 2.0, key: str = "sayso"
 ) -> None:
-    """Show the open requests and take the answers; this fragment of the app refreshes itself.
+    """Show the open requests and submit the answers; this fragment of the app refreshes itself.
 
     Args:
-        where: the store that the agents ask through: an object, a file, or the address of a database or a hub.
-        who: who answers; left out, whoever is signed in (`st.login`). A hub knows that by the token.
-        token: an approver's token for a hub, one for each person; left out, that in SAYSO_TOKEN.
-        every: how many seconds to wait before looking again; None looks only when somebody does something.
-        key: tells several inboxes of one app apart.
+        where: the store of the agents' requests: an object, a file, or the address of a database or a hub.
+        who: the approver's name; by default the signed-in user (`st.login`). A hub takes it from the token.
+        token: an approver's token for a hub, one per person; by default the one in SAYSO_TOKEN.
+        every: the refresh interval in seconds; None refreshes on interaction only.
+        key: a unique key for each of several inboxes in one app.
 
     Raises:
-        ConfigurationError: nothing says who answers, or there is no such store.
+        ConfigurationError: the approver is unknown, or there is no such store.
     """
     settings.check_timeout(every, "every")
     signed_in = _signed_in()
@@ -84,7 +84,7 @@ def approval_inbox(
 
 
 def show_approval_requests(where: StoreLike | None = None, *, who: str | None = None) -> None:
-    """Show the inbox, by AdalFlow's name; without a place, where `StreamlitPermissionManager()` asks."""
+    """Show the inbox, under AdalFlow's name; by default of the store that `StreamlitPermissionManager()` uses."""
     approval_inbox(where or os.environ.get("SAYSO_STORE") or _STORE, who=who)
 
 
@@ -114,7 +114,7 @@ def _store_inbox(where: StoreLike) -> StoreInbox:
 
 @st.cache_resource(show_spinner=False)
 def _inbox_on_store(_store: Store, number: int) -> StoreInbox:
-    del number  # of the object, which is no two objects' as long as this one is kept here
+    del number  # the object's id, unique while this cache holds the object
     return StoreInbox(_store)
 
 
@@ -127,7 +127,7 @@ def _inbox_at(place: str | Path) -> StoreInbox:
 def _hub_inbox(url: str, token: str) -> Inbox:
     from sayso.client.hub_inbox import HubInbox  # noqa: PLC0415 - its own extra, for a hub only
 
-    async def opened() -> Inbox:  # in the loop in which it is used
+    async def opened() -> Inbox:  # its client must be created in the loop that uses it
         return HubInbox(url, token)
 
     return blocking.run(opened)
@@ -140,7 +140,7 @@ class _InboxState:
     request_id: str = ""
     since: float = 0.0
     action: Literal["", "lasting", "editing", "noting"] = ""
-    draft: str = ""  # the edited arguments that are shown
+    draft: str = ""  # the edited arguments that are displayed
     message: str = ""
 
     def select(self, request_id: str) -> None:
@@ -194,7 +194,7 @@ class _InboxView:
     state: _InboxState
     waiting: Sequence[ApprovalRequest]
 
-    # --- What is asked -------------------------------------------------------------------------------
+    # --- The request ---------------------------------------------------------------------------------
 
     def draw(self, request: ApprovalRequest) -> None:
         """Render one request in full, with its actions."""
@@ -253,7 +253,7 @@ class _InboxView:
                 text = visible(f"{blocks.asker(each)}: {each}")
                 st.text(text if len(text) <= _SHORT else f"{text[:_SHORT]}…")
 
-    # --- What is answered ----------------------------------------------------------------------------
+    # --- The forms -----------------------------------------------------------------------------------
 
     def _draw_answers(self, request: ApprovalRequest, hidden: int) -> None:
         if hidden or st.session_state.get(self._widget_key(request, "whole")):
@@ -342,7 +342,7 @@ class _InboxView:
             self._button(request, label, submit, disabled=disabled)
             self._button(request, "Back", self.state.start_action, "")
 
-    # --- What is said --------------------------------------------------------------------------------
+    # --- The answer ----------------------------------------------------------------------------------
 
     def _approval(self, args: Mapping[str, Any] | None = None) -> ApprovalDecision:
         return ApprovalDecision(approved=True, override_args=args, who=self.who, channel=_CHANNEL)
@@ -373,7 +373,7 @@ class _InboxView:
         """Render a button that acts on the displayed request only."""
 
         def pressed() -> None:
-            if self.state.request_id == request.id:  # else it is done: this is a second click, on a button from before
+            if self.state.request_id == request.id:  # else this is a second click, on a button of the request before
                 act(*args)
 
         st.button(label, key=self._widget_key(request, label), on_click=pressed, disabled=disabled)

@@ -141,7 +141,7 @@ def approve(part: str, where: str | None, *, edited: str | None, as_json: bool, 
 
 
 def _read_edited_args(name: str) -> Mapping[str, Any]:
-    from sayso.cli.edited import read_edited  # noqa: PLC0415 - nobody else should wait for YAML to load
+    from sayso.cli.edited import read_edited  # noqa: PLC0415 - YAML loads slowly, and only this option needs it
 
     return read_edited(name)
 

@@ -48,7 +48,7 @@ _COLUMNS = (
     *("digest", "approval", "because", "rule", "by", "cause", "reason", "who", "channel", "note", "remember"),
     *("decided_at", "remembered_id", "scope", "result", "seconds", "error", "hash"),
 )
-_FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # also the wide forms, which some spreadsheets take too
+_FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # full-width forms too: some spreadsheets accept them
 EntryFields = dict[str, Any]
 
 
@@ -158,7 +158,7 @@ def _field_text(name: str, value: object) -> str:
     if name in {"at", "decided_at"} and isinstance(value, float | int):
         return moment(value)
     if name == "agent_path" and isinstance(value, list):
-        return " > ".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType] - what JSON gives
+        return " > ".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType] - JSON is untyped
     return value if isinstance(value, str) else to_json(value)
 
 
@@ -230,7 +230,7 @@ def export(where: str | None, *, as_json: bool, form: str | None, output: Path |
         raise click.UsageError("--json and --format csv exclude each other; use one of them")
 
     async def work(records: Records) -> None:
-        await records.audit_ends()  # before anything is written
+        await records.audit_ends()  # fails early, before anything is written
         with _open_output(output) as file:
             write = _csv_writer(file) if form == "csv" else _jsonl_writer(file)
             async for entry in chain.entries(records):
@@ -265,7 +265,7 @@ def _jsonl_writer(file: IO[str]) -> Callable[[EntryFields], object]:
 
 
 def _csv_writer(file: IO[str]) -> Callable[[EntryFields], object]:
-    import csv  # noqa: PLC0415 - only this needs it
+    import csv  # noqa: PLC0415 - only the CSV export needs it
 
     table = csv.writer(file)
     table.writerow(_COLUMNS)

@@ -115,7 +115,7 @@ def _check_local_store(where: str) -> list[Diagnosis]:
 
 
 def _check_hub(where: str) -> list[Diagnosis]:
-    from sayso.client.hub_http import HubClient  # noqa: PLC0415 - only who has a hub needs what it needs
+    from sayso.client.hub_http import HubClient  # noqa: PLC0415 - needs the extra `remote`
 
     return with_hub(HubClient, where, _query_hub)
 
@@ -147,7 +147,7 @@ def _size_with_wal(path: Path) -> int:
 
 
 async def _check_database(store: Store) -> list[Diagnosis]:
-    from sayso.stores.postgres import PostgresStore  # noqa: PLC0415 - only who has one needs it
+    from sayso.stores.postgres import PostgresStore  # noqa: PLC0415 - needs the extra `postgres`
 
     if not isinstance(store, PostgresStore):
         raise TypeError(f"{store!r} is not the store of that address")

@@ -14,16 +14,16 @@ from typing import Any, NoReturn
 
 import click
 
-COMPLETE = "_SAYSO_COMPLETE"  # the variable in which a shell says what it wants to have completed
+COMPLETE = "_SAYSO_COMPLETE"  # variable by which a shell requests completion
 EXIT_CODES = "0 done, 1 error, 2 wrong usage"
 CODES_OF_GROUPS = f"Ends with: {EXIT_CODES}. Some commands have more codes; the help of each tells them."
 _INTERRUPTED = 130
 _NARROW = 52  # columns; with fewer, click writes help that does not fit
 _NARROWEST = 20
-_UNCUT = 1000  # characters; every first sentence is shorter
+_UNCUT = 1000  # characters; every summary is shorter
 
-# In the order in which people need them: the module of each, and what it does. Help is made of this table alone, so
-# that whoever asks for it waits for no other module; a test compares it with the commands.
+# Module and summary of each command, in the order of use. Help is made of this table alone, so that it loads no
+# module of a command; a test compares the table with the commands.
 _COMMANDS = {
     "init": ("policy_files", "Write a policy to start from, with comments that explain it."),
     "check": ("policy_files", "Find every mistake in policy files."),
@@ -113,7 +113,7 @@ def run() -> None:
     """Run the command line and exit."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that knows few characters is no mistake
+            stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 is no error
     if os.environ.get(COMPLETE, "").endswith("_complete"):
         from sayso.cli.completion import enter_completion_mode  # noqa: PLC0415 - only a shell that completes needs it
 
@@ -128,7 +128,7 @@ def run() -> None:
     except ImportError as error:
         if "sayso[" not in str(error):
             raise
-        _exit_with_error(error)  # ours: it names what to install
+        _exit_with_error(error)  # it names the extra to install
     except OSError as error:
         _exit_with_error(error)
 
@@ -139,5 +139,5 @@ def _exit_with_error(error: Exception) -> NoReturn:
     with contextlib.suppress(OSError):
         sys.stderr.write(f"Error: {visible(str(error))}\n")
     with contextlib.suppress(OSError):
-        sys.stdout.close()  # what is left in it cannot be written either
+        sys.stdout.close()  # flushing it at exit would fail again
     sys.exit(1)

@@ -49,9 +49,9 @@ CODES_OF_ANSWERS = (
 )
 CODES_OF_CHAINS = f"Ends with: {EXIT_CODES}, 7 the chain is broken."
 
-COUNT = click.IntRange(min=1, max=1_000_000_000)  # more than a store can count is a slip of the hand
-_SHORTEST = 4  # what may be typed
-_SHOWN = 6  # what is shown at least: a request that comes later rarely ends like it
+COUNT = click.IntRange(min=1, max=1_000_000_000)  # a larger number is a typing error
+_SHORTEST = 4  # characters that may be typed
+_SHOWN = 6  # characters that are shown at least, so that later ids rarely end alike
 _WHOLE = 32
 _MOST_CANDIDATES = 10
 _HOW = "name one with --store FILE, or in the environment variable SAYSO_STORE"
@@ -121,7 +121,7 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def count_option(name: str, text: str, *, default: int | None = None) -> Callable[[Callable[..., Any]], Any]:
-    """Return an option for a number from 1 on."""
+    """Return an option for a positive number."""
     return click.option(name, type=COUNT, default=default, metavar="NUMBER", help=text)
 
 
@@ -134,7 +134,7 @@ def login_name() -> str:
     """Return the login name."""
     try:
         return getpass.getuser()
-    except (OSError, KeyError):  # a user of a container that has no entry
+    except (OSError, KeyError):  # a container's user may have no passwd entry
         return f"user {os.getuid()}"
 
 
@@ -156,7 +156,7 @@ def with_inbox(where: str | None, work: Callable[[Inbox], Awaitable[T]]) -> T:
     """Run work with the inbox of a store or, for a web address, of a hub."""
     if not settings.is_hub(where):
         return with_store(where, lambda store: work(StoreInbox(store)))
-    from sayso.client.hub_inbox import HubInbox  # noqa: PLC0415 - only who has a hub needs what it needs
+    from sayso.client.hub_inbox import HubInbox  # noqa: PLC0415 - needs the extra `remote`
 
     return with_hub(HubInbox, where, work)
 
@@ -189,7 +189,7 @@ def _run_with(connect: Callable[[], OpenedT], work: Callable[[OpenedT], Awaitabl
 def existing_store(where: str | None) -> Path | str:
     """Return the file of the store, or the address of its database.
 
-    A file has to be there, since a new one would hold no requests.
+    A file must exist: a new store would hold no requests.
     """
     if not where:
         raise Failure(f"there is no store to look into; {_HOW}")

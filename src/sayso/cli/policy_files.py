@@ -55,7 +55,6 @@ def init(path: Path, *, force: bool) -> None:
 
 
 def _write_atomically(target: Path, content: str, *, force: bool) -> None:
-    """Write a file atomically."""
     draft = target.with_name(f".{target.name}.{new_id()}")
     try:
         with draft.open("x", encoding="utf-8") as file:
@@ -65,7 +64,7 @@ def _write_atomically(target: Path, content: str, *, force: bool) -> None:
         if force:
             draft.replace(target)
         else:
-            target.hardlink_to(draft)  # fails if the target is there, however lately it came
+            target.hardlink_to(draft)  # fails if the target exists, even if it was created just now
     finally:
         draft.unlink(missing_ok=True)
 
@@ -104,7 +103,7 @@ def check(files: tuple[Path, ...], *, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-_KindedMistake = tuple[str, Mistake]  # its kind, and what it is
+_KindedMistake = tuple[str, Mistake]  # kind and mistake
 
 
 def _check_file(path: Path) -> tuple[int, list[_KindedMistake]]:

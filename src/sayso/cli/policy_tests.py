@@ -150,7 +150,7 @@ def _case_title(each: Mapping[str, Any]) -> str:
     return short or f"{each['tool']} {json.dumps(each.get('args', {}), ensure_ascii=False)}"
 
 
-# --- Telling what happened ---------------------------------------------------------------------------
+# --- Reporting the results ---------------------------------------------------------------------------
 
 
 def _report(outcomes: Sequence[_CaseResult], idle: Sequence[Rule], rules: Sequence[Rule], source: str) -> None:

@@ -28,14 +28,14 @@ def asking_agent(request: ApprovalRequest) -> str:
 
 
 def answered_by(decision: ApprovalDecision) -> str:
-    """Say who answered, through which channel and when."""
+    """Return approver, channel and time of a decision."""
     channel = f" ({decision.channel})" if decision.channel else ""
     when = "" if decision.decided_at is None else f" at {moment(decision.decided_at)}"
     return f"{decision.who or 'somebody'}{channel}{when}"
 
 
 def closed_text(request: ApprovalRequest) -> str:
-    """Say why an answer came too late, for a sentence about the request."""
+    """Return the predicate of a sentence about a closed request: how it was closed."""
     decision = request.decision
     if request.status in {"expired", "withdrawn"} or decision is None:
         return f"is {state_text(request)}"
@@ -118,7 +118,7 @@ def _rows(rows: list[tuple[str, str | None]]) -> Iterator[str]:
 
 
 def approvals_needed(request: ApprovalRequest) -> str:
-    """Say how many approvals are needed (quorum), and which are given."""
+    """Return the needed approvals (quorum), and those that are given."""
     votes = ", ".join(f"{vote.who}" for vote in request.votes)
     return f"{request.approvers}; {votes} said yes" if votes else str(request.approvers)
 

@@ -68,8 +68,8 @@ def _read_prompt(given: str | None) -> str:
 
 
 async def _run(name: str, prompt: str, model: str | None, store: str | None) -> str:
-    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # between a question and its answer there is no room for it
-    # Nobody who asks for help, or checks a policy, should wait for a framework to load.
+    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # a banner would disturb the prompt
+    # Imported late: help and the other commands should not wait for the framework to load.
     from sayso.channels.terminal import TerminalChannel  # noqa: PLC0415
     from sayso.channels.terminal.channel import unavailable_reason  # noqa: PLC0415
     from sayso.tools.worker_file import find_worker, read_worker  # noqa: PLC0415
@@ -84,7 +84,7 @@ async def _run(name: str, prompt: str, model: str | None, store: str | None) -> 
     asking: dict[str, Any] = {"channels": [TerminalChannel()]} if problem is None else {"mode": "auto_deny"}
     policy = policy_of(worker)
     if any(policy_files_here(worker.folder)):
-        policy = policy.over(load_policy(extra_folder=worker.folder))  # what those block stays blocked
+        policy = policy.over(load_policy(extra_folder=worker.folder))  # a worker cannot relax these
     async with ApprovalController(policy=policy, store=store or None, hooks=[_print_step], **asking) as controller:
         with Workers(controller, model=model) as workers:
             return (await workers.run(worker, prompt)).output

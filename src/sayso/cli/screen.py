@@ -1,4 +1,4 @@
-"""Terminal output of the command line: sanitised text, wrapped to the width, with colour where wanted.
+"""Terminal of the command line: sanitised output, wrapped to the width, coloured; and standard input.
 
 Tests: tests/cli/test_policy_files.py
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _COLOURS = {"none": "green", "required": "yellow", "once_per_session": "yellow", "blocked": "red"}
 _WIDEST = 100
 _NARROWEST = 20
-_ROOM = 30  # columns that a reason needs beside its rule; with fewer it stands below
+_ROOM = 30  # columns that a reason needs next to its rule; with fewer it goes below
 
 
 def say(text: str = "", *, err: bool = False) -> None:
@@ -45,7 +45,7 @@ def say_lines(lines: Iterable[str]) -> None:
 
 
 def standard_input(what: str) -> IO[bytes]:
-    """Return the bytes of the standard input, or say that there are none to read `what` from."""
+    """Return the binary standard input; the error for a closed one names `what` it should hold."""
     stream = cast("TextIO | None", sys.stdin)  # None if the parent process has closed it
     if stream is None:
         raise click.UsageError(f"there is no input to read {what} from")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sayso.server.hub import Hub, HubStore
 
 _STORE = "sayso.db"
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where this machine finds itself then
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - the address for links on this machine
 
 
 class _ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,7 +170,7 @@ async def _serve(options: _ServeOptions, place: Path | str, policy: Policy | Non
     from sayso.server.serve import bind, create_server  # noqa: PLC0415
 
     with contextlib.closing(bind(options.host, options.port)) as listener:
-        store = cast("HubStore", settings.open_store(place))  # which every one that others share is
+        store = cast("HubStore", settings.open_store(place))  # every shared store keeps tokens
         try:
             hub = Hub(store, policy=policy, most_open=options.most_open or MOST_OPEN)
             app = create_app(hub, allowed_hosts=(*options.host_names, options.host))
@@ -199,7 +199,7 @@ async def _serve(options: _ServeOptions, place: Path | str, policy: Policy | Non
 def _install_oidc(app: FastAPI, options: _ServeOptions, url: str) -> None:
     if options.oidc_issuer is None:
         return
-    from sayso.server.routes.oidc import Provider, install  # noqa: PLC0415 - only who asks for it needs it
+    from sayso.server.routes.oidc import Provider, install  # noqa: PLC0415 - needs the extra `oidc`
 
     provider = Provider(
         issuer=options.oidc_issuer,

@@ -96,7 +96,7 @@ def _make_token(where: str | None, kind: TokenKind, seconds: float | None, **who
 
 
 def keyring(store: Store) -> Keyring:
-    """Return the store as a `Keyring`; every store that processes can share is one."""
+    """Return the store as a `Keyring`, which every shared store is."""
     return cast("Keyring", store)
 
 

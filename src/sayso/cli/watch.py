@@ -28,7 +28,7 @@ def watch(where: str | None, *, who: str) -> None:
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("`sayso watch` needs a terminal; without one, use `sayso pending`")
-    # Nobody who only asks for help should wait for the screen to load.
+    # Imported late: help should not wait for the screen to load.
     from sayso.channels.terminal.channel import unsupported_reason  # noqa: PLC0415
     from sayso.channels.terminal.keys import Interrupted  # noqa: PLC0415
 

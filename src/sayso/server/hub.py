@@ -42,7 +42,7 @@ class HubStore(Store, Keyring, Protocol):
 
 
 class Hub:
-    """One hub process. All state that lasts is in the store, so any number of hubs can share one."""
+    """One hub process. All durable state is in the store, so any number of hubs can share one."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class Hub:
         """Create a hub; nothing runs before `start_background`.
 
         Args:
-            store: where requests and tokens are kept.
-            policy: judges edited arguments here, too, besides the agent's own policy.
+            store: holds requests and tokens.
+            policy: judges edited arguments at the hub, in addition to the agent's own policy.
             clock: the source of time; tests pass a fixed one.
             throttle: the rate limits.
-            connections: the registry, with its limits, of connections that stay open.
-            most_open: how many open requests one agent may have.
+            connections: the registry of long-lived connections, with its limits.
+            most_open: the limit of open requests per agent.
             hooks: called with every answer that is given here.
         """
         self.store = store
@@ -79,7 +79,7 @@ class Hub:
         self.agent_feed = AgentFeed(store)
         self.audit_check = AuditCheck(store, self.clock)
         self.stats = Stats(store, self.clock)
-        self.ready = asyncio.Event()  # the feed is followed from now on
+        self.ready = asyncio.Event()  # set while the feed is followed
         self._background: asyncio.Task[None] | None = None
 
     def start_background(self) -> None:
@@ -89,7 +89,7 @@ class Hub:
             self._background.add_done_callback(_log_crash)
 
     async def _run_background(self) -> None:
-        await self.events.start()  # first, so that nothing is missed between this and what is open now
+        await self.events.start()  # first, so that no change is missed while the open requests are loaded
         await self.open_requests.load()
         self.ready.set()
         try:
@@ -102,7 +102,7 @@ class Hub:
             self.ready.clear()
 
     async def _purge_tokens(self) -> None:
-        """Delete expired tokens: every notice to a person makes one."""
+        """Delete expired tokens: every notice to a person creates one."""
         while True:
             try:
                 for each in await self.store.tokens():
@@ -118,7 +118,7 @@ class Hub:
         """Wait until a request is closed, the time is up, or the connection must close.
 
         Returns:
-            The request as it stands.
+            The current request.
 
         """
         closed = asyncio.ensure_future(self.controller.wait(request_id, seconds))
@@ -131,7 +131,7 @@ class Hub:
             closed.cancel()
 
     async def get(self, request_id: str) -> ApprovalRequest:
-        """Return a request as it stands.
+        """Return the current request.
 
         Raises:
             UnknownRequest: no request has this id.

@@ -96,7 +96,7 @@ async def person(connection: HTTPConnection) -> Principal:
     return require_kind(await identify(connection), "approver", "session")
 
 
-async def _current_hub(connection: HTTPConnection) -> Hub:  # async, so that FastAPI does not use a thread for it
+async def _current_hub(connection: HTTPConnection) -> Hub:  # async, or FastAPI would run it in a thread
     return hub_of(connection)
 
 

@@ -29,7 +29,7 @@ _HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURITY_
 _BRACES_TO_BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _MOST_BRACKETS = 200_000
-_nesting_step = (ord("\\")).__sub__  # the code between both brackets: [ is a step down (+1), ] a step up (-1)
+_nesting_step = (ord("\\")).__sub__  # 92 - 91 for [ is a level down (+1), 92 - 93 for ] a level up (-1)
 
 
 class AttachHub:
@@ -40,7 +40,7 @@ class AttachHub:
         self._hub = hub
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Start the hub, and pass on."""
+        """Attach the hub, and call the application."""
         if scope["type"] != "lifespan":
             self._hub.start_background()
             scope["sayso.hub"] = self._hub
@@ -54,7 +54,7 @@ class SecurityHeaders:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, and add the headers."""
+        """Call the application, and add headers to its response."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -76,7 +76,7 @@ class RejectingMiddleware:
         raise NotImplementedError
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, or respond with the problem."""
+        """Call the application, or respond with the problem."""
         if scope["type"] != "lifespan":
             try:
                 self.check(scope)
@@ -96,7 +96,7 @@ class AllowedHosts(RejectingMiddleware):
     def check(self, scope: Scope) -> None:
         """Check the Host header."""
         hosts = [value for name, value in scope["headers"] if name == b"host"]
-        name = host_name(hosts[0].decode("latin-1")) if len(hosts) == 1 else ""  # of two, a proxy might read the other
+        name = host_name(hosts[0].decode("latin-1")) if len(hosts) == 1 else ""  # of two, a proxy may use the other
         if name not in self._names and not _is_address(name):  # an IP address cannot be rebound
             sentence = f"this hub is not called {name!r}; serve it with `--host-name {name}` if it should be"
             raise HttpProblem(HTTPStatus.MISDIRECTED_REQUEST, sentence)
@@ -138,7 +138,7 @@ def _cookies(scope: Scope) -> list[bytes]:
 
 
 def _is_same_origin(origin: str, host: str, scheme: str) -> bool:
-    """Whether an origin is the hub's; with https, a page that came by http may have been forged on the way."""
+    """Whether an origin is the hub's; over https, a page loaded by http may have been forged in transit."""
     try:
         page = urlsplit(origin)
     except ValueError:
@@ -154,7 +154,7 @@ class BodyLimits:
         self._hub = hub
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on with the body, or respond with the problem."""
+        """Call the application with the body, or respond with the problem."""
         if scope["type"] != "http" or scope["method"] in _SAFE_METHODS or _is_agent_rpc(scope):
             await self._app(scope, receive, send)
             return
@@ -183,7 +183,7 @@ class BodyLimits:
         return body
 
     async def _receive(self, scope: Scope, receive: Receive) -> bytes | None:
-        """Receive a body; a long one only with a valid token, or strangers could fill the hub's memory."""
+        """Receive a body; a long one needs a valid token, or anonymous clients could exhaust the memory."""
         body, is_authenticated = bytearray(), False
         while True:
             message = await receive()
@@ -221,9 +221,9 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 def is_deep(body: bytes) -> bool:
-    """Whether JSON is nested too deep, or has too many parts; whether it is JSON at all is checked later.
+    """Whether JSON is nested too deep, or has too many parts; its syntax is checked later.
 
-    Every step runs in C, because strangers can send a megabyte of it.
+    Every step runs in C, because a body may have a megabyte.
     """
     if body.count(b"[") + body.count(b"{") <= _DEEPEST:
         return False

@@ -29,13 +29,13 @@ _SECURITY_SCHEMES = {
 Responses = dict[int | str, dict[str, Any]]
 
 
-def ok_response(model: Any) -> Responses:  # noqa: ANN401 - whatever pydantic can describe
+def ok_response(model: Any) -> Responses:  # noqa: ANN401 - any type that pydantic can describe
     """Describe the response with status 200."""
     return {200: {"model": model}}
 
 
 def problem_responses(*statuses: int) -> Responses:
-    """Describe the problem responses of a route; each one can answer 422."""
+    """Describe the problem responses of a route; every route can respond with 422."""
     all_statuses = sorted({*statuses, HTTPStatus.UNPROCESSABLE_ENTITY.value})
     return {each: {"description": HTTPStatus(each).phrase, "content": {MEDIA_TYPE: _PROBLEM}} for each in all_statuses}
 
@@ -68,7 +68,7 @@ def published_names(part: Any) -> Any:  # noqa: ANN401 - a piece of the document
 
 
 async def request_response(request: ApprovalRequest, **more: object) -> Response:
-    """Return a request as JSON, with more facts; a long one is serialised in another thread."""
+    """Return a request as JSON, with more fields; a long one is serialised in another thread."""
     if json_codec.is_small_plain(request):
         return json_answer(json_codec.request_to_json(request, **more))
     return json_answer(await asyncio.to_thread(json_codec.request_to_json, request, **more))

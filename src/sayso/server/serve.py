@@ -38,7 +38,7 @@ except ImportError:
 
 _BACKLOG = 1024
 _SHUTDOWN_SECONDS = 10
-_GC_THRESHOLD = 10_000  # threshold of the garbage collector; an answer makes hundreds of objects, and no cycle
+_GC_THRESHOLD = 10_000  # an answer allocates hundreds of objects, and no cycle
 _STUCK_MS = 60_000  # the kernel drops a peer that acknowledges nothing for a minute
 
 
@@ -80,7 +80,7 @@ def bind(host: str, port: int) -> socket.socket:
     """Bind a listening socket.
 
     Raises:
-        ConfigurationError: the address cannot be bound, and why.
+        ConfigurationError: the address cannot be bound.
     """
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -108,8 +108,8 @@ def create_server(
         app,
         http=IdleTimeoutProtocol,
         ws_max_size=LARGEST_BODY,
-        ws_per_message_deflate=False,  # compressing what strangers write beside secrets gives them away
-        access_log=False,  # it would write down the codes of links
+        ws_per_message_deflate=False,  # compression of attacker-controlled text next to secrets leaks them (BREACH)
+        access_log=False,  # it would log the codes of sign-in links
         log_config=None,
         server_header=False,
         proxy_headers=proxy is not None,
@@ -123,7 +123,7 @@ def create_server(
 
 
 def run_hub(serving: Coroutine[Any, Any, None]) -> None:
-    """Run a hub, the only job of this process, on uvloop if it is installed."""
+    """Run a hub as the only job of this process, on uvloop if it is installed."""
     gc.freeze()  # modules stay loaded: the collector need not scan them again
     gc.set_threshold(_GC_THRESHOLD)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:

@@ -24,7 +24,7 @@ class AccessLog:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, and log the request when its response is complete."""
+        """Call the application, and log the request when its response is complete."""
         if scope["type"] == "lifespan" or not _LOG.isEnabledFor(logging.INFO):
             await self._app(scope, receive, send)
             return

@@ -37,7 +37,7 @@ _DETAILS = {
 class HttpProblem(Exception):
     """An error with an HTTP status and a sentence; `facts` go into the body, and `retry_after` into a header, too."""
 
-    def __init__(self, status: HTTPStatus, detail: str, **facts: Any) -> None:  # noqa: ANN401 - whatever helps
+    def __init__(self, status: HTTPStatus, detail: str, **facts: Any) -> None:  # noqa: ANN401 - any JSON
         super().__init__(detail)
         self.status = status
         self.detail = detail

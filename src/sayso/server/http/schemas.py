@@ -18,7 +18,7 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class BodyModel(BaseModel):
-    """Something that the hub takes: no key that it does not know, and no value of another kind."""
+    """Base of request bodies: unknown keys and values of another type are rejected."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

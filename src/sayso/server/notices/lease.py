@@ -12,7 +12,7 @@ from sayso.core.model import new_id
 if TYPE_CHECKING:
     from sayso.core.ports import Clock, Store
 
-_SECONDS = 20.0  # a slot; the longest gap after a holder has died
+_SECONDS = 20.0  # length of a slot, and the longest gap after the holder dies
 
 
 class Lease:
@@ -21,7 +21,7 @@ class Lease:
     def __init__(self, store: Store, clock: Clock, name: str) -> None:
         self._store = store
         self._clock = clock
-        self._release_key = f"hub\0turn of {name}"  # the store keeps here which holder released its slot early
+        self._release_key = f"hub\0turn of {name}"  # parked under this key: the holder that released its slot early
         self._holder = new_id().encode()
         self._won = self._lost = -1  # the last slots won and lost, as numbers since the epoch
         self.check_again_at = 0.0  # when to call `acquire_or_renew` again
@@ -56,5 +56,5 @@ class Lease:
             self._won = number
             return True
         self._lost = number
-        await self._store.unpark(row)  # the row that this hub parked after the winner had taken it
+        await self._store.unpark(row)  # delete the row that this hub parked after the winner's unpark
         return False

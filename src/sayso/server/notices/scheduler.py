@@ -20,7 +20,7 @@ from sayso.server.hub import Hub
 from sayso.server.notices.lease import Lease
 
 _LOG = logging.getLogger("sayso")
-_PROGRESS_KEY = "hub\0notices"  # the store keeps here up to which point notices were sent
+_PROGRESS_KEY = "hub\0notices"  # parked under this key: the point up to which notices were sent
 _MOST_REMINDERS = 10
 _LINK_SECONDS = 3600.0
 _PAUSE_SECONDS = 5.0
@@ -31,7 +31,7 @@ class Recipient(msgspec.Struct, frozen=True, kw_only=True):
     """Recipient of notices: a person with name and roles, or a program."""
 
     destinations: tuple[Destination, ...]
-    name: str = ""  # of a person, who gets a link to sign in with
+    name: str = ""  # of a person, whose notices have a sign-in link
     roles: tuple[str, ...] = ()
     project: str = EVERY_PROJECT
 
@@ -126,14 +126,15 @@ class Notices:
         """Send notices while this hub holds the lease."""
         self._due, self._open = [], set()
         point, sent_until = await self.load_progress()
-        # First: notices of what is found open later were sent before. Of what was closed meanwhile, perhaps not.
+        # First: the notices of requests found open below were sent by the last holder; those of requests closed since,
+        # perhaps not.
         point = await self._catch_up(point, first=True)
         for request in await self._hub.store.pending():
             self._schedule(request, after=sent_until)
         while await self._lease.acquire_or_renew():
             self._send_due()
             if self._sending or point != self._saved_point:
-                # Behind all messages under way: those that a crash cuts off are sent again by the next holder.
+                # After all messages under way: if a crash cuts them off, the next holder sends them again.
                 self._start(self._save_progress(point, self._hub.clock.now(), *self._sending), self._saving)
             await self._wait_until_due(point)
             point = await self._catch_up(point)

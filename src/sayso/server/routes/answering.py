@@ -1,4 +1,4 @@
-"""Answers over REST and WebSocket: validate what a front end sends, make it a decision, close the request."""
+"""Answers over REST and WebSocket: validate the message of a front end, convert it to a decision, close the request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def submit_answer(
     """Answer a request; idempotent for the same answer by the same person.
 
     Raises:
-        HttpProblem: it was closed differently, this person is not entitled, or the answer is invalid for it.
+        HttpProblem: the request has another answer, the person is not entitled, or the answer is invalid.
     """
     hub.throttle.count_answer(person.name)
     request = await person.request(hub, request_id)
@@ -138,7 +138,7 @@ def _has_answered(request: ApprovalRequest, who: str, decision: ApprovalDecision
 def _is_same(stored: ApprovalDecision, sent: ApprovalDecision, request: ApprovalRequest) -> bool:
     if (stored.approved, stored.note, stored.override_args) != (sent.approved, sent.note, sent.override_args):
         return False
-    # A request for once per session is remembered without `remember`; and `seconds` count from a later moment.
+    # A once-per-session request is remembered without `remember`. `until` is not compared: `seconds` count from now.
     is_implied = request.approval == "once_per_session" and sent.remember == "none"
     return is_implied or (stored.remember, stored.scope, stored.uses) == (sent.remember, sent.scope, sent.uses)
 

@@ -106,7 +106,7 @@ async def answer(
     outcome: Annotated[Outcome | None, Query()] = None,
 ) -> Response:
     """Answer a request; the first answer stands, and the same answer again changes nothing."""
-    raise NotImplementedError  # it is here for the document only: `answer_route` comes first, and answers
+    raise NotImplementedError  # for the OpenAPI document only: `answer_route` is matched first
 
 
 async def _answer(sent: Request) -> Response:
@@ -131,14 +131,14 @@ def _read_answer(sent: Request) -> AnswerModel:
     outcomes = sent.query_params.getlist("outcome")
     if outcomes:
         outcome = _validated(_OUTCOME, outcomes[0], "query", "outcome")
-    if len(outcomes) > 1 or (answer is None) == (outcome is None):  # two words may be two answers
+    if len(outcomes) > 1 or (answer is None) == (outcome is None):  # two outcomes may contradict each other
         sentence = "say the answer in the body, or the outcome in the address"
         raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
     return answer or AnswerModel(outcome=outcome)
 
 
 def _validated(kind: TypeAdapter[T], value: object, *place: str) -> T:
-    """Validate a value; raises FastAPI's validation error, with its place in the request."""
+    """Validate a value; raises FastAPI's validation error, with the location in the request."""
     try:
         return kind.validate_python(value, from_attributes=True)
     except ValidationError as error:

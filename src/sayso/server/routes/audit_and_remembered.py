@@ -119,6 +119,6 @@ async def _may_see(hub: Hub, person: Principal, row: Row) -> bool:
 
 
 @routes.get("/audit/state", responses=ok_response(schemas.AuditState))
-async def audit_state(hub: TheHub, person: Person) -> Response:  # noqa: ARG001 - only people may know
+async def audit_state(hub: TheHub, person: Person) -> Response:  # noqa: ARG001 - authenticates a person
     """Say how far the audit goes, and whether nobody has changed it."""
     return json_answer(json_codec.to_json(await hub.audit_check.state()))

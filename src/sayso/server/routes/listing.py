@@ -27,7 +27,7 @@ _LARGEST = 8_000_000  # characters of one page; a single request can have millio
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Filter of a list: what the client asks for, within what its token may see."""
+    """Filter of a list: the client's criteria, within the projects of its token."""
 
     token: Token
     now: float
@@ -68,7 +68,7 @@ Write = Callable[["ApprovalRequest"], str]
 
 
 class _PageBuilder:
-    """A page in the making, with limits on its rows and its characters."""
+    """Builder of a page, with limits on its rows and its characters."""
 
     def __init__(self, filter_: Filter, limit: int, write: Write) -> None:
         self.rows: list[str] = []

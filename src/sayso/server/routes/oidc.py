@@ -198,7 +198,7 @@ def install(app: FastAPI, provider: Provider, *, url: str) -> None:
         except HttpProblem as problem:
             return _refusal_redirect(request, problem)
         answer = RedirectResponse(address, HTTPStatus.SEE_OTHER)
-        # Binds the state to this browser (login CSRF): else a link could sign a person in as another.
+        # Binds the state to this browser (login CSRF): else a forged link could sign a person in as another.
         name, options = cookie_name(request, _COOKIE), cookie_options(request, "lax")
         answer.set_cookie(name, state, max_age=int(_STATE_SECONDS), **options)
         return answer

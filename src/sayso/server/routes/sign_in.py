@@ -50,7 +50,7 @@ async def start_session(
 
 
 async def _redeem_link(hub: Hub, code: str, address: str) -> Token:
-    """Consume the one-time link with this code; a second use finds nothing."""
+    """Consume the one-time link with this code; a second use fails."""
     token_id, now = tokens.parse_token_id(code), hub.clock.now()
     known = None if token_id is None else await hub.store.token(token_id)
     if known is not None and known.kind == "link" and tokens.is_valid(known, code, now):
@@ -72,7 +72,7 @@ async def sign_out(request: Request, hub: TheHub, person: Person) -> Response:
 
 
 def cookie_options(request: Request, same_site: Literal["lax", "strict"]) -> dict[str, Any]:
-    """Return the attributes of a cookie: no script reads it, and a browser deletes it only by the same attributes."""
+    """Return the attributes of a cookie, which a browser needs to set and to delete it; scripts cannot read it."""
     is_https = request.url.scheme == "https"
     return {"path": mount_of(request), "secure": is_https, "httponly": True, "samesite": same_site}
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _PING = b": ping\n\n"
 _PING_SECONDS = 15.0
-PATIENCE_SECONDS = 30.0  # a client that reads nothing for so long is disconnected
+PATIENCE_SECONDS = 30.0  # a client that reads nothing for this long is disconnected
 
 
 class EventStream(Response):
@@ -55,7 +55,7 @@ class EventStream(Response):
                     await send(_body_message(b"", more=False))
 
     async def _send_events(self, send: Send, scope: anyio.CancelScope) -> None:
-        """Send events while the client reads them; one that is too slow is cut off without an end of the stream."""
+        """Send events while the client reads them; a slow client is cut off, without the last chunk."""
         send_limit = self._hub.deadlines.within(PATIENCE_SECONDS)
         with contextlib.suppress(TimeoutError, StoreError):
             async with contextlib.aclosing(self._chunks()) as chunks:
@@ -65,7 +65,7 @@ class EventStream(Response):
         scope.cancel()
 
     async def _chunks(self) -> AsyncGenerator[bytes]:
-        """Yield events, and a ping now and then."""
+        """Yield events, and pings in between."""
         events, ping_limit = self._hub.events, self._hub.deadlines.within(_PING_SECONDS)
         point = await events.start_point(self._after)
         yield _event("hello", json_codec.to_json({"point": point}), point)

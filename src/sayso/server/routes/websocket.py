@@ -145,7 +145,7 @@ def _messages(batch: EventBatch) -> list[tuple[ApprovalRequest, str]]:
 
 
 def _message(request: ApprovalRequest, text: str) -> str:
-    """Return the message about a request whose JSON is there already."""
+    """Return the message about a request, from its JSON."""
     if request.status == "open":
         head = json_codec.to_json({"type": "approval_request", "message": question_text(request)})
         return f"{head[:-1]}, {text[1:]}"

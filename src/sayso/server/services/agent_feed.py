@@ -63,7 +63,7 @@ class AgentFeed:
         """Return the decisions remembered for an agent, packed, with their version in this process and their hash."""
         found = self._packed_remembered.get(namespace)
         if found is None or found[0] != self._version:
-            version = self._version  # first: a list newer than its version is sent twice, an older one would never be
+            version = self._version  # first: a list newer than its version is sent twice, an older one never
             packed = [
                 pack_remembered(namespace.remembered_to_agent(each)) for each in self._known if namespace.sees(each)
             ]
@@ -92,7 +92,7 @@ class AgentFeed:
     async def _page(self, after: int, limit: int, *, shared: bool) -> ChangePage:
         """Read a page of changes; long polls share a page that another one has just read.
 
-        A shared page may be a moment old; later changes have a later point, and come after it.
+        A shared page may be a moment old; later changes have a later point, and follow.
         """
         if not shared:
             return await self._store.changes(after, limit)

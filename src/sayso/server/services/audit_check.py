@@ -20,7 +20,7 @@ _FULL_EVERY_SECONDS = 600.0
 
 
 class AuditCheck:
-    """Verifier of the audit chain. A long check continues in the background after its caller has been answered."""
+    """Verifier of the audit chain. A long check continues in the background after its caller has its response."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -37,7 +37,7 @@ class AuditCheck:
                 self._check = asyncio.get_running_loop().create_task(self._check_new_entries())
             await asyncio.wait({self._check}, timeout=_WAIT_SECONDS)
             if self._check.done():
-                self._check.result()  # raises what the store raised
+                self._check.result()  # raises the store's error
         _, (number, sealed) = await self._store.audit_ends()
         checked = 0 if self._checked is None else self._checked[0]
         problem = self._problem

@@ -1,4 +1,4 @@
-"""Registry of long-lived connections: limits, and an end for each connection whose token ends.
+"""Registry of long-lived connections: limits their number, and closes a connection whose token ends.
 
 Tests: tests/server/test_identity.py
 """
@@ -30,7 +30,7 @@ class ClientConnection:
 
     def __init__(self, token: Token) -> None:
         self.token = token
-        self.must_close = asyncio.Event()  # it has to end: its token is gone, or the hub rests
+        self.must_close = asyncio.Event()  # its token is revoked or expired, or the hub drains
 
 
 class Connections:
@@ -47,7 +47,6 @@ class Connections:
         self.draining = False
 
     def __len__(self) -> int:
-        """The number of open connections."""
         return len(self._open)
 
     @contextlib.contextmanager

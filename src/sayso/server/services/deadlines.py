@@ -32,7 +32,7 @@ class Deadlines:
     def add(self, limit: _Limit) -> None:
         """Register a limit, and start the timer if it does not run."""
         loop = asyncio.get_running_loop()
-        if self._loop is not loop:  # whatever the loop before left is over, and its timer will never look again
+        if self._loop is not loop:  # the loop before is closed, and its timer will never fire
             self._loop, self._timer = loop, None
             self._open.clear()
         self._open.add(limit)
@@ -79,6 +79,6 @@ class _Limit:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._deadlines.discard(self)
-        # Somebody else may have cancelled the task too, and then that counts.
+        # The task may also have been cancelled from outside; that cancellation wins.
         if self._is_expired and self._task.uncancel() <= self._cancelled_before and kind is asyncio.CancelledError:
             raise TimeoutError from error

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from sayso.core.ports import Store
 
 _LOG = logging.getLogger("sayso.server")
-_PAGE = 50  # a request can be long, and each listener that is behind has such a page of its own
-_LARGEST_CACHE = 8_000_000  # characters of what was written out; what is made of them may take as much, twice
+_PAGE = 50  # requests can be long, and each subscriber that is behind reads pages of its own
+_LARGEST_CACHE = 8_000_000  # characters of JSON; data derived from it may take twice as much
 _RETRY_SECONDS = 1.0
 
 T = TypeVar("T")
@@ -134,7 +134,7 @@ class Events:
     async def next_batch(self, point: int) -> EventBatch:
         """Wait for the batch after a point: from the cache, or else from the store."""
         await self.wait_past(point)
-        for batch in reversed(self._batches):  # nearly all subscribers want the last one
+        for batch in reversed(self._batches):  # nearly all subscribers need the last one
             if batch.after <= point < batch.point:
                 return batch
         reached, found = await self._read_after(point)

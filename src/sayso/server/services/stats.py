@@ -20,12 +20,12 @@ _HOUR = 3600
 _FRESH_SECONDS = 5.0
 _PIECE = 250
 _MOST = 20_000
-_BOUNDS = (10.0, 60.0, 300.0, 3600.0, None)  # seconds; how long answers took is counted up to each of these
+_BOUNDS = (10.0, 60.0, 300.0, 3600.0, None)  # seconds: upper bounds of the histogram of answer times
 _OUTCOMES = ("approved", "denied", "expired", "withdrawn")
 
 
 class Stats:
-    """Statistics of one hub, with a cache: one count at a time serves all who ask within five seconds."""
+    """Statistics of one hub, with a cache: one count serves all queries within five seconds."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store

@@ -16,7 +16,7 @@ _FAILURES = 60
 _ANSWERS = 600
 _SIGN_INS = 60
 _SECONDS = 60.0
-_SPARE = 1000  # keys that are kept before old ones are purged
+_SPARE = 1000  # keys that may be kept before old ones are purged
 
 
 class _Window:
@@ -28,7 +28,7 @@ class _Window:
         self._purge_at = _SPARE
 
     def count(self, key: str, sentence: str) -> None:
-        """Count an event, or raise the sentence as a problem with the seconds until one is allowed again."""
+        """Count an event; if the limit is reached, raise the sentence as a problem with the seconds to wait."""
         now = monotonic()
         times = self._times.setdefault(key, deque())
         while times and times[0] <= now - _SECONDS:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest, Remembered, Scope
 
 _ID = re.compile(r"[0-9a-f]{12}7[0-9a-f]{19}")
-_TIME = 12  # digits of an id that tell the millisecond of its making
+_TIME = 12  # hex digits of an id that hold its creation time in milliseconds
 _DAY = 24 * 3600 * 1000
 _SHORT, _MIDDLE, _LONG = 200, 1000, 100_000  # characters
 _MOST = 50  # names of an agent's path, scopes, parts of a scope, roles, people
@@ -54,7 +54,7 @@ class AgentNamespace(msgspec.Struct, frozen=True):
         return remembered.project == self.project and (remembered.session is None or self._has(remembered.session))
 
     def to_store(self, request: ApprovalRequest, now: float) -> ApprovalRequest:
-        """Validate a new request, and set owner, session prefix, scopes and time as the hub knows them."""
+        """Validate a new request, and set owner, session prefix, scopes and time from the hub's own data."""
         _check_request(request)
         return replace(
             request,
@@ -82,7 +82,7 @@ def _check_request(request: ApprovalRequest) -> None:
     """Reject a request that is not a new question, or that could not be shown."""
     if not _ID.fullmatch(request.id):
         raise _rejection("its id is not one that sayso makes")
-    if abs(int(request.id[:_TIME], 16) - int(new_id()[:_TIME], 16)) > _DAY:  # lists are in the order of ids
+    if abs(int(request.id[:_TIME], 16) - int(new_id()[:_TIME], 16)) > _DAY:  # lists are sorted by id
         raise _rejection("its id was made on another day; check the clock of the agent's machine")
     answered = request.decision or request.votes or request.seen or request.used_at is not None or request.result
     if request.status != "open" or answered:

@@ -91,7 +91,7 @@ class AgentOperations:
         most = self.hub.most_open
         if self.hub.open_requests.count_of((asked.project, asked.asked_by)) < most:
             return
-        if await self.store.find(asked.session, asked.key) is None:  # an existing request takes no more room
+        if await self.store.find(asked.session, asked.key) is None:  # an existing request does not count again
             sentence = f"{self.namespace.agent} has as many open questions as one agent may have ({most})"
             raise HttpProblem(HTTPStatus.FORBIDDEN, f"{sentence}; let people answer some, or withdraw them")
 
@@ -112,7 +112,7 @@ class AgentOperations:
         return f"{self.namespace.prefix}{operation}/{about}/{attempt}" if attempt else ""
 
     async def check_audit_line(self, sent: bytes) -> bytes:
-        """Validate an agent's audit line, and set project, agent and decision as the hub knows them."""
+        """Validate an agent's audit line, and set project, agent and decision from the hub's own data."""
         try:
             line = msgspec.json.decode(sent, type=audit.EntryBody)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
@@ -131,7 +131,7 @@ class AgentOperations:
         return _ENCODER.encode(line)
 
     def _decision_behind(self, line: audit.EntryBody, request: ApprovalRequest | None) -> ApprovalDecision | None:
-        """Return the decision behind a line, as the hub knows it; the agent's own word does not count."""
+        """Return the recorded decision behind a line; the agent's own claim is not trusted."""
         known = [] if request is None or request.decision is None else [*request.votes, request.decision]
         if line.remembered_id is not None:
             remembered = self.hub.controller.memory.list()

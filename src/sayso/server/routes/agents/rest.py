@@ -98,8 +98,8 @@ class Claimed(schemas.RequestModel):
 class RestOperations(AgentOperations):
     """Operations with JSON bodies."""
 
-    async def read_json(self, kind: type[Any]) -> Any:  # noqa: ANN401 - a struct of that kind
-        """Parse the body strictly, so that it has one meaning."""
+    async def read_json(self, kind: type[Any]) -> Any:  # noqa: ANN401 - an instance of `kind`
+        """Parse the body strictly into a struct."""
         body = await self.read_body(LARGEST_BODY)
         try:
             return msgspec.convert(thaw(parse_args((body or b"{}").decode())), kind)
@@ -108,7 +108,7 @@ class RestOperations(AgentOperations):
             raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"this cannot be read: {sentence}") from error
 
     def respond(self, request: ApprovalRequest, status: HTTPStatus = HTTPStatus.OK, **facts: Any) -> Response:  # noqa: ANN401
-        """Return a request as the agent knows it, as JSON."""
+        """Return a request as JSON, with the agent's session name."""
         shown = json_codec.request_to_json(self.namespace.to_agent(request), **facts)
         return Response(shown, status, media_type="application/json")
 

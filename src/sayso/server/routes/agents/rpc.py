@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest
 
 _PAGE = 1000
-_LARGEST_OF = {"park": 16_000_000, "append": 8_000_000}  # a parked run has its history; a batch of audit lines
+_LARGEST_OF = {"park": 16_000_000, "append": 8_000_000}  # a parked run with its history; a batch of audit lines
 
 
 class RpcOperations(AgentOperations):
-    """Store operations that an agent may call; those of approvers are not among them."""
+    """Store operations that an agent may call; it cannot answer."""
 
     async def open(self, message: protocol.Open) -> bytes:
         """See `Store.open`."""
@@ -171,7 +171,7 @@ async def _handle_operation(request: Request) -> Response:
     return Response(msgspec.msgpack.encode(answer), media_type=protocol.MEDIA)
 
 
-# Only `RemoteStore` of the same version uses it, so it is in no OpenAPI document, and a plain Starlette route will do.
+# A plain Starlette route, in no OpenAPI document: only `RemoteStore` of the same version uses it.
 operation_route = Route("/agent/{operation}", _handle_operation, methods=["POST"])
 
 
