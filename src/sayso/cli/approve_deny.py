@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, cast, get_args
 
 import click
@@ -19,6 +19,7 @@ from sayso.cli.open_store import (
     Failure,
     NoLongerOpen,
     UnknownId,
+    combine_options,
     count_option,
     epilog,
     find_request,
@@ -98,27 +99,23 @@ def show(part: str, where: str | None, *, as_json: bool) -> None:
 # --- approve and deny --------------------------------------------------------------------------------
 
 
-def _answer_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator for the options that `approve` and `deny` share."""
-    for each in reversed((
-        click.option("-m", "--note", help="A note; the agent is told it."),
-        who_option,
-        click.option("--for", "seconds", metavar="SPAN", callback=read_span, help="Remember it so long: 30m, 7d."),
-        count_option("--uses", "Remember it for so many calls after this one."),
-        click.option(
-            "--scope",
-            type=click.Choice(_KINDS),
-            metavar="KIND",
-            help=f"Remember it for these calls: {', '.join(_KINDS)}.",
-        ),
-        click.option("--session", "in_session", is_flag=True, help="Remember it in the session that asks."),
-        click.option("--always", is_flag=True, help="Remember it in every session."),
-        store_option,
-        json_option,
-        click.argument("part", metavar="ID", shell_complete=complete_request_ids),
-    )):  # fmt: skip
-        command = each(command)
-    return command
+_answer_options = combine_options(
+    click.option("-m", "--note", help="A note; the agent is told it."),
+    who_option,
+    click.option("--for", "seconds", metavar="SPAN", callback=read_span, help="Remember it so long: 30m, 7d."),
+    count_option("--uses", "Remember it for so many calls after this one."),
+    click.option(
+        "--scope",
+        type=click.Choice(_KINDS),
+        metavar="KIND",
+        help=f"Remember it for these calls: {', '.join(_KINDS)}.",
+    ),
+    click.option("--session", "in_session", is_flag=True, help="Remember it in the session that asks."),
+    click.option("--always", is_flag=True, help="Remember it in every session."),
+    store_option,
+    json_option,
+    click.argument("part", metavar="ID", shell_complete=complete_request_ids),
+)
 
 
 @click.command(epilog=epilog("sayso approve 4f2a91 --for 30m -m 'only today'", CODES_OF_ANSWERS))

@@ -22,6 +22,7 @@ from sayso.cli.open_store import (
     BrokenChain,
     Failure,
     UnknownId,
+    combine_options,
     count_option,
     epilog,
     id_matches,
@@ -60,18 +61,15 @@ def audit() -> None:
 # --- list and show -----------------------------------------------------------------------------------
 
 
-def _filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for each in reversed((
-        click.option("--tool", metavar="NAME", help="Only this tool."),
-        click.option("--step", type=click.Choice(_STEPS), metavar="STEP", help=f"Only one of: {', '.join(_STEPS)}."),
-        click.option("--agent", metavar="NAME", help="Only where this agent is in the path."),
-        click.option("--who", metavar="NAME", help="Only what this person answered."),
-        click.option("--request", metavar="ID", help="Only the request whose id begins or ends so."),
-        click.option("--since", metavar="TIME", callback=read_moment, help="Only from then on: 2026-01-31, or 2h ago."),
-        click.option("--until", metavar="TIME", callback=read_moment, help="Only before then."),
-    )):  # fmt: skip
-        command = each(command)
-    return command
+_filter_options = combine_options(
+    click.option("--tool", metavar="NAME", help="Only this tool."),
+    click.option("--step", type=click.Choice(_STEPS), metavar="STEP", help=f"Only one of: {', '.join(_STEPS)}."),
+    click.option("--agent", metavar="NAME", help="Only where this agent is in the path."),
+    click.option("--who", metavar="NAME", help="Only what this person answered."),
+    click.option("--request", metavar="ID", help="Only the request whose id begins or ends so."),
+    click.option("--since", metavar="TIME", callback=read_moment, help="Only from then on: 2026-01-31, or 2h ago."),
+    click.option("--until", metavar="TIME", callback=read_moment, help="Only before then."),
+)
 
 
 @audit.command("list", epilog=epilog("sayso audit list --tool shell --since 2h", CODES_OF_READING))

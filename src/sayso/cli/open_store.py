@@ -11,6 +11,7 @@ import getpass
 import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -37,6 +38,7 @@ class _AsyncCloseable(Protocol):
 
 
 T = TypeVar("T")
+OptionDecorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 OpenedT = TypeVar("OpenedT", bound=_AsyncCloseable)
 RecordT = TypeVar("RecordT", "ApprovalRequest", "Remembered", "Token")
 
@@ -95,17 +97,17 @@ class BrokenChain(Failure):
     exit_code = 7
 
 
-def store_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--store`, with SAYSO_STORE as default; a hub is accepted."""
-    return _store_option("a file, postgresql://… or https://… of a hub (its token in SAYSO_TOKEN)")(command)
+def combine_options(*options: OptionDecorator) -> OptionDecorator:
+    """Return one decorator for several options, which help lists in this order."""
+    return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
-def own_store_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--store` to a command that works on the store itself, not through a hub."""
-    return _store_option("a file or postgresql://…")(command)
+def count_option(name: str, text: str, *, default: int | None = None) -> OptionDecorator:
+    """Return an option for a positive number."""
+    return click.option(name, type=COUNT, default=default, metavar="NUMBER", help=text)
 
 
-def _store_option(forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _store_option(forms: str) -> OptionDecorator:
     return click.option(
         *("--store", "where"),
         type=click.Path(),  # so that shells complete it
@@ -115,27 +117,18 @@ def _store_option(forms: str) -> Callable[[Callable[..., Any]], Callable[..., An
     )
 
 
-def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
-
-
-def count_option(name: str, text: str, *, default: int | None = None) -> Callable[[Callable[..., Any]], Any]:
-    """Return an option for a positive number."""
-    return click.option(name, type=COUNT, default=default, metavar="NUMBER", help=text)
-
-
-def who_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--who`, by default the login name."""
-    return click.option("--who", metavar="NAME", default=login_name, help="Who you are; else your login name.")(command)
-
-
 def login_name() -> str:
     """Return the login name."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a container's user may have no passwd entry
         return f"user {os.getuid()}"
+
+
+store_option = _store_option("a file, postgresql://… or https://… of a hub (its token in SAYSO_TOKEN)")
+own_store_option = _store_option("a file or postgresql://…")  # for a command that does not work through a hub
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+who_option = click.option("--who", metavar="NAME", default=login_name, help="Who you are; else your login name.")
 
 
 def epilog(example: str, codes: str) -> str:

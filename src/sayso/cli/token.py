@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -13,6 +13,7 @@ from sayso.cli.main import CODES_OF_GROUPS, Commands
 from sayso.cli.open_store import (
     CODES_OF_IDS,
     CODES_OF_READING,
+    combine_options,
     epilog,
     find_by_id,
     json_option,
@@ -37,17 +38,13 @@ def token() -> None:
     """Make, list and revoke the tokens by which a hub knows agents and people."""
 
 
-def _identity_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator for the options of every new token: name, project and roles."""
-    for each in reversed((
-        click.option("--name", required=True, metavar="NAME", help="Who it stands for."),
-        click.option("--project", default="", metavar="NAME", help="Whose requests; * for all projects."),
-        click.option("--role", "roles", multiple=True, metavar="NAME", help="A role of theirs; may be repeated."),
-        own_store_option,
-        json_option,
-    )):  # fmt: skip
-        command = each(command)
-    return command
+_identity_options = combine_options(
+    click.option("--name", required=True, metavar="NAME", help="Who it stands for."),
+    click.option("--project", default="", metavar="NAME", help="Whose requests; * for all projects."),
+    click.option("--role", "roles", multiple=True, metavar="NAME", help="A role of theirs; may be repeated."),
+    own_store_option,
+    json_option,
+)
 
 
 @token.command(epilog=epilog("sayso token create approver --name ann --project shop --for 30d", CODES_OF_READING))

@@ -16,11 +16,11 @@ from starlette.responses import Response
 from sayso.core import json_codec
 from sayso.core.agent_protocol import Id
 from sayso.core.approvers import Approvers
-from sayso.core.canonical import parse_args, thaw
 from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Result, ToolCall, new_id
 from sayso.errors import CanonicalError
 from sayso.server.http import schemas
 from sayso.server.http.problems import HttpProblem
+from sayso.server.http.strict_json import read_object
 from sayso.server.identity import Agent
 from sayso.server.middleware import LARGEST_BODY
 from sayso.server.openapi import ok_response, problem_responses
@@ -102,7 +102,7 @@ class RestOperations(AgentOperations):
         """Parse the body strictly into a struct."""
         body = await self.read_body(LARGEST_BODY)
         try:
-            return msgspec.convert(thaw(parse_args((body or b"{}").decode())), kind)
+            return msgspec.convert(read_object(body or b"{}"), kind)
         except (CanonicalError, msgspec.MsgspecError, ValueError, RecursionError) as error:
             sentence = str(error).replace("the arguments", "the body")
             raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"this cannot be read: {sentence}") from error
