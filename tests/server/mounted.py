@@ -43,7 +43,7 @@ class Mounted(Served):
         self._running.set()
         serving = asyncio.ensure_future(outer.serve(sockets=[taken]))
         await self.ended.wait()
-        self.hub.connections.drain()
+        self.hub.rest()
         outer.should_exit = True
         await serving
         await self.hub.aclose()

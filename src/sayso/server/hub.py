@@ -141,9 +141,13 @@ class Hub:
             raise UnknownRequest(request_id)
         return request
 
+    def rest(self) -> None:
+        """Drain streams, WebSockets and long polls, before the hub stops."""
+        self.connections.drain()
+
     async def aclose(self) -> None:
         """Stop the background tasks and flush the store; its owner closes it."""
-        self.connections.drain()
+        self.rest()
         if self._background is not None:
             self._background.cancel()
             with contextlib.suppress(asyncio.CancelledError):

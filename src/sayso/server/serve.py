@@ -64,7 +64,7 @@ class HubServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain long-lived connections, then shut down."""
-        self._hub.connections.drain()
+        self._hub.rest()
         await super().shutdown(sockets)
 
 
