@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Measurement = Callable[[Effort], list[Row] | Awaitable[list[Row]]]
 
-# `imports` first: what it measures happens in other processes, which the others would only disturb.
+# `imports` first: it measures other processes, which leftovers of the other groups would disturb.
 GROUPS = (
     "imports",
     "hot",
@@ -65,7 +65,7 @@ def main() -> None:
     rows: list[Row] = []
     for name in arguments.groups or GROUPS:
         print(f"── {name} " + "─" * (95 - len(name)), flush=True)
-        for found in _measured(import_module(f"benchmarks.{name}"), effort):
+        for found in _measure_group(import_module(f"benchmarks.{name}"), effort):
             print(report.line(found), flush=True)
             rows.append(found)
     missed = [each for each in rows if each.ok is False]
@@ -88,24 +88,24 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _measured(group: ModuleType, effort: Effort) -> Iterator[Row]:
+def _measure_group(group: ModuleType, effort: Effort) -> Iterator[Row]:
     for measurement in group.MEASUREMENTS:
         yield from _with_retry(measurement, effort)
 
 
 def _with_retry(measurement: Measurement, effort: Effort) -> list[Row]:
     """Measure; if a goal is missed, measure once more, because the machine may have been busy."""
-    first = _take(measurement, effort)
+    first = _run_once(measurement, effort)
     if all(row.ok is not False for row in first):
         return first
-    second = _take(measurement, effort)
+    second = _run_once(measurement, effort)
     return [
         replace(again, retried=True) if before.ok is False else before
         for before, again in zip(first, second, strict=True)
     ]
 
 
-def _take(measurement: Measurement, effort: Effort) -> list[Row]:
+def _run_once(measurement: Measurement, effort: Effort) -> list[Row]:
     forget_heap()
     rows = measurement(effort)
     return asyncio.run(_await(rows)) if inspect.isawaitable(rows) else rows

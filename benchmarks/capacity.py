@@ -26,7 +26,7 @@ LARGEST_GROUP = 1000
 WRITES, LINES = (
     4,
     2,
-)  # of an asked call: open, close, claim, result; of an allowed one: that it ran, and what came of it
+)  # writes of an asked call: open, close, claim, result; lines of an allowed one: allowed, result
 LOADS = (1_000, 10_000, 30_000, 100_000, 300_000)
 HUBS = (2, 20, 100)
 MEASURED = 512
@@ -40,7 +40,7 @@ class Costs:
     request: float
     line: float
 
-    def of(self, requests: float, lines: float) -> float:
+    def of_writes(self, requests: float, lines: float) -> float:
         return requests * self.request + lines * self.line
 
 
@@ -67,17 +67,17 @@ class Load:
 class Hub:
     """Queue of one hub: the writes since its last batch."""
 
-    came: list[float] = field(default_factory=list[float])
+    arrivals: list[float] = field(default_factory=list[float])
     lines: int = 0
     is_writing: bool = False
 
     def gather(self) -> tuple[list[float], int]:
         """Take a batch from the queue."""
-        group, self.came = self.came[:LARGEST_GROUP], self.came[LARGEST_GROUP:]
-        lines = min(self.lines, LARGEST_GROUP - len(group))
+        batch, self.arrivals = self.arrivals[:LARGEST_GROUP], self.arrivals[LARGEST_GROUP:]
+        lines = min(self.lines, LARGEST_GROUP - len(batch))
         self.lines -= lines
         self.is_writing = True
-        return group, lines
+        return batch, lines
 
 
 @dataclass
@@ -90,10 +90,10 @@ class Order:
     groups: list[int] = field(default_factory=list[int])
     ends: list[tuple[float, int, Hub, list[float]]] = field(default_factory=list[tuple[float, int, Hub, list[float]]])
 
-    def take(self, now: float, hub: Hub) -> None:
+    def write_batch(self, now: float, hub: Hub) -> None:
         """Let a hub write its batch, once it has the lock."""
         group, lines = hub.gather()
-        seconds = self.costs.fixed + self.costs.of(len(group), lines)
+        seconds = self.costs.fixed + self.costs.of_writes(len(group), lines)
         self.free = max(self.free, now) + seconds
         self.busy += seconds
         self.groups.append(len(group) + lines)
@@ -112,24 +112,24 @@ class Outcome:
 
 def simulate(costs: Costs, load: Load, hubs: int, *, seed: int = SEED) -> Outcome:
     """Simulate random arrivals at any hub; each hub gathers a batch, waits for the lock, and holds it."""
-    chance = random.Random(seed)  # noqa: S311 - a simulation, and the same each time
+    chance = random.Random(seed)  # noqa: S311 - a repeatable simulation
     places, order, took = [Hub() for _ in range(hubs)], Order(costs), list[float]()
     rate = load.requests + load.lines
     coming = chance.expovariate(rate)
     while coming < SECONDS:
         if order.ends and order.ends[0][0] <= coming:
             now, _, hub, group = heappop(order.ends)
-            took += [now - came for came in group]
+            took += [now - arrival for arrival in group]
             hub.is_writing = False
         else:
             now, hub = coming, chance.choice(places)
             coming += chance.expovariate(rate)
             if chance.random() * rate < load.requests:
-                hub.came.append(now)
+                hub.arrivals.append(now)
             else:
                 hub.lines += 1
-        if not hub.is_writing and (hub.came or hub.lines):
-            order.take(now, hub)
+        if not hub.is_writing and (hub.arrivals or hub.lines):
+            order.write_batch(now, hub)
     busy = min(1.0, order.busy / SECONDS)
     return Outcome(busy=busy, group=mean(order.groups), p50=median(took), p99=quantiles(took, n=100)[98])
 
@@ -140,15 +140,15 @@ async def measure() -> Costs:
     with running(durable=True, where=report.RESULTS) as server:
         server.make_template()
         store = PostgresStore(server.database())
-        one = [await _opened(store, 1) for _ in range(40)]
-        many = [await _opened(store, MEASURED) for _ in range(10)]
-        lines = [await _recorded(store, MEASURED) for _ in range(10)]
+        one = [await _time_open_and_close(store, 1) for _ in range(40)]
+        many = [await _time_open_and_close(store, MEASURED) for _ in range(10)]
+        lines = [await _time_recording(store, MEASURED) for _ in range(10)]
         await store.aclose()
     fixed = median(one)
     return Costs(fixed=fixed, request=(median(many) - fixed) / (2 * MEASURED), line=(median(lines) - fixed) / MEASURED)
 
 
-async def _opened(store: PostgresStore, count: int) -> float:
+async def _time_open_and_close(store: PostgresStore, count: int) -> float:
     """Return the seconds to open and to close `count` requests, as one batch each; per batch for a count of one."""
     made = [request(new_id()) for _ in range(count)]
     began = time.perf_counter()
@@ -158,7 +158,7 @@ async def _opened(store: PostgresStore, count: int) -> float:
     return opened if count == 1 else time.perf_counter() - began
 
 
-async def _recorded(store: PostgresStore, count: int) -> float:
+async def _time_recording(store: PostgresStore, count: int) -> float:
     entry = AuditEntry(at=1.0, step="allowed", about=ToolCall(tool="read", args={"path": "reports/2026/summary.txt"}))
     began = time.perf_counter()
     for _ in range(count):
@@ -168,16 +168,16 @@ async def _recorded(store: PostgresStore, count: int) -> float:
 
 
 def main() -> None:
-    """Measure, unless figures are given, and show what they come to."""
+    """Measure, unless figures are given, and print the simulated capacity."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.capacity", description=__doc__)
     parser.add_argument("--fixed", type=float, metavar="MS", help="milliseconds of an empty group")
     parser.add_argument("--request", type=float, metavar="US", help="microseconds of each write of a request")
     parser.add_argument("--line", type=float, metavar="US", help="microseconds of each line of the audit")
-    said = parser.parse_args()
-    if said.fixed is None:
+    options = parser.parse_args()
+    if options.fixed is None:
         costs = asyncio.run(measure())
     else:
-        costs = Costs(fixed=said.fixed / 1e3, request=said.request / 1e6, line=said.line / 1e6)
+        costs = Costs(fixed=options.fixed / 1e3, request=options.request / 1e6, line=options.line / 1e6)
     print(
         f"a group: {costs.fixed * 1e3:.2f} ms, {costs.request * 1e6:.0f} µs a request, {costs.line * 1e6:.0f} µs a line"
     )
@@ -185,11 +185,11 @@ def main() -> None:
     for agents in LOADS:
         load = Load(agents=agents)
         for hubs in HUBS:
-            print(f"{agents:6} {hubs:5} {load.requests:9.0f} {load.lines:8.0f} {_told(costs, load, hubs)}")
+            print(f"{agents:6} {hubs:5} {load.requests:9.0f} {load.lines:8.0f} {_format_result(costs, load, hubs)}")
 
 
-def _told(costs: Costs, load: Load, hubs: int) -> str:
-    work = costs.of(load.requests, load.lines)  # seconds in each second, however large the groups
+def _format_result(costs: Costs, load: Load, hubs: int) -> str:
+    work = costs.of_writes(load.requests, load.lines)  # seconds of work per second, for any batch size
     if work >= 1:
         return f"{work:6.0%}   more than one server can do"
     done = simulate(costs, load, hubs)

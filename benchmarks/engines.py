@@ -59,7 +59,7 @@ def ours(policy: Policy, call: ToolCall) -> Sample:
 
 
 def by_casbin(count: int, folder: Path) -> Callable[[], object]:
-    """Return a question to pycasbin with as many rules, about the last one."""
+    """Return a query to pycasbin with as many rules, about the last one."""
     (folder / "model.conf").write_text(CASBIN_MODEL, encoding="utf-8")
     lines = [f"p, agent, tool_{number}, call, allow" for number in range(count)]
     (folder / "policy.csv").write_text("\n".join(lines), encoding="utf-8")
@@ -68,7 +68,7 @@ def by_casbin(count: int, folder: Path) -> Callable[[], object]:
 
 
 def by_cedar(count: int) -> Callable[[], object]:
-    """Return a question to Cedar with as many policies, about the last one."""
+    """Return a query to Cedar with as many policies, about the last one."""
     text = "\n".join(
         f'permit(principal, action == Action::"call", resource == Tool::"tool_{number}");' for number in range(count)
     )
@@ -83,7 +83,7 @@ def by_cedar(count: int) -> Callable[[], object]:
 
 
 async def deciding(effort: Effort) -> list[Row]:
-    """Decide with few rules and with many, and ask the engines the simplest of these questions."""
+    """Decide with few rules and with many, and query the engines by name, the simplest case."""
     with report.scratch() as folder:
         samples: dict[str, Sample] = {}
         for count in SIZES:

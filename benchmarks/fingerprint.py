@@ -42,7 +42,7 @@ def limit(args: Args) -> str:
     return hashlib.sha256(_ENCODER.encode(args)).hexdigest()
 
 
-def seeds(args: Args) -> str:
+def json_digest(args: Args) -> str:
     return hashlib.sha256(json.dumps(args, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -59,7 +59,7 @@ async def speed(effort: Effort) -> list[Row]:
                 "limit": repeat(partial(limit, args)),
                 "digest": repeat(ToolCall(tool="t", args=args).digest),
                 "built": repeat(partial(build_and_digest, args)),
-                "seeds": repeat(partial(seeds, args)),
+                "json": repeat(partial(json_digest, args)),
             },
             effort,
         )
@@ -70,20 +70,20 @@ async def speed(effort: Effort) -> list[Row]:
                 f"digest {name}; peer: json",
                 digest,
                 limit=compare(digest, seconds["limit"], at_most(2)),
-                peer=compare(digest, seconds["seeds"], at_most(1 / 3)),
+                peer=compare(digest, seconds["json"], at_most(1 / 3)),
             ),
             row(
                 "P8",
                 f"build + digest {name}",
                 built,
                 limit=compare(built, seconds["limit"]),
-                peer=compare(built, seconds["seeds"]),
+                peer=compare(built, seconds["json"]),
             ),
         ]
     return rows
 
 
-# Pairs that are not the same arguments, so they must not get the same digest; a refusal is right, too.
+# Pairs of different arguments, which must not have the same digest; a refusal is correct, too.
 TRAPS: tuple[tuple[Any, Any], ...] = (
     (1, True),
     (0, False),
@@ -104,7 +104,7 @@ TRAPS: tuple[tuple[Any, Any], ...] = (
 )
 
 
-def _alike(digest: Callable[[Args], str], one: object, other: object) -> bool:
+def _digests_match(digest: Callable[[Args], str], one: object, other: object) -> bool:
     try:
         return digest({"value": one}) == digest({"value": other})
     except (CanonicalError, OverflowError, TypeError):
@@ -114,16 +114,17 @@ def _alike(digest: Callable[[Args], str], one: object, other: object) -> bool:
 def traps(_: Effort) -> list[Row]:
     """Count false matches; short-lived objects with a reused address are the last trap."""
     counts = [
-        sum(_alike(digest, one, other) for one, other in TRAPS) + _alike(digest, _Shown(), _Shown())
-        for digest in (build_and_digest, limit, seeds)
+        sum(_digests_match(digest, one, other) for one, other in TRAPS)
+        + _digests_match(digest, _SameText(), _SameText())
+        for digest in (build_and_digest, limit, json_digest)
     ]
-    ours, theirs, seeded = counts
+    ours, theirs, by_json = counts
     what = f"{len(TRAPS) + 1} traps, false matches; json"
-    return [Row(target="P8", what=what, unit="", ours=ours, exact=ours == 0, counted=(theirs, seeded))]
+    return [Row(target="P8", what=what, unit="", ours=ours, exact=ours == 0, counted=(theirs, by_json))]
 
 
-class _Shown:
-    """Two of these are different, yet look alike."""
+class _SameText:
+    """Two instances are different, but have the same text."""
 
     def __str__(self) -> str:
         return "<object at 0x7f0000000000>"

@@ -55,16 +55,16 @@ class Turn:
     p99: float
 
 
-# Those who ask.
+# The agents.
 
 
-async def ask(part: Part, told: Connection) -> None:
+async def ask(part: Part, pipe: Connection) -> None:
     """Do the commanded number of round trips, turn after turn, and report the latencies."""
     once, follow = await _asker(part)
     following = asyncio.ensure_future(follow)
-    told.send(None)
+    pipe.send(None)
     while not following.done():
-        count = await asyncio.to_thread(told.recv)
+        count = await asyncio.to_thread(pipe.recv)
         left = iter(range(count))
         seconds: list[float] = []
 
@@ -75,7 +75,7 @@ async def ask(part: Part, told: Connection) -> None:
                 seconds.append(time.perf_counter() - began)
 
         await asyncio.gather(*(work() for _ in range(WAITING // PROCESSES)))
-        told.send(seconds)
+        pipe.send(seconds)
 
 
 async def _asker(part: Part) -> tuple[Callable[[str], Awaitable[object]], Any]:
@@ -102,29 +102,29 @@ async def _asker(part: Part) -> tuple[Callable[[str], Awaitable[object]], Any]:
     return ours, asyncio.Event().wait()
 
 
-# Those who answer.
+# The approvers.
 
 
-async def answer(part: Part, told: Connection) -> None:
+async def answer(part: Part, pipe: Connection) -> None:
     """Answer every second row, until this process is killed."""
-    await (_answer_rows(part, told) if part.way == "limit" else _answer_requests(part, told))
+    await (_answer_rows(part, pipe) if part.way == "limit" else _answer_requests(part, pipe))
 
 
-async def _answer_rows(part: Part, told: Connection) -> None:
+async def _answer_rows(part: Part, pipe: Connection) -> None:
     raw = await RawFar.at(part.url)
     await raw.listen(part.url, OPEN)
-    told.send(None)
+    pipe.send(None)
     while True:
         await asyncio.gather(*(raw.close(each) for each in await raw.news(part.number)))
 
 
-async def _answer_requests(part: Part, told: Connection) -> None:
+async def _answer_requests(part: Part, pipe: Connection) -> None:
     """Run a hub with an approver that answers at once; the cost of a browser is not measured here."""
     store = await asyncio.to_thread(PostgresStore, part.url)
     hub = Hub(store)
     serving = asyncio.create_task(create_server(create_app(hub), hub).serve(sockets=[bind("127.0.0.1", part.port)]))
     point, _ = await store.changes()
-    told.send(None)
+    pipe.send(None)
     answering: set[asyncio.Task[object]] = set()
     while not serving.done():
         await store.changed(point)
@@ -136,12 +136,12 @@ async def _answer_requests(part: Part, told: Connection) -> None:
                 task.add_done_callback(answering.discard)
 
 
-# The whole of it.
+# All processes.
 
 
-def play(role: Callable[[Part, Connection], Any], part: Part, told: Connection) -> None:
+def run_role(role: Callable[[Part, Connection], Any], part: Part, pipe: Connection) -> None:
     """Run one of the processes."""
-    asyncio.run(role(part, told))
+    asyncio.run(role(part, pipe))
 
 
 class Fleet:
@@ -160,7 +160,7 @@ class Fleet:
 
     def _start(self, role: Callable[[Part, Connection], Any], part: Part) -> Connection:
         here, there = _FORKS.Pipe()
-        process = _FORKS.Process(target=play, args=(role, part, there))
+        process = _FORKS.Process(target=run_role, args=(role, part, there))
         process.start()
         self._processes.append(process)
         here.recv()
@@ -174,7 +174,7 @@ class Fleet:
         return Turn(len(seconds) / (time.perf_counter() - began), quantiles(seconds, n=100)[-1])
 
     def stop(self) -> None:
-        for process in reversed(self._processes):  # who asks first: it would tell that its hub is gone
+        for process in reversed(self._processes):  # agents first: they would report that their hub is gone
             process.kill()
             process.join()
 
@@ -213,17 +213,17 @@ def many_machines(effort: Effort) -> list[Row]:
                 turns[way].append(fleet.turn(max(WAITING, effort.count(COUNT))))
     limit = turns["limit"]
     rows: list[Row] = []
-    told: tuple[tuple[Way, str, Any], ...] = (
+    measured: tuple[tuple[Way, str, Any], ...] = (
         ("ours", "4 processes", at_least(0.4)),
         ("through hubs", "over 2 hubs", None),
     )
-    for way, what, goal in told:
+    for way, what, goal in measured:
         ours = turns[way]
-        rates, late = [each.rate for each in ours], [each.p99 for each in ours]
-        raw, raw_late = [each.rate for each in limit], [each.p99 for each in limit]
+        rates, latencies = [each.rate for each in ours], [each.p99 for each in ours]
+        raw, raw_latencies = [each.rate for each in limit], [each.p99 for each in limit]
         rows += [
             row("P10", f"{WAITING} waiting, {what}", rates, unit="/s", limit=compare(rates, raw, goal)),
-            row("P10", f"p99 of these, {what}", late, limit=compare(late, raw_late)),
+            row("P10", f"p99 of these, {what}", latencies, limit=compare(latencies, raw_latencies)),
         ]
     return rows
 

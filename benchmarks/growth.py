@@ -16,7 +16,7 @@ from sayso.stores.postgres import PostgresStore
 CLOSED = 1_000_000
 COUNTS = {1: 100, 64: 2_000}
 PIECE = 50_000
-# As a million requests leave a store: their rows, and three entries of the audit each; ids sort before all others.
+# The rows that a million requests leave, with three audit entries each; their ids sort before all others.
 FILL = """
     WITH numbers AS (
         SELECT number, lpad(to_hex(number), 32, '!') AS id FROM generate_series({first}, {last}) AS number
@@ -37,10 +37,10 @@ def fill(server: Postgres, url: str, count: int) -> None:
     for first in range(1, count, PIECE):
         server.ask(FILL.format(first=first, last=min(first + PIECE - 1, count), packed=packed, line=line), url)
     for query in ("VACUUM ANALYZE sayso.requests", "VACUUM ANALYZE sayso.audit", "CHECKPOINT"):
-        server.run("psql", "-q", "-d", url, "-c", query)  # which takes as long as it takes
+        server.run("psql", "-q", "-d", url, "-c", query)
 
 
-async def grown(effort: Effort) -> list[Row]:
+async def with_history(effort: Effort) -> list[Row]:
     """Measure a full and an empty store, turn by turn."""
     report.RESULTS.mkdir(exist_ok=True)
     with running(durable=True, where=report.RESULTS) as server:
@@ -49,13 +49,13 @@ async def grown(effort: Effort) -> list[Row]:
         fill(server, urls["full"], effort.count(CLOSED))
         stores = {name: PostgresStore(url) for name, url in urls.items()}
         try:
-            return [*await _answered(stores, effort), *await _looked_at(stores, effort)]
+            return [*await _measure_round_trips(stores, effort), *await _measure_queries(stores, effort)]
         finally:
             for store in stores.values():
                 await store.aclose()
 
 
-async def _answered(stores: dict[str, PostgresStore], effort: Effort) -> list[Row]:
+async def _measure_round_trips(stores: dict[str, PostgresStore], effort: Effort) -> list[Row]:
     rows: list[Row] = []
     ours = {name: OurStore(store) for name, store in stores.items()}
     for waiting, count in COUNTS.items():
@@ -68,24 +68,26 @@ async def _answered(stores: dict[str, PostgresStore], effort: Effort) -> list[Ro
     return rows
 
 
-async def _looked_at(stores: dict[str, PostgresStore], effort: Effort) -> list[Row]:
+async def _measure_queries(stores: dict[str, PostgresStore], effort: Effort) -> list[Row]:
     """Measure the queries of approvers and hubs, with a hundred requests open."""
     for store in stores.values():
         for number in range(100):
             await store.open(request(f"f{number:031x}"))
-    looks: dict[str, Callable[[PostgresStore], Awaitable[object]]] = {
+    queries: dict[str, Callable[[PostgresStore], Awaitable[object]]] = {
         "inbox of 100": lambda store: store.pending(),
         "newest 100": lambda store: store.recent(),
         "what changed": lambda store: store.changes((CLOSED + 10_000) * 10),
         "named by its end": lambda store: store.recent(5, "00000063"),
     }
-    return [_row(f"{what}, 1M closed ÷ none", await _look(stores, effort, look)) for what, look in looks.items()]
+    return [
+        _row(f"{what}, 1M closed ÷ none", await _time_query(stores, effort, query)) for what, query in queries.items()
+    ]
 
 
-async def _look(
-    stores: dict[str, PostgresStore], effort: Effort, look: Callable[[PostgresStore], Awaitable[object]]
+async def _time_query(
+    stores: dict[str, PostgresStore], effort: Effort, query: Callable[[PostgresStore], Awaitable[object]]
 ) -> dict[str, list[float]]:
-    samples = {name: repeat_async(lambda store=store: look(store)) for name, store in stores.items()}
+    samples = {name: repeat_async(lambda store=store: query(store)) for name, store in stores.items()}
     return await interleave(samples, effort, most=200)
 
 
@@ -93,4 +95,4 @@ def _row(what: str, seconds: dict[str, list[float]]) -> Row:
     return row("P10", what, seconds["full"], limit=compare(seconds["full"], seconds["empty"], at_most(1.5)))
 
 
-MEASUREMENTS = (grown,)
+MEASUREMENTS = (with_history,)

@@ -19,7 +19,7 @@ NAME = "write_file"
 ARGS = {"path": "reports/2026/summary.txt", "text": "forty characters of text, near enough ..", "mode": "append"}
 
 
-async def write_file(path: str, text: str, mode: str) -> str:  # noqa: ARG001 - the least that a tool can do
+async def write_file(path: str, text: str, mode: str) -> str:  # noqa: ARG001 - a minimal tool
     return "done"
 
 
@@ -140,7 +140,7 @@ async def remembered(effort: Effort) -> list[Row]:
             "limit": limit(),
             "ours": repeat_async(gate(ours), then=seal(ours)),
             "peer": repeat_async(await peers.from_memory(write_file, ARGS)),
-            "seeds": repeat_async(_seeds_memory()),
+            "json": repeat_async(_json_key_lookup()),
         },
         effort,
     )
@@ -156,13 +156,13 @@ async def remembered(effort: Effort) -> list[Row]:
             "P3",
             "…; peer: plain json.dumps key",
             seconds["ours"],
-            peer=compare(seconds["ours"], seconds["seeds"], at_most(1)),
+            peer=compare(seconds["ours"], seconds["json"], at_most(1)),
         ),
     ]
 
 
-def _seeds_memory() -> Callable[[], Awaitable[object]]:
-    """Return a call that is looked up by a `json.dumps` key, as in the first documents."""
+def _json_key_lookup() -> Callable[[], Awaitable[object]]:
+    """Return a call whose approval is looked up by a `json.dumps` key."""
     known = {(NAME, json.dumps(ARGS, sort_keys=True, default=str)): True}
 
     async def call() -> None:

@@ -23,9 +23,9 @@ CONNECTIONS = 32
 ANSWERS = 4_000
 TRIPS = {1: 200, 64: 2_000, 1024: 4_000}  # round trips per turn, by how many wait at a time
 LISTENERS = 1_000
-TOLD = 10  # events per turn
-DEAF = 16
-LARGE = 600_000  # bytes of an event that fills up whoever does not read
+EVENTS = 10  # events per turn
+NON_READERS = 16
+LARGE = 600_000  # bytes of an event, which fill the buffer of a client that does not read
 PENDING = 10_000
 IN_FLIGHT = 64
 WAYS: dict[Way, str] = {"events": "SSE", "sockets": "WebSocket"}
@@ -55,7 +55,7 @@ class Turn:
     cpu: float = 0.0  # seconds of the server's processor time for each
 
     @classmethod
-    def of(cls, took: list[float], seconds: float, cpu: float = 0.0) -> Turn:
+    def from_latencies(cls, took: list[float], seconds: float, cpu: float = 0.0) -> Turn:
         parts = quantiles(took, n=100, method="inclusive")
         return cls(rate=len(took) / seconds, p50=median(took), p99=parts[-1], cpu=cpu / len(took))
 
@@ -73,7 +73,7 @@ def answers(effort: Effort) -> list[Row]:
     cpu = {kind: [each.cpu for each in found] for kind, found in turns.items()}
     ours, memory, bare, peer = (rates[kind] for kind in ("durable", "memory", "starlette", "fastapi"))
     return [
-        # Where the goals were set, a quarter of Starlette is less than FastAPI: the durable one is not held to both.
+        # A quarter of Starlette's rate is less than FastAPI's, so the durable hub has no goal against FastAPI.
         *(
             row("P13", f"POST, {what}; peer: FastAPI", rate, unit="/s", limit=limit, peer=compare(rate, peer, goal))
             for what, rate, limit, goal in (
@@ -111,7 +111,7 @@ def _answer(child: Child, count: int) -> Turn:
     ]
     used, start = child.do("cpu"), time.perf_counter()
     took = drive(child.port, messages, connections=CONNECTIONS)
-    return Turn.of(took, time.perf_counter() - start, child.do("cpu") - used)
+    return Turn.from_latencies(took, time.perf_counter() - start, child.do("cpu") - used)
 
 
 async def round_trips(effort: Effort) -> list[Row]:
@@ -136,7 +136,7 @@ def _trips(child: Child, waiting: int, count: int) -> Turn:
     trips = Trips(child, waiting=waiting, count=count)
     start = time.perf_counter()
     took = trips.run()
-    return Turn.of(took, time.perf_counter() - start)
+    return Turn.from_latencies(took, time.perf_counter() - start)
 
 
 def _trip_rows(turns: dict[str, list[Turn]], waiting: int) -> list[Row]:
@@ -178,32 +178,32 @@ def fan_out(effort: Effort) -> list[Row]:
             seconds: dict[str, list[float]] = {kind: [] for kind in children}
             for _ in range(_rounds(effort)):
                 for kind, crowd in crowds.items():
-                    seconds[kind].append(median(crowd.tell() for _ in range(TOLD)))
+                    seconds[kind].append(median(crowd.publish() for _ in range(EVENTS)))
             for crowd in crowds.values():
                 crowd.close()
             limit = compare(seconds["durable"], seconds["raw"], at_most(2))
             rows.append(row("P13", f"one event to {LISTENERS}, {name}", seconds["durable"], limit=limit))
-        rows.append(_slow(effort, children["durable"]))
+        rows.append(_beside_non_readers(effort, children["durable"]))
     return rows
 
 
-def _slow(effort: Effort, child: Child) -> Row:
+def _beside_non_readers(effort: Effort, child: Child) -> Row:
     """Compare with and without subscribers that never read; each turn is shorter than the hub's timeout for them."""
     alone: list[float] = []
     beside: list[float] = []
     for _ in range(max(2, _rounds(effort) // 2)):
         crowd = Listeners(child, LISTENERS, way="events")
-        alone.append(median(crowd.tell() for _ in range(TOLD)))
+        alone.append(median(crowd.publish() for _ in range(EVENTS)))
         crowd.close()
-        deaf = Listeners(child, DEAF, way="events", deaf=True)
+        silent = Listeners(child, NON_READERS, way="events", small_buffer=True)
         for _ in range(8):
             child.do("large", size=LARGE)
         crowd = Listeners(child, LISTENERS, way="events")
-        beside.append(median(crowd.tell() for _ in range(TOLD)))
+        beside.append(median(crowd.publish() for _ in range(EVENTS)))
         crowd.close()
-        deaf.close()
+        silent.close()
     limit = compare(beside, alone, at_most(1.25), least=True)
-    return row("P13", f"… beside {DEAF} that never read", [min(beside)], limit=limit)
+    return row("P13", f"… beside {NON_READERS} that never read", [min(beside)], limit=limit)
 
 
 def hub_lag(effort: Effort) -> list[Row]:
@@ -216,7 +216,7 @@ def hub_lag(effort: Effort) -> list[Row]:
         worst: dict[str, list[float]] = {"idle": [], "raw": [], "durable": []}
         for _ in range(_rounds(effort)):
             for name, child, busy in (("idle", hub, False), *((kind, child, True) for kind, child in children.items())):
-                found = _watched(child, seconds, busy=busy)
+                found = _measure_lag(child, seconds, busy=busy)
                 p99[name].append(found["p99"])
                 worst[name].append(found["worst"])
     limit = compare(p99["durable"], p99["idle"], at_most(10), least=True)
@@ -228,7 +228,7 @@ def hub_lag(effort: Effort) -> list[Row]:
     ]
 
 
-def _watched(child: Child, seconds: float, *, busy: bool) -> dict[str, float]:
+def _measure_lag(child: Child, seconds: float, *, busy: bool) -> dict[str, float]:
     if not busy:
         return child.do("lag", seconds=seconds)
     trips = Trips(child, waiting=IN_FLIGHT, count=100_000)

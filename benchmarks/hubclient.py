@@ -24,12 +24,12 @@ from sayso.core.msgpack_codec import pack_request, unpack_request
 
 _END, _LENGTH = b"\r\n\r\n", b"content-length: "
 _LARGEST_READ = 1 << 20
-_MOST_CONNECTIONS = 64  # of those who ask, and of those who answer
-_PREPARED = 2_000  # requests that are written out before a turn begins
+_MOST_CONNECTIONS = 64  # of agents, and as many of approvers
+_PREPARED = 2_000  # requests that are serialised before a turn begins
 _WAIT = 25.0
 
 Way = Literal["events", "sockets"]
-Heard = Callable[["Connection", bytes], None]
+OnData = Callable[["Connection", bytes], None]
 
 
 def raise_open_files() -> None:
@@ -39,15 +39,15 @@ def raise_open_files() -> None:
 
 
 class Connection:
-    """One connection; the callback `heard` receives the body of every response or, on a stream, every chunk."""
+    """One connection; the callback `on_data` receives the body of every response or, on a stream, every chunk."""
 
-    def __init__(self, port: int, heard: Heard, *, stream: bool = False, deaf: bool = False) -> None:
+    def __init__(self, port: int, on_data: OnData, *, stream: bool = False, small_buffer: bool = False) -> None:
         self.socket = socket.socket()
-        if deaf:
+        if small_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self.socket.connect(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.heard = heard
+        self.on_data = on_data
         self._stream = stream
         self._buffer = b""
 
@@ -60,13 +60,13 @@ class Connection:
         if not data:
             raise ConnectionError(f"the server has closed the connection, after {self._buffer[-300:]!r}")
         if self._stream:
-            self.heard(self, data)
+            self.on_data(self, data)
             return
         self._buffer = self._buffer + data if self._buffer else data
-        while self._buffer and self._take():
+        while self._buffer and self._parse_response():
             pass
 
-    def _take(self) -> bool:
+    def _parse_response(self) -> bool:
         """Parse one complete response, if there is one."""
         head = self._buffer.find(_END)
         if head < 0:
@@ -79,7 +79,7 @@ class Connection:
         if not self._buffer.startswith(b"HTTP/1.1 20"):
             raise ConnectionError(self._buffer[:end].decode(errors="replace"))
         body, self._buffer = self._buffer[head + len(_END) : end], self._buffer[end:]
-        self.heard(self, body)
+        self.on_data(self, body)
         return True
 
 
@@ -123,23 +123,23 @@ def _head(method: str, path: str, token: str, *lines: str) -> bytes:
 
 def drive(port: int, messages: Iterable[bytes], *, connections: int) -> list[float]:
     """Send all messages over a number of connections, one in flight on each; return the latencies."""
-    left = deque(messages)
-    count = len(left)
+    unsent = deque(messages)
+    count = len(unsent)
     began: dict[Connection, float] = {}
     took: list[float] = []
 
-    def go_on(connection: Connection) -> None:
-        if left:
+    def send_next(connection: Connection) -> None:
+        if unsent:
             began[connection] = time.perf_counter()
-            connection.send(left.popleft())
+            connection.send(unsent.popleft())
 
-    def heard(connection: Connection, _: bytes) -> None:
+    def on_data(connection: Connection, _: bytes) -> None:
         took.append(time.perf_counter() - began[connection])
-        go_on(connection)
+        send_next(connection)
 
     crowd = Crowd()
     for _ in range(connections):
-        go_on(crowd.add(Connection(port, heard)))
+        send_next(crowd.add(Connection(port, on_data)))
     crowd.run(lambda: len(took) == count)
     crowd.close()
     return took
@@ -153,10 +153,10 @@ class Trips:
         self._waiting = waiting
         self._count = count
         self._asker, self._person = child.tokens("agent")[0], child.tokens("approver")[0]
-        self._prepared = deque(self._written() for _ in range(min(count, _PREPARED)))
+        self._prepared = deque(self._make_open() for _ in range(min(count, _PREPARED)))
         self._asked = 0
         self._under_way: dict[str, float] = {}
-        self._took: list[float] = []
+        self._latencies: list[float] = []
         self._to_answer: deque[str] = deque()
         self._asking: dict[Connection, str] = {}
         self._idle_askers: list[Connection] = []
@@ -164,7 +164,7 @@ class Trips:
         self._point: int | None = None
         self._known = ""
 
-    def _written(self) -> tuple[str, bytes]:
+    def _make_open(self) -> tuple[str, bytes]:
         request_id = new_id()
         body = msgspec.msgpack.encode(Open(request=pack_request(request(request_id))))
         return request_id, post("/agent/open", body, token=self._asker, media=MEDIA)
@@ -173,21 +173,21 @@ class Trips:
         """Keep the requested number of requests open, until all are answered or the time is up."""
         crowd = Crowd()
 
-        def connect(heard: Heard) -> Connection:
-            return crowd.add(Connection(self._child.port, heard))
+        def connect(on_data: OnData) -> Connection:
+            return crowd.add(Connection(self._child.port, on_data))
 
-        self._follow(connect(self._told))
+        self._follow(connect(self._on_changes))
         crowd.run(lambda: self._point is not None)
         connections = min(self._waiting, _MOST_CONNECTIONS)
-        self._idle_people = [connect(self._is_answered) for _ in range(connections)]
-        self._idle_askers = [connect(self._is_open) for _ in range(connections)]
+        self._idle_people = [connect(self._on_answered) for _ in range(connections)]
+        self._idle_askers = [connect(self._on_opened) for _ in range(connections)]
         ends = None if seconds is None else time.perf_counter() + seconds
-        self._go_on()
-        crowd.run(lambda: len(self._took) >= self._count or (ends is not None and time.perf_counter() > ends))
+        self._send_possible()
+        crowd.run(lambda: len(self._latencies) >= self._count or (ends is not None and time.perf_counter() > ends))
         crowd.close()
-        return self._took
+        return self._latencies
 
-    def _go_on(self) -> None:
+    def _send_possible(self) -> None:
         """Send every ask and answer that is possible now."""
         while self._idle_people and self._to_answer:
             connection = self._idle_people.pop()
@@ -195,63 +195,63 @@ class Trips:
             connection.send(post(path, b'{"approved": true}', token=self._person, media="application/json"))
         while self._idle_askers and self._asked < self._count and len(self._under_way) < self._waiting:
             connection = self._idle_askers.pop()
-            request_id, message = self._prepared.popleft() if self._prepared else self._written()
+            request_id, message = self._prepared.popleft() if self._prepared else self._make_open()
             self._asking[connection] = request_id
             self._under_way[request_id] = time.perf_counter()
             self._asked += 1
             connection.send(message)
 
-    def _is_open(self, connection: Connection, _: bytes) -> None:
+    def _on_opened(self, connection: Connection, _: bytes) -> None:
         self._to_answer.append(self._asking.pop(connection))
         self._idle_askers.append(connection)
-        self._go_on()
+        self._send_possible()
 
-    def _is_answered(self, connection: Connection, _: bytes) -> None:
+    def _on_answered(self, connection: Connection, _: bytes) -> None:
         self._idle_people.append(connection)
-        self._go_on()
+        self._send_possible()
 
     def _follow(self, connection: Connection) -> None:
         wait = 0.0 if self._point is None else _WAIT
         body = msgspec.msgpack.encode(GetChanges(after=self._point, wait=wait, known=self._known))
         connection.send(post("/agent/changes", body, token=self._asker, media=MEDIA))
 
-    def _told(self, connection: Connection, body: bytes) -> None:
+    def _on_changes(self, connection: Connection, body: bytes) -> None:
         for request_id in self._closed(body):
             began = self._under_way.pop(request_id, None)
             if began is not None:  # not left over from another turn
-                self._took.append(time.perf_counter() - began)
+                self._latencies.append(time.perf_counter() - began)
         self._follow(connection)
-        self._go_on()
+        self._send_possible()
 
     def _closed(self, body: bytes) -> list[str]:
         if self._child.kind == "raw":
             self._point = 0
             return json.loads(body)
-        told = msgspec.msgpack.decode(body, type=ChangesReply)
-        self._point, self._known = told.point, told.known
-        found = [unpack_request(each) for each in told.rows]
+        reply = msgspec.msgpack.decode(body, type=ChangesReply)
+        self._point, self._known = reply.point, reply.known
+        found = [unpack_request(each) for each in reply.rows]
         return [each.id for each in found if each.status != "open"]
 
 
 class Listeners:
     """Event fan-out: very many subscribers, and one agent that opens requests."""
 
-    def __init__(self, child: Child, count: int, *, way: Way, deaf: bool = False) -> None:
+    def __init__(self, child: Child, count: int, *, way: Way, small_buffer: bool = False) -> None:
         self._child = child
         self._crowd = Crowd()
         self._tails: dict[Connection, bytes] = {}
         self._mark = b"\r\n\r\n" if way == "sockets" else b"hello"
         self._reached = 0
         self._agent, self._person = child.tokens("agent")[0], child.tokens("approver")[0]
-        heads = itertools.cycle([_hello(way, token) for token in child.tokens("approver")])
+        heads = itertools.cycle([_subscribe_request(way, token) for token in child.tokens("approver")])
         for _ in range(count):
-            connection = Connection(child.port, self._heard, stream=True, deaf=deaf)
+            connection = Connection(child.port, self._on_event, stream=True, small_buffer=small_buffer)
             self._tails[connection] = b""
             self._crowd.add(connection).send(next(heads))
         self._crowd.run(lambda: self._reached == count)
-        self._teller = self._crowd.add(Connection(child.port, lambda _, __: None))
+        self._publisher = self._crowd.add(Connection(child.port, lambda _, __: None))
 
-    def _heard(self, connection: Connection, data: bytes) -> None:
+    def _on_event(self, connection: Connection, data: bytes) -> None:
         tail = self._tails[connection]
         if tail is self._mark:
             return
@@ -262,7 +262,7 @@ class Listeners:
         else:
             self._tails[connection] = found[-len(self._mark) :]
 
-    def tell(self) -> float:
+    def publish(self) -> float:
         """Open a request, and return the time until the last subscriber has received the event."""
         asked = request(new_id())
         if self._child.kind == "raw":
@@ -272,18 +272,18 @@ class Listeners:
                 token="",
                 media="application/json",
             )
-            return self._until_told(asked.id, message)
+            return self._time_fan_out(asked.id, message)
         body = msgspec.msgpack.encode(Open(request=pack_request(asked)))
-        seconds = self._until_told(asked.id, post("/agent/open", body, token=self._agent, media=MEDIA))
+        seconds = self._time_fan_out(asked.id, post("/agent/open", body, token=self._agent, media=MEDIA))
         answer = post(f"/approvals/{asked.id}", b'{"approved": true}', token=self._person, media="application/json")
-        self._until_told(asked.id, answer)  # so that nothing is left for who comes next
+        self._time_fan_out(asked.id, answer)  # leaves no open request for later subscribers
         return seconds
 
-    def _until_told(self, request_id: str, message: bytes) -> float:
+    def _time_fan_out(self, request_id: str, message: bytes) -> float:
         self._mark, self._reached = request_id.encode(), 0
         self._tails = dict.fromkeys(self._tails, b"")
         start = time.perf_counter()
-        self._teller.send(message)
+        self._publisher.send(message)
         self._crowd.run(lambda: self._reached == len(self._tails))
         return time.perf_counter() - start
 
@@ -291,7 +291,7 @@ class Listeners:
         self._crowd.close()
 
 
-def _hello(way: Way, token: str) -> bytes:
+def _subscribe_request(way: Way, token: str) -> bytes:
     if way == "events":
         return _head("GET", "/events", token)
     key = base64.b64encode(b"0123456789abcdef").decode()

@@ -59,7 +59,7 @@ class Raw:
 
     def __init__(self) -> None:
         self._news: list[str] = []
-        self._told = asyncio.Event()
+        self._has_news = asyncio.Event()
         self._follower: object = None
         self._listeners: list[Callable[[dict[str, Any]], Awaitable[None]]] = []
 
@@ -76,24 +76,24 @@ class Raw:
         else:
             body = (await receive())["body"]
             if path == "/tell":
-                await self._tell(body)
+                await self._publish(body)
             elif path.startswith("/approvals/"):
                 self._news.append(path[11:])
-                self._told.set()
+                self._has_news.set()
             await _answer(send, body)
 
     async def _changes(self, receive: Any, send: Any) -> None:  # noqa: ANN401 - as above
         asked = msgspec.msgpack.decode((await receive())["body"], type=GetChanges)
-        self._follower = mine = object()  # whoever waited before is gone, and must take nothing
+        self._follower = mine = object()  # the follower before is gone, and must consume nothing
         while not self._news and asked.wait and self._follower is mine:
-            self._told.clear()
-            await self._told.wait()
+            self._has_news.clear()
+            await self._has_news.wait()
         news: list[str] = []
         if self._follower is mine:
             news, self._news = self._news, []
         await _answer(send, json.dumps(news).encode())
 
-    async def _tell(self, body: bytes) -> None:
+    async def _publish(self, body: bytes) -> None:
         text = body.decode()
         event = b"event: request\ndata: " + body + b"\n\n"
         for each in self._listeners:
@@ -102,7 +102,7 @@ class Raw:
     async def _socket(self, receive: Any, send: Any) -> None:  # noqa: ANN401 - as above
         await receive()
         await send({"type": "websocket.accept"})
-        self._listeners.append(lambda told: send({"type": "websocket.send", "text": told["text"]}))
+        self._listeners.append(lambda event: send({"type": "websocket.send", "text": event["text"]}))
         while (await receive())["type"] != "websocket.disconnect":
             pass
 
@@ -111,7 +111,7 @@ class Raw:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"event: hello\n\n", "more_body": True})
         self._listeners.append(
-            lambda told: send({"type": "http.response.body", "body": told["event"], "more_body": True})
+            lambda event: send({"type": "http.response.body", "body": event["event"], "more_body": True})
         )
         while (await receive())["type"] != "http.disconnect":
             pass
@@ -127,8 +127,8 @@ def starlette_app() -> Starlette:
     """Return a Starlette app that reads JSON and writes JSON, and does nothing else."""
 
     async def answer(request: Request) -> Response:
-        said = await request.json()
-        return JSONResponse({"id": request.path_params["request_id"], "status": "approved", **said})
+        message = await request.json()
+        return JSONResponse({"id": request.path_params["request_id"], "status": "approved", **message})
 
     return Starlette(routes=[Route("/approvals/{request_id}", answer, methods=["POST"])])
 
@@ -163,7 +163,7 @@ class Child:
         """Return the tokens of the server; a bare one does not check them."""
         return self.facts.get(kind, ["x" * 90])
 
-    def do(self, command: str, **facts: object) -> Any:  # noqa: ANN401 - whatever it says
+    def do(self, command: str, **facts: object) -> Any:  # noqa: ANN401 - any JSON
         """Send a command, and return its result."""
         self.begin(command, **facts)
         return self._read()
@@ -188,7 +188,7 @@ class Ours:
     """The hub, with the tokens and requests that a measurement needs."""
 
     def __init__(self, store: HubStore) -> None:
-        # Limits that keep one person from doing in a second what these do: the counting itself stays.
+        # High limits, as a few names send all the load; the counting itself stays.
         self.hub = Hub(
             store,
             throttle=Throttle(answers=10**9),
@@ -210,7 +210,7 @@ class Ours:
         """Open requests, and wait until the hub has received them."""
         made = [request(new_id()) for _ in range(facts["count"])]
         await asyncio.gather(*(self._store.open(each) for each in made))
-        await self.rest({})
+        await self.wait_until_idle({})
         return [each.id for each in made]
 
     async def large(self, facts: dict[str, Any]) -> None:
@@ -218,9 +218,9 @@ class Ours:
         asked = replace(request(new_id()), args=freeze({"text": "x" * facts["size"]}))
         await self._store.open(asked)
         await self._store.close(asked.id, "withdrawn", None, now=time.time())
-        await self.rest({})
+        await self.wait_until_idle({})
 
-    async def rest(self, _: dict[str, Any]) -> None:
+    async def wait_until_idle(self, _: dict[str, Any]) -> None:
         """Wait until the hub is idle."""
         await self._store.flush()
         point, _found = await self._store.changes()
@@ -238,31 +238,31 @@ async def _cpu(_: dict[str, Any]) -> float:
 
 async def main(kind: Kind, folder: Path) -> None:
     """Serve until killed."""
-    taken = bind("127.0.0.1", 0)
-    facts: dict[str, Any] = {"port": taken.getsockname()[1]}
+    listener = bind("127.0.0.1", 0)
+    facts: dict[str, Any] = {"port": listener.getsockname()[1]}
     commands: dict[str, Command] = {"lag": _lag, "cpu": _cpu}
     if kind in OURS:
         ours = Ours(MemoryStore() if kind == "memory" else SqliteStore(folder / "hub.db"))
         facts |= await ours.tokens()
-        commands |= {"ask": ours.ask, "rest": ours.rest, "large": ours.large}
+        commands |= {"ask": ours.ask, "rest": ours.wait_until_idle, "large": ours.large}
         serving: uvicorn.Server = create_server(create_app(ours.hub), ours.hub)
     else:
         app = {"raw": Raw, "starlette": starlette_app, "fastapi": fastapi_app}[kind]()
         serving = uvicorn.Server(
             uvicorn.Config(app, http="h11", access_log=False, log_level="error", timeout_keep_alive=60)
         )
-    listening = asyncio.create_task(serving.serve(sockets=[taken]))
-    _say(facts)
+    serving_task = asyncio.create_task(serving.serve(sockets=[listener]))
+    _print_json(facts)
     while line := await asyncio.to_thread(sys.stdin.readline):
-        said = json.loads(line)
-        _say(await commands[said["do"]](said))
-    listening.cancel()
+        message = json.loads(line)
+        _print_json(await commands[message["do"]](message))
+    serving_task.cancel()
 
 
-def _say(facts: object) -> None:
+def _print_json(facts: object) -> None:
     print(msgspec.json.encode(facts).decode(), flush=True)
 
 
 if __name__ == "__main__":
-    start = run_hub if sys.argv[1] in OURS else uvloop.run  # each as it is run when it is used
+    start = run_hub if sys.argv[1] in OURS else uvloop.run  # each on the runner that it is deployed with
     start(main(sys.argv[1], Path(sys.argv[2])))  # type: ignore[arg-type] - one of the words above

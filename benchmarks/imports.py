@@ -29,7 +29,7 @@ def loading(effort: Effort) -> list[Row]:
     with report.scratch() as compiled:
         for _ in range(effort.rounds + 1):
             for name, statement in STATEMENTS.items():
-                seconds[name].append(_started(statement, compiled))
+                seconds[name].append(_time_interpreter(statement, compiled))
     bare = min(seconds["bare"][1:])  # the first round wrote the byte code
     over = {name: [each - bare for each in found[1:]] for name, found in seconds.items()}
     return [
@@ -46,7 +46,7 @@ def loading(effort: Effort) -> list[Row]:
     ]
 
 
-def _started(statement: str, compiled: str) -> float:
+def _time_interpreter(statement: str, compiled: str) -> float:
     """Return the seconds of an interpreter that keeps its byte code, as an installed package has it, in that folder."""
     settings = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": compiled}
     start = time.perf_counter()

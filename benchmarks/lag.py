@@ -52,7 +52,7 @@ async def crowded(store: Path | None) -> tuple[ApprovalController, list[asyncio.
 
 
 def raw(store: RawStore) -> Work:
-    """Return a round trip through the raw store: what the machine itself costs."""
+    """Return a round trip through the raw store: the cost of the machine itself."""
     body = repr(ARGS).encode()
     numbers = iter(range(10**9))
 
@@ -94,7 +94,7 @@ async def loop_lag(effort: Effort) -> list[Row]:
 
 
 def _rows(lags: dict[str, list[Lag]], name: str, what: str) -> list[Row]:
-    """Compare the best rounds, since whatever else the machine does only adds; but report the worst moment, too."""
+    """Compare the best rounds, as other load on the machine only adds; but report the worst moment, too."""
     p99 = {who: [each.p99 for each in found] for who, found in lags.items()}
     goal = None if name == "raw" else at_most(10)
     worst, idle = [max(each.worst for each in lags[who]) for who in (name, "idle")]

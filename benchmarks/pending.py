@@ -21,7 +21,7 @@ from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall
 ARGS_JSON = json.dumps({"path": "reports/2026/summary.txt", "text": "some text, " * 17, "mode": "append"})
 POLICY = Policy({"write_file": "required"})
 YES = ApprovalDecision(approved=True)
-Hold = Callable[[int], Awaitable[object]]  # make that many wait; return what keeps them
+Hold = Callable[[int], Awaitable[object]]  # make that many wait; return the object that holds them
 
 
 def call() -> ToolCall:
@@ -54,7 +54,7 @@ async def hold_ours(count: int) -> object:
     controller = ApprovalController(policy=POLICY, channels=[Inbox()])
     for _ in range(count):
         await controller.review(call())
-    await asyncio.sleep(0.01)  # until every channel has told, and its task is gone
+    await asyncio.sleep(0.01)  # until every channel has announced, and its task has ended
     return controller
 
 
@@ -69,7 +69,7 @@ async def waiting(count: int) -> tuple[ApprovalController, list[str], list[async
 
 
 async def _bytes_each(hold: Hold, count: int) -> float:
-    held = await hold(10)  # what is made once is not counted
+    held = await hold(10)  # one-time allocations are not counted
     await _release()
     gc.collect()
     tracemalloc.start()
@@ -90,7 +90,7 @@ async def _release() -> None:
 
 
 async def memory(effort: Effort) -> list[Row]:
-    """Count bytes; one round is enough, for nothing about it is random."""
+    """Count bytes; one round is enough, as nothing is random."""
     count = effort.count(5_000)
     ours, limit = [await _bytes_each(hold_ours, count)], [await _bytes_each(hold_records, count)]
     tasks, limit_tasks = [await _bytes_each(waiting, count)], [await _bytes_each(hold_tasks, count)]

@@ -68,7 +68,7 @@ def contenders(count: int, names: Callable[[], Callable[[], str]]) -> dict[str, 
     """Return limit, ours and peer over the same rules and names."""
     given = rules(count)
     compiled = Policy(given, default=DEFAULT)
-    _agree(compiled, [index(given), scan(given)], names()())
+    _check_agreement(compiled, [index(given), scan(given)], names()())
 
     def calls() -> Callable[[], ToolCall]:
         name = names()
@@ -81,10 +81,10 @@ def contenders(count: int, names: Callable[[], Callable[[], str]]) -> dict[str, 
     }
 
 
-def _agree(compiled: Policy, others: Sequence[Judge], name: str) -> None:
-    said = {compiled.judge(ToolCall(tool=name)).approval, *(judge(name) for judge in others)}
-    if len(said) != 1:
-        raise AssertionError(f"the contenders do not agree about {name!r}: {said}")
+def _check_agreement(compiled: Policy, others: Sequence[Judge], name: str) -> None:
+    verdicts = {compiled.judge(ToolCall(tool=name)).approval, *(judge(name) for judge in others)}
+    if len(verdicts) != 1:
+        raise AssertionError(f"the contenders do not agree about {name!r}: {verdicts}")
 
 
 async def _decisions(effort: Effort, kind: str, names: Callable[[int], Callable[[], Callable[[], str]]]) -> list[Row]:

@@ -35,7 +35,7 @@ YES = ApprovalDecision(approved=True)
 _REQUESTS = TypeAdapter(DeferredToolRequests)
 
 
-async def write_file(path: str, content: str) -> str:  # noqa: ARG001 - the least that a tool can do
+async def write_file(path: str, content: str) -> str:  # noqa: ARG001 - a minimal tool
     return "written"
 
 
@@ -79,7 +79,7 @@ def _model(calls: int) -> FunctionModel:
     return FunctionModel(respond)
 
 
-def _running(agent: Agent[None, Any]) -> Callable[[], Awaitable[object]]:
+def _run_agent(agent: Agent[None, Any]) -> Callable[[], Awaitable[object]]:
     return lambda: agent.run("go")
 
 
@@ -95,9 +95,9 @@ async def per_run(effort: Effort) -> list[Row]:
     gated: Agent[None, Any] = Agent(_model(CALLS), tools=[write_file], capabilities=[Approvals(controller)])
     seconds = await interleave(
         {
-            "ungated": repeat_async(_running(ungated)),
-            "empty": repeat_async(_running(empty)),
-            "gated": repeat_async(_running(gated), then=controller.store.audit_ends),
+            "ungated": repeat_async(_run_agent(ungated)),
+            "empty": repeat_async(_run_agent(empty)),
+            "gated": repeat_async(_run_agent(gated), then=controller.store.audit_ends),
         },
         effort,
     )
@@ -142,12 +142,12 @@ async def _through_json(agent: Agent[None, Any], history: list[ModelMessage], fi
     )
 
 
-async def stop_and_go_on(effort: Effort) -> list[Row]:
+async def park_and_resume(effort: Effort) -> list[Row]:
     """P6: overhead of stopping, parking durably and resuming a run of one call."""
-    return [await _stopped_after(length, effort) for length in (2, 100)]
+    return [await _park_after(length, effort) for length in (2, 100)]
 
 
-async def _stopped_after(length: int, effort: Effort) -> Row:
+async def _park_after(length: int, effort: Effort) -> Row:
     past, outputs = _history(length), [str, DeferredToolRequests]
     ungated: Agent[None, Any] = Agent(_model(1), tools=[write_file])
     bare: Agent[None, Any] = Agent(_model(1), output_type=outputs)
@@ -171,4 +171,4 @@ async def _stopped_after(length: int, effort: Effort) -> Row:
     return row("P6", what, ours, peer=compare(ours, theirs, at_most(1 / 2)))
 
 
-MEASUREMENTS = (per_call, per_run, stop_and_go_on)
+MEASUREMENTS = (per_call, per_run, park_and_resume)

@@ -47,7 +47,7 @@ class RawBatches(Waiting):
         super().__init__()
         self._connection = connection
         self._jobs: list[Job] = []
-        self._rung = asyncio.Event()
+        self._has_jobs = asyncio.Event()
         self._task = asyncio.create_task(self._serve())
 
     @classmethod
@@ -66,13 +66,13 @@ class RawBatches(Waiting):
     def _put(self, request_id: str, body: bytes | None) -> asyncio.Future[None]:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._jobs.append((request_id, body, future))
-        self._rung.set()
+        self._has_jobs.set()
         return future
 
     async def _serve(self) -> None:
         while True:
-            await self._rung.wait()
-            self._rung.clear()
+            await self._has_jobs.wait()
+            self._has_jobs.clear()
             jobs, self._jobs = self._jobs, []
             added = [(each, body) for each, body, _ in jobs if body is not None]
             changed = [each for each, body, _ in jobs if body is None]
@@ -92,15 +92,15 @@ class RawFar(RawBatches):
 
     async def listen(self, url: str, query: str) -> None:
         """Subscribe to the changes of other processes, and run the query for each."""
-        self._look, self._query, self._hint = await asyncpg.connect(url), query, asyncio.Event()
+        self._listener, self._query, self._hint = await asyncpg.connect(url), query, asyncio.Event()
         self._hint.set()
-        await self._look.add_listener("rows", lambda *_: self._hint.set())
+        await self._listener.add_listener("rows", lambda *_: self._hint.set())
 
     async def news(self, *values: object) -> list[str]:
         """Wait for a hint, and return the rows that the query finds."""
         await self._hint.wait()
         self._hint.clear()
-        return [each for (each,) in await self._look.fetch(self._query, *values)]
+        return [each for (each,) in await self._listener.fetch(self._query, *values)]
 
     async def follow(self) -> None:
         """Wake the waiters of closed rows."""
@@ -110,7 +110,7 @@ class RawFar(RawBatches):
 
     async def aclose(self) -> None:
         await super().aclose()
-        await self._look.close()
+        await self._listener.close()
 
 
 class RawEach(Waiting):

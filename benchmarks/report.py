@@ -104,7 +104,7 @@ def write(rows: Sequence[Row], *, quick: bool) -> tuple[Path, Path]:
 
 def _draw(rows: Sequence[Row], target: Path) -> None:
     """Plot the distance of each row from its hardest goal; left of the line is met."""
-    import matplotlib as mpl  # noqa: PLC0415 - heavy, and not to be loaded while things are timed
+    import matplotlib as mpl  # noqa: PLC0415 - heavy, so not loaded while contenders are timed
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415 - as above

@@ -17,7 +17,7 @@ YES = ApprovalDecision(approved=True)
 OTHERS = 1_000
 
 
-async def send_mail(to: str, subject: str, text: str) -> str:  # noqa: ARG001 - the least that a tool can do
+async def send_mail(to: str, subject: str, text: str) -> str:  # noqa: ARG001 - a minimal tool
     return "sent"
 
 

@@ -64,7 +64,7 @@ class Row:
     unit: Unit = "s"
     limit: Compared | None = None
     peer: Compared | None = None
-    exact: bool | None = None  # for what is counted, not measured …
+    exact: bool | None = None  # for counts, which are not measured …
     counted: tuple[float, float] | None = None  # … with the counts of limit and peer
     retried: bool = False
 

@@ -120,7 +120,7 @@ async def round_trips(store: Rows, *, waiting: int, count: int) -> Turn:
 async def turns_of(
     stores: Mapping[str, Rows], effort: Effort, *, waiting: int, many: int, few: int
 ) -> dict[str, list[Turn]]:
-    """Give every store its turn in every round, each time with another one first; few for a commit each."""
+    """Give every store its turn in every round, each time starting with another; `few` is for a commit per row."""
     turns: dict[str, list[Turn]] = {name: [] for name in stores}
     names = list(stores)
     for number in range(max(3, effort.rounds // 2)):

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 PAUSE = 0.001
 T = TypeVar("T")
-Sample = Callable[[int], "float | Awaitable[float]"]  # do it that many times; return the seconds that took
+Sample = Callable[[int], "float | Awaitable[float]"]  # run that many times; return the seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class Effort:
 
     rounds: int
     seconds: float  # of one turn
-    scale: float  # of what is measured by count instead of by time
+    scale: float  # of measurements by count instead of by time
 
     def count(self, full: int) -> int:
         """Return the count for this effort."""
@@ -57,14 +57,14 @@ class Ratio:
 
 async def interleave(samples: Mapping[str, Sample], effort: Effort, *, most: int = 20_000) -> dict[str, list[float]]:
     """Return the seconds per call of every contender, one figure per round."""
-    counts = {name: await _calibrated(sample, effort, most) for name, sample in samples.items()}
+    counts = {name: await _calibrate(sample, effort, most) for name, sample in samples.items()}
     seconds: dict[str, list[float]] = {name: [] for name in samples}
     names = list(samples)
     for turn in range(effort.rounds):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
             gc.collect()
-            seconds[name].append(await _take(samples[name], counts[name]) / counts[name])
+            seconds[name].append(await _run_sample(samples[name], counts[name]) / counts[name])
     return seconds
 
 
@@ -79,14 +79,14 @@ def forget_heap() -> None:
     gc.freeze()
 
 
-async def _calibrated(sample: Sample, effort: Effort, most: int) -> int:
+async def _calibrate(sample: Sample, effort: Effort, most: int) -> int:
     count = 1
-    while count < most and await _take(sample, count) < effort.seconds / 2:
+    while count < most and await _run_sample(sample, count) < effort.seconds / 2:
         count *= 2
     return min(count, most)
 
 
-async def _take(sample: Sample, count: int) -> float:
+async def _run_sample(sample: Sample, count: int) -> float:
     seconds = sample(count)
     return await seconds if inspect.isawaitable(seconds) else seconds
 

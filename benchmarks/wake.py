@@ -24,7 +24,7 @@ from sayso.stores.sqlite import SqliteStore
 
 LEVEL = "NORMAL"
 COUNT = 300
-LOST = 3.0  # seconds: even the slow poll behind the bell has looked by then
+LOST = 3.0  # seconds, in which even the fallback poll has run
 RoundTrip = Callable[[str], Awaitable[None]]
 
 
@@ -111,7 +111,7 @@ async def wake_up(effort: Effort) -> list[Row]:
 
 
 async def _timed(round_trip: RoundTrip, request_id: str) -> float:
-    """Return the seconds of a round trip; one without an end has lost its wake-up."""
+    """Return the seconds of a round trip; a time-out means a lost wake-up."""
     start = time.perf_counter()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LOST):
@@ -120,7 +120,7 @@ async def _timed(round_trip: RoundTrip, request_id: str) -> float:
 
 
 def answer_raw(folder: Path) -> None:
-    """Be the child of the limit."""
+    """Run the child process of the limit."""
     connection = connect(folder / "rows.db", LEVEL)
     bell = _bell(folder / "child")
     bell.settimeout(None)
@@ -131,7 +131,7 @@ def answer_raw(folder: Path) -> None:
 
 
 async def answer_ours(folder: Path) -> None:
-    """Be our child: an approver with the same store."""
+    """Run our child process: an approver with the same store."""
     store = SqliteStore(folder / "rows.db", synchronous=LEVEL)
     bell = _bell(folder / "child")
     loop = asyncio.get_running_loop()

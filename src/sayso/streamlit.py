@@ -1,7 +1,7 @@
-"""Streamlit component of the inbox: shows open requests in full and takes the answers.
+"""Streamlit component of the inbox: shows open requests in full and submits the answers.
 
-What agents, tools and other people wrote goes through `st.text` and `st.code` only, which show texts as they are.
-Streamlit's labels, captions and notices are Markdown, and hold nothing but words of our own.
+Untrusted text goes through `st.text` and `st.code` only, which do not interpret it. Streamlit's labels, captions and
+notices are Markdown, and hold only text of this module.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 __all__ = ["approval_inbox", "show_approval_requests"]
 
 _CHANNEL = "streamlit"
-_STORE = "sayso.db"  # what `sayso serve` takes too, if nobody says more
-_SETTLING = 0.5  # seconds for which something must have been there before an answer to it counts
+_STORE = "sayso.db"  # the default of `sayso serve`
+_SETTLE_SECONDS = 0.5  # how long content must be displayed before an answer to it counts
 _MOST_OTHERS = 20
-_SHORT = 100  # characters of what stands in a list
+_SHORT = 100  # characters of a list entry
 _WIDTHS = {"call": "Only this", "prefix": "Commands like this", "folder": "This folder", "tool": "The whole tool"}
-# Closer together than apps are, with quiet names; it holds nothing but these rules.
+# Tighter spacing and muted names; static rules without any data.
 _STYLE = """<style>
 [class*="st-key-sayso-inbox"], [class*="st-key-sayso-values"] { gap: 0.5rem; }
 [class*="st-key-sayso-head"] [data-testid="stText"] { font-size: 1.125rem; font-weight: 600; }
@@ -57,17 +57,17 @@ _TOO_SOON = "Nothing was answered: it had only just appeared. Look at it, and pr
 def approval_inbox(
     where: StoreLike, *, who: str | None = None, token: str | None = None, every: float | None = 2.0, key: str = "sayso"
 ) -> None:
-    """Show the open requests and take the answers; this fragment of the app refreshes itself.
+    """Show the open requests and submit the answers; this fragment of the app refreshes itself.
 
     Args:
-        where: the store that the agents ask through: an object, a file, or the address of a database or a hub.
-        who: who answers; left out, whoever is signed in (`st.login`). A hub knows that by the token.
-        token: an approver's token for a hub, one for each person; left out, that in SAYSO_TOKEN.
-        every: how many seconds to wait before looking again; None looks only when somebody does something.
-        key: tells several inboxes of one app apart.
+        where: the store of the agents' requests: an object, a file, or the address of a database or a hub.
+        who: the approver's name; by default the signed-in user (`st.login`). A hub takes it from the token.
+        token: an approver's token for a hub, one per person; by default the one in SAYSO_TOKEN.
+        every: the refresh interval in seconds; None refreshes on interaction only.
+        key: a unique key for each of several inboxes in one app.
 
     Raises:
-        ConfigurationError: nothing says who answers, or there is no such store.
+        ConfigurationError: the approver is unknown, or there is no such store.
     """
     settings.check_timeout(every, "every")
     signed_in = _signed_in()
@@ -84,7 +84,7 @@ def approval_inbox(
 
 
 def show_approval_requests(where: StoreLike | None = None, *, who: str | None = None) -> None:
-    """Show the inbox, by AdalFlow's name; without a place, where `StreamlitPermissionManager()` asks."""
+    """Show the inbox, under AdalFlow's name; by default of the store that `StreamlitPermissionManager()` uses."""
     approval_inbox(where or os.environ.get("SAYSO_STORE") or _STORE, who=who)
 
 
@@ -114,7 +114,7 @@ def _store_inbox(where: StoreLike) -> StoreInbox:
 
 @st.cache_resource(show_spinner=False)
 def _inbox_on_store(_store: Store, number: int) -> StoreInbox:
-    del number  # of the object, which is no two objects' as long as this one is kept here
+    del number  # the object's id, unique while this cache holds the object
     return StoreInbox(_store)
 
 
@@ -127,7 +127,7 @@ def _inbox_at(place: str | Path) -> StoreInbox:
 def _hub_inbox(url: str, token: str) -> Inbox:
     from sayso.client.hub_inbox import HubInbox  # noqa: PLC0415 - its own extra, for a hub only
 
-    async def opened() -> Inbox:  # in the loop in which it is used
+    async def opened() -> Inbox:  # its client must be created in the loop that uses it
         return HubInbox(url, token)
 
     return blocking.run(opened)
@@ -140,7 +140,7 @@ class _InboxState:
     request_id: str = ""
     since: float = 0.0
     action: Literal["", "lasting", "editing", "noting"] = ""
-    draft: str = ""  # the edited arguments that are shown
+    draft: str = ""  # the edited arguments that are displayed
     message: str = ""
 
     def select(self, request_id: str) -> None:
@@ -154,20 +154,20 @@ class _InboxState:
 
 def _draw_inbox(inbox: Inbox, who: str, key: str) -> None:
     """Render the fragment; Streamlit calls this on every refresh."""
-    desk: _InboxState = st.session_state.setdefault(f"{key}-desk", _InboxState())
+    state: _InboxState = st.session_state.setdefault(f"{key}-desk", _InboxState())
     try:
         waiting = blocking.run(inbox.pending)
-        if not desk.request_id and waiting:
-            desk.select(waiting[0].id)
-        request = blocking.run(_mark_seen, inbox, desk.request_id, who) if desk.request_id else None
+        if not state.request_id and waiting:
+            state.select(waiting[0].id)
+        request = blocking.run(_mark_seen, inbox, state.request_id, who) if state.request_id else None
     except StoreError as error:
         st.warning("What waits for an answer cannot be read. This tries again by itself.")
         st.text(visible(str(error)))
         return
-    view = _InboxView(inbox=inbox, who=who, key=key, state=desk, waiting=waiting)
+    view = _InboxView(inbox=inbox, who=who, key=key, state=state, waiting=waiting)
     st.html(_STYLE)
-    if desk.message:
-        st.text(visible(desk.message))
+    if state.message:
+        st.text(visible(state.message))
     if request is None:
         st.text("Nothing waits for an answer.")
     else:
@@ -194,7 +194,7 @@ class _InboxView:
     state: _InboxState
     waiting: Sequence[ApprovalRequest]
 
-    # --- What is asked -------------------------------------------------------------------------------
+    # --- The request ---------------------------------------------------------------------------------
 
     def draw(self, request: ApprovalRequest) -> None:
         """Render one request in full, with its actions."""
@@ -203,7 +203,7 @@ class _InboxView:
             st.code(visible(request.tool_name), language=None, wrap_lines=True, width="content")
         st.text(blocks.timing_text(request, time.time()))
         for name, text in blocks.facts(request):
-            self._fact(name, text)
+            self._draw_fact(name, text)
         is_open = request.status == "open"
         whole = st.session_state.get(self._widget_key(request, "whole"), False) or not is_open
         hidden = self._draw_arguments(request, whole=whole)
@@ -229,7 +229,7 @@ class _InboxView:
                 more = f"\n⋯ {block.hidden:,} more lines ⋯" if block.hidden else ""
                 st.code(block.text + more, language=block.language, wrap_lines=True)
 
-    def _fact(self, name: str, text: str) -> None:
+    def _draw_fact(self, name: str, text: str) -> None:
         left, right = st.columns([1, 5])
         left.caption(name)
         right.text(text)
@@ -237,7 +237,7 @@ class _InboxView:
     def _draw_closed(self, request: ApprovalRequest) -> None:
         st.text(visible(closed_text(request)))
         if request.decision is not None and request.decision.note:
-            self._fact("Their note", visible(request.decision.note))
+            self._draw_fact("Their note", visible(request.decision.note))
         others = [each.id for each in self.waiting if each.id != request.id]
         self._button(request, "Next request" if others else "Close", self.state.select, others[0] if others else "")
 
@@ -253,7 +253,7 @@ class _InboxView:
                 text = visible(f"{blocks.asker(each)}: {each}")
                 st.text(text if len(text) <= _SHORT else f"{text[:_SHORT]}…")
 
-    # --- What is answered ----------------------------------------------------------------------------
+    # --- The forms -----------------------------------------------------------------------------------
 
     def _draw_answers(self, request: ApprovalRequest, hidden: int) -> None:
         if hidden or st.session_state.get(self._widget_key(request, "whole")):
@@ -273,40 +273,40 @@ class _InboxView:
 
     def _draw_choices(self, request: ApprovalRequest, *, off: bool) -> None:
         with st.container(horizontal=True):
-            self._button(request, "Allow once", self._submit_answer, request, self._yes(), disabled=off)
+            self._button(request, "Allow once", self._submit_answer, request, self._approval(), disabled=off)
             if request.scopes:
                 self._button(request, "Allow for…", self.state.start_action, "lasting", disabled=off)
             self._button(request, "Edit…", self.state.start_action, "editing")
-            self._button(request, "Deny", self._submit_answer, request, self._no(None))
+            self._button(request, "Deny", self._submit_answer, request, self._denial(None))
             self._button(request, "Deny with a note…", self.state.start_action, "noting")
 
     def _draw_note_form(self, request: ApprovalRequest) -> None:
-        place = self._widget_key(request, "note")
-        st.text_input("Why not? The agent is told.", key=place)
+        key = self._widget_key(request, "note")
+        st.text_input("Why not? The agent is told.", key=key)
         self._draw_form_buttons(
-            request, "Deny with this note", lambda: self._submit_answer(request, self._no(st.session_state[place]))
+            request, "Deny with this note", lambda: self._submit_answer(request, self._denial(st.session_state[key]))
         )
 
     def _draw_remember_form(self, request: ApprovalRequest) -> None:
         st.caption("Allow, and let it stand for")
         for each in request.scopes:
-            self._fact(_WIDTHS[each.kind], visible(f"{each.label}; {also_allowed(request, each)}"))
+            self._draw_fact(_WIDTHS[each.kind], visible(f"{each.label}; {also_allowed(request, each)}"))
         kinds = {_WIDTHS[each.kind]: each for each in request.scopes}
         spans = {each.words: each for each in lifetimes(request.remember_max)}
         often = {words: uses for uses, words in USES}
         scope = st.radio("For which calls", kinds, key=self._widget_key(request, "scope"), horizontal=True)
         left, right = st.columns(2)
-        lasts = left.selectbox("For how long", spans, key=self._widget_key(request, "span"))
+        lifetime = left.selectbox("For how long", spans, key=self._widget_key(request, "span"))
         uses = right.selectbox("How often", often, key=self._widget_key(request, "uses"))
-        terms = RememberedApproval(request=request, scope=kinds[scope], lifetime=spans[lasts], uses=often[uses])
-        too = len(terms.also_covers(self.waiting))
-        if terms.problem or too:
-            st.caption(terms.problem or f"This also answers {too} more that wait{'s' if too == 1 else ''}.")
+        choice = RememberedApproval(request=request, scope=kinds[scope], lifetime=spans[lifetime], uses=often[uses])
+        also = len(choice.also_covers(self.waiting))
+        if choice.problem or also:
+            st.caption(choice.problem or f"This also answers {also} more that wait{'s' if also == 1 else ''}.")
 
-        def give() -> None:
-            self._submit_answer(request, terms.decision(who=self.who, channel=_CHANNEL))
+        def submit() -> None:
+            self._submit_answer(request, choice.decision(who=self.who, channel=_CHANNEL))
 
-        self._draw_form_buttons(request, "Allow and remember", give, disabled=terms.problem is not None)
+        self._draw_form_buttons(request, "Allow and remember", submit, disabled=choice.problem is not None)
 
     def _draw_edit_form(self, request: ApprovalRequest) -> None:
         try:
@@ -315,8 +315,8 @@ class _InboxView:
             st.text(visible(f"Nothing can be changed: {error}."))
             self._button(request, "Back", self.state.start_action, "")
             return
-        place = self._widget_key(request, "draft")
-        text = st.text_area("All arguments, as JSON or YAML", given, key=place, height=200)
+        key = self._widget_key(request, "draft")
+        text = st.text_area("All arguments, as JSON or YAML", given, key=key, height=200)
         found = "Nothing was changed yet." if text == given else _read_edit(text, request.parameters)
         if text != self.state.draft:
             self.state.draft, self.state.since = text, time.time()
@@ -327,44 +327,44 @@ class _InboxView:
             self._draw_blocks(blocks.argument_blocks(found, whole=True), "edited")
             st.caption(JUDGED_LATER)
 
-        def give() -> None:
-            if isinstance(found, Mapping) and st.session_state[place] == text:
-                self._submit_answer(request, self._yes(found))
+        def submit() -> None:
+            if isinstance(found, Mapping) and st.session_state[key] == text:
+                self._submit_answer(request, self._approval(found))
             else:
                 self.state.message = _TOO_SOON
 
-        self._draw_form_buttons(request, "Allow with these arguments", give, disabled=isinstance(found, str))
+        self._draw_form_buttons(request, "Allow with these arguments", submit, disabled=isinstance(found, str))
 
     def _draw_form_buttons(
-        self, request: ApprovalRequest, label: str, give: Callable[[], None], *, disabled: bool = False
+        self, request: ApprovalRequest, label: str, submit: Callable[[], None], *, disabled: bool = False
     ) -> None:
         with st.container(horizontal=True):
-            self._button(request, label, give, disabled=disabled)
+            self._button(request, label, submit, disabled=disabled)
             self._button(request, "Back", self.state.start_action, "")
 
-    # --- What is said --------------------------------------------------------------------------------
+    # --- The answer ----------------------------------------------------------------------------------
 
-    def _yes(self, args: Mapping[str, Any] | None = None) -> ApprovalDecision:
+    def _approval(self, args: Mapping[str, Any] | None = None) -> ApprovalDecision:
         return ApprovalDecision(approved=True, override_args=args, who=self.who, channel=_CHANNEL)
 
-    def _no(self, note: str | None) -> ApprovalDecision:
+    def _denial(self, note: str | None) -> ApprovalDecision:
         return ApprovalDecision(approved=False, note=(note or "").strip() or None, who=self.who, channel=_CHANNEL)
 
     def _submit_answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:
         """Submit the answer to the displayed request, and keep the result as the message."""
-        if time.time() - self.state.since < _SETTLING:
+        if time.time() - self.state.since < _SETTLE_SECONDS:
             self.state.message = _TOO_SOON
             return
         try:
-            given = blocking.run(self.inbox.answer, request, decision)
+            result = blocking.run(self.inbox.answer, request, decision)
         except UnknownRequest:
             self.state.message = "Your answer changed nothing: the request is there no more."
         except (StillOpen, StoreError) as error:
             self.state.message = f"Not answered: {error}."
         else:
-            self.state.message = _result_text(given)
+            self.state.message = _result_text(result)
             self.state.action = ""
-            if given.accepted and given.request.status != "open":
+            if result.accepted and result.request.status != "open":
                 self.state.select("")
 
     def _button(
@@ -373,7 +373,7 @@ class _InboxView:
         """Render a button that acts on the displayed request only."""
 
         def pressed() -> None:
-            if self.state.request_id == request.id:  # else it is done: this is a second click, on a button from before
+            if self.state.request_id == request.id:  # else this is a second click, on a button of the request before
                 act(*args)
 
         st.button(label, key=self._widget_key(request, label), on_click=pressed, disabled=disabled)
@@ -392,13 +392,13 @@ def _read_edit(text: str, parameters: str) -> Mapping[str, Any] | str:
     return args if problem is None else f"This does not fit the tool: {problem}."
 
 
-def _result_text(given: AnswerResult) -> str:
-    request = given.request
-    if not given.accepted:
+def _result_text(result: AnswerResult) -> str:
+    request = result.request
+    if not result.accepted:
         return f"Somebody was faster. {closed_text(request)} Your answer changed nothing."
     if request.status == "open":
         return f"Your yes to {request_title(request)} counts. {blocks.votes_text(request)}."
     if request.status == "denied":
         return f"Denied: {request_title(request)} does not run."
-    too = f" The same went to {len(given.also_answered)} more." if given.also_answered else ""
-    return f"Allowed: {request_title(request)} may run.{' It is remembered.' if given.remembered else ''}{too}"
+    also = f" The same went to {len(result.also_answered)} more." if result.also_answered else ""
+    return f"Allowed: {request_title(request)} may run.{' It is remembered.' if result.remembered else ''}{also}"

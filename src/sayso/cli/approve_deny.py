@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, cast, get_args
 
 import click
@@ -15,11 +15,12 @@ from sayso.cli.open_store import (
     CODES_OF_ANSWERS,
     CODES_OF_IDS,
     CODES_OF_READING,
-    MOST,
     AlreadyAnswered,
     Failure,
     NoLongerOpen,
     UnknownId,
+    combine_options,
+    count_option,
     epilog,
     find_request,
     json_option,
@@ -30,8 +31,8 @@ from sayso.cli.open_store import (
     with_inbox,
 )
 from sayso.cli.remembered import validity_text
-from sayso.cli.render_request import answered_by, asking_agent, brief_lines, full_lines, one_line
-from sayso.cli.screen import say, visible, width, wrap_text
+from sayso.cli.render_request import asking_agent, brief_lines, closed_text, full_lines, one_line
+from sayso.cli.screen import say, say_lines, visible, width, wrap_text
 from sayso.cli.times import read_span
 from sayso.client.inbox import AnswerResult
 from sayso.core import json_codec
@@ -56,13 +57,7 @@ _JUDGED_AGAIN = (
 @store_option
 @json_option
 @click.option("--all", "everything", is_flag=True, help="Also those that are closed, newest last.")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1, max=MOST),
-    default=100,
-    metavar="NUMBER",
-    help="With --all, how many of the newest; 100 if not given.",
-)
+@count_option("--limit", "With --all, how many of the newest; 100 if not given.", default=100)
 def pending(where: str | None, *, as_json: bool, everything: bool, limit: int) -> None:
     """List the requests that wait for an answer, oldest first.
 
@@ -79,8 +74,7 @@ def pending(where: str | None, *, as_json: bool, everything: bool, limit: int) -
         return
     names = short_ids(each.id for each in found)
     for each in found:
-        for line in brief_lines(each, names[each.id], time.time()):
-            say(line)
+        say_lines(brief_lines(each, names[each.id], time.time()))
     if not found:
         say("Nothing waits for an answer." if not everything else "Nobody was asked anything yet.")
 
@@ -99,39 +93,29 @@ def show(part: str, where: str | None, *, as_json: bool) -> None:
     if as_json:
         say(json_codec.to_json(json_codec.request_to_dict(request), indent=2))
         return
-    for line in full_lines(request, time.time()):
-        say(line)
+    say_lines(full_lines(request, time.time()))
 
 
 # --- approve and deny --------------------------------------------------------------------------------
 
 
-def _answer_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator for the options that `approve` and `deny` share."""
-    for each in reversed((
-        click.option("-m", "--note", help="A note; the agent is told it."),
-        who_option,
-        click.option("--for", "seconds", metavar="SPAN", callback=read_span, help="Remember it so long: 30m, 7d."),
-        click.option(
-            "--uses",
-            type=click.IntRange(min=1, max=MOST),
-            metavar="NUMBER",
-            help="Remember it for so many calls after this one.",
-        ),
-        click.option(
-            "--scope",
-            type=click.Choice(_KINDS),
-            metavar="KIND",
-            help=f"Remember it for these calls: {', '.join(_KINDS)}.",
-        ),
-        click.option("--session", "in_session", is_flag=True, help="Remember it in the session that asks."),
-        click.option("--always", is_flag=True, help="Remember it in every session."),
-        store_option,
-        json_option,
-        click.argument("part", metavar="ID", shell_complete=complete_request_ids),
-    )):  # fmt: skip
-        command = each(command)
-    return command
+_answer_options = combine_options(
+    click.option("-m", "--note", help="A note; the agent is told it."),
+    who_option,
+    click.option("--for", "seconds", metavar="SPAN", callback=read_span, help="Remember it so long: 30m, 7d."),
+    count_option("--uses", "Remember it for so many calls after this one."),
+    click.option(
+        "--scope",
+        type=click.Choice(_KINDS),
+        metavar="KIND",
+        help=f"Remember it for these calls: {', '.join(_KINDS)}.",
+    ),
+    click.option("--session", "in_session", is_flag=True, help="Remember it in the session that asks."),
+    click.option("--always", is_flag=True, help="Remember it in every session."),
+    store_option,
+    json_option,
+    click.argument("part", metavar="ID", shell_complete=complete_request_ids),
+)
 
 
 @click.command(epilog=epilog("sayso approve 4f2a91 --for 30m -m 'only today'", CODES_OF_ANSWERS))
@@ -154,7 +138,7 @@ def approve(part: str, where: str | None, *, edited: str | None, as_json: bool, 
 
 
 def _read_edited_args(name: str) -> Mapping[str, Any]:
-    from sayso.cli.edited import read_edited  # noqa: PLC0415 - nobody else should wait for YAML to load
+    from sayso.cli.edited import read_edited  # noqa: PLC0415 - YAML loads slowly, and only this option needs it
 
     return read_edited(name)
 
@@ -206,8 +190,7 @@ def _submit_and_report(part: str, where: str | None, decision: ApprovalDecision,
     if not outcome.accepted:
         _raise_not_taken(outcome.request)
     if not as_json:
-        for line in _result_lines(outcome, decision):
-            say(line)
+        say_lines(_result_lines(outcome, decision))
 
 
 async def _submit_answer(inbox: Inbox, part: str, decision: ApprovalDecision) -> AnswerResult:
@@ -225,11 +208,8 @@ async def _submit_answer(inbox: Inbox, part: str, decision: ApprovalDecision) ->
 def _raise_not_taken(request: ApprovalRequest) -> NoReturn:
     decision = request.decision
     note = f", with the note {decision.note!r}" if decision is not None and decision.note else ""
-    if request.status in {"expired", "withdrawn"} or decision is None:
-        raise NoLongerOpen(f"your answer was not taken: the request is {json_codec.state_text(request)}{note}")
-    word = "approved" if decision.approved else "denied"
-    told = f"your answer was not taken: the request was already {word} by {answered_by(decision)}{note}"
-    raise AlreadyAnswered(told)
+    kind = NoLongerOpen if request.status in {"expired", "withdrawn"} or decision is None else AlreadyAnswered
+    raise kind(f"your answer was not taken: the request {closed_text(request)}{note}")
 
 
 def _result_lines(outcome: AnswerResult, decision: ApprovalDecision) -> Iterator[str]:

@@ -18,16 +18,19 @@ from sayso.cli.open_store import (
     CODES_OF_CHAINS,
     CODES_OF_NUMBERS,
     CODES_OF_READING,
-    MOST,
+    COUNT,
     BrokenChain,
     Failure,
     UnknownId,
+    combine_options,
+    count_option,
     epilog,
+    id_matches,
     json_option,
     store_option,
     with_records,
 )
-from sayso.cli.screen import bold, exact_lines, say, short_path, truncate_visible, visible, width, wrap_text
+from sayso.cli.screen import bold, exact_lines, say, say_lines, short_path, truncate_visible, visible, width, wrap_text
 from sayso.cli.times import moment, read_moment
 from sayso.client import archive
 from sayso.core import audit as chain
@@ -46,7 +49,7 @@ _COLUMNS = (
     *("digest", "approval", "because", "rule", "by", "cause", "reason", "who", "channel", "note", "remember"),
     *("decided_at", "remembered_id", "scope", "result", "seconds", "error", "hash"),
 )
-_FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # also the wide forms, which some spreadsheets take too
+_FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # full-width forms too: some spreadsheets accept them
 EntryFields = dict[str, Any]
 
 
@@ -58,36 +61,27 @@ def audit() -> None:
 # --- list and show -----------------------------------------------------------------------------------
 
 
-def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
-    for each in reversed((
-        click.option("--tool", metavar="NAME", help="Only this tool."),
-        click.option("--step", type=click.Choice(_STEPS), metavar="STEP", help=f"Only one of: {', '.join(_STEPS)}."),
-        click.option("--agent", metavar="NAME", help="Only where this agent is in the path."),
-        click.option("--who", metavar="NAME", help="Only what this person answered."),
-        click.option("--request", metavar="ID", help="Only the request whose id begins or ends so."),
-        click.option("--since", metavar="TIME", callback=read_moment, help="Only from then on: 2026-01-31, or 2h ago."),
-        click.option("--until", metavar="TIME", callback=read_moment, help="Only before then."),
-    )):  # fmt: skip
-        command = each(command)
-    return command
+_filter_options = combine_options(
+    click.option("--tool", metavar="NAME", help="Only this tool."),
+    click.option("--step", type=click.Choice(_STEPS), metavar="STEP", help=f"Only one of: {', '.join(_STEPS)}."),
+    click.option("--agent", metavar="NAME", help="Only where this agent is in the path."),
+    click.option("--who", metavar="NAME", help="Only what this person answered."),
+    click.option("--request", metavar="ID", help="Only the request whose id begins or ends so."),
+    click.option("--since", metavar="TIME", callback=read_moment, help="Only from then on: 2026-01-31, or 2h ago."),
+    click.option("--until", metavar="TIME", callback=read_moment, help="Only before then."),
+)
 
 
 @audit.command("list", epilog=epilog("sayso audit list --tool shell --since 2h", CODES_OF_READING))
 @store_option
 @json_option
-@_filters
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1, max=MOST),
-    default=50,
-    metavar="NUMBER",
-    help="How many of the newest; 50 if not given.",
-)
+@_filter_options
+@count_option("--limit", "How many of the newest; 50 if not given.", default=50)
 def list_entries(where: str | None, *, as_json: bool, limit: int, **wanted: Any) -> None:  # noqa: ANN401 - options
     """List the newest entries, newest last; with --json one entry on each line."""
-    found = with_records(where, lambda records: _newest(records, limit, wanted))
+    found = with_records(where, lambda records: _newest_entries(records, limit, wanted))
     for entry in found:
-        say(to_json(entry) if as_json else _line(entry))
+        say(to_json(entry) if as_json else _entry_line(entry))
     if not found and not as_json:
         say("There is no such entry.")
 
@@ -95,7 +89,7 @@ def list_entries(where: str | None, *, as_json: bool, limit: int, **wanted: Any)
 @audit.command(epilog=epilog("sayso audit show 42", CODES_OF_NUMBERS))
 @store_option
 @json_option
-@click.argument("number", type=click.IntRange(min=1, max=MOST))
+@click.argument("number", type=COUNT)
 def show(number: int, where: str | None, *, as_json: bool) -> None:
     """Show one entry in full, with its hash."""
 
@@ -110,11 +104,10 @@ def show(number: int, where: str | None, *, as_json: bool) -> None:
         return
     say(bold(visible(f"{number}  {entry.get('step', '')}  {entry.get('tool', '')}")))
     for name, value in entry.items():
-        for line in _field(name, _field_text(name, value)):
-            say(line)
+        say_lines(_field_lines(name, _field_text(name, value)))
 
 
-def _field(name: str, text: str) -> Iterator[str]:
+def _field_lines(name: str, text: str) -> Iterator[str]:
     if "\n" not in text and len(visible(text)) <= width() - _HEAD:
         yield f"  {visible(name)}".ljust(_HEAD) + visible(text)
         return
@@ -122,20 +115,20 @@ def _field(name: str, text: str) -> Iterator[str]:
     yield from exact_lines(text, indent=2)
 
 
-async def _newest(records: Records, limit: int, wanted: Mapping[str, Any]) -> list[EntryFields]:
+async def _newest_entries(records: Records, limit: int, wanted: Mapping[str, Any]) -> list[EntryFields]:
     """Return the last matching entries, reading backwards in growing pages."""
     (start, _), (end, _) = await records.audit_ends()
     found: deque[EntryFields] = deque()
     size = limit
     while end > start and len(found) < limit:
         after = max(start, end - size)
-        piece = [each async for each in _between(records, after, end) if _matches(each, wanted)]
+        piece = [each async for each in _entries_between(records, after, end) if _matches(each, wanted)]
         found.extendleft(reversed(piece[len(found) - limit :]))
         end, size = after, max(size * 2, _PAGE)
     return list(found)
 
 
-async def _between(records: Records, after: int, last: int) -> AsyncIterator[EntryFields]:
+async def _entries_between(records: Records, after: int, last: int) -> AsyncIterator[EntryFields]:
     async for entry in chain.entries(records, after):
         if entry["number"] > last:
             return
@@ -146,14 +139,13 @@ def _matches(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     same = all(entry.get(name) == wanted[name] for name in ("tool", "step", "who") if wanted[name] is not None)
     if not same or (wanted["agent"] is not None and wanted["agent"] not in entry.get("agent_path", ())):
         return False
-    part, asked = wanted["request"], str(entry.get("request_id", ""))
-    if part is not None and not (asked.startswith(part) or asked.endswith(part)):
+    if wanted["request"] is not None and not id_matches(wanted["request"], str(entry.get("request_id", ""))):
         return False
     at = entry["at"]
     return (wanted["since"] is None or at >= wanted["since"]) and (wanted["until"] is None or at < wanted["until"])
 
 
-def _line(entry: Mapping[str, Any]) -> str:
+def _entry_line(entry: Mapping[str, Any]) -> str:
     facts = [str(entry["number"]), moment(entry["at"])[:19], str(entry.get("step", "")).ljust(9)]
     facts.append(" > ".join([*entry.get("agent_path", ()), str(entry.get("tool", ""))]))
     why = entry.get("who") or entry.get("reason") or entry.get("because") or entry.get("error") or ""
@@ -164,14 +156,14 @@ def _field_text(name: str, value: object) -> str:
     if name in {"at", "decided_at"} and isinstance(value, float | int):
         return moment(value)
     if name == "agent_path" and isinstance(value, list):
-        return " > ".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType] - what JSON gives
+        return " > ".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType] - JSON is untyped
     return value if isinstance(value, str) else to_json(value)
 
 
 # --- verify ------------------------------------------------------------------------------------------
 
 
-def _read_note(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, str] | None:
+def _parse_known_entry(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, str] | None:
     if value is None:
         return None
     match = re.fullmatch(r"(\d{1,18}):([0-9a-f]{64})", value.strip().lower(), re.ASCII)
@@ -183,7 +175,7 @@ def _read_note(_: click.Context, __: click.Parameter, value: str | None) -> tupl
 @audit.command(epilog=epilog("sayso audit verify --known 42:9f86d081…", CODES_OF_CHAINS))
 @store_option
 @json_option
-@click.option("--known", metavar="NUMBER:HASH", callback=_read_note, help="An entry that you noted earlier.")
+@click.option("--known", metavar="NUMBER:HASH", callback=_parse_known_entry, help="An entry that you noted earlier.")
 @click.option(
     "--archive",
     "archives",
@@ -200,8 +192,8 @@ def verify(where: str | None, *, as_json: bool, known: tuple[int, str] | None, a
 
     async def work(records: Records) -> EntryFields:
         try:
-            left = archive.join([*archives], (await records.audit_ends())[0], known)
-            last = await records.verify(left)
+            unarchived = archive.join([*archives], (await records.audit_ends())[0], known)
+            last = await records.verify(unarchived)
         except AuditError as error:
             return {"whole": False, "problem": str(error), "last": None}
         rows = await records.audit(last - 1, 1) if last else []
@@ -226,7 +218,7 @@ def verify(where: str | None, *, as_json: bool, known: tuple[int, str] | None, a
 @click.option("--json", "as_json", is_flag=True, help="The same as --format jsonl.")
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), help="One JSON object on each line, or a table.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="A new file; else the output.")
-@_filters
+@_filter_options
 def export(where: str | None, *, as_json: bool, form: str | None, output: Path | None, **wanted: Any) -> None:  # noqa: ANN401 - options
     """Write out every entry, oldest first, however many there are.
 
@@ -236,8 +228,8 @@ def export(where: str | None, *, as_json: bool, form: str | None, output: Path |
         raise click.UsageError("--json and --format csv exclude each other; use one of them")
 
     async def work(records: Records) -> None:
-        await records.audit_ends()  # before anything is written
-        with _output(output) as file:
+        await records.audit_ends()  # fails early, before anything is written
+        with _open_output(output) as file:
             write = _csv_writer(file) if form == "csv" else _jsonl_writer(file)
             async for entry in chain.entries(records):
                 if _matches(entry, wanted):
@@ -247,7 +239,7 @@ def export(where: str | None, *, as_json: bool, form: str | None, output: Path |
 
 
 @contextlib.contextmanager
-def _output(path: Path | None) -> Generator[IO[str]]:
+def _open_output(path: Path | None) -> Generator[IO[str]]:
     """Open a new private file, removed again if the export fails; or stdout."""
     if path is None:
         yield sys.stdout
@@ -271,7 +263,7 @@ def _jsonl_writer(file: IO[str]) -> Callable[[EntryFields], object]:
 
 
 def _csv_writer(file: IO[str]) -> Callable[[EntryFields], object]:
-    import csv  # noqa: PLC0415 - only this needs it
+    import csv  # noqa: PLC0415 - only the CSV export needs it
 
     table = csv.writer(file)
     table.writerow(_COLUMNS)

@@ -1,7 +1,7 @@
 """Shell completion: the script that enables it, and completion of ids.
 
-A shell runs the program for every press of Tab, in the middle of a line that somebody writes. So nothing may be
-printed there but candidates, no request may be touched, and nothing may take long.
+A shell runs the program for every press of Tab, in the middle of a command line. So completion prints nothing but
+candidates, changes no request, and has a time limit.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     IdQuery = Callable[[Store], Awaitable[dict[str, str]]]
 
 _SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
-_LONGEST = 5.0  # seconds; a store that another process holds is worth no longer wait
-_ROOM = 70  # columns for what an id is about
-_ID = re.compile(r"[0-9a-f]{6,32}")  # what is anything else must not get into a line that a shell will run
+_TIME_LIMIT = 5.0  # seconds; a store may be locked by another process
+_DESCRIPTION_COLUMNS = 70  # for the description of an id
+_ID = re.compile(r"[0-9a-f]{6,32}")  # a shell executes the completed line, so a candidate is nothing but an id
 
 
 @click.command(epilog=f"Example: sayso completion bash\n\nEnds with: {EXIT_CODES}.")
@@ -62,7 +62,7 @@ def enter_completion_mode() -> None:
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 2)
     os.close(silence)
-    end = threading.Timer(_LONGEST, os._exit, [0])  # a store that is waited for can be left in no gentler way
+    end = threading.Timer(_TIME_LIMIT, os._exit, [0])  # a blocking read of the store cannot be cancelled
     end.daemon = True
     end.start()
 
@@ -85,7 +85,7 @@ async def _open_requests(store: Store) -> dict[str, str]:
     from sayso.cli.render_request import call_text  # noqa: PLC0415 - as below
 
     now = time.time()
-    found = await store.pending()  # the controller's would also close what has expired
+    found = await store.pending()  # the controller's `pending` would also close expired requests
     return {each.id: call_text(each) for each in found if each.expires_at is None or now < each.expires_at}
 
 
@@ -93,17 +93,17 @@ async def _remembered_decisions(store: Store) -> dict[str, str]:
     from sayso.cli.render_request import call_text  # noqa: PLC0415 - as below
     from sayso.engine.remembered import ApprovalMemory  # noqa: PLC0415 - as below
 
-    told: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for each in ApprovalMemory(store=store).list():
         request = await store.get(each.request_id) if each.request_id else None
         first = f": {call_text(request)}" if request is not None else ""
-        told[each.id] = f"{'yes' if each.decision.approved else 'no'} to {each.scope.label}{first}"
-    return told
+        descriptions[each.id] = f"{'yes' if each.decision.approved else 'no'} to {each.scope.label}{first}"
+    return descriptions
 
 
 def _completion_items(context: click.Context, query: IdQuery, incomplete: str) -> Iterator[CompletionItem[str]]:
     """Yield short ids with this prefix, each with a description; none if the store cannot be read."""
-    # Whoever starts a shell that has completion should not wait for what only a store needs.
+    # Imported late: a shell loads this module at its start, when no store is needed.
     from sayso.cli.open_store import Failure, short_ids, with_store  # noqa: PLC0415
     from sayso.cli.screen import truncate_visible  # noqa: PLC0415
 
@@ -114,7 +114,7 @@ def _completion_items(context: click.Context, query: IdQuery, incomplete: str) -
     names = short_ids(found)
     for whole, about in found.items():
         if names[whole].startswith(incomplete) and _ID.fullmatch(names[whole]):
-            yield CompletionItem(names[whole], help=_escape_for_shell(truncate_visible(about, _ROOM)))
+            yield CompletionItem(names[whole], help=_escape_for_shell(truncate_visible(about, _DESCRIPTION_COLUMNS)))
 
 
 def _store(context: click.Context) -> str | None:
@@ -122,7 +122,7 @@ def _store(context: click.Context) -> str | None:
     where = context.params.get("where")
     if where is None or context.get_parameter_source("where") is not ParameterSource.COMMANDLINE:
         return where
-    return os.path.expandvars(os.path.expanduser(where))  # noqa: PTH111 - a URL is no path
+    return os.path.expandvars(os.path.expanduser(where))  # noqa: PTH111 - it may be a URL
 
 
 def _escape_for_shell(about: str) -> str:

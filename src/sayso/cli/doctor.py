@@ -18,7 +18,7 @@ import click
 from sayso.channels.display.durations import format_rough_duration
 from sayso.cli import policy_input
 from sayso.cli.open_store import epilog, existing_store, json_option, store_option, with_hub, with_store
-from sayso.cli.screen import say, short_path, visible, wrap_text
+from sayso.cli.screen import say, say_lines, short_path, visible, wrap_text
 from sayso.core import audit
 from sayso.core.json_codec import to_json
 from sayso.core.tokens import EVERY_PROJECT
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 State = Literal["ok", "warning", "problem"]
 _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 _MANY = 1000
-_BROUGHT = re.compile(r"([\w.-]+).*extra == [\x27\"]([^\x27\"]+)")
+_EXTRA_REQUIREMENT = re.compile(r"([\w.-]+).*extra == [\x27\"]([^\x27\"]+)")
 _CROWDED, _CLOCKS_DIFFER = 0.8, 5.0
 _CODES = "Ends with: 0 nothing is broken, 1 something is, 2 wrong usage."
 
@@ -52,13 +52,12 @@ class Diagnosis(NamedTuple):
 @json_option
 def doctor(where: str | None, *, as_json: bool) -> None:
     """Say what is set up here, and what of it does not work."""
-    found = [*_policies(), *_store(where), *_versions(), _confinement(), *_terminal()]
+    found = [*_check_policies(), *_check_store(where), *_check_versions(), _check_confinement(), *_check_terminal()]
     if as_json:
         say(to_json([each._asdict() for each in found], indent=2))
     else:
         for each in found:
-            for line in _lines(each):
-                say(line)
+            say_lines(_lines(each))
     if any(each.state == "problem" for each in found):
         raise click.exceptions.Exit(1)
 
@@ -68,20 +67,20 @@ def _lines(each: Diagnosis) -> Iterator[str]:
     yield from wrap_text(f"{each.what}: {each.told}", head=head, indent=9)
 
 
-def _policies() -> Iterator[Diagnosis]:
+def _check_policies() -> Iterator[Diagnosis]:
     try:
         files = policy_input.policy_files()
     except policy_input.FileMistakes as error:
         yield Diagnosis("problem", "policy", error.format_message())
         return
     for path in files:
-        yield _policy(path)
+        yield _check_policy(path)
     if not files:
-        told = "there is no policy file here, so only tools that are marked ask; run `sayso init` to write one"
-        yield Diagnosis("warning", "policy", told)
+        sentence = "there is no policy file here, so only tools that are marked ask; run `sayso init` to write one"
+        yield Diagnosis("warning", "policy", sentence)
 
 
-def _policy(path: Path) -> Diagnosis:
+def _check_policy(path: Path) -> Diagnosis:
     what = f"policy {short_path(str(path))}"
     try:
         policy, warnings = policy_input.load_with_warnings(path)
@@ -95,10 +94,10 @@ def _policy(path: Path) -> Diagnosis:
     return Diagnosis("ok", what, rules)
 
 
-def _store(where: str | None) -> Iterator[Diagnosis]:
+def _check_store(where: str | None) -> Iterator[Diagnosis]:
     if not where:
-        told = "none is named, so requests live in memory; name one with --store FILE or in SAYSO_STORE"
-        yield Diagnosis("warning", "store", told)
+        sentence = "none is named, so requests live in memory; name one with --store FILE or in SAYSO_STORE"
+        yield Diagnosis("warning", "store", sentence)
         return
     try:
         yield from _check_hub(where) if settings.is_hub(where) else _check_local_store(where)
@@ -109,14 +108,14 @@ def _store(where: str | None) -> Iterator[Diagnosis]:
 def _check_local_store(where: str) -> list[Diagnosis]:
     place = existing_store(where)
     if isinstance(place, str):
-        return list(with_store(where, _database))
+        return list(with_store(where, _check_database))
     inside = with_store(where, _check_contents)
-    told = f"{short_path(str(place))} can be read and written, {_size(place):,} bytes"
-    return [Diagnosis("ok", "store", told), *inside]
+    sentence = f"{short_path(str(place))} can be read and written, {_size_with_wal(place):,} bytes"
+    return [Diagnosis("ok", "store", sentence), *inside]
 
 
 def _check_hub(where: str) -> list[Diagnosis]:
-    from sayso.client.hub_http import HubClient  # noqa: PLC0415 - only who has a hub needs what it needs
+    from sayso.client.hub_http import HubClient  # noqa: PLC0415 - needs the extra `remote`
 
     return with_hub(HubClient, where, _query_hub)
 
@@ -142,30 +141,30 @@ async def _query_hub(hub: HubClient) -> list[Diagnosis]:
     ]
 
 
-def _size(path: Path) -> int:
+def _size_with_wal(path: Path) -> int:
     log = path.with_name(f"{path.name}-wal")
     return path.stat().st_size + (log.stat().st_size if log.exists() else 0)
 
 
-async def _database(store: Store) -> list[Diagnosis]:
-    from sayso.stores.postgres import PostgresStore  # noqa: PLC0415 - only who has one needs it
+async def _check_database(store: Store) -> list[Diagnosis]:
+    from sayso.stores.postgres import PostgresStore  # noqa: PLC0415 - needs the extra `postgres`
 
     if not isinstance(store, PostgresStore):
         raise TypeError(f"{store!r} is not the store of that address")
     await store.flush()
     health = await store.health()
     return [
-        _rights(str(store), health),
+        _check_rights(str(store), health),
         *_check_connection(health),
         *await _check_contents(store),
     ]
 
 
-def _rights(store: str, health: Health) -> Diagnosis:
+def _check_rights(store: str, health: Health) -> Diagnosis:
     if not health.missing:
         return Diagnosis("ok", "store", f"{store} can be read and written, PostgreSQL {health.version}")
-    told = f"{store} does not give this user {', '.join(health.missing)}; have its owner run deploy/rights.sql"
-    return Diagnosis("problem", "store", told)
+    sentence = f"{store} does not give this user {', '.join(health.missing)}; have its owner run deploy/rights.sql"
+    return Diagnosis("problem", "store", sentence)
 
 
 def _check_connection(health: Health) -> Iterator[Diagnosis]:
@@ -176,13 +175,13 @@ def _check_connection(health: Health) -> Iterator[Diagnosis]:
     else:
         yield Diagnosis("ok", "hints", f"a change is heard of after {health.hint * 1000:.1f} ms")
     crowded = health.connections > health.most_connections * _CROWDED
-    told = f"{health.connections} of {health.most_connections} at the server, {health.own_connections} of sayso here"
-    yield Diagnosis("warning" if crowded else "ok", "connections", told)
+    text = f"{health.connections} of {health.most_connections} at the server, {health.own_connections} of sayso here"
+    yield Diagnosis("warning" if crowded else "ok", "connections", text)
     if health.replica_lag is not None:
         yield Diagnosis("ok", "replicas", f"the last one is {health.replica_lag:.1f} s behind")
     off = abs(health.clock_ahead) > _CLOCKS_DIFFER
-    told = f"the server's is {clock} {'ahead' if health.clock_ahead > 0 else 'behind'}; expiry goes by the server's"
-    yield Diagnosis("warning" if off else "ok", "clock", told)
+    text = f"the server's is {clock} {'ahead' if health.clock_ahead > 0 else 'behind'}; expiry goes by the server's"
+    yield Diagnosis("warning" if off else "ok", "clock", text)
     if not health.private:
         yield Diagnosis(
             "warning",
@@ -194,10 +193,10 @@ def _check_connection(health: Health) -> Iterator[Diagnosis]:
 
 
 async def _check_contents(store: Store) -> list[Diagnosis]:
-    return [await _open_requests(store), await _chain(store)]
+    return [await _check_open_requests(store), await _check_chain(store)]
 
 
-async def _open_requests(store: Store) -> Diagnosis:
+async def _check_open_requests(store: Store) -> Diagnosis:
     return _open_requests_diagnosis([each.asked_at for each in await store.pending()], clock_of(store).now())
 
 
@@ -205,53 +204,49 @@ def _open_requests_diagnosis(asked_at: Sequence[float], now: float, *, more: boo
     if not asked_at:
         return Diagnosis("ok", "requests", "none is open")
     many = f"{len(asked_at)}{' or more' if more else ''} open"
-    told = f"{many}, the oldest for {format_rough_duration(now - asked_at[0])}; see `sayso pending`"
-    return Diagnosis("ok", "requests", told)
+    sentence = f"{many}, the oldest for {format_rough_duration(now - asked_at[0])}; see `sayso pending`"
+    return Diagnosis("ok", "requests", sentence)
 
 
-async def _chain(store: Store) -> Diagnosis:
+async def _check_chain(store: Store) -> Diagnosis:
     try:
         return Diagnosis("ok", "audit", f"the chain is whole, {await audit.verify(store)} entries")
     except AuditError as error:
         return Diagnosis("problem", "audit", f"the chain is broken: {error}")
 
 
-def _versions() -> Iterator[Diagnosis]:
+def _check_versions() -> Iterator[Diagnosis]:
     from importlib import metadata  # noqa: PLC0415 - slow to load, and only this command needs it
 
     yield Diagnosis("ok", "Python", f"{platform.python_version()} on {platform.system()}")
     yield Diagnosis("ok", "sayso", metadata.version("sayso"))
     for name, extra in _libraries(metadata.requires("sayso") or ()):
         try:
-            told = metadata.version(name)
+            sentence = metadata.version(name)
         except metadata.PackageNotFoundError:
-            told = f"not installed; if you need it, install sayso[{extra}]"
-        yield Diagnosis("ok", name, told)
+            sentence = f"not installed; if you need it, install sayso[{extra}]"
+        yield Diagnosis("ok", name, sentence)
 
 
 def _libraries(requirements: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the optional libraries, each with the smallest extra that installs it."""
-    brought = [found.groups() for line in requirements if (found := _BROUGHT.match(line))]
-    sizes = Counter(extra for _, extra in brought)
-    for name in dict.fromkeys(name for name, _ in brought):
-        yield name, min((extra for known, extra in brought if known == name), key=lambda extra: sizes[extra])
+    extras = [found.groups() for line in requirements if (found := _EXTRA_REQUIREMENT.match(line))]
+    sizes = Counter(extra for _, extra in extras)
+    for name in dict.fromkeys(name for name, _ in extras):
+        yield name, min((extra for known, extra in extras if known == name), key=lambda extra: sizes[extra])
 
 
-def _confinement() -> Diagnosis:
+def _check_confinement() -> Diagnosis:
     from sayso.tools.exec.confine import unavailable_reason  # noqa: PLC0415 - only this command needs it
 
-    told = unavailable_reason()
-    return (
-        Diagnosis("ok", "bubblewrap", "programs can be confined")
-        if told is None
-        else Diagnosis("warning", "bubblewrap", told)
-    )
+    problem = unavailable_reason()
+    return Diagnosis("ok" if problem is None else "warning", "bubblewrap", problem or "programs can be confined")
 
 
-def _terminal() -> Iterator[Diagnosis]:
+def _check_terminal() -> Iterator[Diagnosis]:
     asks = sys.stdin.isatty() and sys.stderr.isatty()
-    told = "questions can be asked here" if asks else "this is none, so `sayso run` refuses what it would ask"
-    yield Diagnosis("ok", "terminal", told)
+    sentence = "questions can be asked here" if asks else "this is none, so `sayso run` refuses what it would ask"
+    yield Diagnosis("ok", "terminal", sentence)
     plain = next((f"off, since {name} says so" for name in ("NO_COLOR", "TERM") if _is_plain(name)), None)
     colours = plain or ("on" if sys.stdout.isatty() else "off, since the output is no terminal")
     size = shutil.get_terminal_size()

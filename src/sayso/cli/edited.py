@@ -5,14 +5,12 @@ Tests: tests/cli/test_approve_deny.py
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Literal, TextIO, cast
-
-import click
+from typing import Any, Literal
 
 from sayso.cli.open_store import Failure
+from sayso.cli.screen import standard_input
 from sayso.config.arguments import ARGUMENTS_SPEC, read_arguments
 from sayso.config.read_file import read_bytes
 from sayso.errors import CanonicalError, ConfigurationError
@@ -25,7 +23,7 @@ def read_edited(name: str) -> Mapping[str, Any]:
     source = "the input" if name == "-" else name
     try:
         content = (
-            _standard_input().read(ARGUMENTS_SPEC.largest + 1)
+            standard_input("arguments").read(ARGUMENTS_SPEC.largest + 1)
             if name == "-"
             else read_bytes(Path(name), ARGUMENTS_SPEC)
         )
@@ -34,10 +32,3 @@ def read_edited(name: str) -> Mapping[str, Any]:
         raise Failure(f"{source}: {error}") from None
     except ConfigurationError as error:
         raise Failure(str(error)) from None
-
-
-def _standard_input() -> IO[bytes]:
-    stream = cast("TextIO | None", sys.stdin)  # None if whoever started the process has closed it
-    if stream is None:
-        raise click.UsageError("there is no input to read arguments from")
-    return stream.buffer

@@ -14,16 +14,16 @@ from typing import Any, NoReturn
 
 import click
 
-COMPLETE = "_SAYSO_COMPLETE"  # the variable in which a shell says what it wants to have completed
+COMPLETE = "_SAYSO_COMPLETE"  # variable by which a shell requests completion
 EXIT_CODES = "0 done, 1 error, 2 wrong usage"
 CODES_OF_GROUPS = f"Ends with: {EXIT_CODES}. Some commands have more codes; the help of each tells them."
 _INTERRUPTED = 130
 _NARROW = 52  # columns; with fewer, click writes help that does not fit
 _NARROWEST = 20
-_UNCUT = 1000  # characters; every first sentence is shorter
+_UNCUT = 1000  # characters; every summary is shorter
 
-# In the order in which people need them: the module of each, and what it does. Help is made of this table alone, so
-# that whoever asks for it waits for no other module; a test compares it with the commands.
+# Module and summary of each command, in the order of use. Help is made of this table alone, so that it loads no
+# module of a command; a test compares the table with the commands.
 _COMMANDS = {
     "init": ("policy_files", "Write a policy to start from, with comments that explain it."),
     "check": ("policy_files", "Find every mistake in policy files."),
@@ -57,15 +57,9 @@ class LazyCommand(click.Command):
         """Import the module and return the command."""
         return getattr(import_module(self._module), str(self.name))
 
-    def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,  # noqa: ANN401 - as click has it
-    ) -> click.Context:
+    def make_context(self, *given: Any, **extra: Any) -> click.Context:  # noqa: ANN401 - as click has it
         """Delegate parsing to the loaded command."""
-        return self.load().make_context(info_name, args, parent, **extra)
+        return self.load().make_context(*given, **extra)
 
 
 def command_summary(command: click.Command) -> str:
@@ -85,20 +79,14 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, command_summary(each)) for name, each in self.commands.items()])
 
-    def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,  # noqa: ANN401 - as click has it
-    ) -> click.Context:
+    def make_context(self, *given: Any, **extra: Any) -> click.Context:  # noqa: ANN401 - as click has it
         """Pass the width of a narrow terminal to click, and so to every command."""
         import shutil  # noqa: PLC0415 - click loads it late too
 
         columns = shutil.get_terminal_size().columns
         if columns < _NARROW:
             extra.setdefault("terminal_width", max(columns - 2, _NARROWEST))
-        return super().make_context(info_name, args, parent, **extra)
+        return super().make_context(*given, **extra)
 
 
 @click.group(
@@ -125,7 +113,7 @@ def run() -> None:
     """Run the command line and exit."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that knows few characters is no mistake
+            stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 is no error
     if os.environ.get(COMPLETE, "").endswith("_complete"):
         from sayso.cli.completion import enter_completion_mode  # noqa: PLC0415 - only a shell that completes needs it
 
@@ -140,16 +128,16 @@ def run() -> None:
     except ImportError as error:
         if "sayso[" not in str(error):
             raise
-        _give_up(error)  # ours: it names what to install
+        _exit_with_error(error)  # it names the extra to install
     except OSError as error:
-        _give_up(error)
+        _exit_with_error(error)
 
 
-def _give_up(error: Exception) -> NoReturn:
+def _exit_with_error(error: Exception) -> NoReturn:
     from sayso.cli.screen import visible  # noqa: PLC0415 - help does without
 
     with contextlib.suppress(OSError):
         sys.stderr.write(f"Error: {visible(str(error))}\n")
     with contextlib.suppress(OSError):
-        sys.stdout.close()  # what is left in it cannot be written either
+        sys.stdout.close()  # flushing it at exit would fail again
     sys.exit(1)

@@ -6,10 +6,12 @@ Tests: tests/cli/test_approve_deny.py
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import getpass
 import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -26,10 +28,19 @@ from sayso.errors import ConfigurationError, StoreError
 if TYPE_CHECKING:
     from sayso.client.inbox import Inbox
     from sayso.client.records import Records
-    from sayso.core.model import ApprovalRequest
+    from sayso.core.model import ApprovalRequest, Remembered
     from sayso.core.ports import Store
+    from sayso.core.tokens import Token
+
+
+class _AsyncCloseable(Protocol):
+    async def aclose(self) -> None: ...
+
 
 T = TypeVar("T")
+OptionDecorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+OpenedT = TypeVar("OpenedT", bound=_AsyncCloseable)
+RecordT = TypeVar("RecordT", "ApprovalRequest", "Remembered", "Token")
 
 CODES_OF_READING = f"Ends with: {EXIT_CODES}."
 CODES_OF_IDS = f"Ends with: {EXIT_CODES}, 3 no such id, 4 several ids begin or end so."
@@ -40,9 +51,9 @@ CODES_OF_ANSWERS = (
 )
 CODES_OF_CHAINS = f"Ends with: {EXIT_CODES}, 7 the chain is broken."
 
-MOST = 1_000_000_000  # of anything that can be counted; more than a store can count is a slip of the hand
-_SHORTEST = 4  # what may be typed
-_SHOWN = 6  # what is shown at least: a request that comes later rarely ends like it
+COUNT = click.IntRange(min=1, max=1_000_000_000)  # a larger number is a typing error
+_SHORTEST = 4  # characters that may be typed
+_SHOWN = 6  # characters that are shown at least, so that later ids rarely end alike
 _WHOLE = 32
 _MOST_CANDIDATES = 10
 _HOW = "name one with --store FILE, or in the environment variable SAYSO_STORE"
@@ -86,17 +97,17 @@ class BrokenChain(Failure):
     exit_code = 7
 
 
-def store_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--store`, with SAYSO_STORE as default; a hub is accepted."""
-    return _store_option("a file, postgresql://… or https://… of a hub (its token in SAYSO_TOKEN)")(command)
+def combine_options(*options: OptionDecorator) -> OptionDecorator:
+    """Return one decorator for several options, which help lists in this order."""
+    return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
-def own_store_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--store` to a command that works on the store itself, not through a hub."""
-    return _store_option("a file or postgresql://…")(command)
+def count_option(name: str, text: str, *, default: int | None = None) -> OptionDecorator:
+    """Return an option for a positive number."""
+    return click.option(name, type=COUNT, default=default, metavar="NUMBER", help=text)
 
 
-def _store_option(forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _store_option(forms: str) -> OptionDecorator:
     return click.option(
         *("--store", "where"),
         type=click.Path(),  # so that shells complete it
@@ -106,22 +117,18 @@ def _store_option(forms: str) -> Callable[[Callable[..., Any]], Callable[..., An
     )
 
 
-def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
-
-
-def who_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--who`, by default the login name."""
-    return click.option("--who", metavar="NAME", default=login_name, help="Who you are; else your login name.")(command)
-
-
 def login_name() -> str:
     """Return the login name."""
     try:
         return getpass.getuser()
-    except (OSError, KeyError):  # a user of a container that has no entry
+    except (OSError, KeyError):  # a container's user may have no passwd entry
         return f"user {os.getuid()}"
+
+
+store_option = _store_option("a file, postgresql://… or https://… of a hub (its token in SAYSO_TOKEN)")
+own_store_option = _store_option("a file or postgresql://…")  # for a command that does not work through a hub
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+who_option = click.option("--who", metavar="NAME", default=login_name, help="Who you are; else your login name.")
 
 
 def epilog(example: str, codes: str) -> str:
@@ -135,25 +142,14 @@ def epilog(example: str, codes: str) -> str:
 def with_store(where: str | None, work: Callable[[Store], Awaitable[T]]) -> T:
     """Run work with an existing store; every failure becomes one sentence."""
     place = existing_store(where)
-    try:
-        return asyncio.run(_with_store(place, work))
-    except (StoreError, ConfigurationError, ImportError) as error:
-        raise Failure(str(error)) from None
-
-
-async def _with_store(place: Path | str, work: Callable[[Store], Awaitable[T]]) -> T:
-    store = settings.open_store(place)
-    try:
-        return await work(store)
-    finally:
-        await store.aclose()
+    return _run_with(lambda: settings.open_store(place), work)
 
 
 def with_inbox(where: str | None, work: Callable[[Inbox], Awaitable[T]]) -> T:
     """Run work with the inbox of a store or, for a web address, of a hub."""
     if not settings.is_hub(where):
         return with_store(where, lambda store: work(StoreInbox(store)))
-    from sayso.client.hub_inbox import HubInbox  # noqa: PLC0415 - only who has a hub needs what it needs
+    from sayso.client.hub_inbox import HubInbox  # noqa: PLC0415 - needs the extra `remote`
 
     return with_hub(HubInbox, where, work)
 
@@ -167,33 +163,26 @@ def with_records(where: str | None, work: Callable[[Records], Awaitable[T]]) -> 
     return with_hub(HubRecords, where, work)
 
 
-class _AsyncCloseable(Protocol):
-    async def aclose(self) -> None: ...
-
-
-HubClientT = TypeVar("HubClientT", bound=_AsyncCloseable)
-
-
-def with_hub(kind: Callable[[str, str], HubClientT], url: str, work: Callable[[HubClientT], Awaitable[T]]) -> T:
+def with_hub(kind: Callable[[str, str], OpenedT], url: str, work: Callable[[OpenedT], Awaitable[T]]) -> T:
     """Run work with a client of a hub and the token in SAYSO_TOKEN; every failure becomes one sentence."""
+    return _run_with(lambda: kind(url, settings.hub_token()), work)
 
-    async def visit() -> T:
-        there = kind(url, settings.hub_token())
-        try:
-            return await work(there)
-        finally:
-            await there.aclose()
+
+def _run_with(connect: Callable[[], OpenedT], work: Callable[[OpenedT], Awaitable[T]]) -> T:
+    async def connected() -> T:
+        async with contextlib.aclosing(connect()) as opened:
+            return await work(opened)
 
     try:
-        return asyncio.run(visit())
-    except (StoreError, ConfigurationError) as error:
+        return asyncio.run(connected())
+    except (StoreError, ConfigurationError, ImportError) as error:
         raise Failure(str(error)) from None
 
 
 def existing_store(where: str | None) -> Path | str:
     """Return the file of the store, or the address of its database.
 
-    A file has to be there, since a new one would hold no requests.
+    A file must exist: a new store would hold no requests.
     """
     if not where:
         raise Failure(f"there is no store to look into; {_HOW}")
@@ -249,7 +238,7 @@ def id_matches(part: str, whole: str) -> bool:
     return whole.startswith(part) or whole.endswith(part)
 
 
-def normalize_id_part(part: str) -> str:
+def _normalize_id_part(part: str) -> str:
     """Normalise a typed part of an id; reject one that is malformed or too short."""
     plain = part.strip().lower().replace("-", "")
     if not plain or set(plain) - set("0123456789abcdef") or len(plain) > _WHOLE:
@@ -259,22 +248,23 @@ def normalize_id_part(part: str) -> str:
     return plain
 
 
-def ambiguous_id_error(part: str, found: list[tuple[str, str]]) -> AmbiguousId:
-    """Return the error that lists all matches, each in full and with a description."""
-    shown = [
-        f"  {truncate_visible(f'{whole}  {about}', max(width(), _WHOLE + 2) - 2)}"
-        for whole, about in found[:_MOST_CANDIDATES]
-    ]
-    more = ["  … and others"] if len(found) > len(shown) else []
-    return AmbiguousId(f"several ids begin or end with {part!r}; write more of the one that you mean:", *shown, *more)
-
-
 async def find_request(inbox: Inbox, part: str) -> ApprovalRequest:
     """Return the one request whose id begins or ends with this part."""
-    part = normalize_id_part(part)
-    requests = await inbox.recent(_MOST_CANDIDATES + 1, part)
-    if not requests:
-        raise UnknownId(f"no request has the id {part!r}; see the ids with `sayso pending --all`")
-    if len(requests) > 1:
-        raise ambiguous_id_error(part, [(each.id, f"{each.status}: {call_text(each)}") for each in requests])
-    return requests[0]
+    found = await inbox.recent(_MOST_CANDIDATES + 1, _normalize_id_part(part))
+    unknown = "no request has the id {!r}; see the ids with `sayso pending --all`"
+    return find_by_id(found, part, unknown, lambda each: f"{each.status}: {call_text(each)}")
+
+
+def find_by_id(known: Iterable[RecordT], part: str, unknown: str, describe: Callable[[RecordT], str]) -> RecordT:
+    """Return the one record whose id begins or ends with this part; an error lists all matches, each described."""
+    part = _normalize_id_part(part)
+    found = [each for each in known if id_matches(part, each.id)]
+    if not found:
+        raise UnknownId(unknown.format(part))
+    if len(found) > 1:
+        room = max(width(), _WHOLE + 2) - 2
+        shown = [f"  {truncate_visible(f'{each.id}  {describe(each)}', room)}" for each in found[:_MOST_CANDIDATES]]
+        more = ["  … and others"] if len(found) > len(shown) else []
+        sentence = f"several ids begin or end with {part!r}; write more of the one that you mean:"
+        raise AmbiguousId(sentence, *shown, *more)
+    return found[0]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import IO, Any, TextIO, cast
+from typing import IO, Any
 
 import click
 
 from sayso.cli import policy_input
 from sayso.cli.main import EXIT_CODES
-from sayso.cli.screen import explanation, mistake_line, say, short_path, visible
+from sayso.cli.screen import explanation, mistake_line, say, say_lines, short_path, standard_input, visible
 from sayso.config.load_policy import NAMES
 from sayso.core import json_codec
 from sayso.core.model import ToolCall, new_id
@@ -25,7 +24,7 @@ from sayso.policy.policy import Policy
 _LONGEST_LINE = 10_000_000
 _A_FILE = click.Path(path_type=Path)
 _CODES_OF_CHECK = "Ends with: 0 no mistake (a warning is none), 1 a mistake or an error, 2 wrong usage."
-_NEXT = """\
+_NEXT_STEPS = """\
 Now read it and make it yours. Then:
   sayso check                         find mistakes in it
   sayso explain --shell 'git status'  ask what happens to a call, and why
@@ -47,16 +46,15 @@ def init(path: Path, *, force: bool) -> None:
     shown = visible(str(target))
     starter = resources.files("sayso.cli").joinpath("starter.yaml").read_text(encoding="utf-8")
     try:
-        _write(target, starter, force=force)
+        _write_atomically(target, starter, force=force)
     except FileExistsError:
         raise click.ClickException(f"{shown} is there already; use --force to overwrite it") from None
     except OSError as error:
         raise click.ClickException(f"{shown} cannot be written ({error.strerror}); name another place") from None
-    say(f"Wrote {shown}. {_NEXT}")
+    say(f"Wrote {shown}. {_NEXT_STEPS}")
 
 
-def _write(target: Path, content: str, *, force: bool) -> None:
-    """Write a file atomically."""
+def _write_atomically(target: Path, content: str, *, force: bool) -> None:
     draft = target.with_name(f".{target.name}.{new_id()}")
     try:
         with draft.open("x", encoding="utf-8") as file:
@@ -66,7 +64,7 @@ def _write(target: Path, content: str, *, force: bool) -> None:
         if force:
             draft.replace(target)
         else:
-            target.hardlink_to(draft)  # fails if the target is there, however lately it came
+            target.hardlink_to(draft)  # fails if the target exists, even if it was created just now
     finally:
         draft.unlink(missing_ok=True)
 
@@ -96,7 +94,7 @@ def check(files: tuple[Path, ...], *, as_json: bool) -> None:
         raise
     if not checked:
         raise click.ClickException("there is no policy file here; run `sayso init` to write one, or name one")
-    found = [(kind, each) for _, _, some in checked for kind, each in some]
+    found = [(kind, each) for _, _, mistakes in checked for kind, each in mistakes]
     if as_json:
         say(json.dumps([_mistake_json(kind, each) for kind, each in found], indent=2))
     else:
@@ -105,7 +103,7 @@ def check(files: tuple[Path, ...], *, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-_KindedMistake = tuple[str, Mistake]  # its kind, and what it is
+_KindedMistake = tuple[str, Mistake]  # kind and mistake
 
 
 def _check_file(path: Path) -> tuple[int, list[_KindedMistake]]:
@@ -174,7 +172,7 @@ def explain(path: Path | None, call: str | None, *, as_json: bool, args: str | N
     if args is not None and "tool" not in given:
         raise click.UsageError("--args goes with --tool")
     if call == "-":
-        _explain_lines(policy_input.load(path), _standard_input())
+        _explain_lines(policy_input.load(path), standard_input("calls"))
     else:
         _explain_one(policy_input.load(path), _call(given, args, call), as_json=as_json)
 
@@ -194,27 +192,19 @@ def _explain_one(policy: Policy, call: ToolCall, *, as_json: bool) -> None:
     if as_json:
         say(json.dumps(_explanation_json(policy, call), indent=2))
         return
-    for line in explanation(*policy.explain(call)):
-        say(line)
-
-
-def _standard_input() -> IO[bytes]:
-    stream = cast("TextIO | None", sys.stdin)  # None if whoever started the process has closed it
-    if stream is None:
-        raise click.UsageError("there is no input to read calls from")
-    return stream.buffer
+    say_lines(explanation(*policy.explain(call)))
 
 
 def _explain_lines(policy: Policy, stream: IO[bytes]) -> None:
     """Explain calls from JSON lines, in constant memory; a bad line does not end the run."""
-    bad = False
+    has_errors = False
     for number, line in enumerate(_lines(stream), 1):
         try:
-            said = _explanation_json(policy, _parse_call_line(line))
+            result = _explanation_json(policy, _parse_call_line(line))
         except (CanonicalError, ConfigurationError) as error:
-            said, bad = {"error": str(error), "line": number}, True
-        say(json.dumps(said))
-    if bad:
+            result, has_errors = {"error": str(error), "line": number}, True
+        say(json.dumps(result))
+    if has_errors:
         raise click.exceptions.Exit(1)
 
 

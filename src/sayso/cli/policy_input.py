@@ -20,7 +20,7 @@ from sayso.errors import CanonicalError, ConfigurationError, Mistake, PolicyErro
 from sayso.policy.data_schema import Key, Problem, Shape, dotted, record, text, validate
 from sayso.policy.policy import Policy
 
-# What one word stands for: a tool, and the argument that its value is.
+# Shorthands of calls: the tool, and the argument that gets the value.
 SHORTHANDS = {
     "shell": ("shell", "command"),
     "read": ("read_file", "path"),
@@ -66,7 +66,7 @@ def policy_files() -> list[Path]:
     """Return the policy files that apply here, the farthest first."""
     try:
         return list(policy_files_here())
-    except ConfigurationError as error:  # a pyproject.toml on the way that cannot be read
+    except ConfigurationError as error:  # an unreadable pyproject.toml in a parent folder
         raise FileMistakes(error) from None
 
 
@@ -101,7 +101,7 @@ def parse_call(line: str) -> ToolCall:
     """Parse a call from JSON, strictly.
 
     Raises:
-        ConfigurationError: says what is wrong with it.
+        ConfigurationError: the call is malformed.
     """
     try:
         data = parse_args(line)
@@ -118,8 +118,8 @@ def problems_of_call(data: Mapping[str, Any], key: Key = ()) -> Iterator[Problem
     named = [name for name in ("tool", *SHORTHANDS) if name in data]
     place = dotted(key) if key else "the call"
     if len(named) != 1:
-        said = f"has {' and '.join(f'`{name}`' for name in named)}" if named else "names no call"
-        yield Problem(key, f"{place} {said}; use one of tool, {', '.join(SHORTHANDS)}")
+        problem = f"has {' and '.join(f'`{name}`' for name in named)}" if named else "names no call"
+        yield Problem(key, f"{place} {problem}; use one of tool, {', '.join(SHORTHANDS)}")
     if "args" in data and "tool" not in data:
         yield Problem((*key, "args"), f"{place} has `args` without `tool`; only a tool has arguments of its own")
 

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from sayso.cli import policy_input
-from sayso.cli.screen import bold, rule_location, say, short_path, visible, wrap_text
+from sayso.cli.screen import bold, rule_location, say, say_lines, short_path, visible, wrap_text
 from sayso.config.yaml_toml import Document, read_policy_file
 from sayso.core import json_codec
 from sayso.core.model import Approval, Rule, ToolCall, Verdict
@@ -121,14 +121,14 @@ def _read_cases(path: Path) -> Iterator[_Case]:
     document = None if path.suffix.lower() == ".toml" else read_policy_file(path)
     if document is None:
         raise ConfigurationError(f"{path}: cases are written in YAML; name a file such as {_NAMES[0]}")
-    problems = list(validate(CASES, document.data)) or list(_problems(document.data["cases"]))
+    problems = list(validate(CASES, document.data)) or list(_find_problems(document.data["cases"]))
     if problems:
         raise PolicyError([Mistake(document.source, *document.mark(each.key), each.message) for each in problems])
     for at, each in enumerate(document.data["cases"]):
         yield _case(each, document, at)
 
 
-def _problems(cases: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
+def _find_problems(cases: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
     if not cases:
         yield Problem(("cases",), "cases is empty; write one, such as {shell: git status, expect: none}")
     for at, each in enumerate(cases):
@@ -150,15 +150,14 @@ def _case_title(each: Mapping[str, Any]) -> str:
     return short or f"{each['tool']} {json.dumps(each.get('args', {}), ensure_ascii=False)}"
 
 
-# --- Telling what happened ---------------------------------------------------------------------------
+# --- Reporting the results ---------------------------------------------------------------------------
 
 
 def _report(outcomes: Sequence[_CaseResult], idle: Sequence[Rule], rules: Sequence[Rule], source: str) -> None:
     keys = [each.key for each in rules]
     for each in outcomes:
         if not each.passed:
-            for line in _failure(each, source, keys):
-                say(line)
+            say_lines(_failure(each, source, keys))
             say()
     failed = sum(not each.passed for each in outcomes)
     summary = f"{len(outcomes) - failed} passed, {failed} failed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,12 +71,8 @@ def prune(
 
 
 async def _prune(store: Prunable, before: float, path: Path | None, who: str) -> Pruned:
-    archive = None if path is None else Archive(path)
-    try:
+    with nullcontext() if path is None else closing(Archive(path)) as archive:
         return await retention.prune(store, before, archive=archive, who=who)
-    finally:
-        if archive is not None:
-            archive.close()
 
 
 def _report(done: Pruned, archive: Path | None, *, as_json: bool, dry_run: bool) -> None:

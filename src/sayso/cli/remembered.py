@@ -14,19 +14,16 @@ from sayso.cli.main import CODES_OF_GROUPS, Commands
 from sayso.cli.open_store import (
     CODES_OF_IDS,
     CODES_OF_READING,
-    UnknownId,
-    ambiguous_id_error,
     epilog,
-    id_matches,
+    find_by_id,
     json_option,
-    normalize_id_part,
     short_ids,
     store_option,
     who_option,
     with_records,
 )
 from sayso.cli.render_request import answered_by, one_line
-from sayso.cli.screen import bold, say, width, wrap_text
+from sayso.cli.screen import bold, say, say_lines, width, wrap_text
 from sayso.core import json_codec
 
 if TYPE_CHECKING:
@@ -50,8 +47,7 @@ def list_remembered(where: str | None, *, as_json: bool) -> None:
         return
     names = short_ids(each.id for each, _ in known)
     for each, request in known:
-        for line in _lines(each, request, names[each.id]):
-            say(line)
+        say_lines(_lines(each, request, names[each.id]))
     if not known:
         say("Nothing is remembered.")
 
@@ -72,7 +68,9 @@ def revoke(ids: tuple[str, ...], where: str | None, *, as_json: bool, who: str, 
 
     async def work(records: Records) -> list[Remembered]:
         known = await records.remembered()
-        chosen = {each.id: each for each in (known if everything else [_find_remembered(part, known) for part in ids])}
+        unknown = "nothing is remembered under the id {!r}; see `sayso remembered list`"
+        named = [find_by_id(known, part, unknown, lambda each: f"{each.tool}: {each.scope.label}") for part in ids]
+        chosen = {each.id: each for each in (known if everything else named)}
         return [each for each in chosen.values() if await records.revoke(each.id, who)]
 
     gone = with_records(where, work)
@@ -80,8 +78,7 @@ def revoke(ids: tuple[str, ...], where: str | None, *, as_json: bool, who: str, 
         say(json_codec.to_json([json_codec.remembered_to_dict(each) for each in gone], indent=2))
         return
     for each in gone:
-        for line in wrap_text(f"{each.tool}: {each.scope.label}", head="revoked", indent=9):
-            say(line)
+        say_lines(wrap_text(f"{each.tool}: {each.scope.label}", head="revoked", indent=9))
     if not gone:
         say("There was nothing to take back.")
 
@@ -90,16 +87,6 @@ async def _remembered_with_requests(records: Records) -> list[tuple[Remembered, 
     """Return the remembered decisions, each with the request it answered, if that still exists."""
     known = await records.remembered()
     return [(each, await records.request(each.request_id) if each.request_id else None) for each in known]
-
-
-def _find_remembered(part: str, known: list[Remembered]) -> Remembered:
-    part = normalize_id_part(part)
-    found = [each for each in known if id_matches(part, each.id)]
-    if not found:
-        raise UnknownId(f"nothing is remembered under the id {part!r}; see `sayso remembered list`")
-    if len(found) > 1:
-        raise ambiguous_id_error(part, [(each.id, f"{each.tool}: {each.scope.label}") for each in found])
-    return found[0]
 
 
 def _lines(each: Remembered, request: ApprovalRequest | None, name: str) -> Iterator[str]:
@@ -114,9 +101,9 @@ def _lines(each: Remembered, request: ApprovalRequest | None, name: str) -> Iter
 
 def validity_text(each: Remembered) -> str:
     """Describe session, lifetime and remaining uses of a remembered decision."""
-    told = ["in every session" if each.session is None else f"in the session {each.session}"]
+    parts = ["in every session" if each.session is None else f"in the session {each.session}"]
     if each.expires_at is not None:
-        told.append(f"for another {format_rough_duration(each.expires_at - time.time())}")
+        parts.append(f"for another {format_rough_duration(each.expires_at - time.time())}")
     if each.uses_left is not None:
-        told.append("once more" if each.uses_left == 1 else f"{each.uses_left} times more")
-    return ", ".join(told)
+        parts.append("once more" if each.uses_left == 1 else f"{each.uses_left} times more")
+    return ", ".join(parts)

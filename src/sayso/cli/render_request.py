@@ -28,10 +28,18 @@ def asking_agent(request: ApprovalRequest) -> str:
 
 
 def answered_by(decision: ApprovalDecision) -> str:
-    """Say who answered, through which channel and when."""
+    """Return approver, channel and time of a decision."""
     channel = f" ({decision.channel})" if decision.channel else ""
     when = "" if decision.decided_at is None else f" at {moment(decision.decided_at)}"
     return f"{decision.who or 'somebody'}{channel}{when}"
+
+
+def closed_text(request: ApprovalRequest) -> str:
+    """Return the predicate of a sentence about a closed request: how it was closed."""
+    decision = request.decision
+    if request.status in {"expired", "withdrawn"} or decision is None:
+        return f"is {state_text(request)}"
+    return f"was already {'approved' if decision.approved else 'denied'} by {answered_by(decision)}"
 
 
 # --- On two lines ------------------------------------------------------------------------------------
@@ -40,8 +48,8 @@ def answered_by(decision: ApprovalDecision) -> str:
 def brief_lines(request: ApprovalRequest, name: str, now: float) -> Iterator[str]:
     """Yield two truncated lines: id, age and agent; and the call."""
     age = f"{format_rough_duration(now - request.asked_at)} old"
-    stands = request.state if request.status != "open" else _left(request, now)
-    yield bold(name) + "  " + truncate_visible(f"{age}, {stands}: {asking_agent(request)}", width() - len(name) - 2)
+    state = request.state if request.status != "open" else _time_left(request, now)
+    yield bold(name) + "  " + truncate_visible(f"{age}, {state}: {asking_agent(request)}", width() - len(name) - 2)
     yield f"{' ' * len(name)}  {one_line(request, width() - len(name) - 2)}"
 
 
@@ -58,7 +66,7 @@ def call_text(request: ApprovalRequest) -> str:
         return f"{request.tool_name}(…), with a very long number; `sayso show` has it"
 
 
-def _left(request: ApprovalRequest, now: float) -> str:
+def _time_left(request: ApprovalRequest, now: float) -> str:
     return "no end" if request.expires_at is None else f"{format_rough_duration(request.expires_at - now)} left"
 
 
@@ -110,7 +118,7 @@ def _rows(rows: list[tuple[str, str | None]]) -> Iterator[str]:
 
 
 def approvals_needed(request: ApprovalRequest) -> str:
-    """Say how many approvals are needed (quorum), and which are given."""
+    """Return the needed approvals (quorum), and those that are given."""
     votes = ", ".join(f"{vote.who}" for vote in request.votes)
     return f"{request.approvers}; {votes} said yes" if votes else str(request.approvers)
 

@@ -42,7 +42,7 @@ def run(worker: str, prompt: str | None, *, model: str | None, store: str | None
     the prompt. Where there is no terminal nobody can be asked, so what would be asked is refused.
     """
     try:
-        output = asyncio.run(_run(worker, _prompt(prompt), model, store))
+        output = asyncio.run(_run(worker, _read_prompt(prompt), model, store))
     except PolicyError as error:
         for mistake in error.mistakes:
             say(mistake_line(mistake), err=True)
@@ -51,14 +51,14 @@ def run(worker: str, prompt: str | None, *, model: str | None, store: str | None
         raise click.ClickException(visible(str(error))) from None
     except KeyboardInterrupt:
         raise click.Abort from None
-    say(json.dumps({"worker": worker, "output": output}) if as_json else _lines(output))
+    say(json.dumps({"worker": worker, "output": output}) if as_json else _visible_lines(output))
 
 
-def _lines(output: str) -> str:
+def _visible_lines(output: str) -> str:
     return "\n".join(visible(line) for line in output.split("\n"))
 
 
-def _prompt(given: str | None) -> str:
+def _read_prompt(given: str | None) -> str:
     if given is None and sys.stdin.isatty():
         raise click.UsageError("say what the worker has to do: sayso run WORKER 'PROMPT'")
     prompt = sys.stdin.read() if given is None else given
@@ -68,8 +68,8 @@ def _prompt(given: str | None) -> str:
 
 
 async def _run(name: str, prompt: str, model: str | None, store: str | None) -> str:
-    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # between a question and its answer there is no room for it
-    # Nobody who asks for help, or checks a policy, should wait for a framework to load.
+    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # a banner would disturb the prompt
+    # Imported late: help and the other commands should not wait for the framework to load.
     from sayso.channels.terminal import TerminalChannel  # noqa: PLC0415
     from sayso.channels.terminal.channel import unavailable_reason  # noqa: PLC0415
     from sayso.tools.worker_file import find_worker, read_worker  # noqa: PLC0415
@@ -81,11 +81,11 @@ async def _run(name: str, prompt: str, model: str | None, store: str | None) -> 
     problem = unavailable_reason()
     if problem is not None:
         say(f"What would be asked is refused, because {problem}.", err=True)
-    settings: dict[str, Any] = {"channels": [TerminalChannel()]} if problem is None else {"mode": "auto_deny"}
+    asking: dict[str, Any] = {"channels": [TerminalChannel()]} if problem is None else {"mode": "auto_deny"}
     policy = policy_of(worker)
     if any(policy_files_here(worker.folder)):
-        policy = policy.over(load_policy(extra_folder=worker.folder))  # what those block stays blocked
-    async with ApprovalController(policy=policy, store=store or None, hooks=[_print_step], **settings) as controller:
+        policy = policy.over(load_policy(extra_folder=worker.folder))  # a worker cannot relax these
+    async with ApprovalController(policy=policy, store=store or None, hooks=[_print_step], **asking) as controller:
         with Workers(controller, model=model) as workers:
             return (await workers.run(worker, prompt)).output
 

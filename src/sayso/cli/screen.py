@@ -1,4 +1,4 @@
-"""Terminal output of the command line: sanitised text, wrapped to the width, with colour where wanted.
+"""Terminal of the command line: sanitised output, wrapped to the width, coloured; and standard input.
 
 Tests: tests/cli/test_policy_files.py
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TextIO, cast
 
 import click
 
@@ -28,13 +29,27 @@ if TYPE_CHECKING:
 _COLOURS = {"none": "green", "required": "yellow", "once_per_session": "yellow", "blocked": "red"}
 _WIDEST = 100
 _NARROWEST = 20
-_ROOM = 30  # columns that a reason needs beside its rule; with fewer it stands below
+_ROOM = 30  # columns that a reason needs next to its rule; with fewer it goes below
 
 
 def say(text: str = "", *, err: bool = False) -> None:
     """Print a line; coloured only on a terminal without NO_COLOR."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     click.echo(text, err=err, color=False if plain else None)
+
+
+def say_lines(lines: Iterable[str]) -> None:
+    """Print lines."""
+    for line in lines:
+        say(line)
+
+
+def standard_input(what: str) -> IO[bytes]:
+    """Return the binary standard input; the error for a closed one names `what` it should hold."""
+    stream = cast("TextIO | None", sys.stdin)  # None if the parent process has closed it
+    if stream is None:
+        raise click.UsageError(f"there is no input to read {what} from")
+    return stream.buffer
 
 
 def bold(text: str) -> str:

@@ -17,7 +17,7 @@ import msgspec
 
 from sayso.cli.open_store import CODES_OF_READING, Failure, epilog, login_name
 from sayso.cli.policy_input import FileMistakes
-from sayso.cli.screen import say, short_path, visible, wrap_text
+from sayso.cli.screen import say, say_lines, short_path, visible, wrap_text
 from sayso.cli.token import LINK_SECONDS, sign_in_address
 from sayso.config.load_policy import load_policy
 from sayso.core import tokens
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sayso.server.hub import Hub, HubStore
 
 _STORE = "sayso.db"
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where this machine finds itself then
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - the address for links on this machine
 
 
 class _ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,21 +120,21 @@ def serve(**given: object) -> None:
     """
     from sayso.server.serve import run_hub  # noqa: PLC0415 - the help of this command does without a server
 
-    choices = msgspec.convert(given, _ServeOptions)
-    _check_options(choices)
-    _configure_logging(as_json=choices.log_json)
-    place = choices.where if settings.is_database(choices.where) else settings.store_file(choices.where)
+    options = msgspec.convert(given, _ServeOptions)
+    _check_options(options)
+    _configure_logging(as_json=options.log_json)
+    place = options.where if settings.is_database(options.where) else settings.store_file(options.where)
     if place is None:
         raise Failure(
-            f"{settings.redact_address(choices.where)} is no store that a hub can serve; use a file such as sayso.db, "
+            f"{settings.redact_address(options.where)} is no store that a hub can serve; use a file such as sayso.db, "
             "or postgresql://…"
         )
     try:
-        policy = None if choices.policy is None else load_policy(Path(choices.policy))
+        policy = None if options.policy is None else load_policy(Path(options.policy))
     except ConfigurationError as error:
         raise FileMistakes(error) from None
     try:
-        run_hub(_serve(choices, place, policy, is_new=isinstance(place, Path) and not place.exists()))
+        run_hub(_serve(options, place, policy, is_new=isinstance(place, Path) and not place.exists()))
     except (ConfigurationError, StoreError, ImportError) as error:
         raise Failure(str(error)) from None
 
@@ -169,27 +169,28 @@ async def _serve(options: _ServeOptions, place: Path | str, policy: Policy | Non
     from sayso.server.hub import MOST_OPEN, Hub  # noqa: PLC0415
     from sayso.server.serve import bind, create_server  # noqa: PLC0415
 
-    with contextlib.closing(bind(options.host, options.port)) as taken:
-        store = cast("HubStore", settings.open_store(place))  # which every one that others share is
+    with contextlib.closing(bind(options.host, options.port)) as listener:
+        store = cast("HubStore", settings.open_store(place))  # every shared store keeps tokens
         try:
             hub = Hub(store, policy=policy, most_open=options.most_open or MOST_OPEN)
             app = create_app(hub, allowed_hosts=(*options.host_names, options.host))
-            url = options.url or _url(options, taken)
+            url = options.url or _url(options, listener)
             _install_oidc(app, options, url)
-            telling = _start_notices(hub, options, url)
-            serving = create_server(
+            notices = _start_notices(hub, options, url)
+            server = create_server(
                 app, hub, certificate=options.tls_cert, key=options.tls_key, proxy=options.behind_proxy
             )
-            _load_certificate(serving.config.load, options)
+            _load_certificate(server.config.load, options)
             link, text = tokens.make(
                 "link", _token_name(), now=hub.clock.now(), seconds=LINK_SECONDS, project=EVERY_PROJECT
             )
             await store.add_token(link)
-            _print_sign_in_link(url, _store_text(place, store), link.name, text, is_new=is_new)
-            await serving.serve(sockets=[taken])
-            if telling is not None:
-                telling.cancel()
-                await asyncio.wait({telling})
+            where = short_path(str(place)) if isinstance(place, Path) else str(store)
+            _print_sign_in_link(url, where, link.name, text, is_new=is_new)
+            await server.serve(sockets=[listener])
+            if notices is not None:
+                notices.cancel()
+                await asyncio.wait({notices})
             await hub.aclose()
         finally:
             await store.aclose()
@@ -198,7 +199,7 @@ async def _serve(options: _ServeOptions, place: Path | str, policy: Policy | Non
 def _install_oidc(app: FastAPI, options: _ServeOptions, url: str) -> None:
     if options.oidc_issuer is None:
         return
-    from sayso.server.routes.oidc import Provider, install  # noqa: PLC0415 - only who asks for it needs it
+    from sayso.server.routes.oidc import Provider, install  # noqa: PLC0415 - needs the extra `oidc`
 
     provider = Provider(
         issuer=options.oidc_issuer,
@@ -223,8 +224,8 @@ def _load_certificate(load: Callable[[], None], options: _ServeOptions) -> None:
     try:
         load()
     except (OSError, ssl.SSLError) as error:
-        why = error.strerror or str(error)
-        raise ConfigurationError(f"the certificate {options.tls_cert} or its key cannot be used: {why}") from None
+        reason = error.strerror or str(error)
+        raise ConfigurationError(f"the certificate {options.tls_cert} or its key cannot be used: {reason}") from None
 
 
 def _token_name() -> str:
@@ -232,21 +233,16 @@ def _token_name() -> str:
     return re.sub(r"[^A-Za-z0-9._@+-]", "-", login_name())[:100].lstrip("._@+-") or "owner"
 
 
-def _url(options: _ServeOptions, taken: socket.socket) -> str:
+def _url(options: _ServeOptions, listener: socket.socket) -> str:
     host = options.host_names[0] if options.host_names else _EVERYWHERE.get(options.host, options.host)
     shown = f"[{host}]" if ":" in host else host
     scheme = "https" if options.tls_cert or options.behind_proxy else "http"
-    port = "" if options.behind_proxy and options.host_names else f":{taken.getsockname()[1]}"
+    port = "" if options.behind_proxy and options.host_names else f":{listener.getsockname()[1]}"
     return f"{scheme}://{shown}{port}"
-
-
-def _store_text(place: Path | str, store: object) -> str:
-    return short_path(str(place)) if isinstance(place, Path) else str(store)
 
 
 def _print_sign_in_link(url: str, store: str, name: str, text: str, *, is_new: bool) -> None:
     made = " which was made just now," if is_new else ""
-    for line in wrap_text(f"The hub serves the store {store},{made} at {url}; Ctrl+C stops it."):
-        say(line)
+    say_lines(wrap_text(f"The hub serves the store {store},{made} at {url}; Ctrl+C stops it."))
     say(f"Sign in as {name}, once, within 10 minutes:")
     say(f"  {sign_in_address(url, text)}")

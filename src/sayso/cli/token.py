@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -13,17 +13,15 @@ from sayso.cli.main import CODES_OF_GROUPS, Commands
 from sayso.cli.open_store import (
     CODES_OF_IDS,
     CODES_OF_READING,
-    UnknownId,
-    ambiguous_id_error,
+    combine_options,
     epilog,
-    id_matches,
+    find_by_id,
     json_option,
-    normalize_id_part,
     own_store_option,
     short_ids,
     with_store,
 )
-from sayso.cli.screen import bold, say, wrap_text
+from sayso.cli.screen import bold, say, say_lines, wrap_text
 from sayso.cli.times import read_span
 from sayso.core import json_codec, tokens
 from sayso.core.tokens import EVERY_PROJECT, Token, TokenKind
@@ -40,17 +38,13 @@ def token() -> None:
     """Make, list and revoke the tokens by which a hub knows agents and people."""
 
 
-def _identity_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator for the options of every new token: name, project and roles."""
-    for each in reversed((
-        click.option("--name", required=True, metavar="NAME", help="Who it stands for."),
-        click.option("--project", default="", metavar="NAME", help="Whose requests; * for all projects."),
-        click.option("--role", "roles", multiple=True, metavar="NAME", help="A role of theirs; may be repeated."),
-        own_store_option,
-        json_option,
-    )):  # fmt: skip
-        command = each(command)
-    return command
+_identity_options = combine_options(
+    click.option("--name", required=True, metavar="NAME", help="Who it stands for."),
+    click.option("--project", default="", metavar="NAME", help="Whose requests; * for all projects."),
+    click.option("--role", "roles", multiple=True, metavar="NAME", help="A role of theirs; may be repeated."),
+    own_store_option,
+    json_option,
+)
 
 
 @token.command(epilog=epilog("sayso token create approver --name ann --project shop --for 30d", CODES_OF_READING))
@@ -99,7 +93,7 @@ def _make_token(where: str | None, kind: TokenKind, seconds: float | None, **who
 
 
 def keyring(store: Store) -> Keyring:
-    """Return the store as a `Keyring`; every store that processes can share is one."""
+    """Return the store as a `Keyring`, which every shared store is."""
     return cast("Keyring", store)
 
 
@@ -108,14 +102,13 @@ def keyring(store: Store) -> Keyring:
 @json_option
 def list_tokens(where: str | None, *, as_json: bool) -> None:
     """List the tokens that are valid, oldest first; their texts are nowhere."""
-    known = with_store(where, _valid)
+    known = with_store(where, _valid_tokens)
     if as_json:
         say(json_codec.to_json([token_json(each) for each in known], indent=2))
         return
     names = short_ids(each.id for each in known)
     for each in known:
-        for line in _lines(each, names[each.id]):
-            say(line)
+        say_lines(_lines(each, names[each.id]))
     if not known:
         say("There are no tokens.")
 
@@ -131,15 +124,15 @@ def revoke(part: str, where: str | None, *, as_json: bool) -> None:
     """
 
     async def work(store: Store) -> Token:
-        chosen = _find_token(part, await keyring(store).tokens())
+        unknown = "no token has the id {!r}; see `sayso token list`"
+        chosen = find_by_id(await keyring(store).tokens(), part, unknown, _token_text)
         return await keyring(store).take_token(chosen.id) or chosen
 
     gone = with_store(where, work)
     if as_json:
         say(json_codec.to_json(token_json(gone), indent=2))
         return
-    for line in wrap_text(_token_text(gone), head="revoked", indent=9):
-        say(line)
+    say_lines(wrap_text(_token_text(gone), head="revoked", indent=9))
 
 
 def token_json(each: Token) -> dict[str, Any]:
@@ -156,19 +149,9 @@ def token_json(each: Token) -> dict[str, Any]:
     }
 
 
-async def _valid(store: Store) -> list[Token]:
+async def _valid_tokens(store: Store) -> list[Token]:
     now = clock_of(store).now()
     return [each for each in await keyring(store).tokens() if not each.is_expired(now)]
-
-
-def _find_token(part: str, known: list[Token]) -> Token:
-    part = normalize_id_part(part)
-    found = [each for each in known if id_matches(part, each.id)]
-    if not found:
-        raise UnknownId(f"no token has the id {part!r}; see `sayso token list`")
-    if len(found) > 1:
-        raise ambiguous_id_error(part, [(each.id, _token_text(each)) for each in found])
-    return found[0]
 
 
 def _lines(each: Token, name: str) -> Iterator[str]:
@@ -176,10 +159,10 @@ def _lines(each: Token, name: str) -> Iterator[str]:
 
 
 def _token_text(each: Token) -> str:
-    told = [f"{each.kind} {each.name}"]
+    parts = [f"{each.kind} {each.name}"]
     if each.project:
-        told.append("of every project" if each.project == EVERY_PROJECT else f"of the project {each.project}")
+        parts.append("of every project" if each.project == EVERY_PROJECT else f"of the project {each.project}")
     if each.roles:
-        told.append(f"in the role {' and '.join(each.roles)}")
+        parts.append(f"in the role {' and '.join(each.roles)}")
     left = "" if each.expires_at is None else f", for another {format_rough_duration(each.expires_at - time.time())}"
-    return f"{' '.join(told)}{left}"
+    return f"{' '.join(parts)}{left}"

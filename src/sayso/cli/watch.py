@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sayso.cli.open_store import CODES_OF_READING, epilog, short_ids, store_option, who_option, with_inbox
-from sayso.cli.render_request import answered_by
-from sayso.core.json_codec import state_text
+from sayso.cli.render_request import closed_text
 from sayso.core.model import ApprovalDecision, ApprovalRequest
 from sayso.errors import StillOpen, StoreError, UnknownRequest
 
@@ -29,7 +28,7 @@ def watch(where: str | None, *, who: str) -> None:
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("`sayso watch` needs a terminal; without one, use `sayso pending`")
-    # Nobody who only asks for help should wait for the screen to load.
+    # Imported late: help should not wait for the screen to load.
     from sayso.channels.terminal.channel import unsupported_reason  # noqa: PLC0415
     from sayso.channels.terminal.keys import Interrupted  # noqa: PLC0415
 
@@ -64,14 +63,7 @@ async def _submit_answer(inbox: Inbox, request: ApprovalRequest, decision: Appro
     except (StillOpen, StoreError) as error:
         raise StillOpen(f"Not answered: {error}.") from None
     if not given.accepted:
-        return AnswerReport(f"Your answer was not taken: {_state_text(given.request)}.", ())
+        return AnswerReport(f"Your answer was not taken: it {closed_text(given.request)}.", ())
     alike = len(given.also_answered)
-    too = f" The same went to {alike} that {'is' if alike == 1 else 'are'} alike." if alike else ""
-    return AnswerReport(f"{answer_text(decision)} ({request_title(request)}){too}", [request.id, *given.also_answered])
-
-
-def _state_text(request: ApprovalRequest) -> str:
-    decision = request.decision
-    if request.status in {"expired", "withdrawn"} or decision is None:
-        return f"it is {state_text(request)}"
-    return f"it was already {'approved' if decision.approved else 'denied'} by {answered_by(decision)}"
+    also = f" The same went to {alike} that {'is' if alike == 1 else 'are'} alike." if alike else ""
+    return AnswerReport(f"{answer_text(decision)} ({request_title(request)}){also}", [request.id, *given.also_answered])

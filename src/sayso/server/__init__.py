@@ -1,1 +1,1 @@
-"""The hub: one place where the questions of all agents wait, with a page, REST, events and WebSocket."""
+"""The hub: approval server for the requests of all agents, with a page, REST, events and WebSocket."""

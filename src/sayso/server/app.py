@@ -31,26 +31,26 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = ()) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
-        hub.wake()
+        hub.start_background()
         yield
         await hub.aclose()
 
     app = _Application(
         title="sayso hub",
         version=version("sayso"),
-        docs_url=None,  # these two would load scripts from elsewhere
+        docs_url=None,  # these two would load scripts from a CDN
         redoc_url=None,
-        # It would record whole URLs, and the code of a sign-in link is in one; the hub has spans of its own.
+        # FastAPI would record whole URLs, and a sign-in link has its code in the URL; the hub has spans of its own.
         telemetry={"tracing": False, "metrics": False, "logs": False},
         lifespan=lifespan,
-        routes=[rpc.operation_route, approvals.answer_route],  # first, and plain: most requests go to these two
+        routes=[rpc.operation_route, approvals.answer_route],  # matched first, without FastAPI: the two hottest routes
     )
     app.state.hub = hub
     app.state.accounts = None  # the name of the OpenID provider; set by `oidc.install`
     problems.install(app)
     for part in (approvals, audit_and_remembered, sign_in, websocket, rest, health, page):
         app.include_router(part.routes)
-    # The last one added comes first.
+    # The last one added is the outermost.
     app.add_middleware(BodyLimits, hub=hub)
     app.add_middleware(SameOrigin)
     app.add_middleware(AllowedHosts, names=allowed_hosts)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger("sayso.server")
-_TIDY_SECONDS = 600.0
+_PURGE_SECONDS = 600.0
 MOST_OPEN = 10_000
 
 
@@ -42,7 +42,7 @@ class HubStore(Store, Keyring, Protocol):
 
 
 class Hub:
-    """One hub process. All state that lasts is in the store, so any number of hubs can share one."""
+    """One hub process. All durable state is in the store, so any number of hubs can share one."""
 
     def __init__(
         self,
@@ -55,15 +55,15 @@ class Hub:
         most_open: int = MOST_OPEN,
         hooks: Iterable[Hook] = (),
     ) -> None:
-        """Create a hub; nothing runs before `wake`.
+        """Create a hub; nothing runs before `start_background`.
 
         Args:
-            store: where requests and tokens are kept.
-            policy: judges edited arguments here, too, besides the agent's own policy.
+            store: holds requests and tokens.
+            policy: judges edited arguments at the hub, in addition to the agent's own policy.
             clock: the source of time; tests pass a fixed one.
             throttle: the rate limits.
-            connections: the registry, with its limits, of connections that stay open.
-            most_open: how many open requests one agent may have.
+            connections: the registry of long-lived connections, with its limits.
+            most_open: the limit of open requests per agent.
             hooks: called with every answer that is given here.
         """
         self.store = store
@@ -79,17 +79,17 @@ class Hub:
         self.agent_feed = AgentFeed(store)
         self.audit_check = AuditCheck(store, self.clock)
         self.stats = Stats(store, self.clock)
-        self.ready = asyncio.Event()  # the feed is followed from now on
+        self.ready = asyncio.Event()  # set while the feed is followed
         self._background: asyncio.Task[None] | None = None
 
-    def wake(self) -> None:
+    def start_background(self) -> None:
         """Start the background tasks unless they run; no ASGI lifespan is needed for it."""
         if (self._background is None or self._background.done()) and not self.connections.draining:
             self._background = asyncio.get_running_loop().create_task(self._run_background(), name="sayso-hub")
             self._background.add_done_callback(_log_crash)
 
     async def _run_background(self) -> None:
-        await self.events.start()  # first, so that nothing is missed between this and what is open now
+        await self.events.start()  # first, so that no change is missed while the open requests are loaded
         await self.open_requests.load()
         self.ready.set()
         try:
@@ -102,7 +102,7 @@ class Hub:
             self.ready.clear()
 
     async def _purge_tokens(self) -> None:
-        """Delete expired tokens: every notice to a person makes one."""
+        """Delete expired tokens: every notice to a person creates one."""
         while True:
             try:
                 for each in await self.store.tokens():
@@ -111,27 +111,27 @@ class Hub:
             except StoreError as error:
                 _LOG.warning("old tokens could not be forgotten, trying again: %s", error)
             with contextlib.suppress(TimeoutError):
-                async with self.clock.until(self.clock.now() + _TIDY_SECONDS):
+                async with self.clock.until(self.clock.now() + _PURGE_SECONDS):
                     await asyncio.get_running_loop().create_future()
 
     async def wait(self, request_id: str, seconds: float, connection: ClientConnection) -> ApprovalRequest:
         """Wait until a request is closed, the time is up, or the connection must close.
 
         Returns:
-            The request as it stands.
+            The current request.
 
         """
         closed = asyncio.ensure_future(self.controller.wait(request_id, seconds))
-        over = asyncio.ensure_future(connection.must_close.wait())
+        closing = asyncio.ensure_future(connection.must_close.wait())
         try:
-            await asyncio.wait({closed, over}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({closed, closing}, return_when=asyncio.FIRST_COMPLETED)
             return closed.result() if closed.done() else await self.get(request_id)
         finally:
-            over.cancel()
+            closing.cancel()
             closed.cancel()
 
     async def get(self, request_id: str) -> ApprovalRequest:
-        """Return a request as it stands.
+        """Return the current request.
 
         Raises:
             UnknownRequest: no request has this id.
@@ -155,6 +155,6 @@ class Hub:
         await self.store.flush()
 
 
-def _log_crash(beside: asyncio.Task[None]) -> None:
-    if not beside.cancelled() and beside.exception() is not None:
-        _LOG.critical("the hub follows its store no longer, until the next request to it", exc_info=beside.exception())
+def _log_crash(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        _LOG.critical("the hub follows its store no longer, until the next request to it", exc_info=task.exception())

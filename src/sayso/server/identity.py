@@ -49,14 +49,14 @@ def address_of(connection: HTTPConnection) -> str:
     return connection.client.host if connection.client else "unknown"
 
 
-def cookie_name(connection: HTTPConnection, what: str = COOKIE) -> str:
+def cookie_name(connection: HTTPConnection, base: str = COOKIE) -> str:
     """Return the name of a cookie of this hub, by default of the session cookie.
 
     A browser sends the cookies of a host to all of its ports, so the name has the port; over https it has the
     prefix `__Host-`, so that no other host of the domain can set it; the prefix requires a hub at the root.
     """
     port = connection.headers.get("host", "").rpartition(":")[2]
-    name = f"{what}_{port}" if port.isdigit() else what
+    name = f"{base}_{port}" if port.isdigit() else base
     scope = connection.scope
     return f"__Host-{name}" if scope["scheme"] in {"https", "wss"} and not scope.get("root_path") else name
 
@@ -96,7 +96,7 @@ async def person(connection: HTTPConnection) -> Principal:
     return require_kind(await identify(connection), "approver", "session")
 
 
-async def _current_hub(connection: HTTPConnection) -> Hub:  # async, so that FastAPI does not use a thread for it
+async def _current_hub(connection: HTTPConnection) -> Hub:  # async, or FastAPI would run it in a thread
     return hub_of(connection)
 
 

@@ -21,15 +21,15 @@ from sayso.server.identity import COOKIE, identify
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 LARGEST_BODY = 1_000_000
-_LARGEST_OF_STRANGERS = 16_000
+_LARGEST_ANONYMOUS = 16_000
 _BODY_SECONDS = 20.0
 _DEEPEST = 120
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-_SAFE = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
-_ALIKE = bytes.maketrans(b"{}", b"[]")
-_NO_MARKS = bytes(set(range(256)) - set(b"[]{}"))
-_MOST_MARKS = 200_000
-_STEP = (ord("\\")).__sub__  # the code between both brackets: [ is a step down (+1), ] a step up (-1)
+_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+_BRACES_TO_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_MOST_BRACKETS = 200_000
+_nesting_step = (ord("\\")).__sub__  # 92 - 91 for [ is a level down (+1), 92 - 93 for ] a level up (-1)
 
 
 class AttachHub:
@@ -40,9 +40,9 @@ class AttachHub:
         self._hub = hub
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Start the hub, and pass on."""
+        """Attach the hub, and call the application."""
         if scope["type"] != "lifespan":
-            self._hub.wake()
+            self._hub.start_background()
             scope["sayso.hub"] = self._hub
         await self._app(scope, receive, send)
 
@@ -54,15 +54,15 @@ class SecurityHeaders:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, and add the headers."""
+        """Call the application, and add headers to its response."""
 
-        async def send_safely(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                given = {name for name, _ in message["headers"]}
-                message["headers"] = [*message["headers"], *(each for each in _SAFE if each[0] not in given)]
+                present = {name for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(each for each in _HEADERS if each[0] not in present)]
             await send(message)
 
-        await self._app(scope, receive, send_safely if scope["type"] == "http" else send)
+        await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)
 
 
 class RejectingMiddleware:
@@ -76,7 +76,7 @@ class RejectingMiddleware:
         raise NotImplementedError
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, or respond with the problem."""
+        """Call the application, or respond with the problem."""
         if scope["type"] != "lifespan":
             try:
                 self.check(scope)
@@ -95,8 +95,8 @@ class AllowedHosts(RejectingMiddleware):
 
     def check(self, scope: Scope) -> None:
         """Check the Host header."""
-        said = [value for name, value in scope["headers"] if name == b"host"]
-        name = host_name(said[0].decode("latin-1")) if len(said) == 1 else ""  # of two, a proxy might read the other
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        name = host_name(hosts[0].decode("latin-1")) if len(hosts) == 1 else ""  # of two, a proxy may use the other
         if name not in self._names and not _is_address(name):  # an IP address cannot be rebound
             sentence = f"this hub is not called {name!r}; serve it with `--host-name {name}` if it should be"
             raise HttpProblem(HTTPStatus.MISDIRECTED_REQUEST, sentence)
@@ -138,7 +138,7 @@ def _cookies(scope: Scope) -> list[bytes]:
 
 
 def _is_same_origin(origin: str, host: str, scheme: str) -> bool:
-    """Whether an origin is the hub's; with https, a page that came by http may have been forged on the way."""
+    """Whether an origin is the hub's; over https, a page loaded by http may have been forged in transit."""
     try:
         page = urlsplit(origin)
     except ValueError:
@@ -154,8 +154,8 @@ class BodyLimits:
         self._hub = hub
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on with the body, or respond with the problem."""
-        if scope["type"] != "http" or scope["method"] in _SAFE_METHODS or _is_packed(scope):
+        """Call the application with the body, or respond with the problem."""
+        if scope["type"] != "http" or scope["method"] in _SAFE_METHODS or _is_agent_rpc(scope):
             await self._app(scope, receive, send)
             return
         try:
@@ -183,8 +183,8 @@ class BodyLimits:
         return body
 
     async def _receive(self, scope: Scope, receive: Receive) -> bytes | None:
-        """Receive a body; a long one only with a valid token, or strangers could fill the hub's memory."""
-        body, is_known = bytearray(), False
+        """Receive a body; a long one needs a valid token, or anonymous clients could exhaust the memory."""
+        body, is_authenticated = bytearray(), False
         while True:
             message = await receive()
             if message["type"] != "http.request":
@@ -192,9 +192,9 @@ class BodyLimits:
             body += message.get("body", b"")
             if len(body) > LARGEST_BODY:
                 raise self._too_large()
-            if len(body) > _LARGEST_OF_STRANGERS and not is_known:
+            if len(body) > _LARGEST_ANONYMOUS and not is_authenticated:
                 await identify(HTTPConnection(scope))
-                is_known = True
+                is_authenticated = True
             if not message.get("more_body", False):
                 return bytes(body)
 
@@ -202,31 +202,31 @@ class BodyLimits:
         return HttpProblem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have {LARGEST_BODY} bytes, and not more")
 
 
-def _is_packed(scope: Scope) -> bool:
+def _is_agent_rpc(scope: Scope) -> bool:
     """Whether this is an RPC of an agent, which is not JSON and has limits of its own."""
     return path_of(scope).startswith("/agent/")
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    told = False
+    replayed = False
 
     async def replay() -> Message:
-        nonlocal told
-        if told:
+        nonlocal replayed
+        if replayed:
             return await receive()
-        told = True
+        replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
 
 
 def is_deep(body: bytes) -> bool:
-    """Whether JSON is nested too deep, or has too many parts; whether it is JSON at all is checked later.
+    """Whether JSON is nested too deep, or has too many parts; its syntax is checked later.
 
-    Every step runs in C, because strangers can send a megabyte of it.
+    Every step runs in C, because a body may have a megabyte.
     """
     if body.count(b"[") + body.count(b"{") <= _DEEPEST:
         return False
     outside = body.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2]
-    marks = b"".join(outside).translate(_ALIKE, _NO_MARKS)
-    return len(marks) > _MOST_MARKS or max(accumulate(map(_STEP, marks)), default=0) > _DEEPEST
+    brackets = b"".join(outside).translate(_BRACES_TO_BRACKETS, _NOT_BRACKETS)
+    return len(brackets) > _MOST_BRACKETS or max(accumulate(map(_nesting_step, brackets)), default=0) > _DEEPEST

@@ -16,7 +16,7 @@ from sayso.server.identity import COOKIE
 
 _PROBLEM = {"schema": {"$ref": f"#/components/schemas/{schemas.ProblemModel.__name__}"}}
 
-_TOKENS = {
+_SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A token from `sayso token create`."},
     "cookie": {
         "type": "apiKey",
@@ -29,28 +29,28 @@ _TOKENS = {
 Responses = dict[int | str, dict[str, Any]]
 
 
-def ok_response(shape: Any) -> Responses:  # noqa: ANN401 - whatever pydantic can describe
+def ok_response(model: Any) -> Responses:  # noqa: ANN401 - any type that pydantic can describe
     """Describe the response with status 200."""
-    return {200: {"model": shape}}
+    return {200: {"model": model}}
 
 
 def problem_responses(*statuses: int) -> Responses:
-    """Describe the problem responses of a route; each one can answer 422."""
-    known = sorted({*statuses, HTTPStatus.UNPROCESSABLE_ENTITY.value})
-    return {each: {"description": HTTPStatus(each).phrase, "content": {MEDIA_TYPE: _PROBLEM}} for each in known}
+    """Describe the problem responses of a route; every route can respond with 422."""
+    all_statuses = sorted({*statuses, HTTPStatus.UNPROCESSABLE_ENTITY.value})
+    return {each: {"description": HTTPStatus(each).phrase, "content": {MEDIA_TYPE: _PROBLEM}} for each in all_statuses}
 
 
 def add_shared_parts(document: dict[str, Any]) -> None:
     """Add the shared schemas and security schemes; as dependencies, FastAPI would evaluate them with every request."""
-    shared = document.setdefault("components", {})
-    shared["securitySchemes"] = _TOKENS
-    shared["schemas"][schemas.ProblemModel.__name__] = schemas.ProblemModel.model_json_schema()
+    components = document.setdefault("components", {})
+    components["securitySchemes"] = _SECURITY_SCHEMES
+    components["schemas"][schemas.ProblemModel.__name__] = schemas.ProblemModel.model_json_schema()
     for unused in ("HTTPValidationError", "ValidationError"):
-        shared["schemas"].pop(unused, None)
+        components["schemas"].pop(unused, None)
     for methods in document["paths"].values():
         for operation in methods.values():
             if str(HTTPStatus.UNAUTHORIZED.value) in operation["responses"]:
-                operation["security"] = [{name: []} for name in _TOKENS]
+                operation["security"] = [{name: []} for name in _SECURITY_SCHEMES]
 
 
 def published_names(part: Any) -> Any:  # noqa: ANN401 - a piece of the document
@@ -68,7 +68,7 @@ def published_names(part: Any) -> Any:  # noqa: ANN401 - a piece of the document
 
 
 async def request_response(request: ApprovalRequest, **more: object) -> Response:
-    """Return a request as JSON, with more facts; a long one is serialised in another thread."""
+    """Return a request as JSON, with more fields; a long one is serialised in another thread."""
     if json_codec.is_small_plain(request):
         return json_answer(json_codec.request_to_json(request, **more))
     return json_answer(await asyncio.to_thread(json_codec.request_to_json, request, **more))

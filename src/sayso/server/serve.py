@@ -37,8 +37,8 @@ except ImportError:
     from asyncio import new_event_loop
 
 _BACKLOG = 1024
-_FAREWELL_SECONDS = 10
-_GARBAGE = 10_000  # threshold of the garbage collector; an answer makes hundreds of objects, and no cycle
+_SHUTDOWN_SECONDS = 10
+_GC_THRESHOLD = 10_000  # an answer allocates hundreds of objects, and no cycle
 _STUCK_MS = 60_000  # the kernel drops a peer that acknowledges nothing for a minute
 
 
@@ -80,24 +80,24 @@ def bind(host: str, port: int) -> socket.socket:
     """Bind a listening socket.
 
     Raises:
-        ConfigurationError: the address cannot be bound, and why.
+        ConfigurationError: the address cannot be bound.
     """
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        taken = socket.socket(family, kind)
+        listener = socket.socket(family, kind)
         try:
-            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if "TCP_USER_TIMEOUT" in vars(socket):
-                taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _STUCK_MS)
-            taken.bind(address)
-            taken.listen(_BACKLOG)
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _STUCK_MS)
+            listener.bind(address)
+            listener.listen(_BACKLOG)
         except OSError:
-            taken.close()
+            listener.close()
             raise
     except OSError as error:
-        why = error.strerror or str(error)
-        raise ConfigurationError(f"{host} port {port} cannot be served: {why}; choose another with --port") from None
-    return taken
+        reason = error.strerror or str(error)
+        raise ConfigurationError(f"{host} port {port} cannot be served: {reason}; choose another with --port") from None
+    return listener
 
 
 def create_server(
@@ -108,23 +108,23 @@ def create_server(
         app,
         http=IdleTimeoutProtocol,
         ws_max_size=LARGEST_BODY,
-        ws_per_message_deflate=False,  # compressing what strangers write beside secrets gives them away
-        access_log=False,  # it would write down the codes of links
+        ws_per_message_deflate=False,  # compression of attacker-controlled text next to secrets leaks them (BREACH)
+        access_log=False,  # it would log the codes of sign-in links
         log_config=None,
         server_header=False,
         proxy_headers=proxy is not None,
         forwarded_allow_ips=proxy or "",
         ssl_certfile=certificate,
         ssl_keyfile=key,
-        timeout_graceful_shutdown=_FAREWELL_SECONDS,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         timeout_keep_alive=15,
     )
     return HubServer(config, hub)
 
 
 def run_hub(serving: Coroutine[Any, Any, None]) -> None:
-    """Run a hub, the only job of this process, on uvloop if it is installed."""
+    """Run a hub as the only job of this process, on uvloop if it is installed."""
     gc.freeze()  # modules stay loaded: the collector need not scan them again
-    gc.set_threshold(_GARBAGE)
+    gc.set_threshold(_GC_THRESHOLD)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(serving)

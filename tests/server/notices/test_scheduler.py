@@ -213,7 +213,7 @@ async def test_a_message_that_was_under_way_when_the_hub_broke_down_is_told_by_t
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stuck, pocket = Stuck(), Pocket()
-    monkeypatch.setattr(scheduler, "_FAREWELL_SECONDS", 0.0)
+    monkeypatch.setattr(scheduler, "_SHUTDOWN_SECONDS", 0.0)
     async with telling(hub, Recipient(destinations=(stuck,), name="ann", roles=("ops",))):
         request = await ask(hub, approvers=OPS)
         assert (await stuck.next()).request_id == request.id

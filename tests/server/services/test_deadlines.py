@@ -9,7 +9,7 @@ from sayso.server.services.deadlines import Deadlines
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sayso.server.services.deadlines._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("sayso.server.services.deadlines._TICK_SECONDS", 0.01)
 
 
 async def for_ever() -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 SECURITY_HEADERS: Mapping[str, str] = {
-    # For responses that are no page; pages have a policy of their own.
+    # For all responses but pages, which have a policy of their own.
     "Content-Security-Policy": "default-src 'none'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -24,7 +24,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """Return the value of a header, the first one of several; the name is in lower case."""
+    """Return the first value of a header; the name must be in lower case."""
     for known, value in scope["headers"]:
         if known == name:
             return cast("bytes", value).decode("latin-1")

@@ -1,4 +1,4 @@
-"""Idle time-out of HTTP connections (slow loris): uvicorn alone waits for ever for the head of a request."""
+"""Idle time-out of HTTP connections (slow loris): uvicorn itself waits without limit for the head of a request."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class IdleTimeoutProtocol(H11Protocol):
         self._idle_timer = self.loop.call_later(_SILENCE_SECONDS, self._close_if_idle, self.cycle)
 
     def _close_if_idle(self, before: object) -> None:
-        """Close the connection if no request has come since, and none is being answered."""
-        is_first = self.cycle is None  # pyright: ignore[reportUnnecessaryComparison] - before the first request it is
+        """Close the connection if no request has arrived since, and none is being answered."""
+        is_first = self.cycle is None  # pyright: ignore[reportUnnecessaryComparison] - it is None before the first request
         if self.cycle is before and (is_first or self.cycle.response_complete):
             self.transport.abort()
         else:

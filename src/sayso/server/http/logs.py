@@ -24,7 +24,7 @@ class AccessLog:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, and log the request when its response is complete."""
+        """Call the application, and log the request when its response is complete."""
         if scope["type"] == "lifespan" or not _LOG.isEnabledFor(logging.INFO):
             await self._app(scope, receive, send)
             return
@@ -35,13 +35,13 @@ class AccessLog:
         }
         began = time.perf_counter()
 
-        async def watched(message: Message) -> None:
+        async def send_and_note_status(message: Message) -> None:
             if message["type"].endswith(("response.start", "websocket.accept")):
                 facts["status"] = message.get("status", 101)
             await send(message)
 
         try:
-            await self._app(scope, receive, watched)
+            await self._app(scope, receive, send_and_note_status)
         finally:
             client = scope.get("client")
             facts |= {"ms": round((time.perf_counter() - began) * 1000, 1), "from": client[0] if client else None}

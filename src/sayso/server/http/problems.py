@@ -28,7 +28,7 @@ except ImportError as error:
 _LOG = logging.getLogger("sayso.server")
 MEDIA_TYPE = "application/problem+json"
 _MOST_MISTAKES = 10
-_WORDS = {
+_DETAILS = {
     HTTPStatus.NOT_FOUND: "there is nothing at this address",
     HTTPStatus.METHOD_NOT_ALLOWED: "this address does not take that method",
 }
@@ -37,7 +37,7 @@ _WORDS = {
 class HttpProblem(Exception):
     """An error with an HTTP status and a sentence; `facts` go into the body, and `retry_after` into a header, too."""
 
-    def __init__(self, status: HTTPStatus, detail: str, **facts: Any) -> None:  # noqa: ANN401 - whatever helps
+    def __init__(self, status: HTTPStatus, detail: str, **facts: Any) -> None:  # noqa: ANN401 - any JSON
         super().__init__(detail)
         self.status = status
         self.detail = detail
@@ -53,19 +53,19 @@ HANDLED_ERRORS = (HttpProblem, RequestValidationError, CanonicalError, UnknownRe
 
 def problem_response(problem: HttpProblem, headers: Mapping[str, str] | None = None) -> Response:
     """Return the response for a problem."""
-    told = dict(headers or {})
+    all_headers = dict(headers or {})
     if problem.status == HTTPStatus.UNAUTHORIZED:
-        told["WWW-Authenticate"] = "Bearer"
+        all_headers["WWW-Authenticate"] = "Bearer"
     if "retry_after" in problem.facts:
-        told["Retry-After"] = str(problem.facts["retry_after"])
-    return Response(json_codec.to_json(problem.as_dict()), problem.status, told, MEDIA_TYPE)
+        all_headers["Retry-After"] = str(problem.facts["retry_after"])
+    return Response(json_codec.to_json(problem.as_dict()), problem.status, all_headers, MEDIA_TYPE)
 
 
 def install(app: FastAPI) -> None:
     """Install the exception handlers of an application."""
     for kind in HANDLED_ERRORS:
         app.add_exception_handler(kind, handle_error)
-    app.add_exception_handler(Exception, _unexpected)
+    app.add_exception_handler(Exception, _handle_unexpected)
 
 
 async def handle_error(_: Request, error: Exception) -> Response:
@@ -85,7 +85,7 @@ def problem_for(error: Exception) -> HttpProblem:
             return unknown_request()
         case HTTPException():
             status = HTTPStatus(error.status_code)
-            return HttpProblem(status, _WORDS.get(status, str(error.detail)))
+            return HttpProblem(status, _DETAILS.get(status, str(error.detail)))
         case CanonicalError():
             return HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
         case StoreError():
@@ -103,17 +103,17 @@ def unknown_request() -> HttpProblem:
 
 def _validation_problem(mistakes: Iterable[Any]) -> HttpProblem:
     """Name the invalid fields without their values, which may be long or secret."""
-    told = [
+    errors = [
         {"place": ".".join(str(part) for part in each["loc"]), "message": str(each["msg"])}
         for each in itertools.islice(mistakes, _MOST_MISTAKES)
     ]
-    sentence = "; ".join(f"{each['place']}: {each['message']}" for each in told)
-    if [each["place"] for each in told] == ["body"]:  # most often, the Content-Type is not JSON
+    sentence = "; ".join(f"{each['place']}: {each['message']}" for each in errors)
+    if [each["place"] for each in errors] == ["body"]:  # most often, the Content-Type is not JSON
         sentence += "; send a JSON object, with the header Content-Type: application/json"
-    return HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, errors=told)
+    return HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, errors=errors)
 
 
-async def _unexpected(_: Request, __: Exception) -> Response:
+async def _handle_unexpected(_: Request, __: Exception) -> Response:
     # Starlette sends this one outside of all middleware, so it has the security headers itself.
     sentence = "the hub failed at this; see its log"
     return problem_response(HttpProblem(HTTPStatus.INTERNAL_SERVER_ERROR, sentence), SECURITY_HEADERS)

@@ -18,7 +18,7 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class BodyModel(BaseModel):
-    """Something that the hub takes: no key that it does not know, and no value of another kind."""
+    """Base of request bodies: unknown keys and values of another type are rejected."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -43,11 +43,7 @@ class SignInModel(BodyModel):
     code: str = Field(max_length=500)
 
 
-class ResponseModel(BaseModel):
-    """Something that the hub tells."""
-
-
-class ProblemModel(ResponseModel):
+class ProblemModel(BaseModel):
     """What is wrong, in one sentence; some have more facts."""
 
     title: str
@@ -55,7 +51,7 @@ class ProblemModel(ResponseModel):
     detail: str
 
 
-class RuleModel(ResponseModel):
+class RuleModel(BaseModel):
     """Where the question comes from."""
 
     source: str
@@ -63,7 +59,7 @@ class RuleModel(ResponseModel):
     line: int | None
 
 
-class PresentationModel(ResponseModel):
+class PresentationModel(BaseModel):
     """Hints for showing a request well; never what is authorised."""
 
     title: str | None
@@ -73,21 +69,21 @@ class PresentationModel(ResponseModel):
     diff: str | None
 
 
-class ScopeModel(ResponseModel):
+class ScopeModel(BaseModel):
     """A set of calls that an answer can be remembered for."""
 
     kind: ScopeKind
     label: str
 
 
-class EscalationModel(ResponseModel):
+class EscalationModel(BaseModel):
     """Who else may answer, after so many seconds."""
 
     role: str
     after: float
 
 
-class ApproversModel(ResponseModel):
+class ApproversModel(BaseModel):
     """Who has to say yes."""
 
     count: int
@@ -96,7 +92,7 @@ class ApproversModel(ResponseModel):
     escalate: EscalationModel | None
 
 
-class DecisionModel(ResponseModel):
+class DecisionModel(BaseModel):
     """An answer that was given."""
 
     approved: bool
@@ -111,7 +107,7 @@ class DecisionModel(ResponseModel):
     until: float | None
 
 
-class SeenModel(ResponseModel):
+class SeenModel(BaseModel):
     """Somebody who has the request before them."""
 
     who: str
@@ -119,7 +115,7 @@ class SeenModel(ResponseModel):
     at: float
 
 
-class RequestModel(ResponseModel):
+class RequestModel(BaseModel):
     """A question to a person, as it stands."""
 
     id: str
@@ -153,7 +149,7 @@ class RequestModel(ResponseModel):
     result: str | None
 
 
-class RememberedModel(ResponseModel):
+class RememberedModel(BaseModel):
     """A decision that stands for later calls."""
 
     id: str
@@ -174,7 +170,7 @@ class AnsweredModel(RequestModel):
     remembered: list[RememberedModel]
 
 
-class PageModel(ResponseModel):
+class PageModel(BaseModel):
     """A part of a list."""
 
     items: list[RequestModel]
@@ -182,7 +178,7 @@ class PageModel(ResponseModel):
     point: int = Field(description="Where to begin with `GET /events` to miss nothing.")
 
 
-class WaitingModel(ResponseModel):
+class WaitingModel(BaseModel):
     """A request in the original REST form: its tool, its arguments and the question."""
 
     tool: str
@@ -190,20 +186,20 @@ class WaitingModel(ResponseModel):
     message: str
 
 
-class AllRemembered(ResponseModel):
+class AllRemembered(BaseModel):
     """Everything that is remembered."""
 
     items: list[RememberedModel]
 
 
-class AuditPage(ResponseModel):
+class AuditPage(BaseModel):
     """A part of the audit, oldest first."""
 
     items: list[dict[str, Any]]
     next: int | None = Field(description="Pass it as `after` for more.")
 
 
-class AuditLine(ResponseModel):
+class AuditLine(BaseModel):
     """An entry as it was written, and the hash that seals it."""
 
     number: int
@@ -211,14 +207,14 @@ class AuditLine(ResponseModel):
     hash: str
 
 
-class AuditEnd(ResponseModel):
+class AuditEnd(BaseModel):
     """A place in the chain."""
 
     number: int
     hash: str
 
 
-class AuditLines(ResponseModel):
+class AuditLines(BaseModel):
     """A part of the chain, oldest first, for who wants to check it."""
 
     items: list[AuditLine]
@@ -228,7 +224,7 @@ class AuditLines(ResponseModel):
     whole: bool = Field(description="False if entries of other projects are left out.")
 
 
-class AuditState(ResponseModel):
+class AuditState(BaseModel):
     """How far the audit goes, and whether it is whole."""
 
     entries: int
@@ -237,7 +233,7 @@ class AuditState(ResponseModel):
     problem: str | None
 
 
-class Hour(ResponseModel):
+class Hour(BaseModel):
     """What happened in an hour, which begins at `at`."""
 
     at: float
@@ -248,14 +244,14 @@ class Hour(ResponseModel):
     withdrawn: int
 
 
-class Within(ResponseModel):
+class Within(BaseModel):
     """How many answers took up to so many seconds, and more than those before."""
 
     up_to: float | None
     answers: int
 
 
-class Spans(ResponseModel):
+class Spans(BaseModel):
     """How long people took to answer, in seconds."""
 
     p50: float | None
@@ -264,7 +260,7 @@ class Spans(ResponseModel):
     within: list[Within]
 
 
-class ToolCount(ResponseModel):
+class ToolCount(BaseModel):
     """How the requests of a tool ended."""
 
     tool: str
@@ -274,7 +270,7 @@ class ToolCount(ResponseModel):
     withdrawn: int
 
 
-class StatsModel(ResponseModel):
+class StatsModel(BaseModel):
     """Numbers about the requests that were asked in that time."""
 
     by_hour: list[Hour]
@@ -283,13 +279,13 @@ class StatsModel(ResponseModel):
     complete: bool = Field(description="False if there were too many requests to count them all.")
 
 
-class About(ResponseModel):
+class About(BaseModel):
     """The hub itself."""
 
     version: str
 
 
-class Me(ResponseModel):
+class Me(BaseModel):
     """Who the token stands for."""
 
     name: str
@@ -299,13 +295,13 @@ class Me(ResponseModel):
     hub: About
 
 
-class SignedIn(ResponseModel):
+class SignedIn(BaseModel):
     """What the link leads to: the id of a request, or nothing."""
 
     opens: str
 
 
-class HealthModel(ResponseModel):
+class HealthModel(BaseModel):
     """Whether the hub works."""
 
     status: str

@@ -32,7 +32,7 @@ def read_object(text: str | bytes) -> dict[str, Any]:
 
 
 def is_json_media(media: str) -> bool:
-    """Whether a Content-Type says that a body is JSON, with a charset or a profile or without."""
+    """Whether a Content-Type is JSON, with or without parameters."""
     return _JSON_MEDIA.fullmatch(media.partition(";")[0].strip().lower()) is not None
 
 
@@ -41,7 +41,7 @@ class _StrictRequest(Request):
         try:
             return read_object(await self.body())
         except CanonicalError as error:
-            # An HTTPException: FastAPI would replace any other error by a sentence of its own.
+            # An HTTPException: FastAPI would replace the sentence of any other error.
             raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
 
 
@@ -52,7 +52,7 @@ class StrictRoute(APIRoute):
         """Return FastAPI's handler, with a request that parses strictly."""
         handle = super().get_route_handler()
 
-        async def strictly(request: Request) -> Response:
+        async def handle_strictly(request: Request) -> Response:
             return await handle(_StrictRequest(request.scope, request.receive))
 
-        return strictly
+        return handle_strictly

@@ -12,7 +12,7 @@ from sayso.core.model import new_id
 if TYPE_CHECKING:
     from sayso.core.ports import Clock, Store
 
-_SECONDS = 20.0  # a slot; the longest gap after a holder has died
+_SECONDS = 20.0  # length of a slot, and the longest gap after the holder dies
 
 
 class Lease:
@@ -21,8 +21,8 @@ class Lease:
     def __init__(self, store: Store, clock: Clock, name: str) -> None:
         self._store = store
         self._clock = clock
-        self._left = f"hub\0turn of {name}"  # the store keeps here which holder released its slot early
-        self._me = new_id().encode()
+        self._release_key = f"hub\0turn of {name}"  # parked under this key: the holder that released its slot early
+        self._holder = new_id().encode()
         self._won = self._lost = -1  # the last slots won and lost, as numbers since the epoch
         self.check_again_at = 0.0  # when to call `acquire_or_renew` again
 
@@ -44,17 +44,17 @@ class Lease:
     async def release(self) -> None:
         """Release the lease at once; this hub must not acquire it again."""
         if self._won * _SECONDS > self._clock.now() - _SECONDS:
-            await self._store.park(self._left, self._me)
+            await self._store.park(self._release_key, self._holder)
 
     async def _try_acquire(self, number: int) -> bool:
         """Try to win a slot: all hubs use one idempotency key, so `unpark` returns the same winner to each of them."""
-        left = await self._store.parked(self._left) or b""
-        row = f"{self._left}\0{number}\0{left.decode()}"
-        await self._store.park(row, self._me)
-        first = await self._store.unpark(row, attempt=row)
-        if first == self._me:
+        released_by = await self._store.parked(self._release_key) or b""
+        row = f"{self._release_key}\0{number}\0{released_by.decode()}"
+        await self._store.park(row, self._holder)
+        winner = await self._store.unpark(row, attempt=row)
+        if winner == self._holder:
             self._won = number
             return True
         self._lost = number
-        await self._store.unpark(row)  # the row that this hub parked after the winner had taken it
+        await self._store.unpark(row)  # delete the row that this hub parked after the winner's unpark
         return False

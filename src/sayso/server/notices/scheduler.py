@@ -20,18 +20,18 @@ from sayso.server.hub import Hub
 from sayso.server.notices.lease import Lease
 
 _LOG = logging.getLogger("sayso")
-_POINT = "hub\0notices"  # the store keeps here up to which point notices were sent
+_PROGRESS_KEY = "hub\0notices"  # parked under this key: the point up to which notices were sent
 _MOST_REMINDERS = 10
 _LINK_SECONDS = 3600.0
 _PAUSE_SECONDS = 5.0
-_FAREWELL_SECONDS = 5.0
+_SHUTDOWN_SECONDS = 5.0
 
 
 class Recipient(msgspec.Struct, frozen=True, kw_only=True):
     """Recipient of notices: a person with name and roles, or a program."""
 
     destinations: tuple[Destination, ...]
-    name: str = ""  # of a person, who gets a link to sign in with
+    name: str = ""  # of a person, whose notices have a sign-in link
     roles: tuple[str, ...] = ()
     project: str = EVERY_PROJECT
 
@@ -41,12 +41,12 @@ class Recipient(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if not self.name:
             return True
-        wanted = request.approvers
+        approvers = request.approvers
         if event == "closed":
             return False
         if event == "escalated":
-            return wanted is not None and wanted.escalate is not None and wanted.escalate.role in self.roles
-        return wanted is None or wanted.entitles(self.roles, now - request.asked_at)
+            return approvers is not None and approvers.escalate is not None and approvers.escalate.role in self.roles
+        return approvers is None or approvers.entitles(self.roles, now - request.asked_at)
 
 
 class _Due(NamedTuple):
@@ -60,12 +60,12 @@ class _Due(NamedTuple):
 def notice_times(request: ApprovalRequest) -> Iterator[tuple[float, Event]]:
     """Yield the schedule of a request that stays open: asked, reminders, escalation."""
     yield request.asked_at, "asked"
-    wanted = request.approvers
-    if wanted is not None and wanted.remind is not None:
+    approvers = request.approvers
+    if approvers is not None and approvers.remind is not None:
         for number in range(1, _MOST_REMINDERS + 1):
-            yield request.asked_at + number * wanted.remind, "reminder"
-    if wanted is not None and wanted.escalate is not None:
-        yield request.asked_at + wanted.escalate.after, "escalated"
+            yield request.asked_at + number * approvers.remind, "reminder"
+    if approvers is not None and approvers.escalate is not None:
+        yield request.asked_at + approvers.escalate.after, "escalated"
 
 
 class Notices:
@@ -89,9 +89,9 @@ class Notices:
     async def load_progress(self) -> tuple[int, float]:
         """Return the point and time up to which notices were sent; at the first start, the current ones."""
         store, now = self._hub.store, self._hub.clock.now()
-        kept = await store.parked(_POINT)
-        if kept is not None:
-            point, _, at = kept.partition(b" ")
+        saved = await store.parked(_PROGRESS_KEY)
+        if saved is not None:
+            point, _, at = saved.partition(b" ")
             return int(point), float(at or now)
         point, _ = await store.changes()
         await self._save_progress(point, now)
@@ -113,28 +113,30 @@ class Notices:
         while True:
             if await self._lease.acquire_or_renew():
                 await self._send_while_leased()
-            await self._wait(None)
+            await self._wait_until_due(None)
 
     async def _shut_down(self) -> None:
         """Wait some seconds for messages under way, then release the lease."""
         if under_way := {*self._sending, *self._saving}:
-            await asyncio.wait(under_way, timeout=_FAREWELL_SECONDS)
+            await asyncio.wait(under_way, timeout=_SHUTDOWN_SECONDS)
         with contextlib.suppress(StoreError):
             await self._lease.release()
 
     async def _send_while_leased(self) -> None:
         """Send notices while this hub holds the lease."""
         self._due, self._open = [], set()
-        point, told_at = await self.load_progress()
-        # First: notices of what is found open later were sent before. Of what was closed meanwhile, perhaps not.
+        point, sent_until = await self.load_progress()
+        # First: the notices of requests found open below were sent by the last holder; those of requests closed since,
+        # perhaps not.
         point = await self._catch_up(point, first=True)
         for request in await self._hub.store.pending():
-            self._plan(request, after=told_at)
+            self._schedule(request, after=sent_until)
         while await self._lease.acquire_or_renew():
             self._send_due()
             if self._sending or point != self._saved_point:
-                self._start_saving(point)
-            await self._wait(point)
+                # After all messages under way: if a crash cuts them off, the next holder sends them again.
+                self._start(self._save_progress(point, self._hub.clock.now(), *self._sending), self._saving)
+            await self._wait_until_due(point)
             point = await self._catch_up(point)
 
     async def _catch_up(self, point: int, *, first: bool = False) -> int:
@@ -145,12 +147,12 @@ class Notices:
 
     def _on_change(self, request: ApprovalRequest, *, first: bool) -> None:
         if request.status == "open":
-            self._plan(request, after=None)
+            self._schedule(request, after=None)
         elif first or request.id in self._open:
             self._open.discard(request.id)
-            self._start(self._send_all(request, "closed", None))
+            self._start(self._send_all(request, "closed", None), self._sending)
 
-    def _plan(self, request: ApprovalRequest, *, after: float | None) -> None:
+    def _schedule(self, request: ApprovalRequest, *, after: float | None) -> None:
         if request.id in self._open:
             return
         self._open.add(request.id)
@@ -161,21 +163,15 @@ class Notices:
     def _send_due(self) -> None:
         now = self._hub.clock.now()
         while self._due and self._due[0].at <= now:
-            self._start(self._send_if_open(heapq.heappop(self._due)))
+            self._start(self._send_if_open(heapq.heappop(self._due)), self._sending)
 
-    def _start_saving(self, point: int) -> None:
-        """Save the progress once all messages under way are sent."""
-        keeping = asyncio.ensure_future(self._save_progress(point, self._hub.clock.now(), *self._sending))
-        self._saving.add(keeping)
-        keeping.add_done_callback(self._done)
-
-    async def _save_progress(self, point: int, at: float, *telling: asyncio.Task[None]) -> None:
-        if telling:
-            await asyncio.wait(telling)
-        await self._hub.store.park(_POINT, f"{point} {at}".encode())
+    async def _save_progress(self, point: int, at: float, *sending: asyncio.Task[None]) -> None:
+        if sending:
+            await asyncio.wait(sending)
+        await self._hub.store.park(_PROGRESS_KEY, f"{point} {at}".encode())
         self._saved_point = point
 
-    async def _wait(self, point: int | None) -> None:
+    async def _wait_until_due(self, point: int | None) -> None:
         """Wait for the next lease check or, with a point, for the next due notice or a change after it."""
         store, clock = self._hub.store, self._hub.clock
         ends = [self._lease.check_again_at, *([self._due[0].at] if self._due and point is not None else [])]
@@ -190,8 +186,8 @@ class Notices:
 
     async def _send_all(self, request: ApprovalRequest, event: Event, at: float | None) -> None:
         now = self._hub.clock.now()
-        wanting = [each for each in self._recipients if each.wants(request, event, now)]
-        await asyncio.gather(*(self._send(each, build_message(request, event, at=at)) for each in wanting))
+        recipients = [each for each in self._recipients if each.wants(request, event, now)]
+        await asyncio.gather(*(self._send(each, build_message(request, event, at=at)) for each in recipients))
 
     async def _send(self, recipient: Recipient, message: Message) -> None:
         link = await self._link(recipient, message.request_id) if recipient.name else None
@@ -211,12 +207,12 @@ class Notices:
         await self._hub.store.add_token(token)
         return f"{self._url}/sign-in?code={text}"
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
         task = asyncio.ensure_future(work)
-        self._sending.add(task)
-        task.add_done_callback(self._done)
+        tasks.add(task)
+        task.add_done_callback(self._on_done)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _on_done(self, task: asyncio.Task[None]) -> None:
         self._sending.discard(task)
         self._saving.discard(task)
         if not task.cancelled() and task.exception() is not None:

@@ -67,7 +67,7 @@ def read_notices(path: Path) -> list[Recipient]:
     problems = list(validate(_SHAPE, document.data))
     if problems:
         raise PolicyError([Mistake(document.source, *document.mark(each.key), each.message) for each in problems])
-    return [*_recipients(document, "people", _person), *_recipients(document, "webhooks", _program)]
+    return [*_recipients(document, "people", _person_recipient), *_recipients(document, "webhooks", _program_recipient)]
 
 
 def _recipients(document: Document, name: str, build: Any) -> Iterator[Recipient]:  # noqa: ANN401 - one of the two below
@@ -78,21 +78,21 @@ def _recipients(document: Document, name: str, build: Any) -> Iterator[Recipient
             raise PolicyError([Mistake(document.source, *document.mark((name, at)), str(error))]) from None
 
 
-def _person(given: Mapping[str, Any]) -> Recipient:
+def _person_recipient(given: Mapping[str, Any]) -> Recipient:
     return Recipient(
-        destinations=tuple(AppriseService(_value(each)) for each in given["to"]),
+        destinations=tuple(AppriseService(_resolve_env(each)) for each in given["to"]),
         name=given["name"],
         roles=tuple(given.get("roles", ())),
         project=given.get("project", EVERY_PROJECT),
     )
 
 
-def _program(given: Mapping[str, Any]) -> Recipient:
-    webhook = SignedWebhook(given["url"], _value(given["secret"]))
+def _program_recipient(given: Mapping[str, Any]) -> Recipient:
+    webhook = SignedWebhook(given["url"], _resolve_env(given["secret"]))
     return Recipient(destinations=(webhook,), project=given.get("project", EVERY_PROJECT))
 
 
-def _value(given: str) -> str:
+def _resolve_env(given: str) -> str:
     """Resolve `env:NAME`, so that a secret need not be in the file."""
     if not given.startswith("env:"):
         return given

@@ -1,4 +1,4 @@
-"""Answers over REST and WebSocket: validate what a front end sends, make it a decision, close the request."""
+"""Answers over REST and WebSocket: validate the message of a front end, convert it to a decision, close the request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def submit_answer(
     """Answer a request; idempotent for the same answer by the same person.
 
     Raises:
-        HttpProblem: it was closed differently, this person is not entitled, or the answer is invalid for it.
+        HttpProblem: the request has another answer, the person is not entitled, or the answer is invalid.
     """
     hub.throttle.count_answer(person.name)
     request = await person.request(hub, request_id)
@@ -61,7 +61,7 @@ def decision_of(answer: AnswerModel, request: ApprovalRequest, now: float) -> Ap
     approved = answer.approved if answer.outcome is None else _APPROVES[answer.outcome]
     remember, scope = _remember_options(answer, request)
     if remember == "none" and (scope, answer.uses, answer.until, answer.seconds) != (None, None, None, None):
-        _reject_answer(
+        raise _unprocessable(
             "`scope`, `uses`, `until` and `seconds` say how to remember; set `remember` to session or always too"
         )
     try:
@@ -80,15 +80,15 @@ def decision_of(answer: AnswerModel, request: ApprovalRequest, now: float) -> Ap
 
 def _check_answer(answer: AnswerModel) -> None:
     if (answer.outcome is None) == (answer.approved is None):
-        _reject_answer("say either `outcome` or `approved`")
+        raise _unprocessable("say either `outcome` or `approved`")
     if answer.until is not None and answer.seconds is not None:
-        _reject_answer("say either `until` or `seconds`")
+        raise _unprocessable("say either `until` or `seconds`")
     if answer.outcome == "modify" and answer.args is None:
-        _reject_answer("the outcome modify needs `args`: all arguments, as the call is to run")
+        raise _unprocessable("the outcome modify needs `args`: all arguments, as the call is to run")
     if answer.args is not None and (answer.outcome not in {None, "modify", "proceed_once"} or answer.approved is False):
-        _reject_answer("`args` go only with a yes to this one call: modify, proceed_once or approved")
+        raise _unprocessable("`args` go only with a yes to this one call: modify, proceed_once or approved")
     if answer.outcome == "proceed_always" and answer.remember == "none":
-        _reject_answer("the outcome proceed_always remembers, and `remember` says none")
+        raise _unprocessable("the outcome proceed_always remembers, and `remember` says none")
 
 
 def _remember_options(answer: AnswerModel, request: ApprovalRequest) -> tuple[Remember, ScopeKind | None]:
@@ -96,7 +96,7 @@ def _remember_options(answer: AnswerModel, request: ApprovalRequest) -> tuple[Re
     if answer.outcome != "proceed_always":
         remember = answer.remember or "none"
         if remember != "none" and not request.scopes:
-            _reject_answer(
+            raise _unprocessable(
                 "this answer cannot be remembered: the rule that asks does not allow it; answer without that"
             )
         return remember, answer.scope
@@ -111,7 +111,7 @@ async def _check_edited(request: ApprovalRequest, answer: AnswerModel) -> None:
         return
     problem = await asyncio.to_thread(schema_violation, answer.args, request.parameters)  # it names JSON types
     if problem is not None:
-        _reject_answer(f"these arguments do not fit the tool: {problem}")
+        raise _unprocessable(f"these arguments do not fit the tool: {problem}")
 
 
 async def _close(
@@ -131,22 +131,22 @@ async def _close(
 
 def _has_answered(request: ApprovalRequest, who: str, decision: ApprovalDecision) -> bool:
     """Whether this person has given this answer to the request, now or before."""
-    said = [*request.votes, *([request.decision] if request.decision else [])]
-    return any(each.who == who and _is_same(each, decision, request) for each in said)
+    recorded = [*request.votes, *([request.decision] if request.decision else [])]
+    return any(each.who == who and _is_same(each, decision, request) for each in recorded)
 
 
-def _is_same(said: ApprovalDecision, meant: ApprovalDecision, request: ApprovalRequest) -> bool:
-    if (said.approved, said.note, said.override_args) != (meant.approved, meant.note, meant.override_args):
+def _is_same(stored: ApprovalDecision, sent: ApprovalDecision, request: ApprovalRequest) -> bool:
+    if (stored.approved, stored.note, stored.override_args) != (sent.approved, sent.note, sent.override_args):
         return False
-    # A request for once per session is remembered without `remember`; and `seconds` count from a later moment.
-    forced = request.approval == "once_per_session" and meant.remember == "none"
-    return forced or (said.remember, said.scope, said.uses) == (meant.remember, meant.scope, meant.uses)
+    # A once-per-session request is remembered without `remember`. `until` is not compared: `seconds` count from now.
+    is_implied = request.approval == "once_per_session" and sent.remember == "none"
+    return is_implied or (stored.remember, stored.scope, stored.uses) == (sent.remember, sent.scope, sent.uses)
 
 
 def _conflict(request: ApprovalRequest) -> HttpProblem:
     decision = request.decision
-    by = f" by {decision.who}" if decision is not None and decision.who else ""
-    sentence = f"this answer was not taken: the request is {json_codec.state_text(request)}; it was closed{by}"
+    answered_by = f" by {decision.who}" if decision is not None and decision.who else ""
+    sentence = f"this answer was not taken: the request is {json_codec.state_text(request)}; it was closed{answered_by}"
     if request.status == "open":
         sentence = "this answer was not taken: you have given another one before, and the request is still open"
     return HttpProblem(HTTPStatus.CONFLICT, sentence, request=json_codec.request_to_dict(request))
@@ -154,10 +154,6 @@ def _conflict(request: ApprovalRequest) -> HttpProblem:
 
 def _unprocessable(sentence: str) -> HttpProblem:
     return HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{sentence}; nothing was decided")
-
-
-def _reject_answer(sentence: str) -> None:
-    raise _unprocessable(sentence)
 
 
 def question_text(request: ApprovalRequest) -> str:

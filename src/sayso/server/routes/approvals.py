@@ -23,8 +23,7 @@ from sayso.server.http.headers import header
 from sayso.server.http.problems import HttpProblem
 from sayso.server.http.schemas import AnswerModel
 from sayso.server.http.strict_json import StrictRoute, is_json_media, read_object
-from sayso.server.hub import Hub
-from sayso.server.identity import Person, Principal, TheHub
+from sayso.server.identity import Person, TheHub
 from sayso.server.openapi import json_answer, ok_response, problem_responses, request_response
 from sayso.server.routes import listing
 from sayso.server.routes.answering import question_text, submit_answer
@@ -59,8 +58,8 @@ class ListQuery(BaseModel):
 @routes.get("/approvals", responses=ok_response(schemas.PageModel))
 async def requests(hub: TheHub, person: Person, wanted: Annotated[ListQuery, Query()]) -> Response:
     """List requests, in pages."""
-    wrong = wanted.before if wanted.status == "pending" else wanted.after
-    if wrong:
+    unusable = wanted.before if wanted.status == "pending" else wanted.after
+    if unusable:
         sentence = "`after` goes with status=pending, which is oldest first; `before` with all others"
         raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
     point = await hub.events.start_point()  # first: later changes come as events after this point
@@ -107,13 +106,17 @@ async def answer(
     outcome: Annotated[Outcome | None, Query()] = None,
 ) -> Response:
     """Answer a request; the first answer stands, and the same answer again changes nothing."""
-    raise NotImplementedError  # it is here for the document only: `answer_route` comes first, and answers
+    raise NotImplementedError  # for the OpenAPI document only: `answer_route` is matched first
 
 
 async def _answer(sent: Request) -> Response:
     person = await identity.person(sent)
     request_id = _validated(_REQUEST_ID, sent.path_params["request_id"], "path", "request_id")
-    return await _answer_response(identity.hub_of(sent), person, request_id, _read_answer(sent))
+    channel = "page" if person.token.kind == "session" else "rest"
+    given = await submit_answer(identity.hub_of(sent), person, request_id, _read_answer(sent), channel=channel)
+    return await request_response(
+        given.request, remembered=[json_codec.remembered_to_dict(each) for each in given.remembered]
+    )
 
 
 # A plain Starlette route, matched before FastAPI's: FastAPI's parsing costs more than the answer itself.
@@ -121,34 +124,26 @@ answer_route = Route("/approvals/{request_id}", _answer, methods=["POST"])
 
 
 def _read_answer(sent: Request) -> AnswerModel:
-    said = outcome = None
+    answer = outcome = None
     if body := sent.scope["sayso.body"]:
         is_json = is_json_media(header(sent.scope, b"content-type") or "")
-        said = _validated(_ANSWER, read_object(body) if is_json else body, "body")
-    words = sent.query_params.getlist("outcome")
-    if words:
-        outcome = _validated(_OUTCOME, words[0], "query", "outcome")
-    if len(words) > 1 or (said is None) == (outcome is None):  # two words may be two answers
+        answer = _validated(_ANSWER, read_object(body) if is_json else body, "body")
+    outcomes = sent.query_params.getlist("outcome")
+    if outcomes:
+        outcome = _validated(_OUTCOME, outcomes[0], "query", "outcome")
+    if len(outcomes) > 1 or (answer is None) == (outcome is None):  # two outcomes may contradict each other
         sentence = "say the answer in the body, or the outcome in the address"
         raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
-    return said or AnswerModel(outcome=outcome)
+    return answer or AnswerModel(outcome=outcome)
 
 
 def _validated(kind: TypeAdapter[T], value: object, *place: str) -> T:
-    """Validate a value; raises FastAPI's validation error, with its place in the request."""
+    """Validate a value; raises FastAPI's validation error, with the location in the request."""
     try:
         return kind.validate_python(value, from_attributes=True)
     except ValidationError as error:
         mistakes = [{**each, "loc": (*place, *each["loc"])} for each in error.errors(include_url=False)]
         raise RequestValidationError(mistakes) from None
-
-
-async def _answer_response(hub: Hub, person: Principal, request_id: str, said: AnswerModel) -> Response:
-    channel = "page" if person.token.kind == "session" else "rest"
-    given = await submit_answer(hub, person, request_id, said, channel=channel)
-    return await request_response(
-        given.request, remembered=[json_codec.remembered_to_dict(each) for each in given.remembered]
-    )
 
 
 @routes.post("/approvals/{request_id}/seen", status_code=HTTPStatus.NO_CONTENT, responses=problem_responses(404))

@@ -92,12 +92,12 @@ async def _rows(hub: Hub, person: Principal, after: int, limit: int) -> tuple[li
     last = after
     async for row in _all_rows(hub, after):
         last = row[0]
-        if await _concerns(hub, person, row):
+        if await _may_see(hub, person, row):
             found.append(row)
         if len(found) >= limit:
             break
-    goes_on = after < last < (await hub.store.audit_ends())[1][0]
-    return found, last if goes_on else None
+    has_more = after < last < (await hub.store.audit_ends())[1][0]
+    return found, last if has_more else None
 
 
 async def _all_rows(hub: Hub, after: int) -> AsyncIterator[Row]:
@@ -110,7 +110,7 @@ async def _all_rows(hub: Hub, after: int) -> AsyncIterator[Row]:
         after = page[-1][0]
 
 
-async def _concerns(hub: Hub, person: Principal, row: Row) -> bool:
+async def _may_see(hub: Hub, person: Principal, row: Row) -> bool:
     if person.token.project == EVERY_PROJECT:
         return True
     request_id = entry_as_dict(*row).get("request_id")
@@ -119,6 +119,6 @@ async def _concerns(hub: Hub, person: Principal, row: Row) -> bool:
 
 
 @routes.get("/audit/state", responses=ok_response(schemas.AuditState))
-async def audit_state(hub: TheHub, person: Person) -> Response:  # noqa: ARG001 - only people may know
+async def audit_state(hub: TheHub, person: Person) -> Response:  # noqa: ARG001 - authenticates a person
     """Say how far the audit goes, and whether nobody has changed it."""
     return json_answer(json_codec.to_json(await hub.audit_check.state()))

@@ -27,7 +27,7 @@ _LARGEST = 8_000_000  # characters of one page; a single request can have millio
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Filter of a list: what the client asks for, within what its token may see."""
+    """Filter of a list: the client's criteria, within the projects of its token."""
 
     token: Token
     now: float
@@ -35,7 +35,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     tool: str = ""
     q: str = ""
 
-    def fits(self, request: ApprovalRequest) -> bool:
+    def matches(self, request: ApprovalRequest) -> bool:
         """Whether a request matches."""
         if not self.token.is_for(request.project) or (self.tool and request.tool != self.tool):
             return False
@@ -47,8 +47,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _searchable_text(request: ApprovalRequest) -> str:
-    told = (request.tool, *request.agent_path, request.description, request.reason, *_texts(request.args))
-    return "\n".join(told).casefold()
+    fields = (request.tool, *request.agent_path, request.description, request.reason, *_texts(request.args))
+    return "\n".join(fields).casefold()
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -68,12 +68,12 @@ Write = Callable[["ApprovalRequest"], str]
 
 
 class _PageBuilder:
-    """A page in the making, with limits on its rows and its characters."""
+    """Builder of a page, with limits on its rows and its characters."""
 
-    def __init__(self, wanted: Filter, limit: int, write: Write) -> None:
+    def __init__(self, filter_: Filter, limit: int, write: Write) -> None:
         self.rows: list[str] = []
         self.last = ""
-        self._wanted = wanted
+        self._filter = filter_
         self._limit = limit
         self._room = _LARGEST
         self._write = write
@@ -81,7 +81,7 @@ class _PageBuilder:
     def add(self, piece: list[ApprovalRequest]) -> bool:
         """Serialise matching requests into the page; false once it is full."""
         for each in piece:
-            if self._wanted.fits(each):
+            if self._filter.matches(each):
                 if len(self.rows) >= self._limit or self._room <= 0:
                     return False
                 row = self._write(each)
@@ -91,25 +91,25 @@ class _PageBuilder:
         return True
 
 
-async def page(store: Store, wanted: Filter, limit: int, cursor: str, write: Write) -> tuple[list[str], str | None]:
+async def page(store: Store, filter_: Filter, limit: int, cursor: str, write: Write) -> tuple[list[str], str | None]:
     """Return the serialised requests of one page, and the cursor for the next page if there may be one."""
-    found = _PageBuilder(wanted, limit, write)
+    builder = _PageBuilder(filter_, limit, write)
     pieces = 0
-    async for piece in _pieces(store, wanted, cursor):
+    async for piece in _pieces(store, filter_, cursor):
         pieces += 1
-        if not await asyncio.to_thread(found.add, piece):
-            return found.rows, found.last
+        if not await asyncio.to_thread(builder.add, piece):
+            return builder.rows, builder.last
         if len(piece) < _PIECE:
             break
         if pieces >= _MOST_PIECES:
-            return found.rows, piece[-1].id
-    return found.rows, None
+            return builder.rows, piece[-1].id
+    return builder.rows, None
 
 
-async def _pieces(store: Store, wanted: Filter, cursor: str) -> AsyncIterator[list[ApprovalRequest]]:
+async def _pieces(store: Store, filter_: Filter, cursor: str) -> AsyncIterator[list[ApprovalRequest]]:
     """Yield requests in batches: open ones oldest first, all others newest first."""
     while True:
-        if wanted.status == "pending":
+        if filter_.status == "pending":
             piece = await store.pending(_PIECE, cursor)
         else:
             piece = await store.recent(_PIECE, before=cursor)

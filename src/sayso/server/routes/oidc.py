@@ -20,7 +20,8 @@ from sayso.errors import ConfigurationError
 from sayso.server.http.problems import HttpProblem
 from sayso.server.hub import Hub
 from sayso.server.identity import address_of, cookie_name
-from sayso.server.routes.sign_in import mount_of, start_session
+from sayso.server.middleware import LOOPBACK
+from sayso.server.routes.sign_in import cookie_options, mount_of, start_session
 
 try:
     import httpx2
@@ -40,7 +41,6 @@ _SECONDS = 15.0
 _COOKIE = "sayso_oidc"
 _ROLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 _ADDRESS = re.compile(r"(?=.{3,100}$)[a-z0-9][a-z0-9._+-]*@[a-z0-9.-]+")
-_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
@@ -56,7 +56,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Reject an issuer without TLS."""
-        if not _is_safe(self.issuer):
+        if not _is_tls_or_local(self.issuer):
             raise ConfigurationError(f"the issuer {self.issuer!r} must be an https address")
 
 
@@ -81,37 +81,37 @@ class OidcSignIn:
     def __init__(self, hub: Hub, provider: Provider, *, url: str) -> None:
         self._hub = hub
         self._provider = provider
-        self._back = f"{url.rstrip('/')}/oidc/callback"
-        self._waiting: deque[tuple[float, str]] = deque()  # start time and state of each, oldest first
+        self._redirect_uri = f"{url.rstrip('/')}/oidc/callback"
+        self._pending_states: deque[tuple[float, str]] = deque()  # start time and state of each, oldest first
         self.provider_host = urlsplit(provider.issuer).hostname or provider.issuer
 
     async def begin(self) -> tuple[str, str]:
         """Return the provider's URL for a browser, and the single-use state that it must bring back."""
-        facts = await self._facts()  # first: if the provider cannot be reached, no state is stored
+        endpoints = await self._discover()  # first: if the provider cannot be reached, no state is stored
         await self._forget_expired()
-        begun = _PendingSignIn(secrets.token_urlsafe(32), secrets.token_urlsafe(48), self._hub.clock.now())
+        pending = _PendingSignIn(secrets.token_urlsafe(32), secrets.token_urlsafe(48), self._hub.clock.now())
         state = secrets.token_urlsafe(32)
-        self._waiting.append((begun.at, state))
-        await self._hub.store.park(_state_key(state), msgspec.json.encode(begun))
-        with_code = self._client()
-        address, _ = with_code.create_authorization_url(
-            facts["authorization_endpoint"], state=state, code_verifier=begun.verifier, nonce=begun.nonce
+        self._pending_states.append((pending.at, state))
+        await self._hub.store.park(_state_key(state), msgspec.json.encode(pending))
+        client = self._client()
+        address, _ = client.create_authorization_url(
+            endpoints["authorization_endpoint"], state=state, code_verifier=pending.verifier, nonce=pending.nonce
         )
         return cast("str", address), state
 
     async def _forget_expired(self) -> None:
         """Delete the states of browsers that never returned."""
-        while self._waiting and self._hub.clock.now() > self._waiting[0][0] + _STATE_SECONDS:
-            await self._hub.store.unpark(_state_key(self._waiting.popleft()[1]))
+        while self._pending_states and self._hub.clock.now() > self._pending_states[0][0] + _STATE_SECONDS:
+            await self._hub.store.unpark(_state_key(self._pending_states.popleft()[1]))
 
     async def finish(self, state: str, code: str) -> VerifiedPerson:
         """Exchange the code, and return the verified person; state and code are single-use."""
-        kept = await self._hub.store.unpark(_state_key(state))
-        begun = None if kept is None else msgspec.json.decode(kept, type=_PendingSignIn)
-        if begun is None or self._hub.clock.now() > begun.at + _STATE_SECONDS:
+        stored = await self._hub.store.unpark(_state_key(state))
+        pending = None if stored is None else msgspec.json.decode(stored, type=_PendingSignIn)
+        if pending is None or self._hub.clock.now() > pending.at + _STATE_SECONDS:
             raise HttpProblem(HTTPStatus.BAD_REQUEST, "this sign-in was used already or took too long; begin again")
         try:
-            claims = await self._claims(code, begun)
+            claims = await self._claims(code, pending)
         except (OAuthError, JoseError, KeyError, ValueError, TypeError) as error:
             raise _provider_problem(f"its answer was not valid ({type(error).__name__})") from error
         return self._person(claims)
@@ -121,28 +121,28 @@ class OidcSignIn:
             self._provider.client_id,
             self._provider.client_secret or None,
             scope="openid email profile",
-            redirect_uri=self._back,
+            redirect_uri=self._redirect_uri,
             code_challenge_method="S256",
             follow_redirects=False,
             timeout=_SECONDS,
         )
 
-    async def _facts(self) -> dict[str, Any]:
-        facts = await _get(f"{self._provider.issuer.rstrip('/')}/.well-known/openid-configuration")
+    async def _discover(self) -> dict[str, Any]:
+        facts = await _get_json(f"{self._provider.issuer.rstrip('/')}/.well-known/openid-configuration")
         if facts.get("issuer") != self._provider.issuer:
             raise _provider_problem("it calls itself something else")
-        if not all(isinstance(facts.get(each), str) and _is_safe(facts[each]) for each in _ENDPOINTS):
+        if not all(isinstance(facts.get(each), str) and _is_tls_or_local(facts[each]) for each in _ENDPOINTS):
             raise _provider_problem("it names no https addresses to go to")
         return facts
 
-    async def _claims(self, code: str, begun: _PendingSignIn) -> dict[str, Any]:
-        facts = await self._facts()
+    async def _claims(self, code: str, pending: _PendingSignIn) -> dict[str, Any]:
+        endpoints = await self._discover()
         try:
             async with self._client() as client:
-                token = await client.fetch_token(facts["token_endpoint"], code=code, code_verifier=begun.verifier)
+                token = await client.fetch_token(endpoints["token_endpoint"], code=code, code_verifier=pending.verifier)
         except httpx2.HTTPError as error:
             raise _provider_problem(f"it cannot be reached ({type(error).__name__})") from error
-        keys = KeySet.import_key_set(cast("Any", await _get(facts["jwks_uri"])))
+        keys = KeySet.import_key_set(cast("Any", await _get_json(endpoints["jwks_uri"])))
         claims = jwt.decode(token["id_token"], keys, algorithms=_ALGORITHMS).claims
         registry = jwt.JWTClaimsRegistry(
             now=int(self._hub.clock.now()),
@@ -151,7 +151,7 @@ class OidcSignIn:
             aud={"essential": True, "value": self._provider.client_id},
             exp={"essential": True},
             sub={"essential": True},
-            nonce={"essential": True, "value": begun.nonce},
+            nonce={"essential": True, "value": pending.nonce},
         )
         registry.validate(claims)
         if claims.get("azp", self._provider.client_id) != self._provider.client_id:
@@ -166,11 +166,11 @@ class OidcSignIn:
         if self._provider.domains and address.rpartition("@")[2] not in self._provider.domains:
             raise HttpProblem(HTTPStatus.FORBIDDEN, f"{address} may not sign in here")
         roles: object = claims.get(self._provider.roles_claim, [])
-        given = [each for each in cast("list[object]", roles) if isinstance(each, str)] if type(roles) is list else []
-        return VerifiedPerson(name=address, roles=tuple(each for each in given if _ROLE.fullmatch(each)))
+        names = [each for each in cast("list[object]", roles) if isinstance(each, str)] if type(roles) is list else []
+        return VerifiedPerson(name=address, roles=tuple(each for each in names if _ROLE.fullmatch(each)))
 
 
-async def _get(address: str) -> dict[str, Any]:
+async def _get_json(address: str) -> dict[str, Any]:
     try:
         async with httpx2.AsyncClient(timeout=_SECONDS, follow_redirects=False) as client:
             answer = await client.get(address)
@@ -198,16 +198,9 @@ def install(app: FastAPI, provider: Provider, *, url: str) -> None:
         except HttpProblem as problem:
             return _refusal_redirect(request, problem)
         answer = RedirectResponse(address, HTTPStatus.SEE_OTHER)
-        # Binds the state to this browser (login CSRF): else a link could sign a person in as another.
-        answer.set_cookie(
-            cookie_name(request, _COOKIE),
-            state,
-            max_age=int(_STATE_SECONDS),
-            path=mount_of(request),
-            secure=request.url.scheme == "https",
-            httponly=True,
-            samesite="lax",
-        )
+        # Binds the state to this browser (login CSRF): else a forged link could sign a person in as another.
+        name, options = cookie_name(request, _COOKIE), cookie_options(request, "lax")
+        answer.set_cookie(name, state, max_age=int(_STATE_SECONDS), **options)
         return answer
 
     @router.get("/oidc/callback")
@@ -217,13 +210,7 @@ def install(app: FastAPI, provider: Provider, *, url: str) -> None:
         except HttpProblem as problem:
             return _refusal_redirect(request, problem)
         answer = RedirectResponse(_home(request), HTTPStatus.SEE_OTHER)
-        answer.delete_cookie(
-            cookie_name(request, _COOKIE),
-            path=mount_of(request),
-            secure=request.url.scheme == "https",
-            httponly=True,
-            samesite="lax",
-        )
+        answer.delete_cookie(cookie_name(request, _COOKIE), **cookie_options(request, "lax"))
         await start_session(request, answer, hub, name=person.name, project=provider.project, roles=person.roles)
         return answer
 
@@ -254,10 +241,10 @@ def _state_key(state: str) -> str:
     return f"oidc\0{state}"
 
 
-def _is_safe(address: str) -> bool:
+def _is_tls_or_local(address: str) -> bool:
     """Whether an address uses TLS, or is on this machine."""
     parts = urlsplit(address)
-    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
 
 
 def _provider_problem(why: str) -> HttpProblem:

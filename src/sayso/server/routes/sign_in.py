@@ -6,7 +6,7 @@ Tests: tests/server/test_identity.py
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -46,19 +46,11 @@ async def start_session(
         "session", name, now=hub.clock.now(), seconds=SESSION_SECONDS, project=project, roles=roles
     )
     await hub.store.add_token(session)
-    answer.set_cookie(
-        cookie_name(request),
-        text,
-        max_age=int(SESSION_SECONDS),
-        path=mount_of(request),
-        secure=request.url.scheme == "https",
-        httponly=True,
-        samesite="strict",
-    )
+    answer.set_cookie(cookie_name(request), text, max_age=int(SESSION_SECONDS), **cookie_options(request, "strict"))
 
 
 async def _redeem_link(hub: Hub, code: str, address: str) -> Token:
-    """Consume the one-time link with this code; a second use finds nothing."""
+    """Consume the one-time link with this code; a second use fails."""
     token_id, now = tokens.parse_token_id(code), hub.clock.now()
     known = None if token_id is None else await hub.store.token(token_id)
     if known is not None and known.kind == "link" and tokens.is_valid(known, code, now):
@@ -75,14 +67,14 @@ async def sign_out(request: Request, hub: TheHub, person: Person) -> Response:
     """Sign this browser out, wherever else its cookie may have got to."""
     await hub.store.take_token(require_kind(person, "session").token.id)
     answer = Response(status_code=HTTPStatus.NO_CONTENT)
-    answer.delete_cookie(
-        cookie_name(request),
-        path=mount_of(request),
-        secure=request.url.scheme == "https",
-        httponly=True,
-        samesite="strict",
-    )
+    answer.delete_cookie(cookie_name(request), **cookie_options(request, "strict"))
     return answer
+
+
+def cookie_options(request: Request, same_site: Literal["lax", "strict"]) -> dict[str, Any]:
+    """Return the attributes of a cookie, which a browser needs to set and to delete it; scripts cannot read it."""
+    is_https = request.url.scheme == "https"
+    return {"path": mount_of(request), "secure": is_https, "httponly": True, "samesite": same_site}
 
 
 def mount_of(request: Request) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _PING = b": ping\n\n"
 _PING_SECONDS = 15.0
-PATIENCE_SECONDS = 30.0  # a client that reads nothing for so long is disconnected
+PATIENCE_SECONDS = 30.0  # a client that reads nothing for this long is disconnected
 
 
 class EventStream(Response):
@@ -52,45 +52,45 @@ class EventStream(Response):
                 tasks.start_soon(self._send_events, send, tasks.cancel_scope)
             if connection.must_close.is_set():
                 with contextlib.suppress(TimeoutError), self._hub.deadlines.within(PATIENCE_SECONDS):
-                    await send(_piece(b"", more=False))
+                    await send(_body_message(b"", more=False))
 
     async def _send_events(self, send: Send, scope: anyio.CancelScope) -> None:
-        """Send events while the client reads them; one that is too slow is cut off without an end of the stream."""
-        patience = self._hub.deadlines.within(PATIENCE_SECONDS)
+        """Send events while the client reads them; a slow client is cut off, without the last chunk."""
+        send_limit = self._hub.deadlines.within(PATIENCE_SECONDS)
         with contextlib.suppress(TimeoutError, StoreError):
-            async with contextlib.aclosing(self._pieces()) as pieces:
-                async for piece in pieces:
-                    with patience:
-                        await send(_piece(piece))
+            async with contextlib.aclosing(self._chunks()) as chunks:
+                async for chunk in chunks:
+                    with send_limit:
+                        await send(_body_message(chunk))
         scope.cancel()
 
-    async def _pieces(self) -> AsyncGenerator[bytes]:
-        """Yield events, and a ping now and then."""
-        events, silence = self._hub.events, self._hub.deadlines.within(_PING_SECONDS)
+    async def _chunks(self) -> AsyncGenerator[bytes]:
+        """Yield events, and pings in between."""
+        events, ping_limit = self._hub.events, self._hub.deadlines.within(_PING_SECONDS)
         point = await events.start_point(self._after)
         yield _event("hello", json_codec.to_json({"point": point}), point)
         while True:
             try:
-                with silence:
+                with ping_limit:
                     await events.wait_past(point)
             except TimeoutError:
                 yield _PING
                 continue
             batch = await events.next_batch(point)
-            if piece := self._render_batch(batch):
-                yield piece
+            if chunk := self._render_batch(batch):
+                yield chunk
             point = batch.point
 
     def _render_batch(self, batch: EventBatch) -> bytes:
         """Render the events of this person's projects; only the last one carries the point of the whole batch."""
         token = self._person.token
 
-        def write(batch: EventBatch) -> bytes:
+        def render(batch: EventBatch) -> bytes:
             mine = [event for event in batch.events if token.is_for(event.request.project)]
             points = [batch.after] * (len(mine) - 1) + [batch.point]
             return b"".join(_event("request", each.text, point) for each, point in zip(mine, points, strict=False))
 
-        return batch.cached(f"events of {token.project}", write)
+        return batch.cached(f"events of {token.project}", render)
 
 
 def _event(name: str, text: str, point: int) -> bytes:
@@ -98,7 +98,7 @@ def _event(name: str, text: str, point: int) -> bytes:
     return f"event: {name}\nid: {point}\ndata: {text}\n\n".encode()
 
 
-def _piece(body: bytes, *, more: bool = True) -> Message:
+def _body_message(body: bytes, *, more: bool = True) -> Message:
     return {"type": "http.response.body", "body": body, "more_body": more}
 
 

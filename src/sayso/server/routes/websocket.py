@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 routes = APIRouter()
 
 _PAGE = 100
-_FAREWELL_SECONDS = 2.0
-_OVER = 4401  # the token is no longer valid, or the hub stops
+_CLOSE_SECONDS = 2.0
+_CLOSED_BY_HUB = 4401  # the token is no longer valid, or the hub stops
 _TRY_AGAIN = 1013
 
 
@@ -71,8 +71,8 @@ class _WebSocketSession:
             tasks.cancel_scope.cancel()
         # It may be closed already, or too slow even for a close frame.
         with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
-            async with asyncio.timeout(_FAREWELL_SECONDS):
-                await self._socket.close(_OVER if connection.must_close.is_set() else _TRY_AGAIN)
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._socket.close(_CLOSED_BY_HUB if connection.must_close.is_set() else _TRY_AGAIN)
 
     async def _send_events(self, scope: anyio.CancelScope) -> None:
         """Push the open requests, then all changes; a front end that is too slow is disconnected."""
@@ -95,8 +95,8 @@ class _WebSocketSession:
 
     async def _send_request(self, request: ApprovalRequest, message: str) -> None:
         """Push a request once while it is open, and once when it is closed."""
-        is_open, is_told = request.status == "open", request.id in self._sent_open
-        if is_open is is_told or not self._person.token.is_for(request.project):
+        is_open, was_sent = request.status == "open", request.id in self._sent_open
+        if is_open is was_sent or not self._person.token.is_for(request.project):
             return
         if is_open:
             self._sent_open.add(request.id)
@@ -120,24 +120,24 @@ class _WebSocketSession:
 
     async def _answer(self, text: str) -> dict[str, Any]:
         """Handle one message, and reply with its result."""
-        said: dict[str, Any] = {}
+        message: dict[str, Any] = {}
         try:
-            said = _read_message(text)
-            outcome = await self._submit_answer(said)
+            message = _read_message(text)
+            outcome = await self._submit_answer(message)
         except (HttpProblem, UnknownRequest, StoreError, CanonicalError, ValidationError) as error:
             problem = problems.problem_for(error).as_dict()
-            return {"type": "approval_result", "id": said.get("id"), "ok": False, "problem": problem}
+            return {"type": "approval_result", "id": message.get("id"), "ok": False, "problem": problem}
         return {"type": "approval_result", "id": outcome.request.id, "ok": True, "status": outcome.request.status}
 
-    async def _submit_answer(self, said: dict[str, Any]) -> AnswerOutcome:
-        facts = dict(said)
+    async def _submit_answer(self, message: dict[str, Any]) -> AnswerOutcome:
+        facts = dict(message)
         kind, request_id = facts.pop("type", None), facts.pop("id", None)
         if kind != "approval_response" or not isinstance(request_id, str):
             sentence = "a message is an approval_response, with the id of a request"
             raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
         answer = AnswerModel.model_validate(facts)
-        who = await person(self._socket)  # again: the token may have been revoked since the last message
-        return await submit_answer(self._hub, who, request_id, answer, channel="websocket")
+        principal = await person(self._socket)  # again: the token may have been revoked since the last message
+        return await submit_answer(self._hub, principal, request_id, answer, channel="websocket")
 
 
 def _messages(batch: EventBatch) -> list[tuple[ApprovalRequest, str]]:
@@ -145,12 +145,12 @@ def _messages(batch: EventBatch) -> list[tuple[ApprovalRequest, str]]:
 
 
 def _message(request: ApprovalRequest, text: str) -> str:
-    """Return the message about a request whose JSON is there already."""
+    """Return the message about a request, from its JSON."""
     if request.status == "open":
-        words = json_codec.to_json({"type": "approval_request", "message": question_text(request)})
-        return f"{words[:-1]}, {text[1:]}"
-    words = json_codec.to_json({"type": "approval_closed", "id": request.id, "status": request.status})
-    return f'{words[:-1]}, "request": {text}}}'
+        head = json_codec.to_json({"type": "approval_request", "message": question_text(request)})
+        return f"{head[:-1]}, {text[1:]}"
+    head = json_codec.to_json({"type": "approval_closed", "id": request.id, "status": request.status})
+    return f'{head[:-1]}, "request": {text}}}'
 
 
 def _read_message(text: str) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""What the hub runs and keeps beside its routes: feeds, expiry, metrics, rate limit."""
+"""Services of the hub: feeds, expiry, metrics, rate limits, connections, audit check."""

@@ -38,40 +38,42 @@ class AgentFeed:
         self._store.attach(self._on_remembered)
 
     async def wait_for_changes(
-        self, space: AgentNamespace, asked: GetChanges, disconnected: Awaitable[None] | None = None
+        self, namespace: AgentNamespace, asked: GetChanges, disconnected: Awaitable[None] | None = None
     ) -> ChangesReply:
         """Long poll: return on a change, at the time-out, or when the client has disconnected."""
-        ends = asyncio.get_running_loop().time() + asked.wait
+        ends_at = asyncio.get_running_loop().time() + asked.wait
         reached, _ = await self._store.changes()
         point = reached if asked.after is None else min(asked.after, reached)
-        leaving = asyncio.ensure_future(_never() if disconnected is None else disconnected)
+        gone = asyncio.ensure_future(_never() if disconnected is None else disconnected)
         try:
             while True:
-                version, known, remembered = self.remembered_for(space)
-                point, mine = await self._own_changes(space, point, asked)
-                left = ends - asyncio.get_running_loop().time()
+                version, known, remembered = self.remembered_for(namespace)
+                point, mine = await self._own_changes(namespace, point, asked)
+                left = ends_at - asyncio.get_running_loop().time()
                 news = mine or known != asked.known or (asked.after or 0) > reached
-                if news or left <= 0 or leaving.done():
-                    packed = [pack_request(space.to_agent(each)) for each in mine]
-                    told = None if known == asked.known else remembered
-                    return ChangesReply(point=point, rows=packed, known=known, remembered=told)
-                await self._wait_for_news(point, version, leaving, left)
+                if news or left <= 0 or gone.done():
+                    packed = [pack_request(namespace.to_agent(each)) for each in mine]
+                    sent = None if known == asked.known else remembered
+                    return ChangesReply(point=point, rows=packed, known=known, remembered=sent)
+                await self._wait_for_news(point, version, gone, left)
         finally:
-            leaving.cancel()
+            gone.cancel()
 
-    def remembered_for(self, space: AgentNamespace) -> tuple[int, str, list[bytes]]:
+    def remembered_for(self, namespace: AgentNamespace) -> tuple[int, str, list[bytes]]:
         """Return the decisions remembered for an agent, packed, with their version in this process and their hash."""
-        found = self._packed_remembered.get(space)
+        found = self._packed_remembered.get(namespace)
         if found is None or found[0] != self._version:
-            version = self._version  # first: a list newer than its version is sent twice, an older one would never be
-            packed = [pack_remembered(space.remembered_to_agent(each)) for each in self._known if space.sees(each)]
+            version = self._version  # first: a list newer than its version is sent twice, an older one never
+            packed = [
+                pack_remembered(namespace.remembered_to_agent(each)) for each in self._known if namespace.sees(each)
+            ]
             found = (version, hashlib.sha256(b"".join(packed)).hexdigest(), packed)
-            self._packed_remembered[space] = found
+            self._packed_remembered[namespace] = found
         return found
 
-    def may_spend(self, space: AgentNamespace, remembered_id: str) -> bool:
+    def may_spend(self, namespace: AgentNamespace, remembered_id: str) -> bool:
         """Whether a remembered decision applies to the agent."""
-        return any(each.id == remembered_id and space.sees(each) for each in self._known)
+        return any(each.id == remembered_id and namespace.sees(each) for each in self._known)
 
     def _on_remembered(self, known: Sequence[Remembered]) -> None:
         self._known = known
@@ -79,18 +81,18 @@ class AgentFeed:
         self._packed_remembered = {}
         deliver(self._remembered_feed.advance(self._version))
 
-    async def _own_changes(self, space: AgentNamespace, point: int, asked: GetChanges) -> ChangePage:
+    async def _own_changes(self, namespace: AgentNamespace, point: int, asked: GetChanges) -> ChangePage:
         """Return the next changes of the agent's own requests, and the point after them."""
         while True:
             point, found = await self._page(point, asked.limit, shared=asked.wait > 0)
-            mine = [each for each in found if space.owns(each)]
+            mine = [each for each in found if namespace.owns(each)]
             if mine or not found:
                 return point, mine
 
     async def _page(self, after: int, limit: int, *, shared: bool) -> ChangePage:
         """Read a page of changes; long polls share a page that another one has just read.
 
-        A shared page may be a moment old; later changes have a later point, and come after it.
+        A shared page may be a moment old; later changes have a later point, and follow.
         """
         if not shared:
             return await self._store.changes(after, limit)
@@ -102,13 +104,13 @@ class AgentFeed:
                 self._pages.popitem(last=False)
         return await asyncio.shield(reading)
 
-    async def _wait_for_news(self, point: int, version: int, leaving: asyncio.Future[None], seconds: float) -> None:
+    async def _wait_for_news(self, point: int, version: int, gone: asyncio.Future[None], seconds: float) -> None:
         waits = [
             asyncio.ensure_future(self._store.changed(point)),
             asyncio.ensure_future(self._remembered_feed.wait_past(version)),
         ]
         try:
-            await asyncio.wait([*waits, leaving], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([*waits, gone], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for each in waits:
                 each.cancel()

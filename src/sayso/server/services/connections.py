@@ -1,4 +1,4 @@
-"""Registry of long-lived connections: limits, and an end for each connection whose token ends.
+"""Registry of long-lived connections: limits their number, and closes a connection whose token ends.
 
 Tests: tests/server/test_identity.py
 """
@@ -30,7 +30,7 @@ class ClientConnection:
 
     def __init__(self, token: Token) -> None:
         self.token = token
-        self.must_close = asyncio.Event()  # it has to end: its token is gone, or the hub rests
+        self.must_close = asyncio.Event()  # its token is revoked or expired, or the hub drains
 
 
 class Connections:
@@ -47,7 +47,6 @@ class Connections:
         self.draining = False
 
     def __len__(self) -> int:
-        """The number of open connections."""
         return len(self._open)
 
     @contextlib.contextmanager
@@ -80,7 +79,7 @@ class Connections:
         while True:
             await self._opened.wait()
             try:
-                await self._end_without_token()
+                await self._close_without_token()
             except StoreError as error:
                 _LOG.warning("the tokens of open connections could not be checked, trying again: %s", error)
             if not self._open:
@@ -88,7 +87,7 @@ class Connections:
                 continue
             await asyncio.sleep(_CHECK_SECONDS)
 
-    async def _end_without_token(self) -> None:
+    async def _close_without_token(self) -> None:
         known = {each.id: each for each in await self._keyring.tokens()}
         now = self._clock.now()
         for each in self._open:

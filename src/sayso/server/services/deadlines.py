@@ -11,7 +11,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Self
 
-_LOOK_SECONDS = 1.0
+_TICK_SECONDS = 1.0
 
 
 class Deadlines:
@@ -32,12 +32,12 @@ class Deadlines:
     def add(self, limit: _Limit) -> None:
         """Register a limit, and start the timer if it does not run."""
         loop = asyncio.get_running_loop()
-        if self._loop is not loop:  # whatever the loop before left is over, and its timer will never look again
+        if self._loop is not loop:  # the loop before is closed, and its timer will never fire
             self._loop, self._timer = loop, None
             self._open.clear()
         self._open.add(limit)
         if self._timer is None:
-            self._timer = loop.call_later(_LOOK_SECONDS, self._expire_due)
+            self._timer = loop.call_later(_TICK_SECONDS, self._expire_due)
 
     def discard(self, limit: _Limit) -> None:
         """Unregister a limit."""
@@ -47,15 +47,15 @@ class Deadlines:
         now = monotonic()
         for limit in [each for each in self._open if each.due <= now]:
             self._open.discard(limit)
-            limit.end()
+            limit.expire()
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(_LOOK_SECONDS, self._expire_due) if self._open else None
+        self._timer = loop.call_later(_TICK_SECONDS, self._expire_due) if self._open else None
 
 
 class _Limit:
     """One time limit of one task."""
 
-    __slots__ = ("_before", "_deadlines", "_over", "_seconds", "_task", "due")
+    __slots__ = ("_cancelled_before", "_deadlines", "_is_expired", "_seconds", "_task", "due")
 
     def __init__(self, deadlines: Deadlines, seconds: float) -> None:
         self._deadlines = deadlines
@@ -66,19 +66,19 @@ class _Limit:
         self._task = task
 
     def __enter__(self) -> Self:
-        self._over = False
-        self._before = self._task.cancelling()
+        self._is_expired = False
+        self._cancelled_before = self._task.cancelling()
         self.due = monotonic() + self._seconds
         self._deadlines.add(self)
         return self
 
-    def end(self) -> None:
+    def expire(self) -> None:
         """Cancel the task."""
-        self._over = True
+        self._is_expired = True
         self._task.cancel()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._deadlines.discard(self)
-        # Somebody else may have cancelled the task too, and then that counts.
-        if self._over and self._task.uncancel() <= self._before and kind is asyncio.CancelledError:
+        # The task may also have been cancelled from outside; that cancellation wins.
+        if self._is_expired and self._task.uncancel() <= self._cancelled_before and kind is asyncio.CancelledError:
             raise TimeoutError from error

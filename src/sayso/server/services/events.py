@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from sayso.core.ports import Store
 
 _LOG = logging.getLogger("sayso.server")
-_PAGE = 50  # a request can be long, and each listener that is behind has such a page of its own
-_LARGEST_MEMORY = 8_000_000  # characters of what was written out; what is made of them may take as much, twice
+_PAGE = 50  # requests can be long, and each subscriber that is behind reads pages of its own
+_LARGEST_CACHE = 8_000_000  # characters of JSON; data derived from it may take twice as much
 _RETRY_SECONDS = 1.0
 
 T = TypeVar("T")
@@ -45,13 +45,13 @@ class EventBatch(msgspec.Struct, frozen=True, kw_only=True):
     after: int
     point: int
     events: tuple[Event, ...]
-    made: dict[str, Any] = msgspec.field(default_factory=dict[str, "Any"])
+    derived: dict[str, Any] = msgspec.field(default_factory=dict[str, "Any"])
 
     def cached(self, name: str, make: Callable[[EventBatch], T]) -> T:
         """Return something derived from the batch, computed once for all subscribers."""
-        if name not in self.made:
-            self.made[name] = make(self)
-        return self.made[name]
+        if name not in self.derived:
+            self.derived[name] = make(self)
+        return self.derived[name]
 
     @property
     def size(self) -> int:
@@ -67,7 +67,7 @@ class Events:
         self._listeners = listeners
         self._batches: deque[EventBatch] = deque()
         self._size = 0
-        self._readers = 0
+        self._subscribers = 0
         self._news = asyncio.Event()
         self._point = -1
 
@@ -92,34 +92,34 @@ class Events:
 
     async def _read_next(self) -> None:
         await self._store.changed(self._point)
-        point, found = await self._after(self._point)
+        point, found = await self._read_after(self._point)
         for request in found:
             for listener in self._listeners:
                 listener(request)
-        if self._readers:
+        if self._subscribers:
             self._cache_batch(await _batch(self._point, point, found))
         else:
-            self._forget()
+            self._clear_cache()
         self._advance(point)
 
     def _cache_batch(self, batch: EventBatch) -> None:
         self._batches.append(batch)
         self._size += batch.size
-        while self._size > _LARGEST_MEMORY:
+        while self._size > _LARGEST_CACHE:
             self._size -= self._batches.popleft().size
 
-    def _forget(self) -> None:
+    def _clear_cache(self) -> None:
         self._batches.clear()
         self._size = 0
 
     @contextlib.contextmanager
     def subscribed(self) -> Generator[None]:
         """Keep batches cached for the duration of the block."""
-        self._readers += 1
+        self._subscribers += 1
         try:
             yield
         finally:
-            self._readers -= 1
+            self._subscribers -= 1
 
     async def start_point(self, wanted: int | None = None) -> int:
         """Return the point to subscribe from: the given one, if it was ever reached, else the current one."""
@@ -134,13 +134,13 @@ class Events:
     async def next_batch(self, point: int) -> EventBatch:
         """Wait for the batch after a point: from the cache, or else from the store."""
         await self.wait_past(point)
-        for batch in reversed(self._batches):  # nearly all subscribers want the last one
+        for batch in reversed(self._batches):  # nearly all subscribers need the last one
             if batch.after <= point < batch.point:
                 return batch
-        reached, found = await self._after(point)
+        reached, found = await self._read_after(point)
         return await _batch(point, reached, found)
 
-    async def _after(self, point: int) -> tuple[int, list[ApprovalRequest]]:
+    async def _read_after(self, point: int) -> tuple[int, list[ApprovalRequest]]:
         reached, found = await self._store.changes(point, _PAGE)
         if not found:  # the changed rows were pruned; this order of the two reads misses no change
             latest, _ = await self._store.changes()

@@ -19,7 +19,7 @@ _SECONDS = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400)
 
 
 class Metrics:
-    """Prometheus metrics of one hub, for all requests in its store, whichever hub they came through."""
+    """Prometheus metrics of one hub, for all requests in its store, of every hub on it."""
 
     def __init__(self, open_requests: OpenRequests, connections: Connections) -> None:
         self._open_requests = open_requests
@@ -29,11 +29,11 @@ class Metrics:
             "sayso_requests_closed", "Requests that were closed, by how.", ["outcome"], registry=self._registry
         )
         for outcome in _CLOSED:
-            self._closed.labels(outcome)  # so that zero is exported, too
+            self._closed.labels(outcome)  # exports a zero
         self._seconds = Histogram(
             "sayso_answer_seconds", "How long people took to answer.", buckets=_SECONDS, registry=self._registry
         )
-        for name, text, look in (
+        for name, text, read_value in (
             ("sayso_requests_waiting", "Requests that wait for an answer now.", open_requests.__len__),
             (
                 "sayso_oldest_waiting_seconds",
@@ -42,13 +42,13 @@ class Metrics:
             ),
             ("sayso_connections", "Streams, sockets and long polls that are open now.", connections.__len__),
         ):
-            Gauge(name, text, registry=self._registry).set_function(look)
+            Gauge(name, text, registry=self._registry).set_function(read_value)
 
     def observe(self, request: ApprovalRequest) -> None:
-        """Count a change of a request; called before `OpenRequests.update`, which forgets what was open."""
+        """Count a change of a request; called before `OpenRequests.update`, which drops closed requests."""
         was_open = request.id in self._open_requests
         status = "approved" if request.status == "used" and was_open else request.status
-        if not was_open and status != "used":  # what comes after an answer was counted with it
+        if not was_open and status != "used":  # a change after the answer was counted with it
             self._opened.inc()
         if status not in _CLOSED:
             return

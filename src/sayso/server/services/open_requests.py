@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("sayso.server")
 _PAGE = 500
 _RETRY_SECONDS = 1.0
-_SPARE = 1000  # so many dates of closed requests are kept without tidying up
+_SPARE_DATES = 1000  # expiries of closed requests that may stay in the heap
 
-Owner = tuple[str, str]  # a project, and an agent of it
+Owner = tuple[str, str]  # project and agent
 
 
 class OpenRequests:
@@ -33,16 +33,14 @@ class OpenRequests:
         self._store = store
         self._clock = clock
         self._asked: dict[str, tuple[float, Owner]] = {}
-        self._by_owner: defaultdict[Owner, set[str]] = defaultdict(set)  # with those that are about to be opened here
+        self._by_owner: defaultdict[Owner, set[str]] = defaultdict(set)  # with reservations
         self._due: list[tuple[float, str]] = []
-        self._sooner = asyncio.Event()
+        self._expires_sooner = asyncio.Event()
 
     def __len__(self) -> int:
-        """The number of open requests."""
         return len(self._asked)
 
     def __contains__(self, request_id: str) -> bool:
-        """Whether a request is open."""
         return request_id in self._asked
 
     @property
@@ -55,7 +53,7 @@ class OpenRequests:
         return len(self._by_owner.get(owner, ()))
 
     def reserve(self, request: ApprovalRequest) -> None:
-        """Reserve a place for a request before it is opened here: the feed reports it only afterwards."""
+        """Reserve a place for a request before it is opened: the feed reports it only afterwards."""
         self._by_owner[_owner(request)].add(request.id)
 
     def release(self, request: ApprovalRequest) -> None:
@@ -64,7 +62,7 @@ class OpenRequests:
             self._drop(request.id, _owner(request))
 
     async def load(self) -> None:
-        """Load the open requests from the store, and drop what was known before; called after `Events.start`."""
+        """Load the open requests from the store, and drop the old index; called after `Events.start`."""
         self._asked.clear()
         self._by_owner.clear()
         self._due.clear()
@@ -86,8 +84,8 @@ class OpenRequests:
         if request.expires_at is not None and is_new:
             heapq.heappush(self._due, (request.expires_at, request.id))
             if self._due[0][1] == request.id:
-                self._sooner.set()
-            if len(self._due) > 2 * len(self._asked) + _SPARE:
+                self._expires_sooner.set()
+            if len(self._due) > 2 * len(self._asked) + _SPARE_DATES:
                 self._due = [each for each in self._due if each[1] in self._asked]
                 heapq.heapify(self._due)
 
@@ -99,22 +97,22 @@ class OpenRequests:
     async def close_overdue(self) -> None:
         """Expire requests as they become due, until cancelled."""
         while True:
-            self._sooner.clear()
+            self._expires_sooner.clear()
             if not self._due:
-                await self._sooner.wait()
+                await self._expires_sooner.wait()
             elif self._due[0][0] <= self._clock.now():
                 await self._close(heapq.heappop(self._due))
             else:
                 with contextlib.suppress(TimeoutError):
                     async with self._clock.until(self._due[0][0]):
-                        await self._sooner.wait()
+                        await self._expires_sooner.wait()
 
     async def _close(self, due: tuple[float, str]) -> None:
         _, request_id = due
         if request_id not in self._asked:
             return
         try:
-            await self._store.close(request_id, "expired", None, now=self._clock.now())  # of which the feed tells
+            await self._store.close(request_id, "expired", None, now=self._clock.now())  # the feed reports it
         except UnknownRequest:
             _, owner = self._asked.pop(request_id, (0.0, ("", "")))
             self._drop(request_id, owner)

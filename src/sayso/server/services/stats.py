@@ -20,28 +20,28 @@ _HOUR = 3600
 _FRESH_SECONDS = 5.0
 _PIECE = 250
 _MOST = 20_000
-_BOUNDS = (10.0, 60.0, 300.0, 3600.0, None)  # seconds; how long answers took is counted up to each of these
-_ENDS = ("approved", "denied", "expired", "withdrawn")
+_BOUNDS = (10.0, 60.0, 300.0, 3600.0, None)  # seconds: upper bounds of the histogram of answer times
+_OUTCOMES = ("approved", "denied", "expired", "withdrawn")
 
 
 class Stats:
-    """Statistics of one hub, with a cache: one count at a time serves all who ask within five seconds."""
+    """Statistics of one hub, with a cache: one count serves all queries within five seconds."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._counted: dict[tuple[str, int], tuple[float, dict[str, Any]]] = {}
-        self._counting = asyncio.Lock()
+        self._cache: dict[tuple[str, int], tuple[float, dict[str, Any]]] = {}
+        self._lock = asyncio.Lock()
 
     async def last_hours(self, token: Token, hours: int) -> dict[str, Any]:
         """Return the statistics of the last hours, with the current one, for a token's project."""
         key = (token.project, hours)
-        async with self._counting:
+        async with self._lock:
             now = self._clock.now()
-            self._counted = {each: told for each, told in self._counted.items() if now - told[0] < _FRESH_SECONDS}
-            if key not in self._counted:
-                self._counted[key] = now, await self._count(token, hours, now)
-            return self._counted[key][1]
+            self._cache = {each: entry for each, entry in self._cache.items() if now - entry[0] < _FRESH_SECONDS}
+            if key not in self._cache:
+                self._cache[key] = now, await self._count(token, hours, now)
+            return self._cache[key][1]
 
     async def _count(self, token: Token, hours: int, now: float) -> dict[str, Any]:
         tally = _Tally(start=(now // _HOUR - hours + 1) * _HOUR, hours=hours)
@@ -74,13 +74,13 @@ class _Tally:
 
     def _add(self, request: ApprovalRequest) -> None:
         self._count(request.asked_at, "asked")
-        end = "approved" if request.status == "used" else request.status
-        if end == "open":
+        outcome = "approved" if request.status == "used" else request.status
+        if outcome == "open":
             return
         decided = request.decision.decided_at if request.decision else request.expires_at
-        self._count(request.asked_at if decided is None else decided, end)
-        self._by_tool[request.tool][end] += 1
-        if end in {"approved", "denied"} and decided is not None:
+        self._count(request.asked_at if decided is None else decided, outcome)
+        self._by_tool[request.tool][outcome] += 1
+        if outcome in {"approved", "denied"} and decided is not None:
             self._seconds.append(max(0.0, decided - request.asked_at))
 
     def _count(self, at: float, what: str) -> None:
@@ -92,15 +92,15 @@ class _Tally:
         ranked = sorted(self._by_tool.items(), key=lambda each: (-each[1].total(), each[0]))
         return {
             "by_hour": [
-                {"at": self.start + number * _HOUR} | {name: hour[name] for name in ("asked", *_ENDS)}
+                {"at": self.start + number * _HOUR} | {name: hour[name] for name in ("asked", *_OUTCOMES)}
                 for number, hour in enumerate(self._by_hour)
             ],
-            "waiting": _spans(sorted(self._seconds)),
-            "by_tool": [{"tool": tool} | {name: ends[name] for name in _ENDS} for tool, ends in ranked],
+            "waiting": _answer_times(sorted(self._seconds)),
+            "by_tool": [{"tool": tool} | {name: ends[name] for name in _OUTCOMES} for tool, ends in ranked],
         }
 
 
-def _spans(seconds: list[float]) -> dict[str, Any]:
+def _answer_times(seconds: list[float]) -> dict[str, Any]:
     last = len(seconds) - 1
     at = {"p50": round(last * 0.5), "p90": round(last * 0.9), "max": last}
     ends = [len(seconds) if bound is None else bisect_right(seconds, bound) for bound in _BOUNDS]

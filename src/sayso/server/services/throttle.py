@@ -16,7 +16,7 @@ _FAILURES = 60
 _ANSWERS = 600
 _SIGN_INS = 60
 _SECONDS = 60.0
-_SPARE = 1000  # keys that are kept before old ones are purged
+_SPARE = 1000  # keys that may be kept before old ones are purged
 
 
 class _Window:
@@ -25,24 +25,24 @@ class _Window:
     def __init__(self, most: int) -> None:
         self._most = most
         self._times: dict[str, deque[float]] = {}
-        self._tidy_at = _SPARE
+        self._purge_at = _SPARE
 
-    def count(self, whose: str) -> float:
-        """Count an event and return 0, or return the seconds until one is allowed again."""
+    def count(self, key: str, sentence: str) -> None:
+        """Count an event; if the limit is reached, raise the sentence as a problem with the seconds to wait."""
         now = monotonic()
-        times = self._times.setdefault(whose, deque())
+        times = self._times.setdefault(key, deque())
         while times and times[0] <= now - _SECONDS:
             times.popleft()
         if len(times) >= self._most:
-            return times[0] + _SECONDS - now
+            seconds_left = max(1, math.ceil(times[0] + _SECONDS - now))
+            raise HttpProblem(HTTPStatus.TOO_MANY_REQUESTS, f"{sentence}; wait a little", retry_after=seconds_left)
         times.append(now)
-        if len(self._times) > self._tidy_at:
-            self._tidy(now)
-        return 0.0
+        if len(self._times) > self._purge_at:
+            self._purge(now)
 
-    def _tidy(self, now: float) -> None:
-        self._times = {name: times for name, times in self._times.items() if times[-1] > now - _SECONDS}
-        self._tidy_at = 2 * len(self._times) + _SPARE
+    def _purge(self, now: float) -> None:
+        self._times = {key: times for key, times in self._times.items() if times[-1] > now - _SECONDS}
+        self._purge_at = 2 * len(self._times) + _SPARE
 
 
 class Throttle:
@@ -59,7 +59,7 @@ class Throttle:
         Raises:
             HttpProblem: the limit is reached.
         """
-        _count(self._failures, address, "too many wrong tokens came from this address")
+        self._failures.count(address, "too many wrong tokens came from this address")
 
     def count_answer(self, name: str) -> None:
         """Count an answer.
@@ -67,7 +67,7 @@ class Throttle:
         Raises:
             HttpProblem: the limit is reached.
         """
-        _count(self._answers, name, f"{name} has given too many answers in a minute")
+        self._answers.count(name, f"{name} has given too many answers in a minute")
 
     def count_sign_in(self, address: str) -> None:
         """Count the start of a sign-in, which keeps a row in the store until it ends.
@@ -75,12 +75,4 @@ class Throttle:
         Raises:
             HttpProblem: the limit is reached.
         """
-        _count(self._sign_ins, address, "too many sign-ins were begun from this address")
-
-
-def _count(window: _Window, whose: str, sentence: str) -> None:
-    left = window.count(whose)
-    if left > 0:
-        raise HttpProblem(
-            HTTPStatus.TOO_MANY_REQUESTS, f"{sentence}; wait a little", retry_after=max(1, math.ceil(left))
-        )
+        self._sign_ins.count(address, "too many sign-ins were begun from this address")

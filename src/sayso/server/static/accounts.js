@@ -1,7 +1,7 @@
 /** Button for OpenID Connect sign-in, if the hub has a provider. */
 
 import { find } from "./dom.js";
-import { accounts } from "./api.js";
+import { getAccounts } from "./api.js";
 import { visible } from "./sanitize.js";
 
 const REFUSALS = {
@@ -12,15 +12,15 @@ const REFUSALS = {
   502: "The provider of that account did not confirm who you are. Try again; the hub's log says why.",
 };
 
-/** What to tell somebody who came back without being signed in; null if nobody came back. */
-export function refusal(query) {
+/** Return why the provider's sign-in failed, by the status in the address; null without one. */
+export function refusalSentence(query) {
   const status = query.get("refused");
   return status === null ? null : (REFUSALS[status] ?? "You were not signed in. Try again.");
 }
 
-/** Show the button, if there is something that it leads to. */
-export async function offerAccounts() {
-  const { at } = await accounts().catch(() => ({ at: null }));
+/** Show the button if the hub has a provider. */
+export async function showAccountButton() {
+  const { at } = await getAccounts().catch(() => ({ at: null }));
   if (at === null) return;
   find("#accounts a").textContent = `Sign in with your account at ${visible(at)}`;
   find("#accounts").hidden = false;

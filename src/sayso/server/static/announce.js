@@ -2,35 +2,35 @@
 
 import { find } from "./dom.js";
 
-const GATHERING = 1500; // ms: many requests at once are told as a number
+const GATHER_MS = 1500; // requests that arrive within this time are announced as a number
 
-let waiting = [];
+let arrivals = [];
 let timer = null;
 
-/** Tell of a new request. */
-export function arrived(sentence) {
-  waiting.push(sentence);
+/** Announce a new request. */
+export function announceArrival(sentence) {
+  arrivals.push(sentence);
   timer ??= setTimeout(() => {
-    find("#polite").textContent = waiting.length === 1 ? waiting[0] : `${waiting.length} new requests.`;
-    waiting = [];
+    find("#polite").textContent = arrivals.length === 1 ? arrivals[0] : `${arrivals.length} new requests.`;
+    arrivals = [];
     timer = null;
-  }, GATHERING);
+  }, GATHER_MS);
 }
 
-/** Tell how many a search has found, when the typing has stopped. */
-export function found(count) {
-  clearTimeout(found.timer);
-  found.timer = setTimeout(() => (find("#polite").textContent = `${count} found.`), GATHERING / 2);
+/** Announce the number of matches of a search once typing stops. */
+export function announceMatches(count) {
+  clearTimeout(announceMatches.timer);
+  announceMatches.timer = setTimeout(() => (find("#polite").textContent = `${count} found.`), GATHER_MS / 2);
 }
 
-/** Tell what came of something that the person did; it is also shown. */
-export function say(sentence, kind = "good") {
+/** Show and announce the result of an action. */
+export function showNotice(sentence, kind = "good") {
   const place = find("#notice");
   find("#assertive").textContent = "";
   requestAnimationFrame(() => (find("#assertive").textContent = sentence));
   place.textContent = sentence;
   place.dataset.kind = kind;
   place.hidden = false;
-  clearTimeout(say.timer);
-  say.timer = setTimeout(() => (place.hidden = true), kind === "bad" ? 20_000 : 8000);
+  clearTimeout(showNotice.timer);
+  showNotice.timer = setTimeout(() => (place.hidden = true), kind === "bad" ? 20_000 : 8000);
 }

@@ -1,39 +1,40 @@
-/** Giving an answer to the hub, and telling the person what came of it. */
+/** Submission of an answer to the hub, and the notice with its result. */
 
-import { say } from "./announce.js";
+import { showNotice } from "./announce.js";
 import * as hub from "./api.js";
 import { visible } from "./sanitize.js";
-import * as words from "./phrases.js";
+import * as phrases from "./phrases.js";
 
-/** Send a decision; returns the request as it stands, or null if the hub did not take it. */
-export async function send(inbox, id, decision) {
+/** Send a decision; returns the current request, or null if the hub rejected it. */
+export async function sendDecision(inbox, id, decision) {
   try {
-    const request = await hub.answer(id, decision);
-    inbox.take(request);
-    say(taken(request));
+    const request = await hub.postAnswer(id, decision);
+    inbox.update(request);
+    showNotice(acceptedSentence(request));
     return request;
   } catch (problem) {
     if (!(problem instanceof hub.Problem)) throw problem;
-    say(refused(problem, inbox), "bad");
+    showNotice(handleRejection(problem, inbox), "bad");
     return null;
   }
 }
 
-/** What an answer that was taken has led to. */
-export function taken(request) {
+/** Return the sentence for an accepted answer. */
+export function acceptedSentence(request) {
   const tool = visible(request.tool);
-  if (request.status === "open") return `Your yes to ${tool} counts. ${words.votes(request)}.`;
+  if (request.status === "open") return `Your yes to ${tool} counts. ${phrases.votesText(request)}.`;
   if (request.status === "denied") return `Denied: ${tool} does not run.`;
-  const lasting = request.remembered?.length ? " It is remembered." : "";
-  return `Allowed: ${tool} may run.${lasting}`;
+  const remembered = request.remembered?.length ? " It is remembered." : "";
+  return `Allowed: ${tool} may run.${remembered}`;
 }
 
-/** Why an answer was not taken. */
-export function refused(problem, inbox) {
-  const row = problem.status === 409 ? problem.facts.request : null;
-  if (row) {
-    inbox.take(row);
-    return `Somebody was faster. ${words.answeredBy(row) ?? `The request is ${words.state(row)}`}. Your answer changed nothing.`;
+/** Update the inbox after a rejected answer, and return the reason. */
+export function handleRejection(problem, inbox) {
+  const closed = problem.status === 409 ? problem.facts.request : null;
+  if (closed) {
+    inbox.update(closed);
+    const how = phrases.answerText(closed) ?? `The request is ${phrases.stateText(closed)}`;
+    return `Somebody was faster. ${how}. Your answer changed nothing.`;
   }
   if (problem.status === 401) dispatchEvent(new CustomEvent("signed-out"));
   return visible(problem.message);

@@ -1,13 +1,13 @@
 /** HTTP client of the hub: one function per route, and the event stream with catch-up. */
 
-import { read, write } from "./exact_json.js";
-import { learn } from "./times.js";
+import { parseJson, writeJson } from "./exact_json.js";
+import { setClock } from "./times.js";
 
 const BASE = new URL("../", import.meta.url);
-const PAUSES = [0.5, 1, 2, 4, 8, 15]; // seconds between attempts to connect
-const SILENCE = 40_000; // ms; the hub says something every 15 s
+const RETRY_SECONDS = [0.5, 1, 2, 4, 8, 15]; // back-off between attempts to connect
+const SILENCE_MS = 40_000; // the hub pings every 15 s
 
-/** The hub said no: `status` (0 if it was not reached), `message`, and what else it told. */
+/** Error response of the hub: `status` (0 if it was not reached), `message`, and the other fields of the body. */
 export class Problem extends Error {
   constructor(status, detail, facts = {}) {
     super(detail);
@@ -16,7 +16,7 @@ export class Problem extends Error {
   }
 }
 
-function address(path, query = {}) {
+function makeUrl(path, query = {}) {
   const url = new URL(path, BASE);
   for (const [name, value] of Object.entries(query)) {
     if (value !== null && value !== undefined && value !== "") url.searchParams.set(name, value);
@@ -24,70 +24,70 @@ function address(path, query = {}) {
   return url;
 }
 
-async function send(method, path, { query, body } = {}) {
-  const settings = { method, credentials: "same-origin", headers: { Accept: "application/json" } };
+async function sendRequest(method, path, { query, body } = {}) {
+  const options = { method, credentials: "same-origin", headers: { Accept: "application/json" } };
   if (body !== undefined) {
-    settings.headers["Content-Type"] = "application/json";
-    settings.body = write(body);
+    options.headers["Content-Type"] = "application/json";
+    options.body = writeJson(body);
   }
-  let answer, text;
+  let response, text;
   try {
-    answer = await fetch(address(path, query), settings);
-    text = await answer.text();
+    response = await fetch(makeUrl(path, query), options);
+    text = await response.text();
   } catch {
     const changes = method !== "GET" ? " Nothing was changed as far as this page knows." : "";
     throw new Problem(0, `The hub cannot be reached.${changes}`);
   }
-  learn(answer.headers.get("date"));
-  if (answer.ok) return text ? read(text) : null;
-  throw problemOf(answer.status, text);
+  setClock(response.headers.get("date"));
+  if (response.ok) return text ? parseJson(text) : null;
+  throw parseProblem(response.status, text);
 }
 
-function problemOf(status, text) {
+function parseProblem(status, text) {
   try {
-    const facts = read(text);
+    const facts = parseJson(text);
     if (typeof facts.detail === "string") return new Problem(status, facts.detail, facts);
   } catch {
-    // no problem details: something between us and the hub has answered
+    // no problem details: a proxy has answered
   }
   return new Problem(status, `The hub answered with the status ${status}.`);
 }
 
-const at = (id) => `approvals/${encodeURIComponent(id)}`;
+const approvalPath = (id) => `approvals/${encodeURIComponent(id)}`;
 
-export const me = () => send("GET", "me");
-export const signIn = (code) => send("POST", "sign-in", { body: { code } });
-export const accounts = () => send("GET", "sign-in/accounts");
-export const signOut = () => send("POST", "sign-out", { body: {} });
-export const requests = (query) => send("GET", "approvals", { query });
-export const request = (id) => send("GET", at(id));
-export const answer = (id, decision) => send("POST", at(id), { body: decision });
-export const seen = (id) => send("POST", `${at(id)}/seen`, { body: {} });
-export const remembered = () => send("GET", "remembered");
-export const revoke = (id) => send("DELETE", `remembered/${encodeURIComponent(id)}`);
-export const auditState = () => send("GET", "audit/state");
-export const stats = (hours) => send("GET", "stats", { query: { hours } });
+export const getMe = () => sendRequest("GET", "me");
+export const signIn = (code) => sendRequest("POST", "sign-in", { body: { code } });
+export const getAccounts = () => sendRequest("GET", "sign-in/accounts");
+export const signOut = () => sendRequest("POST", "sign-out", { body: {} });
+export const listRequests = (query) => sendRequest("GET", "approvals", { query });
+export const getRequest = (id) => sendRequest("GET", approvalPath(id));
+export const postAnswer = (id, decision) => sendRequest("POST", approvalPath(id), { body: decision });
+export const markSeen = (id) => sendRequest("POST", `${approvalPath(id)}/seen`, { body: {} });
+export const listRemembered = () => sendRequest("GET", "remembered");
+export const revoke = (id) => sendRequest("DELETE", `remembered/${encodeURIComponent(id)}`);
+export const getAuditState = () => sendRequest("GET", "audit/state");
+export const getStats = (hours) => sendRequest("GET", "stats", { query: { hours } });
 
-/** Where the page is, and where one signs in. */
-export const home = (fragment = "") => new URL(fragment, BASE).href;
+/** Return the address of the page. */
+export const pageUrl = (fragment = "") => new URL(fragment, BASE).href;
 
-/** The changes of all requests, from a point on: it connects again by itself and misses nothing. */
-export class Feed {
+/** Event stream of request changes from a point on; reconnects by itself and misses nothing. */
+export class EventFeed {
   constructor(point, { onRequest, onState }) {
     this.point = point;
     this.onRequest = onRequest;
     this.onState = onState;
     this.failures = 0;
-    this.wake = () => {};
-    addEventListener("online", () => this.wake());
-    document.addEventListener("visibilitychange", () => this.wake());
+    this.retryNow = () => {};
+    addEventListener("online", () => this.retryNow());
+    document.addEventListener("visibilitychange", () => this.retryNow());
   }
 
-  /** Listen until somebody has to sign in again. */
+  /** Follow the stream until the session ends. */
   async run() {
     for (;;) {
       try {
-        await this.listen();
+        await this.readStream();
       } catch (problem) {
         if (problem instanceof Problem && problem.status === 401) {
           this.onState("signed out");
@@ -95,59 +95,59 @@ export class Feed {
         }
       }
       this.onState("lost");
-      await this.pause(PAUSES[Math.min(this.failures, PAUSES.length - 1)]);
+      await this.waitToRetry(RETRY_SECONDS[Math.min(this.failures, RETRY_SECONDS.length - 1)]);
       this.failures += 1;
     }
   }
 
-  pause(seconds) {
+  waitToRetry(seconds) {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, seconds * 1000);
-      this.wake = () => (clearTimeout(timer), resolve());
+      this.retryNow = () => (clearTimeout(timer), resolve());
     });
   }
 
-  async listen() {
+  async readStream() {
     const stop = new AbortController();
     let silence;
-    const heard = () => {
+    const onData = () => {
       clearTimeout(silence);
-      silence = setTimeout(() => stop.abort(), SILENCE);
+      silence = setTimeout(() => stop.abort(), SILENCE_MS);
     };
-    heard();
+    onData();
     try {
-      const url = address("events", { after: String(this.point) });
+      const url = makeUrl("events", { after: String(this.point) });
       const stream = await fetch(url, {
         credentials: "same-origin",
         headers: { Accept: "text/event-stream" },
         signal: stop.signal,
       });
-      if (!stream.ok) throw problemOf(stream.status, await stream.text());
-      learn(stream.headers.get("date"));
+      if (!stream.ok) throw parseProblem(stream.status, await stream.text());
+      setClock(stream.headers.get("date"));
       this.failures = 0;
       this.onState("live");
-      for await (const event of eventsOf(stream.body, heard)) this.take(event);
+      for await (const event of parseEvents(stream.body, onData)) this.handleEvent(event);
     } finally {
       clearTimeout(silence);
       stop.abort();
     }
   }
 
-  take({ event, data, id }) {
-    if (event === "request") this.onRequest(read(data));
+  handleEvent({ event, data, id }) {
+    if (event === "request") this.onRequest(parseJson(data));
     if (id) this.point = id;
   }
 }
 
-/** The events of a stream; `heard` is called whenever anything comes, also for a mere sign of life. */
-async function* eventsOf(body, heard) {
+/** Parse the events of a stream; `onData` is called for every chunk, pings too. */
+async function* parseEvents(body, onData) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   let event = { event: "message", data: "", id: "" };
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
-    heard();
+    onData();
     const lines = (rest + value).split(/\r\n|\n|\r(?!$)/);
     rest = lines.pop();
     for (const line of lines) {

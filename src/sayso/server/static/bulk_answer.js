@@ -1,36 +1,36 @@
 /** Bulk answer: an approval shows every call in full; calls that differ are excluded until they were opened. */
 
-import { say } from "./announce.js";
-import { refused } from "./answering.js";
-import { open } from "./dialogs.js";
-import { button, fill, h, shown } from "./dom.js";
+import { showNotice } from "./announce.js";
+import { handleRejection } from "./answering.js";
+import { openDialog } from "./dialogs.js";
+import { button, fill, h, visibleNodes } from "./dom.js";
 import * as hub from "./api.js";
-import { Sight } from "./seen_tracking.js";
-import { argumentsOf, presented } from "./arguments.js";
+import { SeenTracker } from "./seen_tracking.js";
+import { renderArguments, renderPresentation } from "./arguments.js";
 import { visible } from "./sanitize.js";
-import * as words from "./phrases.js";
+import * as phrases from "./phrases.js";
 
 const MOST = 20; // nobody reads more at once
 
-/** Ask about a yes to all that is selected. */
-export async function allowSeveral(inbox, ids) {
+/** Show the selected requests in full, and allow those that are included. */
+export async function askToAllowAll(inbox, ids) {
   const requests = ids.map((id) => inbox.get(id)).filter((each) => each?.status === "open");
   if (requests.length > MOST) {
-    say(`A yes to more than ${MOST} at once is not offered: nobody reads that many. Select fewer.`, "bad");
+    showNotice(`A yes to more than ${MOST} at once is not offered: nobody reads that many. Select fewer.`, "bad");
     return;
   }
-  const chosen = await open(
+  const chosen = await openDialog(
     `Allow ${requests.length} requests, once each`,
-    (close, foot) => new Together(inbox, requests, { close, foot }).element,
+    (close, foot) => new BulkDialog(inbox, requests, { close, foot }).element,
     { wide: true },
   );
   if (chosen) await answerAll(inbox, chosen, { approved: true }, "allowed");
 }
 
-/** Deny all that is selected, after one more question. */
-export async function denySeveral(inbox, ids) {
+/** Deny the selected requests after a confirmation. */
+export async function askToDenyAll(inbox, ids) {
   const count = ids.length;
-  const note = await open(`Deny ${count} ${count === 1 ? "request" : "requests"}?`, (close) => {
+  const note = await openDialog(`Deny ${count} ${count === 1 ? "request" : "requests"}?`, (close) => {
     const field = h("textarea", { id: "note", rows: "3", maxlength: "4000" });
     return [
       h("p", {}, "None of them will run."),
@@ -48,25 +48,25 @@ export async function denySeveral(inbox, ids) {
     await answerAll(inbox, ids, note.text ? { approved: false, note: note.text } : { approved: false }, "denied");
 }
 
-async function answerAll(inbox, ids, decision, word) {
+async function answerAll(inbox, ids, decision, outcome) {
   const problems = [];
   let done = 0;
   for (const id of ids) {
-    const problem = await patiently(
-      () => hub.answer(id, decision).then((request) => inbox.take(request)),
-      `${done} of ${ids.length} ${word}`,
+    const problem = await retryWhenThrottled(
+      () => hub.postAnswer(id, decision).then((request) => inbox.update(request)),
+      `${done} of ${ids.length} ${outcome}`,
     );
     inbox.mark(id, false);
     if (!problem) done += 1;
-    else problems.push(refused(problem, inbox));
+    else problems.push(handleRejection(problem, inbox));
     if (problem?.status === 0 || problem?.status === 401) break;
   }
   const rest = problems.length ? ` ${problems.length} not: ${[...new Set(problems)].slice(0, 3).join(" ")}` : "";
-  say(`${done} of ${ids.length} ${word}.${rest}`, problems.length ? "bad" : "good");
+  showNotice(`${done} of ${ids.length} ${outcome}.${rest}`, problems.length ? "bad" : "good");
 }
 
-/** Do something, again after a while if the hub asks for that; returns what was wrong, if it was. */
-async function patiently(work, sofar) {
+/** Run `work`, and retry while the rate limit is reached; returns the problem, or null. */
+async function retryWhenThrottled(work, progress) {
   for (;;) {
     try {
       await work();
@@ -75,29 +75,29 @@ async function patiently(work, sofar) {
       if (!(problem instanceof hub.Problem)) throw problem;
       if (problem.status !== 429) return problem;
       const seconds = Number(problem.facts.retry_after ?? 5);
-      say(`${sofar} so far. The hub takes more in ${seconds} s; keep this page open.`, "plain");
+      showNotice(`${progress} so far. The hub takes more in ${seconds} s; keep this page open.`, "plain");
       await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
     }
   }
 }
 
-/** All of them in full, under each other. */
-class Together {
+/** Content of the dialog: every request in full, one below the other. */
+class BulkDialog {
   constructor(inbox, requests, { close, foot }) {
     this.inbox = inbox;
     this.first = requests[0];
     this.close = close;
-    this.sight = new Sight(() => this.#follow());
+    this.tracker = new SeenTracker(() => this.#update());
     this.included = new Set();
     this.yes = button("", () => this.close([...this.included]), { class: "yes-button" });
-    this.left = h("p", { class: "left" });
+    this.hint = h("p", { class: "left" });
     this.element = h(
       "ol",
       { class: "together" },
-      requests.map((each) => this.#item(each)),
+      requests.map((each) => this.#renderItem(each)),
     );
     foot.append(
-      this.left,
+      this.hint,
       h(
         "div",
         { class: "buttons" },
@@ -105,66 +105,66 @@ class Together {
         button("Back", () => close()),
       ),
     );
-    this.#follow();
+    this.#update();
   }
 
-  #item(request) {
-    const differs = differences(request, this.first);
+  #renderItem(request) {
+    const differs = findDifferences(request, this.first);
     const place = h("li", { data: { id: request.id } });
-    const opened = !differs.length || this.inbox.opened.has(request.id);
+    const isIncluded = !differs.length || this.inbox.opened.has(request.id);
     const head = h(
       "h3",
       { tabindex: "-1" },
-      words.asker(request),
+      phrases.asker(request),
       " wants to run ",
-      h("span", { class: "tool" }, shown(request.tool)),
+      h("span", { class: "tool" }, visibleNodes(request.tool)),
     );
     const mark = differs.length
       ? h("p", { class: "mark odd" }, `differs from the first: ${differs.join(" and ")}`)
       : null;
-    const openNow = () => {
+    const include = () => {
       this.included.add(request.id);
       this.inbox.opened.add(request.id);
-      fill(place, head, mark, this.#content(request));
-      this.#follow();
+      fill(place, head, mark, this.#renderContent(request));
+      this.#update();
     };
-    const openByHand = () => {
-      openNow();
+    const includeAndFocus = () => {
+      include();
       head.focus();
     };
-    if (opened) openNow();
+    if (isIncluded) include();
     else
       fill(
         place,
         head,
         mark,
         h("p", { class: "quiet" }, "Left out, because it is not like the first and was not opened."),
-        button("Open it, and include it", openByHand, { class: "plain-button" }),
+        button("Open it, and include it", includeAndFocus, { class: "plain-button" }),
       );
     return place;
   }
 
-  #content(request) {
+  #renderContent(request) {
     return [
-      h("p", { class: "quiet" }, shown(request.description), " · ", shown(request.reason)),
-      argumentsOf(request.args, this.sight),
-      presented(request.presentation, this.sight) ?? [],
+      h("p", { class: "quiet" }, visibleNodes(request.description), " · ", visibleNodes(request.reason)),
+      renderArguments(request.args, this.tracker),
+      renderPresentation(request.presentation, this.tracker) ?? [],
     ];
   }
 
-  #follow() {
-    if (!this.left) return;
-    this.left.textContent = this.sight.isComplete
+  #update() {
+    if (!this.hint) return;
+    this.hint.textContent = this.tracker.isComplete
       ? "All of it was on your screen."
-      : `To allow them, see all of it first: ${this.sight.left}.`;
-    this.left.classList.toggle("done", this.sight.isComplete);
+      : `To allow them, see all of it first: ${this.tracker.remaining}.`;
+    this.hint.classList.toggle("done", this.tracker.isComplete);
     this.yes.textContent = `Allow ${this.included.size}`;
-    this.yes.disabled = !this.sight.isComplete || !this.sight.isSettled || !this.included.size;
+    this.yes.disabled = !this.tracker.isComplete || !this.tracker.isSettled || !this.included.size;
   }
 }
 
-/** In what a request is not like another one. */
-function differences(request, first) {
+/** Return how a request differs from the first one. */
+function findDifferences(request, first) {
   const rule = (each) => (each.rule ? `${each.rule.source}\n${each.rule.line}\n${each.rule.key}` : "");
   return [
     request.tool !== first.tool && `another tool (${visible(request.tool)})`,

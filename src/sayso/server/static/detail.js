@@ -1,15 +1,15 @@
 /** Detail view of one request: agent, tool, arguments, reason and answers. */
 
-import { button, fill, h, shown } from "./dom.js";
-import { Sight } from "./seen_tracking.js";
-import { moment } from "./times.js";
-import { argumentsOf, presented } from "./arguments.js";
-import * as words from "./phrases.js";
+import { button, fill, h, visibleNodes } from "./dom.js";
+import { SeenTracker } from "./seen_tracking.js";
+import { formatMoment } from "./times.js";
+import { renderArguments, renderPresentation } from "./arguments.js";
+import * as phrases from "./phrases.js";
 
 export class Detail {
-  #drawn = null; // the id that is on the screen
+  #drawn = null; // id of the displayed request
 
-  /** `act(name, id)` is called for an answer; without it, the request is only shown. */
+  /** `act(name, id)` handles an answer; without it, the view is read-only. */
   constructor(place, { me, act = null, back }) {
     this.place = place;
     this.me = me;
@@ -21,28 +21,28 @@ export class Detail {
     return this.#drawn;
   }
 
-  /** Show nothing but a sentence. */
+  /** Replace the request by other content. */
   clear(...content) {
-    this.sight?.stop();
-    this.sight = null;
+    this.tracker?.stop();
+    this.tracker = null;
     this.#drawn = null;
     this.request = null;
     fill(this.place, h("div", { class: "nothing" }, content));
   }
 
-  /** Show a request; one that is shown already is only brought up to date, nothing in it moves. */
+  /** Show a request; if it is displayed already, update it in place, so that nothing moves. */
   show(request) {
     this.request = request;
     if (this.#drawn !== request.id) this.#draw(request);
-    this.tick();
+    this.updateTimes();
     this.#drawPeople(request);
     this.#drawResult(request);
     this.#drawActions();
   }
 
   #draw(request) {
-    this.sight?.stop();
-    this.sight = new Sight(() => this.#drawActions());
+    this.tracker?.stop();
+    this.tracker = new SeenTracker(() => this.#drawActions());
     this.#drawn = request.id;
     this.times = h("p", { class: "times" });
     this.people = h("div", { class: "people" });
@@ -53,9 +53,9 @@ export class Detail {
     this.heading = h(
       "h2",
       { tabindex: "-1", id: "detail-title" },
-      h("span", { class: "who" }, words.asker(request)),
+      h("span", { class: "who" }, phrases.asker(request)),
       " wants to run ",
-      h("span", { class: "tool" }, shown(request.tool)),
+      h("span", { class: "tool" }, visibleNodes(request.tool)),
     );
     this.reading = h("div", { class: "reading" });
     fill(this.place, this.reading, this.actions);
@@ -68,49 +68,55 @@ export class Detail {
         this.times,
         this.result,
         this.people,
-        this.#why(request),
-        section("Arguments", argumentsOf(request.args, this.sight)),
-        this.#presentation(request),
-        facts(request),
+        this.#renderReasons(request),
+        renderSection("Arguments", renderArguments(request.args, this.tracker)),
+        this.#renderPresentation(request),
+        renderIds(request),
       ),
     );
   }
 
-  #why(request) {
-    const rule = words.rule(request);
+  #renderReasons(request) {
+    const rule = phrases.ruleNodes(request);
     return h(
       "dl",
       { class: "why" },
-      fact("The tool says", shown(request.description)),
-      fact("Because", shown(request.reason)),
-      rule ? fact("Rule", h("code", {}, rule)) : null,
+      renderFact("The tool says", visibleNodes(request.description)),
+      renderFact("Because", visibleNodes(request.reason)),
+      rule ? renderFact("Rule", h("code", {}, rule)) : null,
     );
   }
 
-  #presentation(request) {
-    const content = presented(request.presentation, this.sight);
-    return content ? section(request.presentation.diff ? "What would change" : "What the tool shows", content) : null;
+  #renderPresentation(request) {
+    const content = renderPresentation(request.presentation, this.tracker);
+    if (!content) return null;
+    return renderSection(request.presentation.diff ? "What would change" : "What the tool shows", content);
   }
 
-  /** Bring the times up to date. */
-  tick() {
+  /** Update age and expiry. */
+  updateTimes() {
     if (!this.request) return;
     const { request } = this;
     const isOpen = request.status === "open";
-    const text = [`asked ${moment(request.asked_at)}`, isOpen && words.waiting(request)].filter(Boolean).join(" · ");
-    const over = isOpen ? words.expiry(request) : null;
-    fill(this.times, text, over && [" · ", h("span", { class: words.isUrgent(request) ? "urgent" : null }, over)]);
+    const age = isOpen ? ` · ${phrases.ageText(request)}` : "";
+    const expiry = isOpen ? phrases.expiryText(request) : null;
+    const urgency = phrases.isUrgent(request) ? "urgent" : null;
+    fill(
+      this.times,
+      `asked ${formatMoment(request.asked_at)}${age}`,
+      expiry && [" · ", h("span", { class: urgency }, expiry)],
+    );
   }
 
   #drawPeople(request) {
     const isOpen = request.status === "open";
-    const said = [
-      words.votes(request),
-      isOpen && words.needs(request),
-      isOpen && words.lasts(request),
-      isOpen && words.lookers(request, this.me.name),
+    const lines = [
+      phrases.votesText(request),
+      isOpen && phrases.rolesText(request),
+      isOpen && phrases.sessionText(request),
+      isOpen && phrases.viewersText(request, this.me.name),
     ];
-    const text = said.filter(Boolean).join("\n");
+    const text = lines.filter(Boolean).join("\n");
     if (this.people.dataset.text === text) return;
     this.people.dataset.text = text;
     fill(this.people, text ? text.split("\n").map((each) => h("p", {}, each)) : []);
@@ -123,63 +129,68 @@ export class Detail {
     const edited = decision?.args
       ? [
           h("p", {}, "with edited arguments:"),
-          argumentsOf(decision.args, { part: (each) => each, folded: (open) => ({ open }) }),
+          renderArguments(decision.args, { track: (each) => each, trackFold: (open) => ({ open }) }),
         ]
       : null;
     fill(
       this.result,
-      h("p", { class: `mark outcome ${words.outcome(request)}` }, words.outcome(request)),
-      h("p", {}, words.answeredBy(request) ?? sentence(words.state(request))),
-      decision ? h("p", { class: "quiet" }, sentence(words.state(request))) : null,
-      decision?.note ? h("blockquote", {}, shown(decision.note)) : null,
-      words.remembered(decision) ? h("p", {}, words.remembered(decision)) : null,
+      h("p", { class: `mark outcome ${phrases.outcomeWord(request)}` }, phrases.outcomeWord(request)),
+      h("p", {}, phrases.answerText(request) ?? toSentence(phrases.stateText(request))),
+      decision ? h("p", { class: "quiet" }, toSentence(phrases.stateText(request))) : null,
+      decision?.note ? h("blockquote", {}, visibleNodes(decision.note)) : null,
+      phrases.rememberedText(decision) ? h("p", {}, phrases.rememberedText(decision)) : null,
       edited,
     );
   }
 
   #drawActions() {
     if (!this.actions || !this.request) return;
-    const { request, sight } = this;
+    const { request, tracker } = this;
     const { id } = request;
-    this.actions.dataset.settled = sight.isSettled;
-    const mine = request.votes.some((vote) => vote.who === this.me.name && vote.approved);
-    const key = `${id} ${request.status} ${sight.isComplete} ${sight.left} ${mine}`;
+    this.actions.dataset.settled = tracker.isSettled;
+    const hasApproved = request.votes.some((vote) => vote.who === this.me.name && vote.approved);
+    const key = `${id} ${request.status} ${tracker.isComplete} ${tracker.remaining} ${hasApproved}`;
     if (this.actions.dataset.key === key) return;
     const focused = this.actions.contains(document.activeElement) ? document.activeElement.dataset.act : null;
     this.actions.dataset.key = key;
-    const make = (label, act, given = {}) => button(label, () => this.act(act, id), { ...given, data: { act, id } });
+    const makeButton = (label, act, given = {}) =>
+      button(label, () => this.act(act, id), { ...given, data: { act, id } });
     if (request.status !== "open")
-      fill(this.actions, make("Next request", "next", { key: "j", class: "plain-button" }));
+      fill(this.actions, makeButton("Next request", "next", { key: "j", class: "plain-button" }));
     else
       fill(
         this.actions,
-        this.#hint(request, mine),
-        h("div", { class: "action-row" }, this.#buttons(request, make, mine)),
+        this.#renderHint(request, hasApproved),
+        h("div", { class: "action-row" }, this.#renderButtons(request, makeButton, hasApproved)),
       );
-    // Never on to an answer: whoever still presses Enter on what was here means that, and not a yes.
+    // Never on to an answer: a second Enter was meant for the button that was here, and is no approval.
     if (focused) (this.actions.querySelector(`[data-act="${focused}"]`) ?? this.actions).focus();
   }
 
-  #hint(request, mine) {
-    if (mine) return h("p", { class: "left", id: "left" }, "You have said yes; somebody else has to say yes as well.");
-    if (this.sight.isComplete) return h("p", { class: "left done", id: "left" }, "All of it was on your screen.");
+  #renderHint(request, hasApproved) {
+    if (hasApproved)
+      return h("p", { class: "left", id: "left" }, "You have said yes; somebody else has to say yes as well.");
+    if (this.tracker.isComplete) return h("p", { class: "left done", id: "left" }, "All of it was on your screen.");
     return h(
       "p",
       { class: "left", id: "left" },
-      `To allow it, see all of it first: ${this.sight.left}. `,
-      button("Show more", () => this.sight.showNext(), { class: "link-button", data: { act: "more" } }),
+      `To allow it, see all of it first: ${this.tracker.remaining}. `,
+      button("Show more", () => this.tracker.showNext(), { class: "link-button", data: { act: "more" } }),
     );
   }
 
-  #buttons(request, make, mine) {
-    const off = this.sight.isComplete && !mine ? {} : { "aria-disabled": "true", "aria-describedby": "left" };
+  #renderButtons(request, makeButton, hasApproved) {
+    const mayAllow = this.tracker.isComplete && !hasApproved;
+    const disabled = mayAllow ? {} : { "aria-disabled": "true", "aria-describedby": "left" };
     return [
-      make("Allow once", "allow", { key: "a", class: "yes-button", ...off }),
-      request.scopes.length ? make("Allow for…", "lasting", { key: "f", class: "plain-button", ...off }) : null,
-      make("Edit…", "edit", { key: "e", class: "plain-button" }),
+      makeButton("Allow once", "allow", { key: "a", class: "yes-button", ...disabled }),
+      request.scopes.length
+        ? makeButton("Allow for…", "lasting", { key: "f", class: "plain-button", ...disabled })
+        : null,
+      makeButton("Edit…", "edit", { key: "e", class: "plain-button" }),
       h("span", { class: "gap" }),
-      make("Deny", "deny", { key: "d", class: "no-button" }),
-      make(
+      makeButton("Deny", "deny", { key: "d", class: "no-button" }),
+      makeButton(
         h("span", {}, h("span", { class: "long" }, "Deny with a "), h("span", { class: "note-word" }, "note…")),
         "note",
         { key: "n", class: "plain-button" },
@@ -188,17 +199,17 @@ export class Detail {
   }
 }
 
-const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
+const toSentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 
-function section(title, content) {
+function renderSection(title, content) {
   return h("section", {}, h("h3", {}, title), content);
 }
 
-function fact(name, ...content) {
+function renderFact(name, ...content) {
   return h("div", {}, h("dt", {}, name), h("dd", {}, content));
 }
 
-function facts(request) {
+function renderIds(request) {
   const rows = [
     ["Request", request.id],
     ["Call", request.call_id],
@@ -214,7 +225,7 @@ function facts(request) {
     h(
       "dl",
       { class: "why" },
-      rows.filter(([, value]) => value).map(([name, value]) => fact(name, h("code", {}, shown(value)))),
+      rows.filter(([, value]) => value).map(([name, value]) => renderFact(name, h("code", {}, visibleNodes(value)))),
     ),
   );
 }

@@ -4,11 +4,11 @@ import { button, h } from "./dom.js";
 
 let count = 0;
 
-/** Open a dialog with a title, and resolve with what `close` was given.
+/** Open a dialog with a title, and resolve with the argument of `close`.
  *
- * `build(close, foot)` returns what is in it, and may fill the foot, which does not scroll.
+ * `build(close, foot)` returns its content, and may fill the foot, which does not scroll.
  */
-export function open(title, build, { wide = false } = {}) {
+export function openDialog(title, build, { wide = false } = {}) {
   return new Promise((resolve) => {
     count += 1;
     const heading = h("h2", { id: `dialog-${count}` }, title);
@@ -41,9 +41,9 @@ export function open(title, build, { wide = false } = {}) {
   });
 }
 
-/** Ask whether something is to be done. */
-export function confirm(title, sentences, yes) {
-  return open(title, (close) => [
+/** Ask for a confirmation. */
+export function askToConfirm(title, sentences, yes) {
+  return openDialog(title, (close) => [
     ...sentences.map((each) => h("p", {}, each)),
     h(
       "div",
@@ -54,9 +54,9 @@ export function confirm(title, sentences, yes) {
   ]);
 }
 
-/** Ask for a note to a refusal; null if there is to be none after all. */
-export function note(title, { label, send }) {
-  return open(title, (close) => {
+/** Ask for the note of a denial; resolves with null if the dialog is closed. */
+export function askForNote(title, { label, send }) {
+  return openDialog(title, (close) => {
     const field = h("textarea", { id: "note", rows: "4", maxlength: "4000" });
     const submit = () => close(field.value.trim());
     field.addEventListener("keydown", (event) => {

@@ -1,20 +1,20 @@
 /** DOM builder: text is always inserted as text, never as markup. */
 
-import { pieces } from "./sanitize.js";
+import { sanitizedPieces } from "./sanitize.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Make an element. `on` holds listeners, `data` the data attributes; null, undefined and false are left out. */
 export function h(tag, given = {}, ...children) {
-  return filled(document.createElement(tag), given, children);
+  return buildElement(document.createElement(tag), given, children);
 }
 
-/** Make an element of a drawing. */
+/** Make an SVG element. */
 export function svg(tag, given = {}, ...children) {
-  return filled(document.createElementNS(SVG, tag), given, children);
+  return buildElement(document.createElementNS(SVG, tag), given, children);
 }
 
-function filled(element, { on = {}, data = {}, ...attributes }, children) {
+function buildElement(element, { on = {}, data = {}, ...attributes }, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== null && value !== undefined && value !== false)
       element.setAttribute(name, value === true ? "" : value);
@@ -25,19 +25,19 @@ function filled(element, { on = {}, data = {}, ...attributes }, children) {
   return element;
 }
 
-/** Text of an agent: what cannot be seen is shown as its code, and marked. */
-export function shown(text) {
-  return pieces(String(text)).map((each) => (each.odd ? h("mark", { class: "odd" }, each.text) : each.text));
+/** Render untrusted text: an invisible character becomes its code, and is marked. */
+export function visibleNodes(text) {
+  return sanitizedPieces(String(text)).map((each) => (each.odd ? h("mark", { class: "odd" }, each.text) : each.text));
 }
 
-/** Replace what is in an element. */
+/** Replace the children of an element. */
 export function fill(element, ...children) {
   element.replaceChildren(
     ...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false),
   );
 }
 
-/** A button with its key, if it has one. */
+/** Make a button, with its keyboard shortcut if it has one. */
 export function button(label, onclick, { key = null, ...given } = {}) {
   const keys = key && h("kbd", { "aria-hidden": "true" }, key);
   return h("button", { type: "button", on: { click: onclick }, "aria-keyshortcuts": key, ...given }, label, keys);

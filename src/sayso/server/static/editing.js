@@ -1,15 +1,15 @@
 /** Editor for the arguments of a call: a form, then a preview of exactly what will be sent. */
 
-import { open } from "./dialogs.js";
-import { button, fill, h, shown } from "./dom.js";
-import { read, write } from "./exact_json.js";
-import { Field, unhidden } from "./fields.js";
-import { Sight } from "./seen_tracking.js";
-import { argumentsOf } from "./arguments.js";
+import { openDialog } from "./dialogs.js";
+import { button, fill, h, visibleNodes } from "./dom.js";
+import { parseJson, writeJson } from "./exact_json.js";
+import { Field, escapeInvisible } from "./fields.js";
+import { SeenTracker } from "./seen_tracking.js";
+import { renderArguments } from "./arguments.js";
 
-/** Ask for other arguments; resolves with all of them, or null. `attempt(args)` sends them and says what is wrong. */
-export function edit(request, attempt) {
-  return open("Edit the arguments", (close) => new Editor(request, { close, attempt }).element, { wide: true });
+/** Ask for edited arguments; resolves with all of them, or null. `attempt(args)` sends them and returns the problem. */
+export function askForArguments(request, attempt) {
+  return openDialog("Edit the arguments", (close) => new Editor(request, { close, attempt }).element, { wide: true });
 }
 
 class Editor {
@@ -17,8 +17,8 @@ class Editor {
     this.request = request;
     this.close = close;
     this.attempt = attempt;
-    this.fields = fieldsOf(request);
-    this.whole = this.fields ? null : wholeField(request);
+    this.fields = makeFields(request);
+    this.whole = this.fields ? null : makeWholeField(request);
     this.problem = h("p", { class: "form-problem", role: "alert" });
     this.form = h("form", { novalidate: true, on: { submit: (event) => this.#review(event) } });
     this.form.append(
@@ -41,54 +41,54 @@ class Editor {
 
   #review(event) {
     event.preventDefault();
-    const args = this.fields ? readAll(this.fields) : this.whole.read();
+    const args = this.fields ? readFields(this.fields) : this.whole.read();
     if (!args) {
       this.problem.textContent = "Something does not fit yet; see beside the fields.";
       this.form.querySelector("[aria-invalid]")?.focus();
       return;
     }
     this.problem.textContent = "";
-    this.#show(args);
+    this.#showPreview(args);
   }
 
-  #show(args) {
-    const changed = changes(this.request.args, args);
+  #showPreview(args) {
+    const changed = changedNames(this.request.args, args);
     const yes = button("Allow with these arguments", () => this.#send(args), { class: "yes-button" });
-    const left = h("p", { class: "left" });
-    const sight = new Sight(() => follow());
-    const follow = () => {
-      yes.disabled = !sight.isComplete || !sight.isSettled;
-      left.textContent = sight.isComplete ? "" : "Scroll to the end first: a yes is to all of it.";
+    const hint = h("p", { class: "left" });
+    const tracker = new SeenTracker(() => update());
+    const update = () => {
+      yes.disabled = !tracker.isComplete || !tracker.isSettled;
+      hint.textContent = tracker.isComplete ? "" : "Scroll to the end first: a yes is to all of it.";
     };
     const heading = h("h3", { tabindex: "-1" }, changed.length ? "This will run" : "Nothing was changed");
-    const shownArgs = argumentsOf(args, sight);
-    for (const name of changed) tag(shownArgs, name, this.request.args, args);
-    const gone = changed.filter((name) => !(name in args));
+    const shownArgs = renderArguments(args, tracker);
+    for (const name of changed) markEdited(shownArgs, name, this.request.args, args);
+    const removed = changed.filter((name) => !(name in args));
     fill(
       this.element,
       heading,
       shownArgs,
-      gone.length
+      removed.length
         ? h(
             "p",
             { class: "gone" },
             "Left out: ",
-            gone.map((name, at) => [at ? ", " : "", h("code", {}, shown(name))]),
+            removed.map((name, at) => [at ? ", " : "", h("code", {}, visibleNodes(name))]),
           )
         : null,
-      left,
+      hint,
       h(
         "div",
         { class: "buttons" },
         yes,
-        button("Back to the form", () => this.#back()),
+        button("Back to the form", () => this.#showForm()),
       ),
     );
-    follow();
+    update();
     heading.focus();
   }
 
-  #back() {
+  #showForm() {
     fill(this.element, this.form);
     this.form.querySelector("input, textarea, select")?.focus();
   }
@@ -96,35 +96,35 @@ class Editor {
   async #send(args) {
     const problem = await this.attempt(args);
     if (problem === null) return this.close(args);
-    this.#back();
+    this.#showForm();
     this.problem.textContent = problem;
     const place = /(?:^|the tool: )([^:. ]+)[.:]/.exec(problem)?.[1];
     const field = this.fields?.find((each) => each.name === place);
-    field?.complain(problem);
+    field?.showProblem(problem);
     field?.control.element.focus();
   }
 }
 
-function tag(place, name, before, after) {
+function markEdited(place, name, before, after) {
   const block = [...place.children].find((each) => each.dataset.name === name);
-  const was = name in before ? ["was ", h("code", {}, shown(short(before[name])))] : ["was not given"];
+  const was = name in before ? ["was ", h("code", {}, visibleNodes(shorten(before[name])))] : ["was not given"];
   block?.classList.add("edited");
   block?.querySelector("dt").append(h("span", { class: "mark edit" }, "edited"), h("span", { class: "was" }, was));
 }
 
-const short = (value) => {
-  const text = write(value);
+const shorten = (value) => {
+  const text = writeJson(value);
   return text.length > 120 ? `${text.slice(0, 120)}…` : text;
 };
 
-function changes(before, after) {
+function changedNames(before, after) {
   const names = new Set([...Object.keys(before), ...Object.keys(after)]);
   return [...names].filter(
-    (name) => !(name in before) || !(name in after) || write(before[name]) !== write(after[name]),
+    (name) => !(name in before) || !(name in after) || writeJson(before[name]) !== writeJson(after[name]),
   );
 }
 
-function fieldsOf(request) {
+function makeFields(request) {
   const schema = request.parameters;
   if (!schema?.properties) return null;
   const names = [...new Set([...Object.keys(schema.properties), ...Object.keys(request.args)])];
@@ -141,19 +141,19 @@ function fieldsOf(request) {
   });
 }
 
-function readAll(fields) {
+function readFields(fields) {
   const found = Object.create(null);
-  let isWhole = true;
+  let isComplete = true;
   for (const field of fields) {
     const answer = field.read();
-    if (!answer) isWhole = false;
+    if (!answer) isComplete = false;
     else if (answer.given) found[field.name] = answer.value;
   }
-  return isWhole ? found : null;
+  return isComplete ? found : null;
 }
 
-/** Without a schema, all arguments are one field. */
-function wholeField(request) {
+/** Make one JSON field for all arguments, if there is no schema. */
+function makeWholeField(request) {
   const area = h("textarea", {
     id: "whole",
     class: "code",
@@ -162,9 +162,9 @@ function wholeField(request) {
     "aria-describedby": "whole-problem",
   });
   const problem = h("p", { class: "field-problem", id: "whole-problem" });
-  area.value = unhidden(write(request.args, 2));
+  area.value = escapeInvisible(writeJson(request.args, 2));
   const element = h("div", { class: "field" }, h("label", { for: "whole" }, "All arguments, as JSON"), area, problem);
-  const complain = (message) => {
+  const showProblem = (message) => {
     problem.textContent = message;
     area.setAttribute("aria-invalid", "true");
     return null;
@@ -173,11 +173,11 @@ function wholeField(request) {
     element,
     read: () => {
       try {
-        const value = read(area.value);
+        const value = parseJson(area.value);
         const isObject = value && typeof value === "object" && !Array.isArray(value);
-        return isObject ? value : complain("These must be arguments with names, in braces.");
+        return isObject ? value : showProblem("These must be arguments with names, in braces.");
       } catch (error) {
-        return complain(`This is no JSON: ${error.message}.`);
+        return showProblem(`This is no JSON: ${error.message}.`);
       }
     },
   };

@@ -1,6 +1,6 @@
 /** Lossless JSON parser and serialiser: 1.0 stays 1.0, and a long number keeps its digits. */
 
-/** A number whose text JavaScript would write differently. */
+/** A number that keeps its source text, because JavaScript would write it differently. */
 export class Numeral {
   constructor(text) {
     this.text = text;
@@ -23,11 +23,11 @@ const WORDS = [
   ["null", null],
 ];
 
-/** Read a JSON text; throws a SyntaxError that says what is wrong, and where. */
-export function read(text) {
+/** Parse JSON; throws a SyntaxError with reason and position. */
+export function parseJson(text) {
   const reader = new Reader(text);
   const value = reader.value();
-  reader.blanks();
+  reader.skipBlanks();
   if (reader.at < text.length) reader.fail("nothing may follow");
   return value;
 }
@@ -43,22 +43,22 @@ class Reader {
     throw new SyntaxError(`${what} at line ${before.length}, character ${before.at(-1).length + 1}`);
   }
 
-  blanks() {
+  skipBlanks() {
     BLANKS.lastIndex = this.at;
     BLANKS.test(this.text);
     this.at = BLANKS.lastIndex;
   }
 
-  /** Step over a sign if it comes next. */
-  takes(sign) {
-    this.blanks();
+  /** Skip a sign if it comes next. */
+  skipSign(sign) {
+    this.skipBlanks();
     if (this.text[this.at] !== sign) return false;
     this.at += 1;
     return true;
   }
 
   value() {
-    this.blanks();
+    this.skipBlanks();
     const next = this.text[this.at];
     if (next === "{") return this.object();
     if (next === "[") return this.list();
@@ -75,26 +75,26 @@ class Reader {
   object() {
     const found = Object.create(null); // so that "__proto__" is a name like any other
     this.at += 1;
-    if (this.takes("}")) return found;
+    if (this.skipSign("}")) return found;
     do {
-      this.blanks();
+      this.skipBlanks();
       if (this.text[this.at] !== '"') this.fail("a name in quotes is missing");
       const name = this.string();
       if (name in found) this.fail(`the name ${JSON.stringify(name)} stands here twice; it must not`);
-      if (!this.takes(":")) this.fail("a colon is missing");
+      if (!this.skipSign(":")) this.fail("a colon is missing");
       found[name] = this.value();
-    } while (this.takes(","));
-    if (!this.takes("}")) this.fail("a comma or a closing brace is missing");
+    } while (this.skipSign(","));
+    if (!this.skipSign("}")) this.fail("a comma or a closing brace is missing");
     return found;
   }
 
   list() {
     const found = [];
     this.at += 1;
-    if (this.takes("]")) return found;
+    if (this.skipSign("]")) return found;
     do found.push(this.value());
-    while (this.takes(","));
-    if (!this.takes("]")) this.fail("a comma or a closing bracket is missing");
+    while (this.skipSign(","));
+    if (!this.skipSign("]")) this.fail("a comma or a closing bracket is missing");
     return found;
   }
 
@@ -130,15 +130,15 @@ class Reader {
   }
 }
 
-/** Write a value as JSON; with `indent`, one name or item to a line. */
-export function write(value, indent = 0, depth = 0) {
+/** Write a value as JSON; with `indent`, one name or item per line. */
+export function writeJson(value, indent = 0, depth = 0) {
   if (value instanceof Numeral) return value.text;
   if (value === null || typeof value !== "object") return JSON.stringify(value);
   const isList = Array.isArray(value);
   const items = isList
-    ? value.map((each) => write(each, indent, depth + 1))
+    ? value.map((each) => writeJson(each, indent, depth + 1))
     : Object.keys(value).map(
-        (name) => `${JSON.stringify(name)}:${indent ? " " : ""}${write(value[name], indent, depth + 1)}`,
+        (name) => `${JSON.stringify(name)}:${indent ? " " : ""}${writeJson(value[name], indent, depth + 1)}`,
       );
   const [open, close] = isList ? "[]" : "{}";
   if (!items.length || !indent) return open + items.join(",") + close;
@@ -146,7 +146,7 @@ export function write(value, indent = 0, depth = 0) {
   return `${open}\n${items.map((each) => margin + each).join(",\n")}\n${" ".repeat(indent * depth)}${close}`;
 }
 
-/** The word for what kind of value this is. */
+/** Return the JSON type of a value. */
 export function kindOf(value) {
   if (value === null) return "null";
   if (value instanceof Numeral) return "number";

@@ -1,13 +1,13 @@
 /** Form fields generated from a JSON Schema; an argument without a fitting field is edited as JSON. */
 
-import { h, shown } from "./dom.js";
-import { kindOf, read, write } from "./exact_json.js";
+import { h, visibleNodes } from "./dom.js";
+import { kindOf, parseJson, writeJson } from "./exact_json.js";
 import { visible } from "./sanitize.js";
 
 const NAMES = { text: "string", boolean: "boolean", list: "array", object: "object", null: "null" };
 let count = 0;
 
-/** A field for one argument; `given` says whether it has a value now. */
+/** Field for one argument; `given` says whether the call has a value for it. */
 export class Field {
   constructor(name, { schema, root, given, value, required }) {
     count += 1;
@@ -15,61 +15,61 @@ export class Field {
     this.id = `field-${count}`;
     this.given = given;
     this.before = value;
-    const plain = resolved(schema, root);
+    const plain = resolveRef(schema, root);
     const choices = alternatives(plain, root);
     this.nullable = choices.some((each) => each.type === "null") || value === null;
     const others = choices.filter((each) => each.type !== "null");
     this.schema = others.length === 1 ? others[0] : {};
-    this.control = controlFor(this.schema, given && value !== null ? value : undefined, this.id);
+    this.control = makeControl(this.schema, given && value !== null ? value : undefined, this.id);
     this.problem = h("p", { class: "field-problem", id: `${this.id}-problem` });
-    this.state = stateChoice(this, { required, isNull: given && value === null });
+    this.state = makeStateSelect(this, { required, isNull: given && value === null });
     this.element = this.#build(plain);
   }
 
   #build(schema) {
-    const hint = [this.control.hint, rangeOf(this.schema), schema.description && String(schema.description)]
+    const hint = [this.control.hint, rangeText(this.schema), schema.description && String(schema.description)]
       .filter(Boolean)
       .join(" · ");
-    const label = h("label", { for: this.id }, h("span", { class: "name" }, shown(this.name)));
-    const about = hint ? h("span", { class: "type", id: `${this.id}-hint` }, shown(hint)) : null;
+    const label = h("label", { for: this.id }, h("span", { class: "name" }, visibleNodes(this.name)));
+    const about = hint ? h("span", { class: "type", id: `${this.id}-hint` }, visibleNodes(hint)) : null;
     this.control.element.setAttribute("aria-describedby", `${about ? `${this.id}-hint ` : ""}${this.id}-problem`);
     const head = h("div", { class: "field-head" }, label, about, this.state);
     return h("div", { class: "field", data: { name: this.name } }, head, this.control.element, this.problem);
   }
 
-  /** Read the field: `{given, value}`, or null with a message beside it. */
+  /** Read the field: `{given, value}`, or null and an error message next to it. */
   read() {
-    this.complain("");
+    this.showProblem("");
     const state = this.state?.value ?? "value";
     if (state !== "value") return { given: state === "null", value: null };
     if (!this.control.touched() && this.given && this.before !== null) return { given: true, value: this.before };
     try {
       const value = this.control.read();
-      const problem = misfit(value, this.schema);
+      const problem = findProblem(value, this.schema);
       if (!problem) return { given: true, value };
-      this.complain(problem);
+      this.showProblem(problem);
     } catch (error) {
-      this.complain(error.message);
+      this.showProblem(error.message);
     }
     return null;
   }
 
-  /** Say beside the field what is wrong with it. */
-  complain(message) {
+  /** Show an error message next to the field. */
+  showProblem(message) {
     this.problem.textContent = message;
     if (message) this.control.element.setAttribute("aria-invalid", "true");
     else this.control.element.removeAttribute("aria-invalid");
   }
 }
 
-function rangeOf({ minimum, maximum }) {
+function rangeText({ minimum, maximum }) {
   if (minimum !== undefined && maximum !== undefined) return `from ${minimum} to ${maximum}`;
   if (minimum !== undefined) return `at least ${minimum}`;
   return maximum === undefined ? null : `at most ${maximum}`;
 }
 
-/** Where an argument may be nothing or be left out, the choice of that. */
-function stateChoice(field, { required, isNull }) {
+/** Make the choice between a value, null and absence, if the schema allows more than one. */
+function makeStateSelect(field, { required, isNull }) {
   const options = [
     ["value", "this value"],
     ...(field.nullable ? [["null", "nothing (null)"]] : []),
@@ -82,40 +82,40 @@ function stateChoice(field, { required, isNull }) {
     { "aria-label": `${visible(field.name)} is` },
     options.map(([value, text]) => h("option", { value, selected: value === now }, text)),
   );
-  const follow = () => (field.control.element.hidden = select.value !== "value");
-  select.addEventListener("change", follow);
-  follow();
+  const updateControl = () => (field.control.element.hidden = select.value !== "value");
+  select.addEventListener("change", updateControl);
+  updateControl();
   return select;
 }
 
-function controlFor(schema, value, id) {
+function makeControl(schema, value, id) {
   const options = schema.enum ?? ("const" in schema ? [schema.const] : null);
-  if (options) return chosen(options, value, id);
+  if (options) return makeSelect(options, value, id);
   const kind = value === undefined ? undefined : kindOf(value);
   const type = schema.type ?? NAMES[kind] ?? (kind === "number" ? "number" : undefined);
   if (type === "boolean" && (kind === undefined || kind === "boolean"))
-    return chosen([true, false], value, id, "yes or no");
+    return makeSelect([true, false], value, id, "yes or no");
   if ((type === "integer" || type === "number") && (kind === undefined || kind === "number"))
-    return number(type, value, id);
-  if (type === "string" && (kind === undefined || (kind === "text" && isPlain(value)))) return text(value, id);
-  return json(value, id);
+    return makeNumberInput(type, value, id);
+  if (type === "string" && (kind === undefined || (kind === "text" && isPlain(value)))) return makeTextArea(value, id);
+  return makeJsonArea(value, id);
 }
 
-/** Whether a text survives a field: nothing in it is invisible or would be changed by the browser. */
+/** Whether a text field keeps a text unchanged: no invisible characters, and none that browsers normalise. */
 function isPlain(value) {
   return value.split("\n").every((line) => visible(line.replaceAll("\t", " ")).length === line.length);
 }
 
-function chosen(options, value, id, hint = "one of these") {
-  const written = options.map((each) => write(each));
-  const before = value === undefined ? -1 : written.indexOf(write(value));
+function makeSelect(options, value, id, hint = "one of these") {
+  const written = options.map((each) => writeJson(each));
+  const before = value === undefined ? -1 : written.indexOf(writeJson(value));
   const none =
     before < 0
       ? [
           h(
             "option",
             { value: "" },
-            value === undefined ? "choose" : `${visible(write(value))}, which is none of these`,
+            value === undefined ? "choose" : `${visible(writeJson(value))}, which is none of these`,
           ),
         ]
       : [];
@@ -136,19 +136,19 @@ function chosen(options, value, id, hint = "one of these") {
   };
 }
 
-function number(type, value, id) {
+function makeNumberInput(type, value, id) {
   const start = value === undefined ? "" : String(value);
   const element = h("input", { id, inputmode: "decimal", autocomplete: "off", value: start });
   const word = type === "integer" ? "whole number" : "number";
   const parse = () => {
-    const found = /^-?[0-9]/.test(element.value.trim()) ? tryRead(element.value) : undefined;
+    const found = /^-?[0-9]/.test(element.value.trim()) ? tryParse(element.value) : undefined;
     if (kindOf(found) !== "number") return fail(`This must be a ${word}.`);
     return type === "integer" && !/^-?[0-9]+$/.test(element.value.trim()) ? fail(`This must be a ${word}.`) : found;
   };
   return { element, hint: word, touched: () => element.value !== start, read: parse };
 }
 
-function text(value, id) {
+function makeTextArea(value, id) {
   const start = value ?? "";
   const lines = start.split("\n").length;
   const element = h("textarea", {
@@ -160,8 +160,8 @@ function text(value, id) {
   return { element, hint: "text", touched: () => element.value !== start, read: () => element.value };
 }
 
-function json(value, id) {
-  const start = value === undefined ? "" : unhidden(write(value, 2));
+function makeJsonArea(value, id) {
+  const start = value === undefined ? "" : escapeInvisible(writeJson(value, 2));
   const element = h("textarea", {
     id,
     class: "code",
@@ -172,7 +172,7 @@ function json(value, id) {
   const parse = () => {
     if (!element.value.trim()) return fail("This must be JSON: a text stands in quotes.");
     try {
-      return read(element.value);
+      return parseJson(element.value);
     } catch (error) {
       return fail(`This is no JSON: ${error.message}.`);
     }
@@ -180,15 +180,15 @@ function json(value, id) {
   return { element, hint: "JSON", touched: () => element.value !== start, read: parse };
 }
 
-/** The same JSON, with what cannot be seen as its code. */
-export function unhidden(written) {
+/** Escape the invisible characters in JSON. */
+export function escapeInvisible(written) {
   const code = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
   return written.replace(/[^\n -~]/gu, (each) => (visible(each) === each ? each : each.split("").map(code).join("")));
 }
 
-function tryRead(written) {
+function tryParse(written) {
   try {
-    return read(written.trim());
+    return parseJson(written.trim());
   } catch {
     return undefined;
   }
@@ -198,22 +198,22 @@ function fail(message) {
   throw new Error(message);
 }
 
-function resolved(schema, root, depth = 0) {
+function resolveRef(schema, root, depth = 0) {
   const name = /^#\/\$defs\/([^/]+)$/.exec(schema?.$ref ?? "")?.[1];
   const target = name && root?.$defs?.[name.replaceAll("~1", "/").replaceAll("~0", "~")];
-  if (target && depth < 8) return resolved(target, root, depth + 1);
+  if (target && depth < 8) return resolveRef(target, root, depth + 1);
   return schema && typeof schema === "object" ? schema : {};
 }
 
 function alternatives(schema, root) {
   const several = schema.anyOf ?? schema.oneOf;
-  if (several) return several.map((each) => resolved(each, root));
+  if (several) return several.map((each) => resolveRef(each, root));
   if (Array.isArray(schema.type)) return schema.type.map((type) => ({ ...schema, type }));
   return [schema];
 }
 
-/** Say what is wrong with a value by the simple parts of its schema; the hub checks all of it. */
-function misfit(value, schema) {
+/** Validate a value against the simple keywords of its schema; the hub validates it in full. */
+function findProblem(value, schema) {
   const kind = kindOf(value);
   const types = schema.type ? [schema.type].flat() : null;
   const fits = (type) =>

@@ -1,11 +1,11 @@
-/** Syntax highlighting: colours only; the text stays, character by character, what `shown` returns. */
+/** Syntax highlighting: colours only; the characters stay those of `visibleNodes`. */
 
 import { h } from "./dom.js";
-import { read } from "./exact_json.js";
-import { pieces } from "./sanitize.js";
+import { parseJson } from "./exact_json.js";
+import { sanitizedPieces } from "./sanitize.js";
 
-const MOST = 100_000; // characters; more is shown without colours
-const LONGEST_PIECE = 800; // so that a long one can be broken into several lines
+const MOST = 100_000; // characters; a longer text has no colours
+const LONGEST_PIECE = 800; // so that a long token can be split into rows
 
 const TITLES = { shell: "shell", python: "Python", json: "JSON", javascript: "JavaScript", sql: "SQL" };
 const LANGUAGES = new Map(
@@ -26,17 +26,17 @@ const CODE_NAME = /^(code|source|script|program|snippet|contents?|text|data|body
 const PATH_NAME = /^(path|file|filename|file_path|target|destination)$/i;
 const PYTHON_LINE = /^\s*(def \w+\(|class \w+[(:]|import \w|from [\w.]+ import |(if|for|while|with|try)\b.*:\s*$|print\()/m;
 
-const words = (text) => `\\b(?:${text.trim().split(/\s+/).join("|")})\\b(?!-)`;
+const anyWord = (text) => `\\b(?:${text.trim().split(/\s+/).join("|")})\\b(?!-)`;
 const STRINGS = String.raw`"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?`;
 const NUMBER = String.raw`(?<![\p{L}\p{N}_])\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\p{L}\p{N}_])`;
 
-/** For each language its kinds of tokens, tried in this order; none of the patterns can take long. */
+/** Token patterns of each language, tried in this order; none of them is slow on any text. */
 const GRAMMARS = {
   python: {
     comment: String.raw`#[^\n]*`,
     string: String.raw`(?<![\p{L}\p{N}_])[rbfuRBFU]{0,2}(?:"""[^]*?(?:"""|$(?![^]))|'''[^]*?(?:'''|$(?![^]))|${STRINGS})`,
     number: NUMBER,
-    keyword: words(`and as assert async await break class continue def del elif else except finally for from global if
+    keyword: anyWord(`and as assert async await break class continue def del elif else except finally for from global if
       import in is lambda match nonlocal not or pass raise return try while with yield True False None`),
     defined: String.raw`@[\w.]+|(?<=\b(?:def|class) )\w+`,
   },
@@ -44,20 +44,20 @@ const GRAMMARS = {
     comment: String.raw`(?<![^\s;&|()])#[^\n]*`,
     string: String.raw`"(?:[^"\\]|\\[^])*"?|'[^']*'?`,
     defined: String.raw`\$(?:\{[^}\n]*\}?|\w+|[@*#?$!-])`,
-    keyword: String.raw`&&|\|\|?|;|&|[<>]+&?|\$\(|` + words("if then else elif fi for in do done while until case esac function sudo"),
+    keyword: String.raw`&&|\|\|?|;|&|[<>]+&?|\$\(|` + anyWord("if then else elif fi for in do done while until case esac function sudo"),
     option: String.raw`(?<=^|\s)--?[\w-]+`,
   },
   json: {
     defined: String.raw`"(?:[^"\\\n]|\\.)*"(?=\s*:)`,
     string: String.raw`"(?:[^"\\\n]|\\.)*"?`,
     number: String.raw`-?` + NUMBER,
-    keyword: words("true false null"),
+    keyword: anyWord("true false null"),
   },
   javascript: {
     comment: String.raw`\/\/[^\n]*|\/\*[^]*?(?:\*\/|$(?![^]))`,
     string: STRINGS + "|`(?:[^`\\\\]|\\\\[^])*`?",
     number: NUMBER,
-    keyword: words(`async await break case catch class const continue default delete do else export extends finally for
+    keyword: anyWord(`async await break case catch class const continue default delete do else export extends finally for
       from function if import in instanceof let new null of return static super switch this throw true false try typeof
       undefined var void while with yield`),
   },
@@ -65,7 +65,7 @@ const GRAMMARS = {
     comment: String.raw`--[^\n]*|\/\*[^]*?(?:\*\/|$(?![^]))`,
     string: String.raw`'[^']*'?|"[^"]*"?`,
     number: NUMBER,
-    keyword: words(`add alter and as asc begin between by case check column commit create cross default delete desc
+    keyword: anyWord(`add alter and as asc begin between by case check column commit create cross default delete desc
       distinct drop else end exists foreign from full grant group having in index inner insert into is join key left like
       limit not null offset on or order outer primary references revoke right rollback select set table then to truncate
       union unique update using values view when where with`),
@@ -74,7 +74,7 @@ const GRAMMARS = {
 
 const compiled = new Map();
 
-function grammar(language) {
+function grammarOf(language) {
   if (!compiled.has(language)) {
     const kinds = Object.entries(GRAMMARS[language]).map(([kind, pattern]) => `(?<${kind}>${pattern})`);
     compiled.set(language, new RegExp(kinds.join("|"), language === "sql" ? "gimu" : "gmu"));
@@ -82,46 +82,46 @@ function grammar(language) {
   return compiled.get(language);
 }
 
-/** What a language is called, for people. */
-export const titleOf = (language) => TITLES[language];
+/** Return the display name of a language. */
+export const languageTitle = (language) => TITLES[language];
 
-/** The language with this name or this end of a file's name; null if we have no colours for it. */
-export const named = (name) => LANGUAGES.get(name?.toLowerCase()) ?? null;
+/** Return the language of a name or file extension; null if there is no grammar for it. */
+export const languageByName = (name) => LANGUAGES.get(name?.toLowerCase()) ?? null;
 
-/** The language of a file, by its path. */
-export const ofPath = (path) => named(/\.([a-z]+)\s*$/i.exec(path)?.[1]);
+/** Return the language of a file, by its path. */
+export const languageByPath = (path) => languageByName(/\.([a-z]+)\s*$/i.exec(path)?.[1]);
 
-/** The language in which an argument seems to be written; null if it is no code. */
-export function languageOf(name, text, args) {
+/** Guess the language of an argument; null if it is not code. */
+export function guessLanguage(name, text, args) {
   if (text.length > MOST) return null;
   const byName = BY_NAME.find(([pattern]) => pattern.test(name));
   if (byName) return byName[1];
   if (isJson(text)) return "json";
   if (!CODE_NAME.test(name)) return null;
   const script = /^#!.*\b(python|bash|sh)\b/.exec(text)?.[1];
-  if (script) return named(script);
+  if (script) return languageByName(script);
   const path = Object.keys(args).find((each) => PATH_NAME.test(each) && typeof args[each] === "string");
-  return (path && ofPath(args[path])) || (PYTHON_LINE.test(text) ? "python" : null);
+  return (path && languageByPath(args[path])) || (PYTHON_LINE.test(text) ? "python" : null);
 }
 
 function isJson(text) {
   if (!/^\s*[{[][^]*[}\]]\s*$/.test(text)) return false;
   try {
-    return typeof read(text) === "object";
+    return typeof parseJson(text) === "object";
   } catch {
     return false;
   }
 }
 
-/** A text, line by line, as nodes: what cannot be seen is marked as everywhere, the rest has its colour if it has one. */
+/** Render a text line by line: odd characters are marked, tokens are coloured. */
 export function colouredLines(text, language) {
   const isPlain = language === null || text.length > MOST;
-  const tokens = isPlain ? [] : Array.from(text.matchAll(grammar(language)), tokenOf);
+  const tokens = isPlain ? [] : Array.from(text.matchAll(grammarOf(language)), tokenOf);
   let from = 0;
   let first = 0;
   return text.split("\n").map((line) => {
     while (first < tokens.length && tokens[first].to <= from) first += 1;
-    const nodes = painted(line, from, tokens, first);
+    const nodes = paintLine(line, from, tokens, first);
     from += line.length + 1;
     return nodes;
   });
@@ -132,11 +132,11 @@ function tokenOf(match) {
   return { kind, from: match.index, to: match.index + match[0].length };
 }
 
-/** The pieces of a line, cut where tokens begin and end. Which characters are odd was found out for the line as a whole. */
-function painted(line, start, tokens, first) {
+/** Split a line at token boundaries; odd characters are found in the line as a whole, as everywhere. */
+function paintLine(line, start, tokens, first) {
   const nodes = [];
   let next = first;
-  for (const piece of pieces(line)) {
+  for (const piece of sanitizedPieces(line)) {
     if (piece.odd) {
       nodes.push(h("mark", { class: "odd" }, piece.text));
       continue;
@@ -148,14 +148,14 @@ function painted(line, start, tokens, first) {
       const token = tokens[next];
       const inside = token && token.from <= at;
       const to = Math.min(end, inside ? token.to : (token?.from ?? end));
-      nodes.push(...paint(line.slice(at - start, to - start), inside ? token.kind : null));
+      nodes.push(...paintToken(line.slice(at - start, to - start), inside ? token.kind : null));
       at = to;
     }
   }
   return nodes;
 }
 
-function paint(text, kind) {
+function paintToken(text, kind) {
   if (kind === null) return [text];
   const parts = text.length > LONGEST_PIECE ? text.match(/[^]{1,800}/gu) : [text];
   return parts.map((each) => h("span", { class: `token ${kind}` }, each));

@@ -3,10 +3,10 @@
 import { Detail } from "./detail.js";
 import { button, fill, h } from "./dom.js";
 import * as hub from "./api.js";
-import { moment } from "./times.js";
-import { brief } from "./arguments.js";
+import { formatMoment } from "./times.js";
+import { summarizeArguments } from "./arguments.js";
 import { visible } from "./sanitize.js";
-import * as words from "./phrases.js";
+import * as phrases from "./phrases.js";
 
 const STATES = [
   ["all", "all"],
@@ -17,9 +17,9 @@ const STATES = [
   ["expired", "expired"],
   ["withdrawn", "withdrawn"],
 ];
-const PAUSE = 250; // ms after the last key
+const TYPING_MS = 250; // pause after the last key
 
-export class History {
+export class HistoryView {
   constructor(place, me) {
     this.rows = h("ul", { class: "entries" });
     this.more = button("Show older ones", () => this.#load(true), { class: "plain-button", hidden: true });
@@ -29,7 +29,7 @@ export class History {
       id: "history-search",
       autocomplete: "off",
       placeholder: "tool, agent, argument",
-      on: { input: () => this.#later() },
+      on: { input: () => this.#loadSoon() },
     });
     this.status = h(
       "select",
@@ -63,32 +63,32 @@ export class History {
     );
   }
 
-  /** Show the list anew, and one request beside it. */
+  /** Show the list, loaded if necessary, and one request next to it. */
   async show(id) {
     this.id = id;
     if (!this.loaded) await this.#load();
-    this.#mark();
+    this.#markSelected();
     if (!id) return this.detail.clear(h("p", {}, "Choose a request to see all of it."));
     try {
-      this.detail.show(await hub.request(id));
+      this.detail.show(await hub.getRequest(id));
       this.detail.heading.focus();
     } catch (problem) {
       this.detail.clear(h("p", {}, visible(problem.message)));
     }
   }
 
-  /** Forget what was loaded: it may be out of date. */
-  leave() {
+  /** Have the list loaded again the next time: it may be out of date. */
+  invalidate() {
     this.loaded = false;
   }
 
-  #later() {
+  #loadSoon() {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.#load(), PAUSE);
+    this.timer = setTimeout(() => this.#load(), TYPING_MS);
   }
 
   async #load(older = false) {
-    const turn = (this.turn = (this.turn ?? 0) + 1);
+    const loadNumber = (this.loadNumber = (this.loadNumber ?? 0) + 1);
     const query = {
       status: this.status.value,
       q: this.search.value.trim(),
@@ -96,32 +96,32 @@ export class History {
       before: older ? this.next : null,
     };
     try {
-      const found = await hub.requests(query);
-      if (turn !== this.turn) return; // a later question was asked meanwhile
+      const found = await hub.listRequests(query);
+      if (loadNumber !== this.loadNumber) return; // a later query is under way
       this.loaded = true;
       this.next = found.next;
-      const rows = found.items.map(entry);
+      const rows = found.items.map(renderEntry);
       if (older) this.rows.append(...rows);
       else fill(this.rows, rows);
       this.more.hidden = !found.next;
-      this.message.textContent = this.rows.children.length ? "" : this.#nothing();
-      this.#mark();
+      this.message.textContent = this.rows.children.length ? "" : this.#emptyText();
+      this.#markSelected();
     } catch (problem) {
       this.message.textContent = visible(problem.message);
     }
   }
 
-  #nothing() {
+  #emptyText() {
     const isAll = this.status.value === "all" && !this.search.value.trim();
     return isAll ? "Nothing was asked yet." : "Nothing was found: try other words, or another state.";
   }
 
-  /** Load the list anew, after the connection was lost. */
+  /** Reload the list after a lost connection. */
   refresh() {
     return this.#load();
   }
 
-  #mark() {
+  #markSelected() {
     for (const each of this.rows.children) {
       const isChosen = each.dataset.id === this.id;
       each.classList.toggle("selected", isChosen);
@@ -132,7 +132,7 @@ export class History {
   }
 }
 
-function entry(request) {
+function renderEntry(request) {
   const by = request.decision?.who ? ` · by ${visible(request.decision.who)}` : "";
   return h(
     "li",
@@ -144,14 +144,14 @@ function entry(request) {
         "span",
         { class: "row-head" },
         h("span", { class: "tool" }, visible(request.tool)),
-        h("span", { class: "time" }, moment(request.asked_at)),
+        h("span", { class: "time" }, formatMoment(request.asked_at)),
       ),
-      h("span", { class: "row-brief" }, brief(request.args) || visible(request.description)),
+      h("span", { class: "row-brief" }, summarizeArguments(request.args) || visible(request.description)),
       h(
         "span",
         { class: "row-foot" },
-        h("span", { class: `mark outcome ${words.outcome(request)}` }, words.outcome(request)),
-        h("span", { class: "who" }, `${words.asker(request)}${by}`),
+        h("span", { class: `mark outcome ${phrases.outcomeWord(request)}` }, phrases.outcomeWord(request)),
+        h("span", { class: "who" }, `${phrases.asker(request)}${by}`),
       ),
     ),
   );

@@ -1,30 +1,30 @@
 /** Inbox view: the list, the selected request, and its answer buttons. */
 
-import { arrived, found, say } from "./announce.js";
-import { refused, send } from "./answering.js";
+import { announceArrival, announceMatches, showNotice } from "./announce.js";
+import { handleRejection, sendDecision } from "./answering.js";
 import { Detail } from "./detail.js";
-import { note } from "./dialogs.js";
-import { edit } from "./editing.js";
+import { askForNote } from "./dialogs.js";
+import { askForArguments } from "./editing.js";
 import { button, fill, h } from "./dom.js";
 import * as hub from "./api.js";
 import { askHowLong } from "./remember_choices.js";
 import { List } from "./list.js";
-import { allowSeveral, denySeveral } from "./bulk_answer.js";
+import { askToAllowAll, askToDenyAll } from "./bulk_answer.js";
 import { visible } from "./sanitize.js";
-import * as words from "./phrases.js";
+import * as phrases from "./phrases.js";
 
-const TIDYING = 6000; // ms that an answered request stays on the list, longer while somebody is at it
+const TIDY_MS = 6000; // how long an answered request stays listed; longer while the list is in use
 const KEYS = { a: "allow", d: "deny", e: "edit", n: "note", f: "lasting" };
-const PAGE = 500; // requests to a page while loading
+const PAGE = 500; // requests per page while loading
 
-export class Desk {
-  #busy = false; // an answer is on its way
+export class InboxView {
+  #busy = false; // an answer is being sent
 
   constructor(place, inbox, me) {
     this.inbox = inbox;
     this.me = me;
     this.build(place);
-    inbox.addEventListener("change", ({ detail }) => this.#changed(detail));
+    inbox.addEventListener("change", ({ detail }) => this.#onChange(detail));
     this.list.draw();
   }
 
@@ -37,8 +37,8 @@ export class Desk {
       placeholder: "tool, agent, argument",
       on: { input: () => this.#filter() },
     });
-    this.tidy = button("", () => this.inbox.tidy(), { class: "link-button", hidden: true });
-    this.together = h("div", {
+    this.removeButton = button("", () => this.inbox.removeClosed(), { class: "link-button", hidden: true });
+    this.bulkBar = h("div", {
       class: "together-bar",
       role: "group",
       "aria-label": "Answer those that are selected",
@@ -52,8 +52,8 @@ export class Desk {
       h("p", { class: "big" }, "Nothing waits for you."),
       h("p", {}, "When an agent needs an answer, it appears here by itself."),
     );
-    this.unfound = h("div", { class: "nothing", hidden: true }, h("p", {}, "Nothing that waits fits this search."));
-    scroll.append(list, this.empty, this.unfound);
+    this.noMatch = h("div", { class: "nothing", hidden: true }, h("p", {}, "Nothing that waits fits this search."));
+    scroll.append(list, this.empty, this.noMatch);
     this.listPane = h(
       "div",
       { class: "pane list-pane" },
@@ -64,23 +64,23 @@ export class Desk {
         h("div", { class: "filters" }, h("label", { for: "search" }, "Search"), this.search),
       ),
       scroll,
-      h("div", { class: "list-foot" }, this.tidy, this.together),
+      h("div", { class: "list-foot" }, this.removeButton, this.bulkBar),
     );
     this.detailPane = h("div", { class: "pane detail-pane" });
     fill(place, this.listPane, this.detailPane);
-    this.list = new List(this.inbox, { scroll, list, onChoose: (id, how) => this.choose(id, how) });
+    this.list = new List(this.inbox, { scroll, list, onSelect: (id, how) => this.select(id, how) });
     this.detail = new Detail(this.detailPane, { me: this.me, act: (name, id) => this.act(name, id), back: "#/inbox" });
     this.detail.clear();
   }
 
-  /** Load all that waits, page by page; `listen` is called with the point from which changes are to be heard. */
-  async load(listen) {
+  /** Load all open requests, page by page; `follow` is called with the point from which to follow the events. */
+  async load(follow) {
     let after = null;
     for (;;) {
       try {
-        const page = await hub.requests({ status: "pending", limit: PAGE, after });
-        if (after === null) listen(page.point);
-        this.inbox.takeAll(page.items);
+        const page = await hub.listRequests({ status: "pending", limit: PAGE, after });
+        if (after === null) follow(page.point);
+        this.inbox.addPage(page.items);
         after = page.next;
         if (after === null) break;
       } catch (problem) {
@@ -88,7 +88,7 @@ export class Desk {
         await new Promise((resolve) => setTimeout(resolve, 1000));
       }
     }
-    this.inbox.loaded();
+    this.inbox.finishLoading();
   }
 
   /** Show a request, or none. */
@@ -96,17 +96,17 @@ export class Desk {
     const before = this.inbox.selected;
     this.inbox.selected = id;
     this.list.draw();
-    if (before && before !== id && !this.inbox.isOpen(before)) this.#tidyLater();
+    if (before && before !== id && !this.inbox.isOpen(before)) this.#removeClosedLater();
     if (!id) return this.detail.clear(h("p", {}, "Choose a request to see all of it."));
     const known = this.inbox.get(id);
     if (known) this.#open(known);
-    else await this.#fetch(id);
+    else await this.#fetchRequest(id);
   }
 
-  async #fetch(id) {
+  async #fetchRequest(id) {
     try {
-      const request = await hub.request(id);
-      this.inbox.take(request);
+      const request = await hub.getRequest(id);
+      this.inbox.update(request);
       if (this.inbox.selected === id) this.#open(request);
     } catch (problem) {
       this.detail.clear(h("p", {}, visible(problem.message)));
@@ -120,111 +120,111 @@ export class Desk {
     if (!isNew) return;
     if (!this.listPane.contains(document.activeElement) || getComputedStyle(this.listPane).display === "none")
       this.detail.heading.focus();
-    if (request.status === "open") hub.seen(request.id).catch(() => null);
+    if (request.status === "open") hub.markSeen(request.id).catch(() => null);
   }
 
-  /** Go to a request; the address follows, so that Back works. */
-  choose(id, { focus = false } = {}) {
+  /** Select a request, and put it into the address, so that Back works. */
+  select(id, { focus = false } = {}) {
     location.hash = `#/inbox/${id}`;
     this.show(id);
-    this.list.reveal(id, { focus: focus || this.list.list.contains(document.activeElement) });
+    this.list.scrollTo(id, { focus: focus || this.list.list.contains(document.activeElement) });
   }
 
-  tick() {
-    this.list.tick();
-    this.detail.tick();
+  updateTimes() {
+    this.list.updateTimes();
+    this.detail.updateTimes();
   }
 
   #filter() {
     this.list.scroll.scrollTop = 0;
     this.inbox.filter = this.search.value;
-    found(this.inbox.ids.length);
+    announceMatches(this.inbox.ids.length);
   }
 
-  #changed({ kind, request }) {
+  #onChange({ kind, request }) {
     this.#drawSoon();
     if (request && request.id === this.detail.id) this.detail.show(request);
-    if (kind === "arrived") arrived(words.arrival(request));
-    if (kind === "changed" && request.status !== "open") this.#tidyLater();
+    if (kind === "arrived") announceArrival(phrases.arrivalText(request));
+    if (kind === "changed" && request.status !== "open") this.#removeClosedLater();
   }
 
-  /** Draw before the next frame, however many changes come at once. */
+  /** Redraw once per frame, however many changes arrive. */
   #drawSoon() {
     this.list.draw();
     this.drawing ??= requestAnimationFrame(() => {
       this.drawing = null;
-      this.#head();
+      this.#drawHead();
     });
   }
 
-  #head() {
+  #drawHead() {
     const { inbox } = this;
-    const waiting = inbox.waiting;
-    const found = inbox.filter ? `${inbox.ids.length.toLocaleString("en-US")} found of ` : "";
-    const text = `${found}${waiting.toLocaleString("en-US")} waiting${inbox.loading ? ", loading…" : ""}`;
+    const openCount = inbox.openCount;
+    const matches = inbox.filter ? `${inbox.ids.length.toLocaleString("en-US")} found of ` : "";
+    const text = `${matches}${openCount.toLocaleString("en-US")} waiting${inbox.loading ? ", loading…" : ""}`;
     if (this.count.textContent !== text) this.count.textContent = text;
     const isEmpty = !inbox.loading && inbox.ids.length === 0;
     this.empty.hidden = !isEmpty || Boolean(inbox.filter);
-    this.unfound.hidden = !isEmpty || !inbox.filter;
+    this.noMatch.hidden = !isEmpty || !inbox.filter;
     this.detailPane.classList.toggle("idle", !this.empty.hidden);
-    const settled = inbox.settled;
-    this.tidy.hidden = !settled;
-    this.tidy.textContent =
-      settled === 1 ? "Take 1 answered request off the list" : `Take ${settled} answered requests off the list`;
-    this.#drawTogether();
+    const closedCount = inbox.closedCount;
+    this.removeButton.hidden = !closedCount;
+    this.removeButton.textContent =
+      closedCount === 1 ? "Take 1 answered request off the list" : `Take ${closedCount} answered requests off the list`;
+    this.#drawBulkBar();
   }
 
-  #drawTogether() {
+  #drawBulkBar() {
     const ids = this.inbox.ids.filter((id) => this.inbox.marked.has(id));
-    this.together.hidden = !ids.length;
+    this.bulkBar.hidden = !ids.length;
     if (!ids.length) return;
     const clear = () => [...this.inbox.marked].forEach((id) => this.inbox.mark(id, false));
     const all = () => this.inbox.ids.forEach((id) => this.inbox.mark(id, true));
     fill(
-      this.together,
+      this.bulkBar,
       h("p", { role: "status" }, `${ids.length} selected`),
-      button("Allow…", () => allowSeveral(this.inbox, ids), { class: "yes-button small" }),
-      button("Deny…", () => denySeveral(this.inbox, ids), { class: "no-button small" }),
+      button("Allow…", () => askToAllowAll(this.inbox, ids), { class: "yes-button small" }),
+      button("Deny…", () => askToDenyAll(this.inbox, ids), { class: "no-button small" }),
       button("All", all, { class: "quiet-button", "aria-label": "Select all on the list" }),
       button("None", clear, { class: "quiet-button", "aria-label": "Select none" }),
     );
   }
 
-  /** Take what is answered off the list, when nobody has a finger or a pointer on it. */
-  #tidyLater() {
+  /** Remove closed requests from the list once neither pointer nor focus is on it. */
+  #removeClosedLater() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
       const inUse = this.listPane.matches(":hover") || this.listPane.contains(document.activeElement);
-      if (inUse) this.#tidyLater();
-      else this.inbox.tidy();
-    }, TIDYING);
+      if (inUse) this.#removeClosedLater();
+      else this.inbox.removeClosed();
+    }, TIDY_MS);
   }
 
-  /** Do what a key stands for; tell whether it stands for anything. */
-  pressed(key) {
+  /** Handle a keyboard shortcut; returns whether the key is one. */
+  handleKey(key) {
     if (key === "/") return (this.search.focus(), true);
-    if (key === "j" || key === "k") return (this.#step(key === "j" ? 1 : -1), true);
+    if (key === "j" || key === "k") return (this.#selectNeighbour(key === "j" ? 1 : -1), true);
     if (!this.detail.id) return false;
     if (key === "x") return (this.inbox.mark(this.detail.id, !this.inbox.marked.has(this.detail.id)), true);
-    if (key === "v") return (this.detail.sight?.showNext(), true);
+    if (key === "v") return (this.detail.tracker?.showNext(), true);
     if (!KEYS[key]) return false;
     this.act(KEYS[key], this.detail.id);
     return true;
   }
 
-  #step(step) {
-    const next = this.inbox.beside(this.inbox.selected, step);
-    if (next) this.choose(next);
-    else say(step > 0 ? "There is no further request." : "There is none before this one.", "plain");
+  #selectNeighbour(step) {
+    const next = this.inbox.neighbour(this.inbox.selected, step);
+    if (next) this.select(next);
+    else showNotice(step > 0 ? "There is no further request." : "There is none before this one.", "plain");
   }
 
-  /** Give an answer to the request that is on the screen, and to no other. */
+  /** Answer the displayed request, and no other. */
   async act(name, id) {
-    if (name === "next") return this.#step(1);
-    const { request, sight } = this.detail;
+    if (name === "next") return this.#selectNeighbour(1);
+    const { request, tracker } = this.detail;
     if (this.#busy || id !== this.detail.id || id !== this.inbox.selected || request?.status !== "open") return;
-    if (!sight.isSettled) return say("This has only just appeared. Look at it, then answer.", "plain");
-    if ((name === "allow" || name === "lasting") && !this.#maySayYes(request, sight)) return;
+    if (!tracker.isSettled) return showNotice("This has only just appeared. Look at it, then answer.", "plain");
+    if ((name === "allow" || name === "lasting") && !this.#mayApprove(request, tracker)) return;
     this.#busy = true;
     try {
       await this[`_${name}`](id, request);
@@ -235,48 +235,49 @@ export class Desk {
       this.detail.actions.querySelector("button")?.focus();
   }
 
-  #maySayYes(request, sight) {
+  #mayApprove(request, tracker) {
     if (request.votes.some((vote) => vote.who === this.me.name && vote.approved)) {
-      say("You have said yes already; somebody else has to say yes as well.", "plain");
+      showNotice("You have said yes already; somebody else has to say yes as well.", "plain");
       return false;
     }
-    if (sight.isComplete) return true;
-    sight.showNext();
-    say(`To allow it, see all of it first: ${sight.left}.`, "plain");
+    if (tracker.isComplete) return true;
+    tracker.showNext();
+    showNotice(`To allow it, see all of it first: ${tracker.remaining}.`, "plain");
     return false;
   }
 
   _allow(id) {
-    return send(this.inbox, id, { outcome: "proceed_once" });
+    return sendDecision(this.inbox, id, { outcome: "proceed_once" });
   }
 
   _deny(id) {
-    return send(this.inbox, id, { outcome: "cancel" });
+    return sendDecision(this.inbox, id, { outcome: "cancel" });
   }
 
   async _note(id, request) {
-    const text = await note(`Deny ${visible(request.tool)}`, {
+    const text = await askForNote(`Deny ${visible(request.tool)}`, {
       label: "A note; the agent is told it",
       send: "Deny with this note",
     });
-    if (text !== null) await send(this.inbox, id, text ? { outcome: "cancel", note: text } : { outcome: "cancel" });
+    if (text === null) return;
+    await sendDecision(this.inbox, id, text ? { outcome: "cancel", note: text } : { outcome: "cancel" });
   }
 
   async _lasting(id, request) {
     const decision = await askHowLong(request);
-    if (decision) await send(this.inbox, id, decision);
+    if (decision) await sendDecision(this.inbox, id, decision);
   }
 
   _edit(id, request) {
-    return edit(request, async (args) => {
+    return askForArguments(request, async (args) => {
       try {
-        this.inbox.take(await hub.answer(id, { outcome: "modify", args }));
-        say("Allowed with the edited arguments.");
+        this.inbox.update(await hub.postAnswer(id, { outcome: "modify", args }));
+        showNotice("Allowed with the edited arguments.");
         return null;
       } catch (problem) {
-        const sentence = refused(problem, this.inbox);
+        const sentence = handleRejection(problem, this.inbox);
         if (problem.status !== 409) return sentence;
-        say(sentence, "bad");
+        showNotice(sentence, "bad");
         return null;
       }
     });

@@ -1,6 +1,6 @@
 /** Keyboard shortcuts: single letters, which can be switched off and never act while text is typed. */
 
-import { open } from "./dialogs.js";
+import { openDialog } from "./dialogs.js";
 import { h } from "./dom.js";
 
 const SETTING = "sayso.letters";
@@ -19,27 +19,27 @@ const HELP = [
   ["Esc", "close, or leave a field"],
 ];
 
-/** Whether single letters act. */
-export function areOn() {
+/** Whether single-letter shortcuts are on. */
+export function areLettersOn() {
   try {
     return localStorage.getItem(SETTING) !== "off";
   } catch {
-    return true; // a browser that keeps nothing
+    return true; // the browser blocks storage
   }
 }
 
-function setOn(on) {
+function setLetters(on) {
   try {
     localStorage.setItem(SETTING, on ? "on" : "off");
   } catch {
-    // it holds for this page only
+    // the setting lasts as long as this page
   }
   document.documentElement.classList.toggle("no-letters", !on);
 }
 
-/** Call `act(key)` for a letter, unless it belongs to a field, a dialog or the browser. */
-export function listen(act) {
-  setOn(areOn());
+/** Call `act(key)` for a key, unless it belongs to a field, a dialog or the browser. */
+export function listenToKeys(act) {
+  setLetters(areLettersOn());
   addEventListener("keydown", (event) => {
     if (event.repeat || event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
     const typing = event.target.closest?.(
@@ -52,14 +52,14 @@ export function listen(act) {
   });
 }
 
-/** Show all keys, and the switch for them. */
-export function help() {
-  return open("Keys", () => {
+/** Show all shortcuts, and the switch for them. */
+export function showHelp() {
+  return openDialog("Keys", () => {
     const box = h("input", {
       type: "checkbox",
       id: "letters",
-      checked: areOn(),
-      on: { change: () => setOn(box.checked) },
+      checked: areLettersOn(),
+      on: { change: () => setLetters(box.checked) },
     });
     return [
       h(

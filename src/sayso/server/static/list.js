@@ -1,11 +1,11 @@
 /** Virtual list: only visible rows are in the document, however many requests are open. */
 
 import { fill, h } from "./dom.js";
-import { brief } from "./arguments.js";
+import { summarizeArguments } from "./arguments.js";
 import { visible } from "./sanitize.js";
-import * as words from "./phrases.js";
+import * as phrases from "./phrases.js";
 
-const BEYOND = 4; // rows above and below what can be seen
+const OVERSCAN_ROWS = 4; // rows above and below the visible ones
 
 export class List {
   #inbox;
@@ -13,11 +13,11 @@ export class List {
   #height = 0;
   #drawing = false;
 
-  constructor(inbox, { scroll, list, onChoose }) {
+  constructor(inbox, { scroll, list, onSelect }) {
     this.#inbox = inbox;
     this.scroll = scroll;
     this.list = list;
-    this.onChoose = onChoose;
+    this.onSelect = onSelect;
     scroll.addEventListener("scroll", () => this.draw(), { passive: true });
     new ResizeObserver(() => {
       this.#height = 0;
@@ -26,7 +26,7 @@ export class List {
     list.addEventListener("keydown", (event) => this.#onKey(event));
   }
 
-  /** Draw before the next frame, however often it is asked for. */
+  /** Redraw once per frame, however often this is called. */
   draw() {
     if (this.#drawing) return;
     this.#drawing = true;
@@ -40,8 +40,9 @@ export class List {
     const ids = this.#inbox.ids;
     const height = this.rowHeight;
     this.list.style.height = `${ids.length * height}px`;
-    const first = Math.max(0, Math.floor(this.scroll.scrollTop / height) - BEYOND);
-    const last = Math.min(ids.length, Math.ceil((this.scroll.scrollTop + this.scroll.clientHeight) / height) + BEYOND);
+    const first = Math.max(0, Math.floor(this.scroll.scrollTop / height) - OVERSCAN_ROWS);
+    const bottom = this.scroll.scrollTop + this.scroll.clientHeight;
+    const last = Math.min(ids.length, Math.ceil(bottom / height) + OVERSCAN_ROWS);
     const wanted = new Map();
     for (let at = first; at < last; at += 1) wanted.set(ids[at], at);
     // The selected row stays, so that the focus is never lost by scrolling.
@@ -52,8 +53,8 @@ export class List {
       row.element.remove();
       this.#rows.delete(id);
     }
-    const entry = selected >= 0 ? selected : first;
-    for (const [id, at] of [...wanted].sort((a, b) => a[1] - b[1])) this.#place(id, at, ids.length, at === entry);
+    const focusable = selected >= 0 ? selected : first;
+    for (const [id, at] of [...wanted].sort((a, b) => a[1] - b[1])) this.#drawRow(id, at, ids.length, at === focusable);
   }
 
   /** The height of a row in pixels, which follows the size of the text. */
@@ -65,14 +66,14 @@ export class List {
     return this.#height;
   }
 
-  #place(id, at, count, isEntry) {
+  #drawRow(id, at, count, isFocusable) {
     const request = this.#inbox.get(id);
     let row = this.#rows.get(id);
     if (!row) {
-      row = this.#rowOf(request);
+      row = this.#makeRow(request);
       this.#rows.set(id, row);
     }
-    if (row.request !== request) this.#describe(row, request);
+    if (row.request !== request) this.#fillRow(row, request);
     if (row.at !== at || !row.element.isConnected) this.#insert(row, at);
     row.element.setAttribute("aria-posinset", at + 1);
     row.element.setAttribute("aria-setsize", count);
@@ -80,7 +81,7 @@ export class List {
     row.element.classList.toggle("selected", isSelected);
     row.link.toggleAttribute("aria-current", isSelected);
     if (isSelected) row.link.setAttribute("aria-current", "true");
-    row.link.tabIndex = row.box.tabIndex = isEntry ? 0 : -1;
+    row.link.tabIndex = row.box.tabIndex = isFocusable ? 0 : -1;
     row.box.checked = this.#inbox.marked.has(id);
   }
 
@@ -93,7 +94,7 @@ export class List {
     this.list.insertBefore(row.element, after ?? null);
   }
 
-  #rowOf(request) {
+  #makeRow(request) {
     const { id } = request;
     const box = h("input", {
       type: "checkbox",
@@ -105,38 +106,40 @@ export class List {
     return { element, link, box, time: h("span", { class: "time" }), request: null, at: -1 };
   }
 
-  #describe(row, request) {
+  #fillRow(row, request) {
     const isOpen = request.status === "open";
     row.request = request;
     row.element.classList.toggle("settled", !isOpen);
     row.box.disabled = !isOpen;
-    const marks = words.marks(request).map(([kind, text]) => h("span", { class: `mark ${kind}` }, text));
-    if (!isOpen) marks.unshift(h("span", { class: `mark outcome ${words.outcome(request)}` }, words.outcome(request)));
+    const marks = phrases.findMarks(request).map(([kind, text]) => h("span", { class: `mark ${kind}` }, text));
+    const outcome = phrases.outcomeWord(request);
+    if (!isOpen) marks.unshift(h("span", { class: `mark outcome ${outcome}` }, outcome));
     fill(
       row.link,
       h("span", { class: "row-head" }, h("span", { class: "tool" }, visible(request.tool)), row.time),
-      h("span", { class: "row-brief" }, brief(request.args) || visible(request.description)),
-      h("span", { class: "row-foot" }, h("span", { class: "who" }, words.asker(request)), marks),
+      h("span", { class: "row-brief" }, summarizeArguments(request.args) || visible(request.description)),
+      h("span", { class: "row-foot" }, h("span", { class: "who" }, phrases.asker(request)), marks),
     );
-    this.#tickOne(row);
+    this.#updateTime(row);
   }
 
-  /** Show the time that has passed. */
-  tick() {
-    for (const row of this.#rows.values()) this.#tickOne(row);
+  /** Update ages and expiries. */
+  updateTimes() {
+    for (const row of this.#rows.values()) this.#updateTime(row);
   }
 
-  #tickOne({ request, time }) {
+  #updateTime({ request, time }) {
     if (!request) return;
     const isOpen = request.status === "open";
-    const over = isOpen && words.expiry(request);
-    const text = !isOpen ? "" : over && words.isUrgent(request) ? over : words.waiting(request).replace("waiting ", "");
+    const isUrgent = isOpen && phrases.isUrgent(request);
+    const age = phrases.ageText(request).replace("waiting ", "");
+    const text = !isOpen ? "" : isUrgent ? phrases.expiryText(request) : age;
     if (time.textContent !== text) time.textContent = text;
-    time.classList.toggle("urgent", Boolean(over && words.isUrgent(request)));
+    time.classList.toggle("urgent", isUrgent);
   }
 
-  /** Bring a row into view. */
-  reveal(id, { focus = false } = {}) {
+  /** Scroll a row into view. */
+  scrollTo(id, { focus = false } = {}) {
     const at = this.#inbox.ids.indexOf(id);
     if (at < 0) return;
     const top = at * this.rowHeight;
@@ -153,7 +156,7 @@ export class List {
     if (!step || event.ctrlKey || event.altKey || event.metaKey) return;
     event.preventDefault();
     const here = event.target.closest(".row")?.dataset.id ?? this.#inbox.selected;
-    const next = this.#inbox.beside(here, step);
-    if (next) this.onChoose(next, { focus: true });
+    const next = this.#inbox.neighbour(here, step);
+    if (next) this.onSelect(next, { focus: true });
   }
 }

@@ -1,18 +1,18 @@
 /** Entry point of the page: checks the session, loads open requests, follows events, and routes by the address. */
 
-import { offerAccounts } from "./accounts.js";
-import { Desk } from "./inbox_view.js";
+import { showAccountButton } from "./accounts.js";
+import { InboxView } from "./inbox_view.js";
 import { fill, find, h, button } from "./dom.js";
-import { History } from "./history.js";
+import { HistoryView } from "./history.js";
 import * as hub from "./api.js";
-import { Insight } from "./overview.js";
+import { StatisticsView } from "./overview.js";
 import * as keys from "./keys.js";
-import { Remembered } from "./remembered.js";
-import { Inbox } from "./state.js";
+import { RememberedView } from "./remembered.js";
+import { OpenRequests } from "./state.js";
 import { visible } from "./sanitize.js";
 
 const TITLES = { inbox: "Inbox", history: "History", remembered: "Remembered", overview: "Overview" };
-const LINES = {
+const CONNECTION_TEXTS = {
   connecting: "Connecting…",
   live: "Live",
   lost: "Connection lost: what you see may be old. Trying again…",
@@ -22,57 +22,57 @@ let current = null;
 
 async function start() {
   addEventListener("signed-out", showSignIn);
-  find("#help").addEventListener("click", () => keys.help());
+  find("#help").addEventListener("click", () => keys.showHelp());
   let me;
   try {
-    me = await hub.me();
+    me = await hub.getMe();
   } catch (problem) {
     if (problem.status === 401 || problem.status === 403) return showSignIn();
-    connection("lost");
+    showConnection("lost");
     setTimeout(start, 2000);
     return;
   }
   showMe(me);
-  const inbox = new Inbox();
+  const inbox = new OpenRequests();
   const views = {
-    inbox: new Desk(find("#view-inbox"), inbox, me),
-    history: new History(find("#view-history"), me),
-    remembered: new Remembered(find("#view-remembered")),
-    overview: new Insight(find("#view-overview")),
+    inbox: new InboxView(find("#view-inbox"), inbox, me),
+    history: new HistoryView(find("#view-history"), me),
+    remembered: new RememberedView(find("#view-remembered")),
+    overview: new StatisticsView(find("#view-overview")),
   };
-  keys.listen((key) => pressed(key, views));
+  keys.listenToKeys((key) => handleKey(key, views));
   addEventListener("hashchange", () => route(views, true));
-  inbox.addEventListener("change", () => titled(inbox));
-  setInterval(() => views.inbox.tick(), 1000);
+  inbox.addEventListener("change", () => updateTitle(inbox));
+  setInterval(() => views.inbox.updateTimes(), 1000);
   route(views, false);
-  await views.inbox.load((point) => listen(point, inbox, views));
+  await views.inbox.load((point) => followEvents(point, inbox, views));
 }
 
-function listen(point, inbox, views) {
+function followEvents(point, inbox, views) {
   const onState = (state) => {
     if (state === "signed out") return showSignIn();
-    const isBack = state === "live" && find("#connection").dataset.state === "lost";
-    connection(state);
-    if (isBack) views[current]?.refresh?.();
+    const isReconnected = state === "live" && find("#connection").dataset.state === "lost";
+    showConnection(state);
+    if (isReconnected) views[current]?.refresh?.();
   };
-  new hub.Feed(point, { onRequest: (request) => inbox.take(request), onState }).run();
+  new hub.EventFeed(point, { onRequest: (request) => inbox.update(request), onState }).run();
 }
 
-function connection(state) {
+function showConnection(state) {
   const place = find("#connection");
   if (place.dataset.state === state) return;
   const before = place.dataset.state;
   place.dataset.state = state;
-  place.textContent = LINES[state];
+  place.textContent = CONNECTION_TEXTS[state];
   find("#polite").textContent =
-    state === "lost" ? LINES.lost : before === "lost" ? "Connected again; everything is up to date." : "";
+    state === "lost" ? CONNECTION_TEXTS.lost : before === "lost" ? "Connected again; everything is up to date." : "";
 }
 
-function route(views, byHand) {
+function route(views, isNavigation) {
   if (find("#app").hidden) return;
   const [, name, id] = /^#\/([a-z]+)(?:\/([A-Za-z0-9_-]+))?$/.exec(location.hash) ?? [null, "inbox", null];
   const view = views[name] ? name : "inbox";
-  if (current !== view) views[current]?.leave?.();
+  if (current !== view) views[current]?.invalidate?.();
   for (const each of Object.keys(views)) {
     find(`#view-${each}`).hidden = each !== view;
     const link = find(`nav a[href="#/${each}"]`);
@@ -83,20 +83,20 @@ function route(views, byHand) {
   views[view].show(id ?? null);
   const title = find("#title");
   title.textContent = TITLES[view];
-  if (byHand && current !== view) title.focus();
+  if (isNavigation && current !== view) title.focus();
   current = view;
-  titled.view = TITLES[view];
+  updateTitle.view = TITLES[view];
   document.title = `${TITLES[view]} · sayso`;
 }
 
-function titled(inbox) {
-  const count = inbox.waiting;
-  document.title = `${count ? `(${count}) ` : ""}${titled.view ?? "Inbox"} · sayso`;
+function updateTitle(inbox) {
+  const count = inbox.openCount;
+  document.title = `${count ? `(${count}) ` : ""}${updateTitle.view ?? "Inbox"} · sayso`;
 }
 
-function pressed(key, views) {
-  if (key === "?") return (keys.help(), true);
-  if (current === "inbox") return views.inbox.pressed(key);
+function handleKey(key, views) {
+  if (key === "?") return (keys.showHelp(), true);
+  if (current === "inbox") return views.inbox.handleKey(key);
   if (current === "history" && key === "/") return (views.history.search.focus(), true);
   return false;
 }
@@ -104,7 +104,7 @@ function pressed(key, views) {
 function showMe(me) {
   const roles = me.roles?.length ? ` · ${me.roles.map(visible).join(", ")}` : "";
   const project = me.project === "*" ? " · every project" : me.project ? ` · ${visible(me.project)}` : "";
-  const leave = async () => {
+  const signOut = async () => {
     await hub.signOut().catch(() => null);
     location.reload();
   };
@@ -112,20 +112,20 @@ function showMe(me) {
     find("#me"),
     h("span", { class: "me-name", title: `You are ${visible(me.name)}${roles}${project}` }, visible(me.name)),
     h("span", { class: "me-more" }, roles + project),
-    button("Sign out", leave, { class: "quiet-button" }),
+    button("Sign out", signOut, { class: "quiet-button" }),
   );
   find("#version").textContent = me.hub?.version ? `sayso ${visible(me.hub.version)}` : "";
 }
 
 function showSignIn() {
   find("#app").hidden = true;
-  fill(find("#app")); // nobody who comes later sees what was here
+  fill(find("#app")); // the next user of this browser must not see it
   find("nav").hidden = true;
   fill(find("#me"));
   find("#connection").textContent = "";
   find("#signed-out").hidden = false;
   find("#signed-out h1").focus();
-  offerAccounts();
+  showAccountButton();
 }
 
 start();

@@ -1,8 +1,8 @@
 /** Statistics view: requests per hour, answer times, outcomes, and the state of the audit. */
 
-import { fill, h, shown, svg } from "./dom.js";
+import { fill, h, visibleNodes, svg } from "./dom.js";
 import * as hub from "./api.js";
-import { span } from "./times.js";
+import { formatSpan } from "./times.js";
 import { visible } from "./sanitize.js";
 
 const PERIODS = [
@@ -18,7 +18,7 @@ const ANSWERS = [
 ];
 const MOST_TOOLS = 12;
 
-export class Insight {
+export class StatisticsView {
   constructor(place) {
     this.heading = h("h2", { tabindex: "-1" }, "Overview");
     this.period = h(
@@ -42,31 +42,31 @@ export class Insight {
   }
 
   async show() {
-    await Promise.all([this.#charts(), this.#chain()]);
+    await Promise.all([this.#loadCharts(), this.#loadAuditState()]);
   }
 
-  /** Show it anew, after the connection was lost. */
+  /** Reload after a lost connection. */
   refresh() {
     return this.show();
   }
 
-  async #charts() {
+  async #loadCharts() {
     try {
-      const stats = await hub.stats(this.period.value);
+      const stats = await hub.getStats(this.period.value);
       fill(
         this.content,
-        volume(stats.by_hour, Number(this.period.value)),
-        waiting(stats.waiting),
-        byTool(stats.by_tool),
+        renderVolume(stats.by_hour, Number(this.period.value)),
+        renderAnswerTimes(stats.waiting),
+        renderByTool(stats.by_tool),
       );
     } catch (problem) {
       fill(this.content, h("p", {}, visible(problem.message)));
     }
   }
 
-  async #chain() {
+  async #loadAuditState() {
     try {
-      const state = await hub.auditState();
+      const state = await hub.getAuditState();
       const count = Number(state.entries).toLocaleString("en-US");
       const word = state.verified
         ? `The chain of ${count} entries is whole.`
@@ -79,7 +79,7 @@ export class Insight {
           h("span", { "aria-hidden": "true" }, state.verified ? "✓ " : "✗ "),
           word,
         ),
-        h("p", { class: "quiet" }, "Its last hash: ", h("code", { class: "hash" }, shown(state.hash ?? ""))),
+        h("p", { class: "quiet" }, "Its last hash: ", h("code", { class: "hash" }, visibleNodes(state.hash ?? ""))),
       );
     } catch (problem) {
       fill(this.audit, h("p", {}, visible(problem.message)));
@@ -87,9 +87,9 @@ export class Insight {
   }
 }
 
-/** Questions over time, as bars. */
-function volume(hours, period) {
-  const bars = grouped(hours, period);
+/** Bar chart of questions over time. */
+function renderVolume(hours, period) {
+  const bars = groupHours(hours, period);
   const total = bars.reduce((sum, each) => sum + each.asked, 0);
   const most = Math.max(1, ...bars.map((each) => each.asked));
   const label = `${total} questions in ${bars.length} periods; at most ${most} in one`;
@@ -112,16 +112,16 @@ function volume(hours, period) {
     .filter((each) => each.asked)
     .map((each) => [each.label, each.asked, ...ANSWERS.map(([name]) => each[name])]);
   const top = h("p", { class: "axis-top", "aria-hidden": "true" }, String(most));
-  return chart(
+  return renderChart(
     "Questions",
     `${total} asked`,
     [top, drawing, axis],
-    table("Questions over time", ["When", "asked", ...ANSWERS.map(([, word]) => word)], rows),
+    renderTable("Questions over time", ["When", "asked", ...ANSWERS.map(([, word]) => word)], rows),
   );
 }
 
-/** By the hour for a day, by the day for longer. */
-function grouped(hours, period) {
+/** Group the counts: by hour for a day, by day for a longer period. */
+function groupHours(hours, period) {
   const byDay = period > 48;
   const label = (at) =>
     byDay
@@ -137,8 +137,8 @@ function grouped(hours, period) {
   return [...found.values()];
 }
 
-/** How long answers took: three numbers, and how many took how long. */
-function waiting(facts) {
+/** Answer times: three percentiles, and a histogram. */
+function renderAnswerTimes(facts) {
   const names = [
     ["p50", "half took at most"],
     ["p90", "9 of 10 took at most"],
@@ -147,33 +147,33 @@ function waiting(facts) {
   const numbers = h(
     "dl",
     { class: "figures" },
-    names.map(([key, words]) => h("div", {}, h("dt", {}, words), h("dd", {}, took(facts[key])))),
+    names.map(([key, words]) => h("div", {}, h("dt", {}, words), h("dd", {}, formatAnswerTime(facts[key])))),
   );
   const total = facts.within.reduce((sum, each) => sum + Number(each.answers), 0);
-  if (!total) return chart("Waiting for an answer", "Nothing was answered in this time.", null, null);
+  if (!total) return renderChart("Waiting for an answer", "Nothing was answered in this time.", null, null);
   const most = Math.max(...facts.within.map((each) => Number(each.answers)));
-  const rows = facts.within.map((each, at) => [spanName(facts.within, at), Number(each.answers)]);
+  const rows = facts.within.map((each, at) => [rangeText(facts.within, at), Number(each.answers)]);
   const drawing = h(
     "ul",
     { class: "tools", "aria-hidden": "true" },
-    rows.map(([name, count]) => h("li", {}, h("span", {}, name), bar([["bar", count]], most))),
+    rows.map(([name, count]) => h("li", {}, h("span", {}, name), renderBar([["bar", count]], most))),
   );
-  return chart(
+  return renderChart(
     "Waiting for an answer",
     `${total} ${total === 1 ? "answer" : "answers"}`,
     [numbers, drawing],
-    table("Waiting for an answer", ["It took", "answers"], rows),
+    renderTable("Waiting for an answer", ["It took", "answers"], rows),
   );
 }
 
-const took = (value) => (Number(value) < 10 ? `${Number(value).toFixed(1)} s` : span(Number(value)));
+const formatAnswerTime = (value) => (Number(value) < 10 ? `${Number(value).toFixed(1)} s` : formatSpan(Number(value)));
 
-function spanName(within, at) {
+function rangeText(within, at) {
   const upTo = within[at].up_to;
-  return upTo === null ? `more than ${span(Number(within[at - 1].up_to))}` : `up to ${span(Number(upTo))}`;
+  return upTo === null ? `more than ${formatSpan(Number(within[at - 1].up_to))}` : `up to ${formatSpan(Number(upTo))}`;
 }
 
-function byTool(tools) {
+function renderByTool(tools) {
   const sum = (each) => ANSWERS.reduce((total, [name]) => total + Number(each[name] ?? 0), 0);
   const sorted = [...tools].sort((a, b) => sum(b) - sum(a));
   const top = sorted.slice(0, MOST_TOOLS);
@@ -184,7 +184,7 @@ function byTool(tools) {
     top.map((each) => {
       const parts = ANSWERS.map(([name]) => [`part ${name}`, Number(each[name] ?? 0)]);
       const name = visible(each.tool);
-      return h("li", {}, h("span", { class: "tool", title: name }, name), bar(parts, most));
+      return h("li", {}, h("span", { class: "tool", title: name }, name), renderBar(parts, most));
     }),
   );
   const legend = h(
@@ -203,19 +203,19 @@ function byTool(tools) {
       ),
     ),
   );
-  const rows = sorted.map((each) => [shown(each.tool), ...ANSWERS.map(([name]) => Number(each[name] ?? 0))]);
-  if (!sorted.length) return chart("Answers by tool", "Nothing was answered in this time.", null, null);
+  const rows = sorted.map((each) => [visibleNodes(each.tool), ...ANSWERS.map(([name]) => Number(each[name] ?? 0))]);
+  if (!sorted.length) return renderChart("Answers by tool", "Nothing was answered in this time.", null, null);
   const title = sorted.length > MOST_TOOLS ? `the ${MOST_TOOLS} of ${sorted.length} tools with the most` : "";
-  return chart(
+  return renderChart(
     "Answers by tool",
     title,
     [drawing, legend],
-    table("Answers by tool", ["Tool", ...ANSWERS.map(([, word]) => word)], rows),
+    renderTable("Answers by tool", ["Tool", ...ANSWERS.map(([, word]) => word)], rows),
   );
 }
 
-/** One bar of several parts, each a class and a number; the longest bar of them all has `most`. */
-function bar(parts, most) {
+/** Stacked bar of parts, each a class and a number; `most` is the total of the longest bar. */
+function renderBar(parts, most) {
   let at = 0;
   const drawn = parts.map(([name, number]) => {
     const width = (number / most) * 400;
@@ -230,7 +230,7 @@ function bar(parts, most) {
   ];
 }
 
-function chart(title, words, drawing, alternative) {
+function renderChart(title, words, drawing, alternative) {
   return h(
     "section",
     { class: "chart" },
@@ -241,7 +241,7 @@ function chart(title, words, drawing, alternative) {
   );
 }
 
-function table(caption, heads, rows) {
+function renderTable(caption, heads, rows) {
   const body = rows.map((row) =>
     h(
       "tr",

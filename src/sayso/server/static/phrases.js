@@ -1,9 +1,9 @@
-/** Sentences about requests: who asks, where it stands, who has answered. */
+/** Phrases about requests: agent, state, answers. */
 
-import { shown } from "./dom.js";
+import { visibleNodes } from "./dom.js";
 import { Numeral } from "./exact_json.js";
-import { diffSize } from "./arguments.js";
-import { countdown, moment, now, span } from "./times.js";
+import { countDiffLines } from "./arguments.js";
+import { formatCountdown, formatMoment, now, formatSpan } from "./times.js";
 import { visible } from "./sanitize.js";
 
 const STATES = {
@@ -16,36 +16,36 @@ const STATES = {
 };
 const RESULTS = { returned: "allowed; it ran and returned", raised: "allowed; it ran and failed" };
 
-/** Who asks: the path of agents. */
+/** Return the agent that asks, as the path of agents. */
 export function asker(request) {
   return request.agent_path.length
     ? request.agent_path.map(visible).join(" › ")
     : visible(request.asked_by || "An agent");
 }
 
-/** Where a request stands. */
-export function state(request) {
+/** Return the state of a request in words. */
+export function stateText(request) {
   return (request.status === "used" && RESULTS[request.result]) || STATES[request.status] || visible(request.status);
 }
 
-/** One word for where a request stands, for a mark on the list. */
-export function outcome(request) {
+/** Return the state of a request as one word, for a mark on the list. */
+export function outcomeWord(request) {
   if (request.status !== "used") return { approved: "allowed", open: "waiting" }[request.status] ?? request.status;
   return request.result === "raised" ? "failed" : request.result === "returned" ? "ran" : "begun";
 }
 
-/** Who answered, how and when. */
-export function answeredBy(request) {
+/** Return approver, channel and time of the answer; null if there is none. */
+export function answerText(request) {
   const decision = request.decision;
   if (!decision) return null;
   const how = decision.approved ? "Allowed" : "Denied";
   const who = decision.who ? ` by ${visible(decision.who)}` : "";
   const over = decision.channel ? ` (${visible(decision.channel)})` : "";
-  return `${how}${who}${over}${decision.decided_at ? ` at ${moment(decision.decided_at)}` : ""}`;
+  return `${how}${who}${over}${decision.decided_at ? ` at ${formatMoment(decision.decided_at)}` : ""}`;
 }
 
-/** How an answer is remembered; null if it is not. */
-export function remembered(decision) {
+/** Return how an answer is remembered; null if it is not. */
+export function rememberedText(decision) {
   if (!decision || decision.remember === "none") return null;
   const where = decision.remember === "always" ? "in every session" : "in the session that asked";
   const what = {
@@ -55,11 +55,12 @@ export function remembered(decision) {
     tool: "for the whole tool",
   };
   const often = decision.uses === null ? "" : `, ${decision.uses} more times`;
-  return `Remembered ${what[decision.scope] ?? ""} ${where}${often}${decision.until ? `, until ${moment(decision.until)}` : ""}`;
+  const until = decision.until ? `, until ${formatMoment(decision.until)}` : "";
+  return `Remembered ${what[decision.scope] ?? ""} ${where}${often}${until}`;
 }
 
-/** How many people have to say yes, and how many have. */
-export function votes(request) {
+/** Return how many approvals are needed (quorum) and given; null if one is enough. */
+export function votesText(request) {
   const wanted = request.approvers?.count ?? 1;
   if (wanted <= 1) return null;
   const yes = request.votes.filter((vote) => vote.approved);
@@ -67,53 +68,53 @@ export function votes(request) {
   return `${yes.length} of ${wanted} people have said yes${names ? `: ${names}` : ""}`;
 }
 
-/** Whom it needs, if not just anybody. */
-export function needs(request) {
+/** Return the roles that may approve; null if there is no restriction. */
+export function rolesText(request) {
   const roles = request.approvers?.roles ?? [];
   if (!roles.length) return null;
   const late = request.approvers.escalate;
-  const also = late ? `; after ${span(late.after)} without an answer also ${visible(late.role)}` : "";
+  const also = late ? `; after ${formatSpan(late.after)} without an answer also ${visible(late.role)}` : "";
   return `A yes needs the role ${roles.map(visible).join(" and ")}${also}`;
 }
 
-/** What a yes means beyond this call. */
-export function lasts(request) {
+/** Return what an approval covers beyond this call; null if nothing. */
+export function sessionText(request) {
   return request.approval === "once_per_session"
     ? "A yes holds for the rest of the agent's session: it is asked once"
     : null;
 }
 
-/** Who else has it before them. */
-export function lookers(request, me) {
+/** Return who else has viewed the request; null if nobody. */
+export function viewersText(request, me) {
   const others = [...new Set(request.seen.map((each) => each.who).filter((who) => who !== me))];
   return others.length ? `Also seen by ${others.map(visible).join(", ")}` : null;
 }
 
-/** How long it waits, and when it is over. */
-export function waiting(request) {
-  return `waiting ${span(now() - request.asked_at)}`;
+/** Return the age of a request. */
+export function ageText(request) {
+  return `waiting ${formatSpan(now() - request.asked_at)}`;
 }
 
-/** How long until nobody can answer any more; null if it has no end. */
-export function expiry(request) {
+/** Return the time to expiry; null if the request does not expire. */
+export function expiryText(request) {
   if (request.expires_at === null) return null;
   const left = request.expires_at - now();
-  return left > 0 ? `expires in ${countdown(left)}` : "its time is up";
+  return left > 0 ? `expires in ${formatCountdown(left)}` : "its time is up";
 }
 
-/** Whether little time is left. */
+/** Whether the request expires within a minute. */
 export function isUrgent(request) {
   return request.expires_at !== null && request.expires_at - now() < 60;
 }
 
-/** What is worth a second look, as short marks `[kind, text]`. */
-export function marks(request) {
+/** Return warnings about a request as short marks `[kind, text]`. */
+export function findMarks(request) {
   const found = [];
   const { diff, language, title } = request.presentation ?? {};
   if (hasOddText(request)) found.push(["odd", "hidden or misleading characters"]);
   if (language === "bash" && !/shell/i.test(request.tool)) found.push(["plain", "shell"]);
   if (diff) {
-    const { added, removed } = diffSize(diff);
+    const { added, removed } = countDiffLines(diff);
     found.push(["plain", `+${added} −${removed}`]);
   }
   if (/^Delete /.test(title ?? "")) found.push(["odd", "deletes"]);
@@ -138,14 +139,14 @@ function textsOf(value) {
   return [];
 }
 
-/** A rule, and where it stands. */
-export function rule(request) {
+/** Render file, line and key of the rule. */
+export function ruleNodes(request) {
   if (!request.rule) return null;
   const { source, line, key } = request.rule;
-  return [shown(line ? `${source}:${line}` : source), " ", shown(key)];
+  return [visibleNodes(line ? `${source}:${line}` : source), " ", visibleNodes(key)];
 }
 
-/** What a screen reader hears when a request comes. */
-export function arrival(request) {
+/** Return the announcement of a new request for screen readers. */
+export function arrivalText(request) {
   return `New request: ${asker(request)} wants to run ${visible(request.tool)}.`;
 }

@@ -1,34 +1,34 @@
 /** Form for a remembered approval: scope, sessions, duration and number of uses. */
 
-import { open } from "./dialogs.js";
-import { button, h, shown } from "./dom.js";
-import { span } from "./times.js";
+import { openDialog } from "./dialogs.js";
+import { button, h, visibleNodes } from "./dom.js";
+import { formatSpan } from "./times.js";
 
 const SPANS = [900, 3600, 8 * 3600, 86400, 7 * 86400, 30 * 86400];
 const WIDTHS = { call: "Only this", prefix: "Commands like this", folder: "This folder", tool: "The whole tool" };
 
-/** Ask how long a yes to this request is to last; resolves with the decision, or null. */
+/** Ask for scope and duration of a remembered approval; resolves with the decision, or null. */
 export function askHowLong(request) {
-  return open("Allow, and remember it", (close) => form(request, close));
+  return openDialog("Allow, and remember it", (close) => makeForm(request, close));
 }
 
-function form(request, close) {
-  const scopes = request.scopes.map((scope, at) => scopeChoice(scope, at));
+function makeForm(request, close) {
+  const scopes = request.scopes.map((scope, at) => makeScopeRadio(scope, at));
   const sessions = [
-    choice("remember", "session", "In this session of the agent", true),
-    choice("remember", "always", "In every session of this project", false),
+    makeRadio("remember", "session", "In this session of the agent", true),
+    makeRadio("remember", "always", "In every session of this project", false),
   ];
   const most = request.remember_max === null ? Infinity : Number(request.remember_max);
   const spans = SPANS.filter((seconds) => seconds <= most);
-  const last =
+  const longest =
     most === Infinity
       ? h("option", { value: "" }, "no end")
-      : h("option", { value: String(most) }, `${span(most)}, the longest that the policy allows`);
+      : h("option", { value: String(most) }, `${formatSpan(most)}, the longest that the policy allows`);
   const duration = h(
     "select",
     { id: "lasting-span" },
-    spans.map((each) => h("option", { value: each, selected: each === 3600 }, span(each))),
-    spans.includes(most) ? null : last,
+    spans.map((each) => h("option", { value: each, selected: each === 3600 }, formatSpan(each))),
+    spans.includes(most) ? null : longest,
   );
   const uses = h("input", {
     id: "lasting-uses",
@@ -40,14 +40,14 @@ function form(request, close) {
   const element = h("form", { class: "lasting", novalidate: true });
   element.addEventListener("submit", (event) => {
     event.preventDefault();
-    const often = uses.value.trim();
-    if (often && !/^[1-9][0-9]{0,8}$/.test(often)) {
+    const useCount = uses.value.trim();
+    if (useCount && !/^[1-9][0-9]{0,8}$/.test(useCount)) {
       problem.textContent = "This must be a whole number from 1 up, or empty.";
       uses.setAttribute("aria-invalid", "true");
       uses.focus();
       return;
     }
-    close(decision(new FormData(element), { seconds: duration.value, uses: often }));
+    close(readDecision(new FormData(element), { seconds: duration.value, uses: useCount }));
   });
   element.append(
     h("fieldset", {}, h("legend", {}, "For which calls"), scopes),
@@ -71,23 +71,23 @@ function form(request, close) {
   return element;
 }
 
-function decision(chosen, { seconds, uses }) {
+function readDecision(chosen, { seconds, uses }) {
   const found = { approved: true, remember: chosen.get("remember"), scope: chosen.get("scope") };
   if (seconds) found.seconds = Number(seconds);
   if (uses) found.uses = Number(uses);
   return found;
 }
 
-function scopeChoice(scope, at) {
-  return choice(
+function makeScopeRadio(scope, at) {
+  return makeRadio(
     "scope",
     scope.kind,
-    [h("strong", {}, WIDTHS[scope.kind] ?? scope.kind), h("span", { class: "also" }, shown(scope.label))],
+    [h("strong", {}, WIDTHS[scope.kind] ?? scope.kind), h("span", { class: "also" }, visibleNodes(scope.label))],
     at === 0,
   );
 }
 
-function choice(name, value, content, checked) {
+function makeRadio(name, value, content, checked) {
   return h(
     "label",
     { class: "choice" },

@@ -1,13 +1,13 @@
 /** View of the remembered decisions, with revocation. */
 
-import { say } from "./announce.js";
-import { confirm } from "./dialogs.js";
-import { button, fill, h, shown } from "./dom.js";
+import { showNotice } from "./announce.js";
+import { askToConfirm } from "./dialogs.js";
+import { button, fill, h, visibleNodes } from "./dom.js";
 import * as hub from "./api.js";
-import { moment } from "./times.js";
+import { formatMoment } from "./times.js";
 import { visible } from "./sanitize.js";
 
-export class Remembered {
+export class RememberedView {
   constructor(place) {
     this.rows = h("ul", { class: "cards" });
     this.message = h("p", { class: "quiet", role: "status" }, "Loading…");
@@ -27,10 +27,10 @@ export class Remembered {
 
   async show() {
     try {
-      const { items } = await hub.remembered();
+      const { items } = await hub.listRemembered();
       fill(
         this.rows,
-        items.map((each) => this.#card(each)),
+        items.map((each) => this.#renderCard(each)),
       );
       this.message.textContent = items.length
         ? ""
@@ -40,17 +40,17 @@ export class Remembered {
     }
   }
 
-  /** Show them anew, after the connection was lost. */
+  /** Reload after a lost connection. */
   refresh() {
     return this.show();
   }
 
-  #card(each) {
+  #renderCard(each) {
     const { decision } = each;
     const ends = [
       each.session ? "in one session" : "in every session",
       each.uses_left !== null && `${each.uses_left} more ${Number(each.uses_left) === 1 ? "call" : "calls"}`,
-      each.expires_at ? `until ${moment(each.expires_at)}` : "no end",
+      each.expires_at ? `until ${formatMoment(each.expires_at)}` : "no end",
     ].filter(Boolean);
     return h(
       "li",
@@ -67,15 +67,15 @@ export class Remembered {
             decision.approved ? "allowed" : "denied",
           ),
           " ",
-          h("strong", { class: "tool" }, shown(each.tool)),
+          h("strong", { class: "tool" }, visibleNodes(each.tool)),
         ),
-        h("p", {}, shown(each.scope.label)),
+        h("p", {}, visibleNodes(each.scope.label)),
         h(
           "p",
           { class: "quiet" },
           ends.join(" · "),
           decision.who ? ` · by ${visible(decision.who)}` : "",
-          ` · ${moment(each.remembered_at)}`,
+          ` · ${formatMoment(each.remembered_at)}`,
         ),
       ),
       button("Revoke…", () => this.#revoke(each), {
@@ -87,15 +87,15 @@ export class Remembered {
 
   async #revoke(each) {
     const sentences = [
-      h("code", {}, shown(`${each.tool}: ${each.scope.label}`)),
+      h("code", {}, visibleNodes(`${each.tool}: ${each.scope.label}`)),
       "The next such call will be asked about again.",
     ];
-    if (!(await confirm("Revoke this answer?", sentences, "Revoke it"))) return;
+    if (!(await askToConfirm("Revoke this answer?", sentences, "Revoke it"))) return;
     try {
       await hub.revoke(each.id);
-      say("Revoked. The next such call will be asked about.");
+      showNotice("Revoked. The next such call will be asked about.");
     } catch (problem) {
-      say(visible(problem.message), "bad");
+      showNotice(visible(problem.message), "bad");
     }
     await this.show();
     this.heading.focus();

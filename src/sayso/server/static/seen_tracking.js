@@ -1,35 +1,35 @@
 /** Viewport tracking: an approval is enabled only after all content was unfolded and scrolled into view. */
 
-const ENOUGH = 0.5; // of a line
-const SETTLING = 300; // ms that something must have been on the screen before an answer to it counts
+const SEEN_RATIO = 0.5; // visible share of a line that counts as seen
+const SETTLE_MS = 300; // how long content must be displayed before an answer to it counts
 
-/** Watches the parts of one request. `onChange` is called whenever less is left to see, and when an answer counts. */
-export class Sight {
+/** Tracks which parts of a request were seen; `onChange` is called when one was, and when an answer counts. */
+export class SeenTracker {
   #unseen = new Set();
   #folds = new Set();
-  #watcher;
+  #observer;
   #since;
 
   constructor(onChange) {
     this.onChange = onChange;
-    this.#begin();
-    this.#watcher = new IntersectionObserver((entries) => this.#look(entries), {
-      threshold: [0, 0.25, ENOUGH, 0.75, 1],
+    this.#restartSettling();
+    this.#observer = new IntersectionObserver((entries) => this.#onIntersect(entries), {
+      threshold: [0, 0.25, SEEN_RATIO, 0.75, 1],
     });
   }
 
-  /** Add an element that has to be seen, from its first line to its last, and return it. */
-  part(element) {
+  /** Track an element, from its first line to its last, and return it. */
+  track(element) {
     const ends = element.firstElementChild ? [element.firstElementChild, element.lastElementChild] : [element];
     for (const each of ends) {
       this.#unseen.add(each);
-      this.#watcher.observe(each);
+      this.#observer.observe(each);
     }
     return element;
   }
 
-  /** Add something folded: `open` shows it and returns its first part. */
-  folded(open) {
+  /** Track a folded part: `open` unfolds it and returns its first element. */
+  trackFold(open) {
     const fold = {
       element: null,
       open: () => {
@@ -43,43 +43,43 @@ export class Sight {
     return fold;
   }
 
-  #look(entries) {
+  #onIntersect(entries) {
     let changed = false;
     for (const { target, intersectionRatio, intersectionRect } of entries) {
-      const fills = intersectionRect.height >= innerHeight * ENOUGH; // as much of it as there is room for
-      if (document.hidden || (intersectionRatio < ENOUGH && !fills)) continue;
+      const fillsScreen = intersectionRect.height >= innerHeight * SEEN_RATIO; // for what is higher than the screen
+      if (document.hidden || (intersectionRatio < SEEN_RATIO && !fillsScreen)) continue;
       this.#unseen.delete(target);
-      this.#watcher.unobserve(target);
+      this.#observer.unobserve(target);
       changed = true;
     }
     if (!changed) return;
-    if (this.isComplete) this.#begin();
+    if (this.isComplete) this.#restartSettling();
     this.onChange();
   }
 
-  #begin() {
+  #restartSettling() {
     this.#since = performance.now();
-    setTimeout(() => this.onChange(), SETTLING + 1);
+    setTimeout(() => this.onChange(), SETTLE_MS + 1);
   }
 
   get isComplete() {
     return this.#unseen.size + this.#folds.size === 0;
   }
 
-  /** Whether it has been here long enough that whoever answers means this. */
+  /** Whether the content was displayed long enough for an answer to be meant for it. */
   get isSettled() {
-    return performance.now() - this.#since >= SETTLING;
+    return performance.now() - this.#since >= SETTLE_MS;
   }
 
-  /** Say what is left to see, for people. */
-  get left() {
+  /** Return what is left to see, in words. */
+  get remaining() {
     const parts = [this.#folds.size && `${this.#folds.size} folded`, this.#unseen.size && "more to scroll to"].filter(
       Boolean,
     );
     return parts.join(" and ");
   }
 
-  /** Bring the next thing that was not seen into view. */
+  /** Scroll to the next unseen part; a folded one is unfolded. */
   showNext() {
     const open = [...this.#unseen, ...[...this.#folds].map((fold) => fold.element)].filter((each) => each?.isConnected);
     const order = (a, b) => (a.compareDocumentPosition(b) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1);
@@ -87,12 +87,12 @@ export class Sight {
     const fold = [...this.#folds].find((each) => each.element === next);
     const target = fold ? fold.open() : next;
     if (!target) return;
-    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    target.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
+    const isMotionReduced = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    target.scrollIntoView({ block: "start", behavior: isMotionReduced ? "auto" : "smooth" });
   }
 
-  /** Look at nothing any more. */
+  /** Stop tracking. */
   stop() {
-    this.#watcher.disconnect();
+    this.#observer.disconnect();
   }
 }

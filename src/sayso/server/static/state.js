@@ -1,54 +1,56 @@
 /** Client-side store of the open requests: in order of arrival, indexed by id. */
 
-import { write } from "./exact_json.js";
+import { writeJson } from "./exact_json.js";
 
-export class Inbox extends EventTarget {
+export class OpenRequests extends EventTarget {
   #requests = new Map();
   #texts = new Map();
   #filter = "";
   #shown = null;
-  #open = 0;
-  #gone = new Set(); // closed before the page that has them came
+  #openCount = 0;
+  #closedWhileLoading = new Set(); // ids closed before their page was loaded
 
-  selected = null; // an id
+  selected = null; // id of the displayed request
   marked = new Set();
-  opened = new Set(); // whatever was open in full
+  opened = new Set(); // ids that were displayed in full
   loading = true;
 
-  /** Take a request as it stands now. What is closed stays where it is until it is tidied away. */
-  take(request) {
+  /** Apply the current state of a request; a closed one stays listed until `removeClosed`. */
+  update(request) {
     const before = this.#requests.get(request.id);
     if (!before && request.status !== "open") {
-      if (this.loading) this.#gone.add(request.id);
+      if (this.loading) this.#closedWhileLoading.add(request.id);
       return;
     }
-    // The answer to a click can come after what the feed told meanwhile: nothing goes back.
+    // The response to an answer can arrive after newer events: never go back to an older state.
     if (before && progress(request) < progress(before)) return;
-    this.#put(request);
+    this.#store(request);
     if (request.status !== "open") this.marked.delete(request.id);
     if (!before) this.#shown = null;
-    this.#changed(before ? "changed" : "arrived", request);
+    this.#notify(before ? "changed" : "arrived", request);
   }
 
-  /** Take many at once, at the start. */
-  takeAll(requests) {
-    for (const each of requests) if (!this.#requests.has(each.id) && !this.#gone.has(each.id)) this.#put(each);
+  /** Add a page of the initial load. */
+  addPage(requests) {
+    for (const each of requests) {
+      if (!this.#requests.has(each.id) && !this.#closedWhileLoading.has(each.id)) this.#store(each);
+    }
     this.#shown = null;
-    this.#changed("loaded", null);
+    this.#notify("loaded", null);
   }
 
-  /** All that waited is here: put what came meanwhile behind what was there before. */
-  loaded() {
+  /** End the initial load: sort by time, as events arrived in between. */
+  finishLoading() {
     const rows = [...this.#requests].sort(([, a], [, b]) => a.asked_at - b.asked_at || (a.id < b.id ? -1 : 1));
     this.#requests = new Map(rows);
-    this.#gone.clear();
+    this.#closedWhileLoading.clear();
     this.loading = false;
     this.#shown = null;
-    this.#changed("loaded", null);
+    this.#notify("loaded", null);
   }
 
-  #put(request) {
-    this.#open += (request.status === "open") - this.isOpen(request.id);
+  #store(request) {
+    this.#openCount += (request.status === "open") - this.isOpen(request.id);
     this.#requests.set(request.id, request);
   }
 
@@ -56,43 +58,43 @@ export class Inbox extends EventTarget {
     return this.#requests.get(id);
   }
 
-  /** The ids on the list, in the order in which they came. */
+  /** The listed ids, in order of arrival. */
   get ids() {
     this.#shown ??= [...this.#requests.keys()].filter((id) => this.#matches(id));
     return this.#shown;
   }
 
-  get waiting() {
-    return this.#open;
+  get openCount() {
+    return this.#openCount;
   }
 
-  get settled() {
-    return this.#requests.size - this.waiting;
+  get closedCount() {
+    return this.#requests.size - this.openCount;
   }
 
   set filter(text) {
     this.#filter = text.trim().toLowerCase();
     this.#shown = null;
-    this.#changed("loaded", null);
+    this.#notify("loaded", null);
   }
 
   get filter() {
     return this.#filter;
   }
 
-  /** Take away what is closed, but not what is before somebody's eyes. */
-  tidy() {
+  /** Remove closed requests, except the displayed one. */
+  removeClosed() {
     for (const [id, each] of this.#requests) {
       if (each.status === "open" || id === this.selected) continue;
       this.#requests.delete(id);
       this.#texts.delete(id);
     }
     this.#shown = null;
-    this.#changed("loaded", null);
+    this.#notify("loaded", null);
   }
 
-  /** The id that stands so many places after this one, or at the nearest end; open ones only. */
-  beside(id, step) {
+  /** Return the open request `step` places after this one, or the last one in that direction. */
+  neighbour(id, step) {
     const ids = this.ids;
     const from = ids.indexOf(id);
     if (from < 0) return ids.find((each) => this.isOpen(each)) ?? null;
@@ -113,7 +115,7 @@ export class Inbox extends EventTarget {
   mark(id, on) {
     if (on && this.isOpen(id)) this.marked.add(id);
     else this.marked.delete(id);
-    this.#changed("marked", this.get(id));
+    this.#notify("marked", this.get(id));
   }
 
   #matches(id) {
@@ -122,12 +124,12 @@ export class Inbox extends EventTarget {
     return this.#texts.get(id).includes(this.#filter);
   }
 
-  #changed(kind, request) {
+  #notify(kind, request) {
     this.dispatchEvent(new CustomEvent("change", { detail: { kind, request } }));
   }
 }
 
-/** How far a request has come: votes, then closed, then used, then what came of it. */
+/** Return a number that grows with the state: votes, closed, used, result. */
 function progress(request) {
   if (request.status === "open") return request.votes.length;
   return 1e6 + (request.used_at !== null) + (request.result !== null);
@@ -139,7 +141,7 @@ function searchText(request) {
     request.agent_path.join(" > "),
     request.description,
     request.reason,
-    write(request.args),
+    writeJson(request.args),
   ];
   return facts.join("\n").toLowerCase();
 }

@@ -6,23 +6,23 @@ const UNITS = [
   [60, "min"],
 ];
 
-let ahead = 0; // how many seconds the hub's clock is before ours
+let clockOffset = 0; // seconds that the hub's clock is ahead of this one
 
 /** Seconds since the epoch, by the hub's clock. */
 export function now() {
-  return Date.now() / 1000 + ahead;
+  return Date.now() / 1000 + clockOffset;
 }
 
-/** Learn the hub's time from an answer. */
-export function learn(date) {
-  const told = Date.parse(date ?? "");
-  if (Number.isNaN(told)) return;
-  const difference = told / 1000 - Date.now() / 1000;
-  ahead = Math.abs(difference) < 2 ? 0 : difference; // the header has whole seconds only
+/** Set the clock by the Date header of a response. */
+export function setClock(date) {
+  const hubTime = Date.parse(date ?? "");
+  if (Number.isNaN(hubTime)) return;
+  const difference = hubTime / 1000 - Date.now() / 1000;
+  clockOffset = Math.abs(difference) < 2 ? 0 : difference; // the header has whole seconds only
 }
 
-/** Write a span with at most two units: `45 s`, `3 min`, `2 h 5 min`. */
-export function span(seconds) {
+/** Format a duration with at most two units: `45 s`, `3 min`, `2 h 5 min`. */
+export function formatSpan(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
   const at = UNITS.findIndex(([size]) => whole >= size);
   if (at < 0) return `${whole} s`;
@@ -33,15 +33,15 @@ export function span(seconds) {
   return rest ? `${first} ${rest} ${below[1]}` : first;
 }
 
-/** Write a span that ends soon: seconds are shown in the last two minutes. */
-export function countdown(seconds) {
-  if (seconds >= 120 || seconds < 0) return span(seconds);
+/** Format the time left, with seconds in the last two minutes. */
+export function formatCountdown(seconds) {
+  if (seconds >= 120 || seconds < 0) return formatSpan(seconds);
   const whole = Math.floor(seconds);
   return whole >= 60 ? `1 min ${whole - 60} s` : `${whole} s`;
 }
 
-/** Write a moment: the time of day, and the day if it is another one. */
-export function moment(at) {
+/** Format a timestamp: the time of day, and the date if it is not today. */
+export function formatMoment(at) {
   const date = new Date(Number(at) * 1000);
   const time = date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
   const today = new Date().toDateString() === date.toDateString();

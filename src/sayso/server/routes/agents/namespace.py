@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sayso.core.model import ApprovalRequest, Remembered, Scope
-    from sayso.core.tokens import Token
 
 _ID = re.compile(r"[0-9a-f]{12}7[0-9a-f]{19}")
-_TIME = 12  # digits of an id that tell the millisecond of its making
+_TIME = 12  # hex digits of an id that hold its creation time in milliseconds
 _DAY = 24 * 3600 * 1000
 _SHORT, _MIDDLE, _LONG = 200, 1000, 100_000  # characters
 _MOST = 50  # names of an agent's path, scopes, parts of a scope, roles, people
@@ -40,11 +39,6 @@ class AgentNamespace(msgspec.Struct, frozen=True):
 
     project: str
     agent: str
-
-    @classmethod
-    def for_token(cls, token: Token) -> AgentNamespace:
-        """Return the namespace of a token's agent."""
-        return cls(token.project, token.name)
 
     @property
     def prefix(self) -> str:
@@ -60,7 +54,7 @@ class AgentNamespace(msgspec.Struct, frozen=True):
         return remembered.project == self.project and (remembered.session is None or self._has(remembered.session))
 
     def to_store(self, request: ApprovalRequest, now: float) -> ApprovalRequest:
-        """Validate a new request, and set owner, session prefix, scopes and time as the hub knows them."""
+        """Validate a new request, and set owner, session prefix, scopes and time from the hub's own data."""
         _check_request(request)
         return replace(
             request,
@@ -87,17 +81,17 @@ class AgentNamespace(msgspec.Struct, frozen=True):
 def _check_request(request: ApprovalRequest) -> None:
     """Reject a request that is not a new question, or that could not be shown."""
     if not _ID.fullmatch(request.id):
-        _reject_request("its id is not one that sayso makes")
-    if abs(int(request.id[:_TIME], 16) - int(new_id()[:_TIME], 16)) > _DAY:  # lists are in the order of ids
-        _reject_request("its id was made on another day; check the clock of the agent's machine")
+        raise _rejection("its id is not one that sayso makes")
+    if abs(int(request.id[:_TIME], 16) - int(new_id()[:_TIME], 16)) > _DAY:  # lists are sorted by id
+        raise _rejection("its id was made on another day; check the clock of the agent's machine")
     answered = request.decision or request.votes or request.seen or request.used_at is not None or request.result
     if request.status != "open" or answered:
-        _reject_request("it is not a new question: only people at the hub answer")
+        raise _rejection("it is not a new question: only people at the hub answer")
     if request.approval not in {"required", "once_per_session"}:
-        _reject_request("nobody needs to be asked about it")
+        raise _rejection("nobody needs to be asked about it")
     for name, text, most in (*_texts(request), *_scope_texts(request.scopes)):
         if len(text) > most:
-            _reject_request(f"its {name} is longer than {most} characters")
+            raise _rejection(f"its {name} is longer than {most} characters")
     _check_numbers(request)
     _check_parameters(request.parameters)
     try:
@@ -105,7 +99,7 @@ def _check_request(request: ApprovalRequest) -> None:
             if values is not None:
                 canonical(freeze(values))
     except CanonicalError as error:
-        _reject_request(str(error))
+        raise _rejection(str(error)) from error
 
 
 def _texts(request: ApprovalRequest) -> Iterator[tuple[str, str, int]]:
@@ -126,13 +120,13 @@ def _texts(request: ApprovalRequest) -> Iterator[tuple[str, str, int]]:
         yield "title", shown.title or "", _MIDDLE
         yield "language", (shown.language or "") + (shown.content_type or ""), _SHORT
     if len(request.agent_path) > _MOST:
-        _reject_request(f"it comes through more than {_MOST} agents")
+        raise _rejection(f"it comes through more than {_MOST} agents")
     yield from (("agent path", name, _SHORT) for name in request.agent_path)
 
 
 def _scope_texts(offered: tuple[Scope, ...], depth: int = 0) -> Iterator[tuple[str, str, int]]:
     if len(offered) > _MOST or (offered and depth > 1):
-        _reject_request(f"it offers more than {_MOST} scopes, or parts of parts")
+        raise _rejection(f"it offers more than {_MOST} scopes, or parts of parts")
     for scope in offered:
         yield "scope", scope.key, _LONG
         yield "label of a scope", scope.label, _LONG
@@ -146,7 +140,7 @@ def _checked_scopes(request: ApprovalRequest) -> tuple[Scope, ...]:
     """
     found = [_checked_scope(request, scope) for scope in request.scopes]
     if [scope.kind == "call" for scope in found] != [at == 0 for at in range(len(found))]:
-        _reject_request("it offers scopes, but not the exact call once and first")
+        raise _rejection("it offers scopes, but not the exact call once and first")
     return tuple(found)
 
 
@@ -165,9 +159,9 @@ def _check_numbers(request: ApprovalRequest) -> None:
         numbers += [wanted.remind, None if wanted.escalate is None else wanted.escalate.after]
         roles = [*wanted.roles, *([wanted.escalate.role] if wanted.escalate else [])]
         if not 1 <= wanted.count <= _MOST or len(roles) > _MOST or any(len(role) > _SHORT for role in roles):
-            _reject_request("it asks for too many people, or for roles with long names")
+            raise _rejection("it asks for too many people, or for roles with long names")
     if any(number is not None and not (math.isfinite(number) and 0 <= number < LATEST) for number in numbers):
-        _reject_request("one of its times is not a time")
+        raise _rejection("one of its times is not a time")
 
 
 def _check_parameters(parameters: str) -> None:
@@ -178,11 +172,7 @@ def _check_parameters(parameters: str) -> None:
     except (ValueError, RecursionError):
         schema = None
     if not isinstance(schema, dict):
-        _reject_request("the schema of its arguments is not a JSON object, or nested too deep")
-
-
-def _reject_request(why: str) -> None:
-    raise _rejection(why)
+        raise _rejection("the schema of its arguments is not a JSON object, or nested too deep")
 
 
 def _rejection(why: str) -> HttpProblem:

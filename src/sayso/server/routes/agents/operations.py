@@ -37,7 +37,7 @@ class AgentOperations:
     def __init__(self, request: Request, agent: Principal) -> None:
         self.hub = hub_of(request)
         self.store = self.hub.store
-        self.namespace = AgentNamespace.for_token(agent.token)  # from the token, never from the body
+        self.namespace = AgentNamespace(agent.token.project, agent.token.name)  # from the token, never from the body
         self.token = agent.token
         self._request = request
 
@@ -73,8 +73,8 @@ class AgentOperations:
     async def open_request(self, request: ApprovalRequest) -> ApprovalRequest:
         """Open a request, or return the one with the same session and key (idempotent)."""
         asked = self.namespace.to_store(request, self.hub.clock.now())
-        taken = await self.store.get(asked.id)
-        if taken is not None and (taken.session, taken.key) != (asked.session, asked.key):
+        existing = await self.store.get(asked.id)
+        if existing is not None and (existing.session, existing.key) != (asked.session, asked.key):
             raise HttpProblem(HTTPStatus.CONFLICT, "the request is refused: its id names another request")
         await self._check_open_limit(asked)
         opened: ApprovalRequest | None = None
@@ -91,7 +91,7 @@ class AgentOperations:
         most = self.hub.most_open
         if self.hub.open_requests.count_of((asked.project, asked.asked_by)) < most:
             return
-        if await self.store.find(asked.session, asked.key) is None:  # an existing request takes no more room
+        if await self.store.find(asked.session, asked.key) is None:  # an existing request does not count again
             sentence = f"{self.namespace.agent} has as many open questions as one agent may have ({most})"
             raise HttpProblem(HTTPStatus.FORBIDDEN, f"{sentence}; let people answer some, or withdraw them")
 
@@ -112,7 +112,7 @@ class AgentOperations:
         return f"{self.namespace.prefix}{operation}/{about}/{attempt}" if attempt else ""
 
     async def check_audit_line(self, sent: bytes) -> bytes:
-        """Validate an agent's audit line, and set project, agent and decision as the hub knows them."""
+        """Validate an agent's audit line, and set project, agent and decision from the hub's own data."""
         try:
             line = msgspec.json.decode(sent, type=audit.EntryBody)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
@@ -121,21 +121,23 @@ class AgentOperations:
             raise HttpProblem(HTTPStatus.FORBIDDEN, f"an agent cannot tell that something was {line.step!r}")
         if not 0 <= line.at < LATEST:
             raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "this is no line of the audit: its time is not a time")
-        about = await self.own_request_or_none(line.request_id)
-        said = self._decision_behind(line, about)
+        request = await self.own_request_or_none(line.request_id)
+        found = self._decision_behind(line, request)
         line.project, line.asked_by = self.namespace.project, self.namespace.agent
         line.session = self.namespace.prefix + line.session
-        line.who, line.channel, line.decided_at = (said.who, said.channel, said.decided_at) if said else (None,) * 3
+        line.who, line.channel, line.decided_at = (found.who, found.channel, found.decided_at) if found else (None,) * 3
         if is_deep(sent):
             line.args = line.final_args = line.result = "nested too deep to be kept"
         return _ENCODER.encode(line)
 
-    def _decision_behind(self, line: audit.EntryBody, about: ApprovalRequest | None) -> ApprovalDecision | None:
-        """Return the decision behind a line, as the hub knows it; the agent's own word does not count."""
-        known = [] if about is None or about.decision is None else [*about.votes, about.decision]
+    def _decision_behind(self, line: audit.EntryBody, request: ApprovalRequest | None) -> ApprovalDecision | None:
+        """Return the recorded decision behind a line; the agent's own claim is not trusted."""
+        known = [] if request is None or request.decision is None else [*request.votes, request.decision]
         if line.remembered_id is not None:
-            standing = self.hub.controller.memory.list()
-            known += [each.decision for each in standing if each.id == line.remembered_id and self.namespace.sees(each)]
+            remembered = self.hub.controller.memory.list()
+            known += [
+                each.decision for each in remembered if each.id == line.remembered_id and self.namespace.sees(each)
+            ]
         return next((each for each in reversed(known) if each.who == line.who), None)
 
     async def own_request_or_none(self, request_id: str | None) -> ApprovalRequest | None:

@@ -16,11 +16,11 @@ from starlette.responses import Response
 from sayso.core import json_codec
 from sayso.core.agent_protocol import Id
 from sayso.core.approvers import Approvers
-from sayso.core.canonical import parse_args, thaw
 from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Result, ToolCall, new_id
 from sayso.errors import CanonicalError
 from sayso.server.http import schemas
 from sayso.server.http.problems import HttpProblem
+from sayso.server.http.strict_json import read_object
 from sayso.server.identity import Agent
 from sayso.server.middleware import LARGEST_BODY
 from sayso.server.openapi import ok_response, problem_responses
@@ -98,17 +98,17 @@ class Claimed(schemas.RequestModel):
 class RestOperations(AgentOperations):
     """Operations with JSON bodies."""
 
-    async def read_json(self, kind: type[Any]) -> Any:  # noqa: ANN401 - a struct of that kind
-        """Parse the body strictly, so that it has one meaning."""
+    async def read_json(self, kind: type[Any]) -> Any:  # noqa: ANN401 - an instance of `kind`
+        """Parse the body strictly into a struct."""
         body = await self.read_body(LARGEST_BODY)
         try:
-            return msgspec.convert(thaw(parse_args((body or b"{}").decode())), kind)
+            return msgspec.convert(read_object(body or b"{}"), kind)
         except (CanonicalError, msgspec.MsgspecError, ValueError, RecursionError) as error:
             sentence = str(error).replace("the arguments", "the body")
             raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"this cannot be read: {sentence}") from error
 
     def respond(self, request: ApprovalRequest, status: HTTPStatus = HTTPStatus.OK, **facts: Any) -> Response:  # noqa: ANN401
-        """Return a request as the agent knows it, as JSON."""
+        """Return a request as JSON, with the agent's session name."""
         shown = json_codec.request_to_json(self.namespace.to_agent(request), **facts)
         return Response(shown, status, media_type="application/json")
 
@@ -125,16 +125,16 @@ class RestOperations(AgentOperations):
 )
 async def ask(request: Request, agent: Agent) -> Response:
     """Ask whether a tool may run; answers 201 with a new question, or 200 with the one that this call already has."""
-    doing = RestOperations(request, agent)
-    asked = _request(await doing.read_json(AskBody), doing.hub.clock.now())
+    operations = RestOperations(request, agent)
+    asked = _request(await operations.read_json(AskBody), operations.hub.clock.now())
     with map_errors():
-        found = await doing.open_request(asked)
+        found = await operations.open_request(asked)
     if found.digest != asked.digest:
         sentence = "this call id has another tool or other arguments; give each call an id of its own"
         raise HttpProblem(
-            HTTPStatus.CONFLICT, sentence, request=json_codec.request_to_dict(doing.namespace.to_agent(found))
+            HTTPStatus.CONFLICT, sentence, request=json_codec.request_to_dict(operations.namespace.to_agent(found))
         )
-    return doing.respond(found, HTTPStatus.CREATED if found.id == asked.id else HTTPStatus.OK)
+    return operations.respond(found, HTTPStatus.CREATED if found.id == asked.id else HTTPStatus.OK)
 
 
 def _request(question: AskBody, now: float) -> ApprovalRequest:
@@ -161,13 +161,13 @@ def _request(question: AskBody, now: float) -> ApprovalRequest:
 @routes.get("/{request_id}", responses=ok_response(schemas.RequestModel) | problem_responses(*_REFUSALS))
 async def read(request_id: str, request: Request, agent: Agent, wait: Wait = 0.0) -> Response:
     """Return a question of this agent; with `wait`, when it is closed or the time is up."""
-    doing = RestOperations(request, agent)
+    operations = RestOperations(request, agent)
     with map_errors():
-        found = await doing.own_request(request_id)
+        found = await operations.own_request(request_id)
         if found.status == "open" and wait:
-            with doing.hub.connections.admit(agent.token) as connection:
-                found = await doing.hub.wait(request_id, wait, connection)
-    return doing.respond(found)
+            with operations.hub.connections.admit(agent.token) as connection:
+                found = await operations.hub.wait(request_id, wait, connection)
+    return operations.respond(found)
 
 
 @routes.post(
@@ -177,11 +177,11 @@ async def read(request_id: str, request: Request, agent: Agent, wait: Wait = 0.0
 )
 async def claim(request_id: str, request: Request, agent: Agent) -> Response:
     """Use up an approval: where `claimed` is true, the call may run, once, with the decision's `args` or its own."""
-    doing = RestOperations(request, agent)
-    use = await doing.read_json(ClaimBody)
+    operations = RestOperations(request, agent)
+    use = await operations.read_json(ClaimBody)
     with map_errors():
-        won = await doing.claim_request(request_id, doing.hub.clock.now(), use.attempt)
-        return doing.respond(await doing.own_request(request_id), claimed=won)
+        won = await operations.claim_request(request_id, operations.hub.clock.now(), use.attempt)
+        return operations.respond(await operations.own_request(request_id), claimed=won)
 
 
 @routes.post(
@@ -191,12 +191,12 @@ async def claim(request_id: str, request: Request, agent: Agent) -> Response:
 )
 async def withdraw(request_id: str, request: Request, agent: Agent) -> Response:
     """Take a question back; returns it as it stands, which may be answered."""
-    doing = RestOperations(request, agent)
-    note, now = (await doing.read_json(WithdrawBody)).note, doing.hub.clock.now()
+    operations = RestOperations(request, agent)
+    note, now = (await operations.read_json(WithdrawBody)).note, operations.hub.clock.now()
     decision = ApprovalDecision(approved=False, note=note, decided_at=now)
     with map_errors():
-        await doing.own_request(request_id)
-        return doing.respond(await doing.store.close(request_id, "withdrawn", decision, now=now))
+        await operations.own_request(request_id)
+        return operations.respond(await operations.store.close(request_id, "withdrawn", decision, now=now))
 
 
 @routes.post(
@@ -206,9 +206,9 @@ async def withdraw(request_id: str, request: Request, agent: Agent) -> Response:
 )
 async def result(request_id: str, request: Request, agent: Agent) -> Response:
     """Tell what came of a call that was claimed; the first report stands."""
-    doing = RestOperations(request, agent)
-    outcome = await doing.read_json(ResultBody)
+    operations = RestOperations(request, agent)
+    outcome = await operations.read_json(ResultBody)
     with map_errors():
-        await doing.own_request(request_id)
-        await doing.store.append([(request_id, outcome.result)])
-        return doing.respond(await doing.own_request(request_id))
+        await operations.own_request(request_id)
+        await operations.store.append([(request_id, outcome.result)])
+        return operations.respond(await operations.own_request(request_id))

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest
 
 _PAGE = 1000
-_LARGEST_OF = {"park": 16_000_000, "append": 8_000_000}  # a parked run has its history; a batch of audit lines
+_LARGEST_OF = {"park": 16_000_000, "append": 8_000_000}  # a parked run with its history; a batch of audit lines
 
 
 class RpcOperations(AgentOperations):
-    """Store operations that an agent may call; those of approvers are not among them."""
+    """Store operations that an agent may call; it cannot answer."""
 
     async def open(self, message: protocol.Open) -> bytes:
         """See `Store.open`."""
@@ -54,21 +54,21 @@ class RpcOperations(AgentOperations):
 
     async def pending(self, message: protocol.GetPending) -> list[bytes]:
         """Return the agent's own open requests, filtered from pages of all open ones."""
-        mine: list[bytes] = []
+        own: list[bytes] = []
         after = message.after
-        while len(mine) < message.limit and (found := await self.store.pending(_PAGE, after)):
-            mine += self._pack_own(found)
+        while len(own) < message.limit and (found := await self.store.pending(_PAGE, after)):
+            own += self._pack_own(found)
             after = found[-1].id
-        return mine[: message.limit]
+        return own[: message.limit]
 
     async def recent(self, message: protocol.GetRecent) -> list[bytes]:
         """Return the agent's own requests, filtered from pages of all, newest first."""
-        mine: list[bytes] = []
+        own: list[bytes] = []
         before = message.before
-        while len(mine) < message.limit and (found := await self.store.recent(_PAGE, message.part, before)):
-            mine += self._pack_own(found)
+        while len(own) < message.limit and (found := await self.store.recent(_PAGE, message.part, before)):
+            own += self._pack_own(found)
             before = found[-1].id
-        return mine[: message.limit]
+        return own[: message.limit]
 
     async def changes(self, message: protocol.GetChanges) -> protocol.ChangesReply:
         """Return changes at once or, with `wait`, as a long poll."""
@@ -159,19 +159,19 @@ async def _handle_operation(request: Request) -> Response:
     _check_version(request.headers.get("content-type", ""))
     if operation not in _OPERATIONS:
         raise HttpProblem(HTTPStatus.NOT_FOUND, f"agents cannot {operation[:50]!r} here")
-    kind, work = _OPERATIONS[operation]
-    doing = RpcOperations(request, agent)
-    body = await doing.read_body(_LARGEST_OF.get(operation, LARGEST_BODY))
+    kind, handle = _OPERATIONS[operation]
+    operations = RpcOperations(request, agent)
+    body = await operations.read_body(_LARGEST_OF.get(operation, LARGEST_BODY))
     try:
         message = msgspec.msgpack.decode(body, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"this is no message to {operation!r}: {error}") from error
     with map_errors():
-        answer = await work(doing, message)
+        answer = await handle(operations, message)
     return Response(msgspec.msgpack.encode(answer), media_type=protocol.MEDIA)
 
 
-# Only `RemoteStore` of the same version uses it, so it is in no OpenAPI document, and a plain Starlette route will do.
+# A plain Starlette route, in no OpenAPI document: only `RemoteStore` of the same version uses it.
 operation_route = Route("/agent/{operation}", _handle_operation, methods=["POST"])
 
 
