@@ -9,7 +9,6 @@ from pathlib import Path
 from sayso.config.yaml_toml import Document, read_policy_file
 from sayso.core import realpath
 from sayso.errors import ConfigurationError
-from sayso.policy.data_schema import Key
 from sayso.policy.policy import Policy
 
 NAMES = ("sayso.yaml", "sayso.yml")
@@ -103,12 +102,6 @@ def _build_policy(document: Document, documents: Iterable[Document]) -> Policy:
         places=document.mark,
         protected=paths_to_protect(Path(each.source).absolute() for each in documents),
     )
-
-
-def line_and_column(document: Document, key: Key) -> tuple[int, int]:
-    """Return line and column of a key."""
-    mark = document.mark(key)
-    return mark.line, mark.column
 
 
 def paths_to_protect(paths: Iterable[Path]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Event loop thread: runs the coroutines of a store whose client library is bound to one loop."""
+"""Event loop thread: runs coroutines for synchronous callers, and for stores whose client is bound to one loop."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from sayso.config import load_policy
 from sayso.config.read_file import FileSpec, read_bytes
 from sayso.config.yaml_toml import read_yaml
 from sayso.errors import Mistake, PolicyError
@@ -100,7 +99,7 @@ def scripted_model(script: str | os.PathLike[str] | Sequence[Mapping[str, Any]])
 
 def _from_file(path: Path) -> list[_Turn]:
     document = read_yaml(read_bytes(path, _FILE_SPEC), str(path), _FILE_SPEC)
-    return _parse_turns(document.data, str(path), lambda key: load_policy.line_and_column(document, key))
+    return _parse_turns(document.data, str(path), document.mark)
 
 
 def _parse_turns(data: object, source: str, places: Callable[[Key], tuple[int, int] | None]) -> list[_Turn]:

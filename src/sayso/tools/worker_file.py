@@ -266,9 +266,9 @@ class _WorkerFileChecker:
         """Return the position of a key, also of a tool in a list."""
         match key:
             case ("tools", str(name), *_) if isinstance(self._document.data["tools"], list):
-                return load_policy.line_and_column(self._document, _tool_key(self._document.data, name))
+                return self._document.mark(_tool_key(self._document.data, name))
             case _:
-                return load_policy.line_and_column(self._document, key)
+                return self._document.mark(key)
 
 
 def _tool_key(data: Mapping[str, Any], name: str) -> Key:

@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from tests.children import bounded
 from tests.waiting import until
@@ -333,7 +334,7 @@ async def test_a_wait_ends_when_its_store_is_closed(file: Path) -> None:
     store = SqliteStore(file)
     request = await store.open(sample_request())
     waiting = asyncio.ensure_future(store.closed(request.id))
-    await asyncio.sleep(0)
+    await anyio.lowlevel.checkpoint()
     await store.aclose()
     with anyio.fail_after(10), pytest.raises(StoreError, match="is closed"):
         await waiting
