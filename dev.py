@@ -164,6 +164,12 @@ def need_bubblewrap() -> None:
         install_package("bubblewrap", "The tests need bubblewrap, which confines shell lines: install it")
 
 
+def need_ps() -> None:
+    """Install the program that lists processes where there is no /proc, if it is not there."""
+    if not shutil.which("ps"):
+        install_package("procps", "The tests need ps: install it")
+
+
 def need_chromium() -> None:
     """Install the browser in which the page is tested, if there is none."""
     given = SETTINGS.get("SAYSO_CHROMIUM")
@@ -254,6 +260,7 @@ def test(arguments: list[str]) -> None:
     if arguments == ["core"]:
         DEVELOPMENT.prepare().become("pytest", "-q", *CORE, *SEVERAL_AT_ONCE)
     need_bubblewrap()
+    need_ps()
     need_vocabulary()
     need_chromium()
     need_postgresql()

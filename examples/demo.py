@@ -23,6 +23,7 @@ from sayso.channels.terminal import TerminalChannel
 from sayso.channels.terminal.channel import unavailable_reason
 from sayso.core import audit
 from sayso.core.model import AuditEntry
+from sayso.core.ports import RequestHandle
 from sayso.tools.worker_file import read_worker
 from sayso.tools.workers import Workers, policy_of
 
@@ -39,10 +40,10 @@ STEPS = {"allowed": "The policy lets this run.", "stopped": "This does not run, 
 class Asking(TerminalChannel):
     """Channel that asks as `sayso run` does, with a hint of what to try."""
 
-    async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
+    async def ask_interactively(self, request: ApprovalRequest, handle: RequestHandle) -> ApprovalDecision | None:
         """Print the hint, and ask."""
-        print(f"\n{dim('Try: ' + HINTS.get(request.tool_name, 'n'))}")
-        return await super().announce(request)
+        print(f"\n{dim('Try: ' + HINTS.get(request.tool_name, 'n'))}", flush=True)
+        return await super().ask_interactively(request, handle)
 
 
 def tell(entry: AuditEntry) -> None:

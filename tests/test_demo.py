@@ -39,6 +39,8 @@ def demo(*answers: str) -> tuple[str, int]:
 def test_in_a_terminal_every_answer_is_honoured_and_only_what_was_approved_is_there_at_the_end() -> None:
     screen, code = demo("y", "y", "y", "m:ask me for the address first")
     assert code == 0
+    assert screen.count("\nTry: y\n") == 3
+    assert "\nTry: m, and a note" in screen
     assert "report > proofreader wants to run edit_file" in screen
     assert "-3 ordres, 120 euros" in screen
     assert "+3 orders, 120 euros" in screen

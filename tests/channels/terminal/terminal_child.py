@@ -1,14 +1,21 @@
 """The program that the tests run in a terminal: asks about calls, and says what came of each.
 
 Usage: terminal_child.py HOW [FACTS]; FACTS is JSON: store, timeout, args (of one call each), tools (their names),
-say (printed meanwhile), policy (a dict or the path of a file), diff, diff_lines (of a diff
-that is made up), pattern (that the item must fit).
+say (written meanwhile), by (the handle that writes it), after (a file: nothing is said before it is there), said (a
+pipe that is then opened and closed), beside (a command that runs from the start), policy (a dict or the path of a
+file), diff, diff_lines (of a diff that is made up), pattern (that the item must fit).
 """
 
 import asyncio
+import ctypes
 import json
+import logging
+import os
+import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -20,6 +27,28 @@ how = sys.argv[1]
 facts: dict[str, Any] = json.loads(sys.argv[2]) if len(sys.argv) > 2 else {}
 calls: list[dict[str, Any]] = facts.get("args", [{"item": "tea", "price": 4}])
 tools: list[str] = facts.get("tools", ["set_price"] * len(calls))
+
+
+logging.basicConfig(level=logging.INFO, format="%(message)s")  # holds the stderr of now, as in many programs
+early = os.dup(1)
+device = os.open("/dev/tty", os.O_WRONLY) if facts.get("by") == "device" else 2
+beside = subprocess.Popen(facts["beside"]) if "beside" in facts else None
+
+
+def write_to(descriptor: int) -> Callable[[str], object]:
+    return lambda line: os.write(descriptor, f"{line}\n".encode())
+
+
+HANDLES: dict[str, Callable[[str], object]] = {
+    "print": lambda line: print(line, flush=True),
+    "logging": logging.info,
+    "descriptor": write_to(2),
+    "duplicate": write_to(early),
+    "device": write_to(device),
+    "C": lambda line: ctypes.CDLL(None).puts(line.encode()) and ctypes.CDLL(None).fflush(None),
+    "keyboard": lambda line: subprocess.Popen(line.split(), stdout=0),
+    "child": lambda line: subprocess.run(["/usr/bin/printf", "%s\n", line], check=True),
+}
 
 
 def policy() -> Policy:
@@ -59,6 +88,10 @@ controller = ApprovalController(
 )
 
 
+def question_is_there() -> bool:
+    return not sys.stdout.isatty() and Path(facts.get("after", "/")).exists()
+
+
 async def one(tool: str, args: dict[str, Any]) -> None:
     try:
         print("RAN:", await guard(set_price, controller, name=tool, preview=preview)(**args), flush=True)
@@ -72,9 +105,11 @@ async def work() -> None:
             for tool, args in zip(tools, calls, strict=True):
                 group.create_task(one(tool, args))
             for line in facts.get("say", []):
-                while sys.stdout is sys.__stdout__:  # until the question is there
+                while not question_is_there():
                     await asyncio.to_thread(sys.stdin.fileno)
-                print(line, flush=True)
+                HANDLES[facts.get("by", "print")](line)
+            if "said" in facts:
+                Path(facts["said"]).write_text("")
         for each in controller.memory.list():
             seconds = None if each.expires_at is None else round(each.expires_at - each.remembered_at)
             print("remembered:", each.scope.kind, each.session, seconds, each.uses_left, flush=True)

@@ -25,6 +25,7 @@ try:
     from prompt_toolkit.utils import is_dumb_terminal
 
     from sayso.channels.terminal.bulk_answer import answer_in_bulk
+    from sayso.channels.terminal.captured_output import is_terminal, terminal_stream
     from sayso.channels.terminal.dialog import Action, Answer, QuestionDialog, answer_text
     from sayso.channels.terminal.keys import ENTER, Closed, Interrupted
     from sayso.channels.terminal.prompt import Prompt, TerminalIO, shared_terminal
@@ -35,6 +36,7 @@ except ImportError as error:
 T = TypeVar("T")
 _CHANNEL = "terminal"
 _FAREWELL_SECONDS = 2.0
+_NO_TERMINAL = "there is no terminal"
 _GONE = "This was answered elsewhere, has expired or was withdrawn."
 
 
@@ -65,19 +67,18 @@ def unavailable_reason() -> str | None:
     """Return why no user can be asked at this terminal, or None."""
     if os.environ.get("CI"):
         return "nobody can be asked: this is a CI run"
-    try:
-        is_terminal = sys.stdin.isatty() and (sys.stderr.isatty() or sys.stdout.isatty())
-    except (AttributeError, ValueError):  # closed, or missing
-        is_terminal = False
-    problem = unsupported_reason() if is_terminal else "there is no terminal"
+    problem = unsupported_reason() if is_terminal(sys.stdin) else _NO_TERMINAL
     return None if problem is None else f"nobody can be asked: {problem}"
 
 
 def unsupported_reason() -> str | None:
     """Return why this terminal cannot display a question faithfully, or None."""
+    stream = terminal_stream()
+    if stream is None:
+        return _NO_TERMINAL
     if is_dumb_terminal():
         return "this terminal cannot move its cursor (TERM=dumb; use one that can)"
-    encoding = (sys.stderr if sys.stderr.isatty() else sys.stdout).encoding or "utf-8"
+    encoding = stream.encoding or "utf-8"
     if codecs.lookup(encoding).name != "utf-8":  # otherwise different texts could look alike
         return f"this terminal takes {encoding}, which cannot show every character (set LC_ALL=C.UTF-8)"
     return None
@@ -179,12 +180,13 @@ class _TerminalThread:
             await asyncio.wait({self._queue_task})
 
     async def _run_queue(self) -> None:
-        with shared_terminal() as terminal:
-            while self._questions:
-                question = self._questions[0]
-                if not question.answer.done():
-                    await self._handle(question, terminal)
-                self._questions.remove(question)
+        while self._questions:
+            with shared_terminal() as terminal:
+                while self._questions and terminal.captured.is_active:
+                    question = self._questions[0]
+                    if not question.answer.done():
+                        await self._handle(question, terminal)
+                    self._questions.remove(question)
 
     async def _handle(self, question: Question, terminal: TerminalIO) -> None:
         def status() -> str:
@@ -196,9 +198,13 @@ class _TerminalThread:
             answer = await self._ask(question, prompt)
         finally:
             presence.cancel()
-        self._previous_vanished = answer is None or not question.settle(None if answer == "left" else answer)
-        sentence = _GONE if answer is None or self._previous_vanished else answer_text(answer)
-        prompt.show_lines([[("class:status", sentence)]])
+        is_gone = answer is None or question.answer.done()
+        prompt.show_lines([[("class:status", _GONE if answer is None or is_gone else answer_text(answer))]])
+        if len(self._waiting()) <= 1:
+            terminal.captured.release()  # before the run goes on and prints
+        self._previous_vanished = is_gone or not question.settle(None if answer == "left" else answer)
+        if self._previous_vanished and not is_gone:
+            prompt.show_lines([[("class:status", _GONE)]])
 
     async def _ask(self, question: Question, view: Prompt) -> Answer | None:
         """Return the answer, or None if the question was closed elsewhere."""

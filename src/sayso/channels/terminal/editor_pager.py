@@ -29,7 +29,7 @@ def run_editor(text: str, screen: int) -> str:
     with tempfile.TemporaryDirectory(prefix="sayso-") as folder:
         file = Path(folder, "arguments.json")
         file.write_text(text, encoding="utf-8")
-        if subprocess.run([*editor, str(file)], check=False, stdout=screen).returncode != 0:  # noqa: S603 - the person's own
+        if subprocess.run([*editor, str(file)], check=False, stdout=screen, stderr=screen).returncode != 0:  # noqa: S603 - the person's own
             raise ValueError(f"{editor[0]!r} ended with an error")
         return file.read_text(encoding="utf-8")
 
@@ -48,6 +48,7 @@ def run_pager(lines: Sequence[Line], screen: int) -> str | None:
             [*command, "-R"] if colours else command,
             input=(ansi_text(lines) if colours else plain_text(lines)).encode(),
             stdout=screen,
+            stderr=screen,
             env={**os.environ, "LESSSECURE": "1"},  # it displays untrusted text, and must not start programs
             check=False,
         )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import Callable, Generator, Iterable
 from typing import NamedTuple, TypeVar
 
@@ -20,21 +19,23 @@ from prompt_toolkit.shortcuts import PromptSession, print_formatted_text
 
 from sayso.channels.display.request_lines import Line, request_lines, wrap_items, wrap_line
 from sayso.channels.display.sanitize import visible
+from sayso.channels.terminal.captured_output import CapturedOutput, terminal_stream
 from sayso.channels.terminal.colours import STYLE
 from sayso.channels.terminal.keys import Choice, Closed, Interrupted, TypeAheadGuard, wait_for_key
-from sayso.channels.terminal.patched_output import PatchedOutput, patch_output
+from sayso.channels.terminal.other_writers import other_writers
 from sayso.channels.terminal.question import Question
 from sayso.core.model import ApprovalRequest
 
 T = TypeVar("T")
+OTHER_WRITERS = "Careful: {} can draw on this screen, too, and change what you see."
 
 
 class TerminalIO(NamedTuple):
-    """Input and output of a terminal, and the patched output of other code, if patched."""
+    """Input and output of a terminal, and the output of the process, which can be captured."""
 
     keyboard: Input
     screen: Output
-    patched_output: PatchedOutput | None = None
+    captured: CapturedOutput
 
 
 class Prompt:
@@ -53,6 +54,7 @@ class Prompt:
         self._rows: int | None = None  # of the request, if nothing of it was folded
         self._before = 0  # rows printed by other code before the request
         self._is_seen = False
+        self._named_writers: set[str] = set()
         self._choice = Choice(keys="", legend=str)
 
     @property
@@ -75,7 +77,7 @@ class Prompt:
     @property
     def rows_printed_by_others(self) -> int:
         """Number of rows that other code has printed so far."""
-        return 0 if self._terminal.patched_output is None else self._terminal.patched_output.rows_printed
+        return self._terminal.captured.rows_printed
 
     def fits_on_screen(self, rows: int, before: int) -> bool:
         """Whether these rows are still on the screen above the keys, after the rows that other code printed since."""
@@ -99,11 +101,28 @@ class Prompt:
         self._is_seen = True
 
     async def read_key(self, choice: Choice) -> str:
-        """Wait for a key."""
+        """Wait for a key; none counts until other programs that can draw on this screen are named on it."""
+        while True:
+            await self._warn_of_other_writers()
+            key = await self._wait_for_key(choice)
+            if not await self._warn_of_other_writers():
+                return key
+
+    async def _wait_for_key(self, choice: Choice) -> str:
         self._choice = choice
         key_guard, self._previous_vanished = TypeAheadGuard(previous_vanished=self._previous_vanished), False
         waiting = wait_for_key(choice, self._status, key_guard, keyboard=self._terminal.keyboard, screen=self._screen)
         return await self._question.while_open(waiting)
+
+    async def _warn_of_other_writers(self) -> bool:
+        """Name the programs that can draw over the question and were not named yet; false if there are none."""
+        found = await asyncio.to_thread(other_writers, self._screen.fileno())
+        new = {"programs that cannot be listed here"} if found is None else set(found)
+        new -= self._named_writers
+        if new:
+            self._named_writers |= new
+            self.show_message(OTHER_WRITERS.format(", ".join(sorted(new))))
+        return bool(new)
 
     async def read_line(self, words: str) -> str:
         """Wait for a whole line, even if the question is closed: its rest must not become keys of the next one."""
@@ -121,30 +140,28 @@ class Prompt:
 
     async def run_in_terminal(self, work: Callable[[int], T]) -> T:
         """Run a function while it owns the terminal."""
-        with (
-            contextlib.nullcontext()
-            if self._terminal.patched_output is None
-            else self._terminal.patched_output.paused()
-        ):
+        with self._terminal.captured.paused():
             return await asyncio.to_thread(work, self._screen.fileno())
 
 
 @contextlib.contextmanager
 def shared_terminal() -> Generator[TerminalIO]:
-    """Open the terminal with stdout and stderr patched."""
-    # Output to a file or a pipe does not disturb the question.
-    is_shared = sys.stdout.isatty() and sys.stderr.isatty()
+    """Open the terminal, with the output of this process captured."""
     terminal = open_terminal()
     with (
         create_app_session(input=terminal.keyboard, output=terminal.screen),
-        patch_output(terminal.screen) if is_shared else contextlib.nullcontext() as patched,
+        terminal.captured.capture(terminal.screen),
     ):
-        yield terminal._replace(patched_output=patched)
+        yield terminal
 
 
 def open_terminal() -> TerminalIO:
     """Open the terminal's input and output."""
-    screen = create_output(stdout=sys.stderr if sys.stderr.isatty() else sys.stdout)
+    stream = terminal_stream()
+    if stream is None:
+        raise OSError("there is no terminal")
+    captured = CapturedOutput(stream)
+    screen = create_output(stdout=captured.terminal)
     if isinstance(screen, Vt100_Output):
         screen.enable_cpr = False  # a question must not wait for a reply that some terminals never send
-    return TerminalIO(create_input(), screen)
+    return TerminalIO(create_input(), screen, captured)

@@ -75,6 +75,7 @@ class Watch:
         self._help = False
         self._note = Buffer(multiline=False, accept_handler=self._on_line_entered)
         terminal = open_terminal()
+        self._captured = terminal.captured
         self._app: Application[None] = Application(
             layout=self._layout(),
             key_bindings=self._bindings(),
@@ -98,7 +99,8 @@ class Watch:
         following = asyncio.ensure_future(self._follow())
         following.add_done_callback(self._exit_on_error)
         try:
-            await self._app.run_async(handle_sigint=False)
+            with self._captured.capture(self._app.output), self._captured.paused():
+                await self._app.run_async(handle_sigint=False)
         finally:
             for task in (following, self._asking):
                 if task is not None:
