@@ -1,7 +1,7 @@
 """Writes what the docs take from the source; `--check` only compares.
 
-In architecture.md the state diagram of a request, from the table in `sayso.core.decide`; and map.md, a listing of all
-modules with the first line of each.
+In architecture.md the state diagram of a request, from the table in `sayso.core.decide`; in how-to.md and page.md the
+answer keys, from `sayso.channels.display.answer_keys`; and map.md, a listing of all modules with their first lines.
 """
 
 from __future__ import annotations
@@ -12,18 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
+from sayso.channels.display.answer_keys import ANSWER_KEYS
 from sayso.core.decide import TRANSITIONS
 from sayso.core.model import ApprovalRequest, Result, Status
 
-PAGE = Path(__file__).with_name("architecture.md")
-MAP = Path(__file__).with_name("map.md")
+FOLDER = Path(__file__).parent
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "sayso"
 MAP_HEAD = """# Map of the modules
 
 Every module of `src/sayso` with the first line of its docstring. `docs/generate.py` writes this page from the source.
 """
-BEGIN = "<!-- states: written by docs/generate.py -->\n"
-END = "<!-- end of states -->\n"
 
 
 def diagram() -> str:
@@ -50,13 +48,20 @@ def notes() -> list[str]:
     return [f"    note right of {used}", *(f"        shown as: {text}" for text in shown), "    end note"]
 
 
-def generated(page: str) -> str:
-    """Return the page with the diagram between its markers."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+def answer_keys() -> str:
+    """Return the table of answer keys."""
+    rows = [f"| `{each.key}` | {each.label} | {each.meaning} |" for each in ANSWER_KEYS]
+    return "\n".join(["| key | answer | |", "|---|---|---|", *rows, ""])
+
+
+def with_part(name: str, part: str, text: str) -> str:
+    """Return a page with a text between the markers of a part."""
+    first, last = f"<!-- {part}: written by docs/generate.py -->\n", f"<!-- end of {part} -->\n"
+    before, begin, rest = FOLDER.joinpath(name).read_text(encoding="utf-8").partition(first)
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        sys.exit(f"{PAGE.name} has lost a marker: put back {BEGIN.strip()!r} and {END.strip()!r}")
-    return before + begin + diagram() + end + after
+        sys.exit(f"{name} has lost a marker: put back {first.strip()!r} and {last.strip()!r}")
+    return before + begin + text + end + after
 
 
 def module_map() -> str:
@@ -81,7 +86,13 @@ def first_line(file: Path) -> str:
 
 def outdated() -> Iterator[tuple[Path, str]]:
     """Each page that differs from what it should be, and that."""
-    for page, wanted in ((PAGE, generated(PAGE.read_text(encoding="utf-8"))), (MAP, module_map())):
+    pages = {
+        "architecture.md": with_part("architecture.md", "states", diagram()),
+        "how-to.md": with_part("how-to.md", "keys", answer_keys()),
+        "page.md": with_part("page.md", "keys", answer_keys()),
+        "map.md": module_map(),
+    }
+    for page, wanted in ((FOLDER / name, wanted) for name, wanted in pages.items()):
         if not page.exists() or page.read_text(encoding="utf-8") != wanted:
             yield page, wanted
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "pictures"
 SOURCES = FOLDER / "sources.json"
 MAKERS = ("docs/pictures_scene.py", "docs/pictures_browser.py")
-PAGE = (*MAKERS, "src/sayso/server/static/*")
+PAGE = (*MAKERS, "src/sayso/server/static/*", "src/sayso/channels/display/answer_keys.py")
 SHOWN = {  # the screenshots, and the files that they show; a pattern has to find some
     "hub.png": PAGE,
     "hub-phone.png": PAGE,

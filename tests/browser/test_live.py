@@ -138,7 +138,7 @@ async def test_an_answer_key_does_nothing_to_what_has_only_just_appeared(stage: 
     await ann.opens("first")
     # Both keys in one turn of the browser: nobody can have looked at the second request.
     await ann.page.evaluate(
-        """() => { for (const key of ["j", "d"]) dispatchEvent(new KeyboardEvent("keydown", { key })); }"""
+        """() => { for (const key of ["j", "y"]) dispatchEvent(new KeyboardEvent("keydown", { key })); }"""
     )
     await expect(ann.notice).to_contain_text("This has only just appeared.")
     assert [row.status for row in await stage.store.pending()] == ["open", "open"]

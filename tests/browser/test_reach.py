@@ -13,6 +13,7 @@ from playwright.async_api import expect
 from tests.browser.stage import WAIT, Person, Stage, request
 
 from sayso import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Policy
+from sayso.channels.display.answer_keys import ANSWER_KEYS
 from sayso.core.approvers import Approvers
 from sayso.core.model import Rule
 from sayso.policy.scopes import call_scope, tool_scope
@@ -137,13 +138,13 @@ async def test_no_dialog_keeps_anybody_out(stage: Stage) -> None:
     await ann.page.keyboard.press("v")
     await expect(ann.page.locator("#left")).to_have_text("All of it was on your screen.")
     await ann.settles()
-    await ann.page.keyboard.press("f")
+    await ann.page.keyboard.press("a")
     await is_accessible(ann, "lasting")
     await ann.page.keyboard.press("Escape")
     await ann.page.keyboard.press("?")
     await is_accessible(ann, "keys")
     await ann.page.keyboard.press("Escape")
-    await ann.page.keyboard.press("d")
+    await ann.page.keyboard.press("n")
     await expect(ann.page.locator(".result")).to_contain_text("Denied by ann")
     await is_accessible(ann, "denied")
 
@@ -200,12 +201,12 @@ async def test_requests_are_allowed_and_denied_by_keyboard_alone(stage: Stage) -
     await expect(ann.page.locator("article h2")).to_be_focused()
     await ann.settles()
     first = await value.inner_text()
-    await keys.press("a")
+    await keys.press("y")
     await expect(ann.page.get_by_role("button", name="Next request")).to_be_focused()
     await keys.press("Enter")
     await expect(value).not_to_have_text(first)
     await ann.settles()
-    await keys.press("n")
+    await keys.press("m")
     await keys.type("jadx, not now")  # letters in a field are letters
     await keys.press("Tab")
     await keys.press("Enter")
@@ -278,6 +279,26 @@ async def test_arrow_keys_walk_the_list_and_the_focus_is_never_lost(stage: Stage
     await expect(ann.page.locator(".row.selected a")).to_be_focused()
 
 
+async def test_the_keys_mean_what_they_mean_in_the_terminal_and_only_y_runs_a_call(stage: Stage) -> None:
+    SENT.clear()
+    call = stage.asks(send_mail, "bob")
+    ann = await stage.person()
+    await ann.opens("send_mail")
+    await ann.settles()
+    labels = await ann.page.locator("[data-act] kbd").all_inner_texts()
+    assert labels == [each.key for each in ANSWER_KEYS if each.action != "view"]
+    for key in "adfrolqjk":  # what other tools or older pages may have had there
+        await ann.page.keyboard.press(key)
+        await ann.page.keyboard.press("Escape")
+    assert SENT == []
+    assert len(await stage.store.pending()) == 1
+    await ann.settles()
+    await ann.page.keyboard.press("y")
+    with anyio.fail_after(WAIT):
+        await call
+    assert SENT == ["bob"]
+
+
 async def test_single_letters_can_be_switched_off(stage: Stage) -> None:
     await stage.opened(request("first"))
     ann = await stage.person()
@@ -285,14 +306,14 @@ async def test_single_letters_can_be_switched_off(stage: Stage) -> None:
     await ann.button("Keys").click()
     await ann.page.get_by_label("Single letters act").uncheck()
     await ann.page.keyboard.press("Escape")
-    await ann.page.keyboard.press("d")
+    await ann.page.keyboard.press("n")
     await ann.page.keyboard.press("?")
     await expect(ann.page.get_by_role("dialog")).to_have_count(0)
     assert len(await stage.store.pending()) == 1
     await ann.page.reload()
     await expect(ann.page.locator("article")).to_be_visible()
     await ann.settles()
-    await ann.page.keyboard.press("d")
+    await ann.page.keyboard.press("n")
     await ann.page.locator("[data-act=deny]").click()  # buttons work all the same
     await expect(ann.page.locator(".result")).to_contain_text("Denied by ann")
 

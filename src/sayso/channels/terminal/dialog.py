@@ -11,6 +11,7 @@ from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
+from sayso.channels.display.answer_keys import ANSWER_KEYS
 from sayso.channels.display.blocks import editable_json
 from sayso.channels.display.phrases import JUDGED_LATER
 from sayso.channels.display.remember_choices import RememberChoices
@@ -28,12 +29,7 @@ T = TypeVar("T")
 Answer = ApprovalDecision | Literal["left"]  # left to other approvers
 Action = Callable[[], Awaitable[Answer | None]]
 KEY_LABELS = {
-    "y": "allow once",
-    "a": "allow for…",
-    "e": "edit",
-    "n": "deny",
-    "m": "deny, with a note",
-    "v": "view all",
+    **{each.key: each.label for each in ANSWER_KEYS},
     "r": "the rule",
     "o": "the others…",
     "l": "leave it",

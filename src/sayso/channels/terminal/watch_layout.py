@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+from sayso.channels.display.answer_keys import ANSWER_KEYS
 from sayso.channels.display.durations import format_rough_duration
 from sayso.channels.display.request_lines import Line, asker, display_width, truncate, wrap_items
 from sayso.channels.display.sanitize import visible
@@ -35,7 +36,12 @@ class WatchLayout:
 
     def help(self) -> list[Line]:
         """Return the lines of the help screen."""
-        rows = {**_MOVES, **{key: KEY_LABELS[key] for key in "yaenmvr"}, **_LEAVE}
+        rows = {
+            **_MOVES,
+            **{each.key: f"{each.label}: {each.meaning}" for each in ANSWER_KEYS},
+            "r": KEY_LABELS["r"],
+            **_LEAVE,
+        }
         keys = (f"{key:<11}{words}" for key, words in rows.items())
         return [
             [("class:heading", "Keys")],

@@ -15,6 +15,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sayso.channels.display.answer_keys import ANSWER_KEYS
 from sayso.core import json_codec
 from sayso.server.http.problems import HttpProblem
 from sayso.server.openapi import json_answer
@@ -49,13 +50,20 @@ class _StaticFile(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def _files() -> dict[str, _StaticFile]:
     """Read all files once, by name: no request reads a path (path traversal)."""
-    found: dict[str, _StaticFile] = {}
-    for each in sorted(FOLDER.iterdir()):
-        if each.suffix in _TYPES:
-            content = each.read_bytes()
-            tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-            found[each.name] = _StaticFile(content=content, kind=_TYPES[each.suffix], tag=tag)
-    return found
+    contents = {each.name: each.read_bytes() for each in sorted(FOLDER.iterdir()) if each.suffix in _TYPES}
+    contents["answer_keys.js"] = _answer_keys()
+    return {name: _static_file(name, content) for name, content in contents.items()}
+
+
+def _answer_keys() -> bytes:
+    """Return the table of answer keys as a script, so that the page has the keys of the terminal."""
+    table = json_codec.to_json([each._asdict() for each in ANSWER_KEYS])
+    return b"export const ANSWER_KEYS = " + table.encode() + b";\n"
+
+
+def _static_file(name: str, content: bytes) -> _StaticFile:
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    return _StaticFile(content=content, kind=_TYPES[Path(name).suffix], tag=tag)
 
 
 @routes.head("/")

@@ -1,6 +1,7 @@
 /** Detail view of one request: agent, tool, arguments, reason and answers. */
 
 import { button, fill, h, visibleNodes } from "./dom.js";
+import { keyOf } from "./keys.js";
 import { SeenTracker } from "./seen_tracking.js";
 import { formatMoment } from "./times.js";
 import { renderArguments, renderPresentation } from "./arguments.js";
@@ -183,17 +184,17 @@ export class Detail {
     const mayAllow = this.tracker.isComplete && !hasApproved;
     const disabled = mayAllow ? {} : { "aria-disabled": "true", "aria-describedby": "left" };
     return [
-      makeButton("Allow once", "allow", { key: "a", class: "yes-button", ...disabled }),
+      makeButton("Allow once", "allow", { key: keyOf("allow"), class: "yes-button", ...disabled }),
       request.scopes.length
-        ? makeButton("Allow for…", "lasting", { key: "f", class: "plain-button", ...disabled })
+        ? makeButton("Allow for…", "lasting", { key: keyOf("lasting"), class: "plain-button", ...disabled })
         : null,
-      makeButton("Edit…", "edit", { key: "e", class: "plain-button" }),
+      makeButton("Edit…", "edit", { key: keyOf("edit"), class: "plain-button" }),
       h("span", { class: "gap" }),
-      makeButton("Deny", "deny", { key: "d", class: "no-button" }),
+      makeButton("Deny", "deny", { key: keyOf("deny"), class: "no-button" }),
       makeButton(
         h("span", {}, h("span", { class: "long" }, "Deny with a "), h("span", { class: "note-word" }, "note…")),
         "note",
-        { key: "n", class: "plain-button" },
+        { key: keyOf("note"), class: "plain-button" },
       ),
     ];
   }

@@ -7,6 +7,7 @@ import { askForNote } from "./dialogs.js";
 import { askForArguments } from "./editing.js";
 import { button, fill, h } from "./dom.js";
 import * as hub from "./api.js";
+import { actionOf } from "./keys.js";
 import { askHowLong } from "./remember_choices.js";
 import { List } from "./list.js";
 import { askToAllowAll, askToDenyAll } from "./bulk_answer.js";
@@ -14,7 +15,6 @@ import { visible } from "./sanitize.js";
 import * as phrases from "./phrases.js";
 
 const TIDY_MS = 6000; // how long an answered request stays listed; longer while the list is in use
-const KEYS = { a: "allow", d: "deny", e: "edit", n: "note", f: "lasting" };
 const PAGE = 500; // requests per page while loading
 
 export class InboxView {
@@ -206,9 +206,10 @@ export class InboxView {
     if (key === "j" || key === "k") return (this.#selectNeighbour(key === "j" ? 1 : -1), true);
     if (!this.detail.id) return false;
     if (key === "x") return (this.inbox.mark(this.detail.id, !this.inbox.marked.has(this.detail.id)), true);
-    if (key === "v") return (this.detail.tracker?.showNext(), true);
-    if (!KEYS[key]) return false;
-    this.act(KEYS[key], this.detail.id);
+    const action = actionOf(key);
+    if (!action) return false;
+    if (action === "view") this.detail.tracker?.showNext();
+    else this.act(action, this.detail.id);
     return true;
   }
 

@@ -1,23 +1,26 @@
 /** Keyboard shortcuts: single letters, which can be switched off and never act while text is typed. */
 
+import { ANSWER_KEYS } from "./answer_keys.js";
 import { openDialog } from "./dialogs.js";
 import { h } from "./dom.js";
 
 const SETTING = "sayso.letters";
+const ACTIONS = new Map(ANSWER_KEYS.map(({ key, action }) => [key, action]));
 const HELP = [
   ["j", "the next request"],
   ["k", "the one before"],
-  ["a", "allow once"],
-  ["f", "allow for longer"],
-  ["d", "deny"],
-  ["n", "deny with a note"],
-  ["e", "edit the arguments"],
-  ["v", "show the next part that was not seen"],
+  ...ANSWER_KEYS.map(({ key, label, meaning }) => [key, `${label}: ${meaning}`]),
   ["x", "select it, to answer several together"],
   ["/", "search"],
   ["?", "this help"],
   ["Esc", "close, or leave a field"],
 ];
+
+/** Return the action of an answer key, as in the terminal; undefined for other keys. */
+export const actionOf = (key) => ACTIONS.get(key);
+
+/** Return the key of an action. */
+export const keyOf = (action) => ANSWER_KEYS.find((each) => each.action === action).key;
 
 /** Whether single-letter shortcuts are on. */
 export function areLettersOn() {
