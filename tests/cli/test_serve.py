@@ -41,3 +41,11 @@ def test_a_policy_with_mistakes_and_a_file_that_is_no_store_are_told() -> None:
     Path("no.db").write_text("nothing", encoding="utf-8")
     done = sayso("serve", "--port", "0", "--store", "no.db")
     assert (done.exit_code, "no.db is damaged or not a SQLite file" in done.stderr) == (1, True)
+
+
+def test_every_mistake_of_a_notices_file_is_on_a_line_of_its_own() -> None:
+    Path("notices.yaml").write_text("people:\n- name: ann\n  rols: [ops]\nwebhook: []\n", encoding="utf-8")
+    done = sayso("serve", "--port", "0", "--notify", "notices.yaml")
+    lines = done.stderr.splitlines()
+    assert done.exit_code == 1
+    assert {line.split(": ")[0] for line in lines} == {f"notices.yaml:{at}" for at in ("2:3", "3:3", "4:1")}

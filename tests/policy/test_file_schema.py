@@ -139,7 +139,9 @@ BAD = (
     shaped("sandbox: {zones: {scratch: {¶name: scratch}}}", "has the unknown key 'name'"),
     shaped("sandbox: {zones: {scratch: {approval: {¶list: none}}}}", "has the unknown key 'list'; known: read, write"),
     shaped("sandbox: {zones: {scratch: {approval: {¶write: true}}}}", "approval.write is True; use one of"),
-    shaped("sandbox: {zones: {scratch: {¶approval: allow}}}", "sandbox.zones.scratch.approval is 'allow'; use one of"),
+    shaped(
+        "sandbox: {zones: {scratch: {¶approval: permit}}}", "sandbox.zones.scratch.approval is 'permit'; use one of"
+    ),
     shaped("sandbox: {paths: {scratch: {¶write_approval: 1}}}", "write_approval is 1; use one of"),
     shaped("sandbox: {¶paths: [scratch]}", "sandbox.paths is a list; use a mapping"),
     meant("sandbox: {zones: {¶nowhere: {}}}", "which cannot be used: No such file or directory; make the folder"),

@@ -64,6 +64,7 @@ def configured(**entry: Any) -> Policy:
         ("preApproved", "none"),
         ("pre_approved", "none"),
         ("required", "required"),
+        ("allow", "none"),
         ("ask", "required"),
         ("blocked", "blocked"),
         ("deny", "blocked"),

@@ -192,12 +192,15 @@ def verify(where: str | None, *, as_json: bool, known: tuple[int, str] | None, a
 
     async def work(records: Records) -> EntryFields:
         try:
-            unarchived = archive.join([*archives], (await records.audit_ends())[0], known)
+            start = (await records.audit_ends())[0]
+            unarchived = archive.join([*archives], start, known)
             last = await records.verify(unarchived)
         except AuditError as error:
-            return {"whole": False, "problem": str(error), "last": None}
+            return {"whole": False, "problem": str(error), "first": None, "last": None}
         rows = await records.audit(last - 1, 1) if last else []
-        return {"whole": True, "problem": None, "last": {"number": last, "hash": rows[0][2] if rows else chain.START}}
+        end = {"number": last, "hash": rows[0][2] if rows else chain.START}
+        before = next(filter(None, map(archive.start, archives)), start)[0]
+        return {"whole": True, "problem": None, "first": before + 1, "last": end}
 
     found = with_records(where, work)
     if as_json:
@@ -205,9 +208,16 @@ def verify(where: str | None, *, as_json: bool, known: tuple[int, str] | None, a
     if not found["whole"]:
         raise BrokenChain(f"the chain is broken: {found['problem']}")
     if not as_json:
-        number = found["last"]["number"]
-        say(f"The chain is whole: {number} {'entry' if number == 1 else 'entries'}. Note its end down elsewhere:")
-        say(f"{number}:{found['last']['hash']}")
+        say_lines(wrap_text(_verified_text(found["first"], found["last"]["number"])))
+        say(f"{found['last']['number']}:{found['last']['hash']}")
+
+
+def _verified_text(first: int, last: int) -> str:
+    note = "Note its end down elsewhere:"
+    if first == 1:
+        return f"The chain is whole: {last} {'entry' if last == 1 else 'entries'}. {note}"
+    checked = f"The chain is whole from entry {first} to {last}."
+    return f"{checked} Entries 1 to {first - 1} were pruned and not checked: name their archives with --archive. {note}"
 
 
 # --- export ------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from sayso.config.load_policy import load_policy
 from sayso.core import tokens
 from sayso.core.tokens import EVERY_PROJECT
 from sayso.engine import settings
-from sayso.errors import ConfigurationError, StoreError
+from sayso.errors import ConfigurationError, PolicyError, StoreError
 
 if TYPE_CHECKING:
     import socket
@@ -135,6 +135,8 @@ def serve(**given: object) -> None:
         raise FileMistakes(error) from None
     try:
         run_hub(_serve(options, place, policy, is_new=isinstance(place, Path) and not place.exists()))
+    except PolicyError as error:  # of the notices file
+        raise FileMistakes(error) from None
     except (ConfigurationError, StoreError, ImportError) as error:
         raise Failure(str(error)) from None
 

@@ -150,6 +150,11 @@ def join(paths: Sequence[Path], start: audit.EntryRef, known: audit.EntryRef | N
     return None if is_there else known
 
 
+def start(path: Path) -> audit.EntryRef | None:
+    """Return the audit entry after which the entries of an archive begin; None if it has none."""
+    return next((record.after for record in _records(path) if record.after is not None), None)
+
+
 def _records(path: Path) -> Iterator[_Record]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 APPROVALS: Mapping[str, Approval] = {
     "none": "none",
+    "allow": "none",
     "preApproved": "none",
     "pre_approved": "none",
     "required": "required",
