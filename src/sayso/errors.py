@@ -1,7 +1,7 @@
 """The exception hierarchy: every error that sayso raises on purpose.
 
 ApprovalError(PermissionError)      a call that did not run
-├── ApprovalDenied                  a person, a mode or a remembered decision said no
+├── ApprovalDenied                  a person, a mode or a remembered decision said no, or nobody could be asked
 ├── ApprovalBlocked                 the policy never lets it run; also named BlockedError
 ├── ApprovalTimeout(TimeoutError)   nobody answered in time
 ├── ApprovalCancelled               the question was withdrawn before an answer
@@ -12,6 +12,7 @@ CanonicalError(ValueError)          arguments that no approval can be bound to
 StoreError(RuntimeError)            the store cannot be read or written
 └── AuditError                      the chain of the audit is broken
 NotEntitled(PermissionError)        a person who may not give this answer
+Unattended(LookupError)             a channel at which no person can be asked
 StillOpen(ValueError)               an answer that was not accepted; the request stays open
 UnknownRequest(LookupError)         no request has this id
 PathEscape(PermissionError)         a path leads out of the folder that it has to stay in
@@ -124,6 +125,10 @@ class AuditError(StoreError):
 
 class NotEntitled(PermissionError):
     """A person gave an answer that they may not give; the request is still open."""
+
+
+class Unattended(LookupError):
+    """A channel has no person to ask. If no other channel can answer either, the question is withdrawn."""
 
 
 class StillOpen(ValueError):

@@ -123,7 +123,15 @@ def test_a_request_comes_back_as_it_was_down_to_the_types_of_its_arguments(reque
 @pytest.mark.parametrize("record", [FULL, KEPT, DECISION], ids=["request", "remembered", "decision"])
 def test_every_field_is_set_in_the_records_of_these_tests(record: msgspec.Struct) -> None:
     unset = [each.name for each in msgspec.structs.fields(record) if getattr(record, each.name) == each.default]
-    assert unset == []
+    assert unset in ([], ["unattended"])  # which goes only with a no
+
+
+def test_a_withdrawal_for_want_of_a_person_comes_back_as_one() -> None:
+    decision = ApprovalDecision(approved=False, note="nobody can be asked: there is no terminal", unattended=True)
+    request = msgspec.structs.replace(FULL, status="withdrawn", decision=decision)
+    assert unpack_request(pack_request(request)).decision == decision
+    with pytest.raises(TypeError, match="never goes with a yes"):
+        ApprovalDecision(approved=True, unattended=True)
 
 
 @pytest.mark.proves("H16")

@@ -28,7 +28,7 @@ from sayso import (
 )
 from sayso.core import audit
 from sayso.core.model import Approved, AuditEntry, Denied, Pending
-from sayso.errors import ApprovalCancelled, ApprovalPending, UnknownRequest
+from sayso.errors import ApprovalCancelled, ApprovalPending, Unattended, UnknownRequest
 from sayso.policy.policy import ToolRules
 from sayso.stores.memory import MemoryStore
 from sayso.testing import FixedClock, ScriptedChannel
@@ -957,6 +957,30 @@ async def test_what_was_approved_is_kept_however_many_others_are_over() -> None:
 
 def _a_row(number: int) -> ApprovalRequest:
     return ApprovalRequest(tool_name="pay", id=f"r{number}", tool_call_id=f"c{number}", session="s")
+
+
+class Nobody:
+    """A channel at which no person is."""
+
+    async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
+        raise Unattended("nobody can be asked: it is night")
+
+
+async def test_where_nobody_can_be_asked_that_is_the_cause_and_no_person_is_named() -> None:
+    async with ApprovalController(channels=[Nobody()], policy=ASKS) as controller:
+        outcome = await controller.settle(pay())
+        assert isinstance(outcome, Denied)
+        assert (outcome.cause, outcome.reason) == ("unattended", "nobody can be asked: it is night")
+        assert "Nobody has decided" in outcome.message
+        with pytest.raises(ApprovalDenied, match="'pay' did not run: nobody can be asked: it is night"):
+            raise outcome.error("pay")
+        entries = [entry async for entry in audit.entries(controller.store)]
+        assert [(entry["step"], entry.get("who")) for entry in entries][:2] == [("asked", None), ("withdrawn", None)]
+
+
+async def test_where_one_channel_has_nobody_the_other_still_asks() -> None:
+    async with ApprovalController(channels=[Nobody(), ScriptedChannel(YES)], policy=ASKS) as controller:
+        assert isinstance(await controller.settle(pay()), Approved)
 
 
 # The names of the original documents.

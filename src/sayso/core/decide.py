@@ -228,6 +228,8 @@ def refusal(request: ApprovalRequest) -> Denied:
         return Denied(cause="replayed", reason=reason, request_id=request.id)
     if request.status == "expired":
         return Denied(cause="expired", reason="nobody answered in time", request_id=request.id)
+    if request.status == "withdrawn" and decision.unattended:
+        return Denied(cause="unattended", reason=decision.note or "nobody could be asked", request_id=request.id)
     if request.status == "withdrawn":
         reason = f"the question was withdrawn: {decision.note or 'the run was cancelled'}"
         return Denied(cause="withdrawn", reason=reason, request_id=request.id)

@@ -31,7 +31,7 @@ from sayso.errors import (
 
 Approval = Literal["none", "required", "blocked", "once_per_session"]
 Status = Literal["open", "approved", "denied", "expired", "withdrawn", "used"]
-Cause = Literal["blocked", "failed", "refused", "expired", "withdrawn", "replayed", "changed", "forged"]
+Cause = Literal["blocked", "failed", "refused", "unattended", "expired", "withdrawn", "replayed", "changed", "forged"]
 Remember = Literal["none", "session", "always"]
 ScopeKind = Literal["call", "prefix", "folder", "tool"]
 By = Literal["policy", "mode", "memory", "answer"]
@@ -195,11 +195,14 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     who: str | None = None
     channel: str | None = None
     decided_at: float | None = None
+    unattended: bool = False  # nobody could be asked; then it is no person's answer
 
     def __post_init__(self) -> None:
         """Refuse an ambiguous answer."""
         if type(self.approved) is not bool:
             _reject(f"`approved` must be True or False, not {self.approved!r}")
+        if type(self.unattended) is not bool or (self.unattended and self.approved):
+            _reject("`unattended` is True or False, and never goes with a yes")
         if self.remember not in get_args(Remember):
             _reject(f"`remember` must be 'none', 'session' or 'always', not {self.remember!r}")
         if self.scope is not None and self.scope not in get_args(ScopeKind):
@@ -381,7 +384,7 @@ class Denied(_Outcome, frozen=True, kw_only=True, gc=False):
         if self.cause == "failed":
             return f"Not executed: {self.reason}. Nobody was asked about it; correct the call, or do something else."
         note = f" Their note: {self.note}" if self.note else ""
-        undecided = self.cause in {"expired", "withdrawn"}
+        undecided = self.cause in {"expired", "withdrawn", "unattended"}
         kind = "Nobody has decided" if undecided else "This is a decision, not a failure of the tool"
         return f"Not executed: {self.reason}. {kind}; do not retry this call unchanged.{note}"
 

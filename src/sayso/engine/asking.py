@@ -17,7 +17,7 @@ from sayso.core.backoff import backoff
 from sayso.core.canonical import canonical, freeze
 from sayso.core.model import ApprovalDecision, ApprovalRequest, ToolCall, Verdict, new_id
 from sayso.core.ports import InteractiveChannel
-from sayso.errors import CanonicalError, NotEntitled, StoreError
+from sayso.errors import CanonicalError, NotEntitled, StoreError, Unattended
 from sayso.policy import scopes
 
 if TYPE_CHECKING:
@@ -126,30 +126,35 @@ class Announcer:
             elif isinstance(decision, ApprovalDecision):  # pyright: ignore[reportUnnecessaryIsInstance] - other people's code
                 await self._lifecycle.answer(request.id, decision)
             else:
-                await self._withdraw_if_unanswerable(
-                    channel, request, f"returned {decision!r} instead of an ApprovalDecision"
-                )
+                await self._report_failure(channel, request, f"returned {decision!r} instead of an ApprovalDecision")
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise  # the request was closed elsewhere, or the loop ends
-            await self._withdraw_if_unanswerable(channel, request, "was cancelled by itself")
+            await self._report_failure(channel, request, "was cancelled by itself")
+        except Unattended as error:
+            await self._withdraw_if_unanswerable(request, str(error), unattended=True)
         except NotEntitled as error:  # another person may answer
             self._answerable_elsewhere.add(request.id)
             _LOG.warning("an answer by %s was not taken: %s", _channel_name(channel), error)
         except Exception as error:  # noqa: BLE001 - a channel is other people's code; no error of it may approve
             _LOG.debug("%s raised", _channel_name(channel), exc_info=error)
-            await self._withdraw_if_unanswerable(channel, request, f"raised {type(error).__name__}: {error}")
+            await self._report_failure(channel, request, f"raised {type(error).__name__}: {error}")
 
-    async def _withdraw_if_unanswerable(self, channel: Channel, request: ApprovalRequest, problem: str) -> None:
+    async def _report_failure(self, channel: Channel, request: ApprovalRequest, problem: str) -> None:
+        _LOG.warning("%s %s", _channel_name(channel), problem)
+        await self._withdraw_if_unanswerable(request, f"{_channel_name(channel)} {problem}")
+
+    async def _withdraw_if_unanswerable(
+        self, request: ApprovalRequest, reason: str, *, unattended: bool = False
+    ) -> None:
         """Withdraw the request if no other channel can answer it: its waiter must not wait forever."""
         self._discard_task(request.id, asyncio.current_task())
-        _LOG.warning("%s %s", _channel_name(channel), problem)
         if self._tasks.get(request.id) or request.id in self._answerable_elsewhere:
             return
         for pause in islice(backoff(longest=60.0, factor=5.0), _WITHDRAW_ATTEMPTS):
             try:
-                await self._lifecycle.withdraw(request.id, f"{_channel_name(channel)} {problem}")
+                await self._lifecycle.withdraw(request.id, reason, unattended=unattended)
             except StoreError as error:
                 _LOG.warning("the question %s could not be withdrawn: %s", request.id, error)
                 await asyncio.sleep(pause)

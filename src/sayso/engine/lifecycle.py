@@ -77,9 +77,9 @@ class RequestLifecycle:
             await self._answer_covered(request, remembered)
         return closed
 
-    async def withdraw(self, request_id: str, reason: str) -> ApprovalRequest:
-        """Close a request whose answer is no longer needed."""
-        note = ApprovalDecision(approved=False, note=reason, decided_at=self.clock.now())
+    async def withdraw(self, request_id: str, reason: str, *, unattended: bool = False) -> ApprovalRequest:
+        """Close a request whose answer is no longer needed, or about which nobody can be asked."""
+        note = ApprovalDecision(approved=False, note=reason, decided_at=self.clock.now(), unattended=unattended)
         return await self._close(await self.get(request_id), "withdrawn", note)
 
     async def withdraw_quietly(self, request_id: str, reason: str) -> None:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, TypeVar
 
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Seen
 from sayso.core.ports import RequestHandle
+from sayso.errors import Unattended
 
 try:
     from prompt_toolkit.utils import is_dumb_terminal
@@ -58,7 +59,7 @@ class TerminalChannel:
     async def _submit(self, request: ApprovalRequest, handle: RequestHandle | None) -> ApprovalDecision | None:
         problem = unavailable_reason()
         if problem is not None:
-            return ApprovalDecision(approved=False, note=problem, channel=_CHANNEL)
+            raise Unattended(problem)
         question = Question(request, who=self._who, channel=_CHANNEL, handle=handle)
         return await asyncio.wrap_future(_TerminalThread.instance().submit(question))
 
