@@ -107,3 +107,10 @@ def test_every_record_has_the_fields_that_the_reference_says() -> None:
     untrue = [f"{name}({', '.join(fields)})" for name, fields in said if (name, fields) not in [*there, *cut]]
     assert not untrue, f"docs/reference.md says what is not in the source: {untrue}"
     assert {"Health", "Pruned", "ToolCall", "ToolRules"} <= dict(said).keys()
+
+
+def test_the_readme_lists_every_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[a-z-]+`(?:, `[a-z-]+`)*) \|", readme, re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`([a-z-]+)`", row)} == set(extras)
