@@ -66,6 +66,28 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     desk.files.close()
 
 
+def test_a_tool_keeps_its_name_in_a_subclass_that_wraps_its_method(desk: Desk) -> None:
+    """The zones judge a tool by its name: under another one, the default would."""
+    wrote: list[str] = []
+
+    class Logged(FileTools):
+        pass
+
+    def logging(self: FileTools, path: str, text: str) -> str:
+        wrote.append(path)
+        return FileTools.write_file(self, path, text)
+
+    Logged.write_file = logging  # type: ignore[method-assign]
+    lax = Policy.from_dict(
+        {"default": "none", "sandbox": {"zones": {"docs": {"root": "docs", "mode": "ro"}}}}, base=desk.base
+    )
+    with Logged(lax) as files, ApprovalController(policy=lax, mode="auto_deny").activated():
+        tool = files.functions[1]
+        with pytest.raises(ApprovalBlocked):
+            tool("/docs/a.txt", "new")
+    assert wrote == []
+
+
 def test_a_file_is_written_read_edited_listed_and_deleted_inside_its_zone(desk: Desk) -> None:
     assert desk.use("write_file", "/scratch/a/b.txt", "one\ntwo\nthree\n") == "created /scratch/a/b.txt: 14 bytes"
     assert desk.use("read_file", "/scratch/a/b.txt") == "one\ntwo\nthree\n"

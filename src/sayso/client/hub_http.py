@@ -68,6 +68,8 @@ class HubClient:
                     self._checked_reply(stream, reading=True)
                 async for event in httpx2.EventSource(stream, max_event_size=None):
                     yield event
+        except httpx2.SSEError as error:
+            raise StoreError(f"{self.address} sends no events of a hub; is its address right? ({error})") from error
         except httpx2.RequestError as error:
             raise self._endpoint.unreachable(error) from error
 

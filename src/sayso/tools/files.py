@@ -89,18 +89,18 @@ class FileTools(AbstractContextManager["FileTools"]):
     def functions(self) -> list[Callable[..., Any]]:
         """The tools, each guarded by the active controller."""
         tools = [
-            guard(self.read_file, preview=in_thread(self._preview_read)),
-            guard(self.write_file, preview=in_thread(self._preview_write)),
-            guard(self.edit_file, preview=in_thread(self._preview_edit)),
-            guard(self.delete_file, preview=in_thread(self._preview_delete)),
-            guard(self.list_files),
+            guard(self.read_file, name="read_file", preview=in_thread(self._preview_read)),
+            guard(self.write_file, name="write_file", preview=in_thread(self._preview_write)),
+            guard(self.edit_file, name="edit_file", preview=in_thread(self._preview_edit)),
+            guard(self.delete_file, name="delete_file", preview=in_thread(self._preview_delete)),
+            guard(self.list_files, name="list_files"),
         ]
         return [self._with_zones_in_doc(tool) for tool in tools]
 
     @property
     def attach(self) -> Callable[[str], Attachment]:
         """The tool that reads a file for an attachment, guarded by the active controller."""
-        return guard(self.attach_file, preview=in_thread(self.preview_attach))
+        return guard(self.attach_file, name="attach_file", preview=in_thread(self.preview_attach))
 
     def _with_zones_in_doc(self, tool: Callable[..., Any]) -> Callable[..., Any]:
         """Add the names of the zones to the tool's description for the model."""

@@ -218,7 +218,8 @@ class Approvals(AbstractCapability[Any]):
 def _brings_approvals(agent: Agent[Any, Any], settings: Mapping[str, Any]) -> bool:
     """Whether a run of this agent is certain to be guarded by an `Approvals` of its own.
 
-    An override or another capability of the run may replace the agent's own, and a subclass may do as it likes.
+    An override or another capability of the run may replace the agent's own, and a subclass may do as it likes. Only
+    the last capability, the innermost, guards the arguments that the tool gets.
     """
     override = getattr(agent, "_override_root_capability", None)
     known = type(agent) is Agent and isinstance(override, ContextVar)
@@ -226,7 +227,7 @@ def _brings_approvals(agent: Agent[Any, Any], settings: Mapping[str, Any]) -> bo
         return False
     if settings.get("capabilities") or settings.get("spec"):
         return False
-    return any(type(each) is Approvals for each in agent.root_capability.capabilities)
+    return [type(each) for each in agent.root_capability.capabilities][-1:] == [Approvals]
 
 
 def with_approvals(agent: Agent[Any, Any], approvals: Approvals, settings: Mapping[str, Any]) -> dict[str, Any]:

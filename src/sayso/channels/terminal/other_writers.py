@@ -28,13 +28,16 @@ def other_writers(terminal: int) -> list[str] | None:
 
     The programs in which this one was started, such as a shell, wait for it and are left out.
     """
-    device = os.fstat(terminal).st_rdev
-    found = _from_proc(device) if _PROC.joinpath("self/stat").exists() else _from_ps(terminal)
+    device, has_proc = os.fstat(terminal).st_rdev, _PROC.joinpath("self/stat").exists()
+    found = _from_proc(device) if has_proc else _from_ps(terminal)
     if found is None:
         return None
     own = {os.getpid(), *_ancestors(found, os.getpid())}
-    others = [pid for pid, each in found.items() if pid not in own and (each.is_here or _descends(found, pid))]
-    return [f"{found[pid].name} ({pid})" for pid in sorted(others) if _can_write(pid, device)]
+    # A descendant may have left the terminal's session and hold it all the same; only /proc knows.
+    others = {
+        pid for pid, each in found.items() if each.is_here or (has_proc and os.getpid() in _ancestors(found, pid))
+    }
+    return [f"{found[pid].name} ({pid})" for pid in sorted(others - own) if not has_proc or _can_write(pid, device)]
 
 
 def _from_proc(device: int) -> dict[int, Process]:
@@ -73,17 +76,13 @@ def _ancestors(known: Mapping[int, Process], pid: int) -> Iterator[int]:
         yield pid
 
 
-def _descends(known: Mapping[int, Process], pid: int) -> bool:
-    return os.getpid() in _ancestors(known, pid)
-
-
 def _can_write(pid: int, device: int) -> bool:
     """Whether a process can write to the terminal by a descriptor but its standard input; yes if that is unknown."""
     folder = _PROC / str(pid) / "fd"
     try:
         return any(_is_writer(each, device) for each in folder.iterdir() if each.name != "0")
-    except FileNotFoundError:
-        return not _PROC.joinpath("self").exists()  # it has ended, or this system has no such folder
+    except FileNotFoundError:  # it has ended
+        return False
     except OSError:
         return True
 
