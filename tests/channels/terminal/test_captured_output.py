@@ -114,6 +114,19 @@ def test_a_program_that_cannot_be_captured_is_named_before_a_yes_counts(fifo: Pa
 
 
 @pytest.mark.proves("H10")
+@pytest.mark.parametrize(("rows", "is_seen"), [(12, True), (11, False)])
+def test_the_warning_does_not_push_the_request_out_of_sight_unnoticed(rows: int, is_seen: bool, fifo: Path) -> None:
+    terminal = ask(beside=["cat", str(fifo)], rows=rows)
+    terminal.wait_for(KEYS)
+    terminal.write("y")
+    terminal.wait_for("Allowed once." if is_seen else "Not all of it was on the screen yet")
+    if not is_seen:
+        terminal.press("n")
+    fifo.write_text("")
+    terminal.end()
+
+
+@pytest.mark.proves("H10")
 def test_a_program_that_comes_after_the_question_is_named_when_a_key_is_pressed_which_does_not_count(
     fifo: Path, said: Path, tmp_path: Path
 ) -> None:

@@ -121,7 +121,9 @@ class Prompt:
         new -= self._named_writers
         if new:
             self._named_writers |= new
-            self.show_message(OTHER_WRITERS.format(", ".join(sorted(new))))
+            sentence = OTHER_WRITERS.format(", ".join(sorted(new)))
+            self.show_message(sentence)
+            self._before -= len(wrap_items(visible(sentence), self.width))  # it may push the request out of sight
         return bool(new)
 
     async def read_line(self, words: str) -> str:
