@@ -87,6 +87,7 @@ class Postgres:
         self._process.send_signal(signal.SIGHUP)
         while self.log.count("reloading configuration files") == before:
             assert self.is_up
+        self.ask("CHECKPOINT")  # the process that does this also tells the others whether standbys are waited for
 
     @property
     def log(self) -> str:

@@ -108,8 +108,7 @@ def test_a_program_that_cannot_be_captured_is_named_before_a_yes_counts(fifo: Pa
     terminal = ask(beside=["cat", str(fifo)])
     assert re.search(r"Careful: cat \(\d+\) can draw on this screen, too", terminal.wait_for(KEYS))
     terminal.press("y")
-    fifo.write_text("")
-    screen, _ = terminal.end()
+    screen, _ = terminal.end()  # and the program that waits at the pipe ends with its terminal
     assert "RAN: tea costs 4" in screen
 
 
@@ -122,7 +121,6 @@ def test_the_warning_does_not_push_the_request_out_of_sight_unnoticed(rows: int,
     terminal.wait_for("Allowed once." if is_seen else "Not all of it was on the screen yet")
     if not is_seen:
         terminal.press("n")
-    fifo.write_text("")
     terminal.end()
 
 
@@ -138,8 +136,7 @@ def test_a_program_that_comes_after_the_question_is_named_when_a_key_is_pressed_
     terminal.press("y")
     terminal.wait_for("Careful: cat (")
     terminal.press("y")
-    fifo.write_text("")
-    screen, _ = terminal.end()
+    screen, _ = terminal.end()  # and the program that waits at the pipe ends with its terminal
     assert "RAN: tea costs 4" in screen
 
 

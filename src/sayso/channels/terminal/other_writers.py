@@ -78,18 +78,25 @@ def _ancestors(known: Mapping[int, Process], pid: int) -> Iterator[int]:
 
 def _can_write(pid: int, device: int) -> bool:
     """Whether a process can write to the terminal by a descriptor but its standard input; yes if that is unknown."""
-    folder = _PROC / str(pid) / "fd"
+    folder = _PROC / str(pid)
     try:
-        return any(_is_writer(each, device) for each in folder.iterdir() if each.name != "0")
+        # A fork of this process, perhaps just before it becomes another program, has copies of our own descriptors.
+        ignored = os.O_CLOEXEC if _command(folder) == _command(_PROC / "self") else 0
+        return any(_is_writer(each, device, ignored) for each in (folder / "fd").iterdir() if each.name != "0")
     except FileNotFoundError:  # it has ended
         return False
     except OSError:
         return True
 
 
-def _is_writer(descriptor: Path, device: int) -> bool:
+def _command(process: Path) -> bytes:
+    return process.joinpath("cmdline").read_bytes()
+
+
+def _is_writer(descriptor: Path, device: int, ignored: int) -> bool:
     with contextlib.suppress(OSError):  # closed meanwhile
         if descriptor.stat().st_rdev == device:
             facts = descriptor.parents[1].joinpath("fdinfo", descriptor.name).read_text()
-            return bool(int(facts.partition("flags:")[2].split()[0], 8) & _WRITES)
+            flags = int(facts.partition("flags:")[2].split()[0], 8)
+            return bool(flags & _WRITES) and not flags & ignored
     return False
