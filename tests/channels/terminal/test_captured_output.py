@@ -140,27 +140,45 @@ def test_a_program_that_comes_after_the_question_is_named_when_a_key_is_pressed_
     assert "RAN: tea costs 4" in screen
 
 
-@pytest.mark.proves("H10")
-def test_after_the_question_everything_is_written_as_before_and_children_are_still_heard(fifo: Path) -> None:
+def starts_a_child_during_its_question(fifo: Path, then: str) -> Terminal:
+    """A program that starts another one while it asks, which speaks when the pipe is opened; and what it does then."""
     script = (
         "import subprocess, sys, threading\n"
         "from sayso import ApprovalController, Policy, guard\n"
         "from sayso.channels.terminal import TerminalChannel\n"
         "def start():\n"
         "    while sys.stdout.isatty(): pass\n"
-        f"    started.append(subprocess.Popen(['sh', '-c', 'cat {fifo}; echo from the child']))\n"
+        f"    started.append(subprocess.Popen(['sh', '-c', 'cat {fifo}; printf \"\\033[9Afrom the child\\n\"']))\n"
         "started = []\n"
         "thread = threading.Thread(target=start)\n"
         "thread.start()\n"
         "controller = ApprovalController(channels=[TerminalChannel()], policy=Policy(default='required'))\n"
-        "guard(thread.join, controller, name='wait')()\n"
-        "print('a terminal:', sys.stdout.isatty(), sys.stderr.isatty(), flush=True)\n"
-        f"open('{fifo}', 'w').close()\n"
+        "wait = guard(thread.join, controller, name='wait')\n"
+        "wait()\n"
+        f"{then}\n"
         "started[0].wait()\n"
     )
     terminal = Terminal([sys.executable, "-c", script])
     terminal.press("y")
-    terminal.wait_for("a terminal: True True")
-    screen, code = terminal.end()
-    assert "\nfrom the child" in screen
+    return terminal
+
+
+@pytest.mark.proves("H10")
+def test_after_the_question_everything_is_written_as_before_and_children_are_still_heard(fifo: Path) -> None:
+    terminal = starts_a_child_during_its_question(fifo, "print(sys.stdout.isatty(), sys.stderr.isatty(), flush=True)")
+    terminal.wait_for("True True")
+    fifo.write_text("")
+    _, code = terminal.end()
+    assert b"\x1b[9Afrom the child" in terminal.raw
     assert code == 0
+
+
+@pytest.mark.proves("H10")
+def test_a_child_that_started_during_a_question_cannot_paint_over_the_next_one(fifo: Path) -> None:
+    terminal = starts_a_child_during_its_question(fifo, "wait()")
+    terminal.wait_for(KEYS)
+    fifo.write_text("")
+    terminal.wait_for("┊ from the child\nRun wait?")
+    assert b"\x1b[9A" not in terminal.raw
+    terminal.press("y")
+    assert terminal.end()[1] == 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import contextvars
 import fcntl
 import os
 import re
@@ -57,6 +58,7 @@ def _coloured(part: Fragment) -> str:
 
 
 _LARGEST_PIPE = 1 << 20  # C code that holds the interpreter's lock can write this much without waiting for us
+_MOST_READS = 64
 _CHANGING = threading.Lock()  # held while descriptors change, and while they are inspected
 
 
@@ -64,13 +66,14 @@ class CapturedOutput:
     """Standard output and error of this process, in a pipe; used in the thread of the terminal.
 
     A child process that started meanwhile keeps the pipe. After the capture its output passes through unchanged, until
-    it ends.
+    it ends; but while another capture is active, it joins the output of that one.
     """
 
     def __init__(self, terminal: TextIO) -> None:
         self.terminal = os.fdopen(os.dup(terminal.fileno()), "w", encoding=terminal.encoding)
         self.rows_printed = 0
         self._screen: Output | None = None
+        self._context = contextvars.copy_context()
         self._is_paused = self._is_over = False
         self._text = ""
         self._undrawn: list[str] = []  # rows that the prompt has still to make room for
@@ -105,8 +108,9 @@ class CapturedOutput:
                 os.close(duplicate)
         os.close(self._inlet)
         self._is_paused = False
-        while self._read():
-            pass
+        for _ in range(_MOST_READS):  # a program that never stops writing must not hold up the answer
+            if not self._read():
+                break
         self._undrawn += self._complete_rows()
         self._draw(strip_control_codes(self._text))
         self._screen = None
@@ -126,7 +130,8 @@ class CapturedOutput:
     def _start(self, screen: Output) -> None:
         """Redirect every descriptor of the terminal into the pipe."""
         self._screen = screen
-        asyncio.get_running_loop().add_reader(self._outlet, self._receive)  # its context has the active prompt
+        self._context = contextvars.copy_context()  # it has the active prompt, as that of the reader has
+        asyncio.get_running_loop().add_reader(self._outlet, self._receive)
         _flush_streams()
         with _CHANGING:
             for descriptor in _terminal_descriptors(self.terminal.fileno()):
@@ -135,7 +140,7 @@ class CapturedOutput:
             _captures.append(self)
 
     def _receive(self) -> None:
-        if self._read() and not self._is_paused:
+        if self._read():
             self._print_rows()
 
     def _read(self) -> bool:
@@ -146,12 +151,19 @@ class CapturedOutput:
             return False
         if not data:
             self._end()
-        elif self._screen is None:
+        elif self._screen is not None:
+            self._text += self._decoder.decode(data)
+        elif _captures:
+            _captures[-1].add_output(self._decoder.decode(data))
+        else:
             self.terminal.buffer.write(data)
             self.terminal.flush()
-        else:
-            self._text += self._decoder.decode(data)
         return bool(data)
+
+    def add_output(self, text: str) -> None:
+        """Print the text of an earlier capture's pipe, like the output of this one."""
+        self._text += text
+        asyncio.get_running_loop().call_soon(self._print_rows, context=self._context)
 
     def _end(self) -> None:
         """Close the pipe: no process writes into it any more."""
@@ -162,7 +174,7 @@ class CapturedOutput:
             self.terminal.close()
 
     def _print_rows(self) -> None:
-        rows = self._complete_rows()
+        rows = [] if self._is_paused else self._complete_rows()
         if rows:
             self.rows_printed += len(rows)
             self._undrawn += rows
