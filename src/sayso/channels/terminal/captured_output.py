@@ -84,8 +84,8 @@ class CapturedOutput:
     @contextlib.contextmanager
     def capture(self, screen: Output) -> Generator[None]:
         """Capture the output of this process for the block, and draw it on this screen."""
-        self._start(screen)
         try:
+            self._start(screen)
             yield
         finally:
             self.release()
@@ -134,10 +134,10 @@ class CapturedOutput:
         asyncio.get_running_loop().add_reader(self._outlet, self._receive)
         _flush_streams()
         with _CHANGING:
+            _captures.append(self)  # first, so that `release` restores what an error leaves half done
             for descriptor in _terminal_descriptors(self.terminal.fileno()):
                 self._duplicates[descriptor] = os.dup(descriptor)
                 os.dup2(self._inlet, descriptor, inheritable=os.get_inheritable(descriptor))
-            _captures.append(self)
 
     def _receive(self) -> None:
         if self._read():
