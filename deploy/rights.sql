@@ -18,6 +18,6 @@ GRANT SELECT ON ALL TABLES IN SCHEMA sayso TO sayso_agent;
 GRANT INSERT ON sayso.audit TO sayso_agent;
 GRANT UPDATE ON sayso.head TO sayso_agent;
 GRANT INSERT, UPDATE ON sayso.writers TO sayso_agent;
-GRANT INSERT, UPDATE, DELETE ON sayso.requests, sayso.remembered, sayso.parked, sayso.tokens, sayso.receipts
-    TO sayso_agent;
+GRANT INSERT, UPDATE, DELETE ON sayso.requests, sayso.remembered, sayso.parked, sayso.runs, sayso.tokens,
+    sayso.receipts TO sayso_agent;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA sayso TO sayso_agent;

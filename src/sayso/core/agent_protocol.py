@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from sayso.core.model import ParkedRun
 from sayso.core.ports import QueuedWrite
 
 MEDIA = "application/vnd.sayso.v1+msgpack"
@@ -111,6 +112,7 @@ class Park(AgentMessage, frozen=True):
 
     name: Text
     state: bytes
+    run: ParkedRun | None = None
 
 
 class GetParked(AgentMessage, frozen=True):
@@ -124,6 +126,10 @@ class Unpark(AgentMessage, frozen=True):
 
     name: Text
     attempt: Id
+
+
+class GetRuns(AgentMessage, frozen=True):
+    """Read the list of suspended runs."""
 
 
 class Append(AgentMessage, frozen=True):

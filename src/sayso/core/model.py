@@ -349,6 +349,20 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         )
 
 
+class ParkedRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A suspended run in the store: whose it is, and what it waits for; its sealed state lies beside it."""
+
+    id: str
+    agent: str = ""  # the name of the outermost agent
+    framework: str = ""
+    session: str = ""
+    requests: tuple[str, ...] = ()  # the ids of the requests that it waits for
+    calls: tuple[str, ...] = ()  # the ids of the external calls whose results it waits for
+    parked_at: float = 0.0
+    project: str = ""  # the tenant, at a hub
+    parked_by: str = ""  # the agent's name at a hub, by its token
+
+
 class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a review; it has no truth value."""
 

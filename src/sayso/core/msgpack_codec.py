@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from sayso.core.canonical import restore, storable
-from sayso.core.model import ApprovalDecision, ApprovalRequest, Remembered
+from sayso.core.model import ApprovalDecision, ApprovalRequest, ParkedRun, Remembered
 from sayso.core.tokens import Token
 from sayso.errors import CanonicalError, StoreError
 
@@ -20,6 +21,7 @@ _ENCODER = msgspec.msgpack.Encoder()
 _REQUEST = msgspec.msgpack.Decoder(ApprovalRequest, ext_hook=restore)
 _TOKEN = msgspec.msgpack.Decoder(Token)
 _REMEMBERED = msgspec.msgpack.Decoder(Remembered, ext_hook=restore)
+_RUN = msgspec.msgpack.Decoder(ParkedRun)
 
 T = TypeVar("T")
 
@@ -79,6 +81,21 @@ def pack_token(token: Token) -> bytes:
 def unpack_token(data: bytes) -> Token:
     """Decode a token."""
     return _unpack(data, _TOKEN)
+
+
+def pack_run(run: ParkedRun) -> bytes:
+    """Encode the listing of a parked run."""
+    return _pack(run)
+
+
+def unpack_run(data: bytes) -> ParkedRun:
+    """Decode the listing of a parked run."""
+    return _unpack(data, _RUN)
+
+
+def unpack_runs(rows: Iterable[bytes]) -> list[ParkedRun]:
+    """Decode the list of parked runs, and sort it by id, and so by time."""
+    return sorted(map(unpack_run, rows), key=attrgetter("id"))
 
 
 def _storable_decision(decision: ApprovalDecision) -> ApprovalDecision:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from sayso.core.approvers import Seen
     from sayso.core.decide import Mode
-    from sayso.core.model import ApprovalDecision, ApprovalRequest, Remembered, Status
+    from sayso.core.model import ApprovalDecision, ApprovalRequest, ParkedRun, Remembered, Status
     from sayso.core.tokens import Token
 
 Hook = Callable[[AuditEntry], None]  # called with every step of every call, after the decision
@@ -194,10 +194,10 @@ class RememberedDecisions(Protocol):
 
 
 class Parking(Protocol):
-    """The serialised state of suspended runs, by name."""
+    """The serialised state of suspended runs, by name, which may be any text; and the list of these runs."""
 
-    async def park(self, name: str, state: bytes) -> None:
-        """Store the state of a suspended run, replacing an earlier one."""
+    async def park(self, name: str, state: bytes, run: ParkedRun | None = None) -> None:
+        """Store the state of a suspended run, replacing an earlier one, and list it as `run`."""
         ...
 
     async def parked(self, name: str) -> bytes | None:
@@ -206,6 +206,10 @@ class Parking(Protocol):
 
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
         """Delete the state that is parked under this name, and return it to exactly one caller."""
+        ...
+
+    async def runs(self) -> list[ParkedRun]:
+        """Return the parked runs that were listed, oldest first."""
         ...
 
 

@@ -7,7 +7,7 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from sayso.core import audit
@@ -18,7 +18,7 @@ from sayso.stores.waiters import Feed, Waiters, deliver
 
 if TYPE_CHECKING:
     from sayso.core.approvers import Seen
-    from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered, Result, Status
+    from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, ParkedRun, Remembered, Result, Status
     from sayso.core.ports import QueuedWrite
     from sayso.core.tokens import Token
 
@@ -145,6 +145,7 @@ class MemoryStore:
         self._tables = _MemoryTables()
         self._unsealed = self._tables.unsealed
         self._parked: dict[str, bytes] = {}
+        self._runs: dict[str, ParkedRun] = {}
         self._tokens: dict[str, Token] = {}
         self._remembered_subscribers = RememberedSubscribers()
         self._waiters = Waiters()
@@ -232,9 +233,12 @@ class MemoryStore:
         """Consume one use of a counted decision: false if none is left."""
         return self._transact(lambda tables: tables.spend(remembered_id, attempt=attempt))
 
-    async def park(self, name: str, state: bytes) -> None:
+    async def park(self, name: str, state: bytes, run: ParkedRun | None = None) -> None:
         """Store the state of a run for a later resume, in the place of an earlier one."""
-        self._parked[name] = state
+        with self._lock:
+            self._parked[name] = state
+            if run is not None:
+                self._runs[name] = run
 
     async def parked(self, name: str) -> bytes | None:
         """Return the state parked under this name."""
@@ -242,7 +246,16 @@ class MemoryStore:
 
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
         """Delete the state parked under this name, and return it to exactly one caller."""
-        return self._transact(lambda tables: tables.idempotent(attempt, lambda: self._parked.pop(name, None)))
+        return self._transact(lambda tables: tables.idempotent(attempt, lambda: self._take(name)))
+
+    def _take(self, name: str) -> bytes | None:
+        self._runs.pop(name, None)
+        return self._parked.pop(name, None)
+
+    async def runs(self) -> list[ParkedRun]:
+        """Return the parked runs that were listed, oldest first."""
+        with self._lock:
+            return sorted(self._runs.values(), key=attrgetter("id"))
 
     async def add_token(self, token: Token) -> None:
         """Store a token."""

@@ -18,7 +18,7 @@ try:
 except ImportError as error:
     raise ImportError("sayso.testing needs pytest: install `sayso[testing]`") from error
 
-pytest.register_assert_rewrite("sayso.testing.store_contract")
+pytest.register_assert_rewrite("sayso.testing.store_contract", "sayso.testing.parking_contract")
 
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Remember  # noqa: E402
 from sayso.engine.controller import ApprovalController  # noqa: E402

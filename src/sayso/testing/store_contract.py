@@ -24,11 +24,11 @@ from sayso.core.approvers import Approvers, Seen
 from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Status
 from sayso.core.ports import Keyring, Store
 from sayso.errors import StoreError, UnknownRequest
+from sayso.testing.parking_contract import ParkingContract, Stores
 from sayso.testing.racing import RememberedRecorder, race
 from sayso.testing.samples import NO, YES, sample_remembered, sample_request
 
 T = TypeVar("T")
-Stores = tuple[Store, Store]  # handles of the same data
 
 ROUNDS = 10
 
@@ -40,7 +40,7 @@ async def existing(store: Store, request_id: str) -> ApprovalRequest:
     return found
 
 
-class StoreContract:
+class StoreContract(ParkingContract):
     """The contract. `stores` are two handles of the same data or, if a store cannot be shared, one handle twice."""
 
     pytestmark = pytest.mark.anyio
@@ -289,17 +289,6 @@ class StoreContract:
         assert [entry["number"] for entry in entries] == [1, 2, 3, 4]
         assert await audit.verify(two) == len(entries)
 
-    async def test_what_one_parks_the_other_finds_and_only_one_can_take(self, stores: Stores, tmp_path: Path) -> None:
-        one, two = stores
-        assert await two.parked("a run") is None
-        for state in (b"\x00first", b"second"):
-            await one.park("a run", state)
-            assert await two.parked("a run") == state
-        assert await two.parked("another run") is None
-        taken = self.race(tmp_path, lambda: one.unpark("a run"), lambda: two.unpark("a run"))
-        assert sorted(taken, key=bool) == [None, b"second"]
-        assert await one.parked("a run") is None
-
     async def test_an_unknown_id_is_said_to_be_unknown(self, stores: Stores) -> None:
         store = stores[0]
         assert [await store.get(each) for each in ("nobody", "no\x00body")] == [None, None]
@@ -335,14 +324,6 @@ class StoreContract:
         assert await two.spend(memory.id, attempt="second")
         assert not await one.spend(memory.id, attempt="third")
         assert await two.spend(memory.id, attempt="first")
-
-    async def test_what_is_taken_again_from_where_it_was_parked_is_the_same(self, stores: Stores) -> None:
-        one, two = stores
-        await one.park("a run", b"state")
-        for store in (one, two):
-            assert await store.unpark("a run", attempt="first") == b"state"
-        assert await two.unpark("a run", attempt="second") is None
-        assert await one.unpark("a run") is None
 
     async def test_news_that_are_told_again_are_written_once_and_in_order(self, stores: Stores) -> None:
         one, two = stores

@@ -583,6 +583,7 @@ async def test_an_older_form_is_brought_up_to_date(file: Path) -> None:
     await store.aclose()
     with contextlib.closing(sqlite3.connect(file)) as older:
         older.execute("DROP TABLE parked")
+        older.execute("DROP TABLE runs")
         older.execute("DROP TABLE tokens")
         older.execute("DROP TABLE receipts")
         older.execute("DROP INDEX requests_changed")
@@ -594,7 +595,7 @@ async def test_an_older_form_is_brought_up_to_date(file: Path) -> None:
     store = SqliteStore(file)
     await store.park("a run", b"state")
     assert (await store.parked("a run"), await store.get(request.id)) == (b"state", request)
-    assert ask(file, "PRAGMA user_version") == (7,)
+    assert ask(file, "PRAGMA user_version") == (8,)
     point, _ = await store.changes()
     await store.close(request.id, "denied", None, now=1.0)
     assert [each.id for each in (await store.changes(point))[1]] == [request.id]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sayso.core import audit
-from sayso.core.msgpack_codec import pack_request, pack_token, unpack_requests_leniently, unpack_token
+from sayso.core.msgpack_codec import pack_request, pack_token, unpack_requests_leniently, unpack_runs, unpack_token
 from sayso.errors import StoreError
 from sayso.stores.loop_thread import LoopThread
 from sayso.stores.postgres.batch import CloseWork, OpenWork
@@ -21,7 +21,7 @@ from sayso.stores.postgres.lookup import K, Lookup, V
 from sayso.stores.postgres.schema import migrate, statement
 from sayso.stores.postgres.server_clock import ServerClock
 from sayso.stores.postgres.subscribers import Subscribers
-from sayso.stores.postgres.transaction import GroupTransaction, call_key
+from sayso.stores.postgres.transaction import GroupTransaction, call_key, row_key
 from sayso.stores.postgres.writer import PostgresWriter
 from sayso.stores.remembered_feed import RememberedCallback
 from sayso.stores.retry import retry
@@ -29,7 +29,7 @@ from sayso.stores.waiters import Settled
 
 if TYPE_CHECKING:
     from sayso.core.approvers import Seen
-    from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered, Result, Status
+    from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, ParkedRun, Remembered, Result, Status
     from sayso.core.ports import QueuedWrite
     from sayso.core.tokens import Token
 
@@ -218,22 +218,26 @@ class PostgresStore:
             lambda group: group.change_remembered(added, dropped), *(("remembered", each) for each in dropped)
         )
 
-    async def park(self, name: str, state: bytes) -> None:
+    async def park(self, name: str, state: bytes, run: ParkedRun | None = None) -> None:
         """Store the state of a run for a later resume, in the place of an earlier one."""
-        await self._writer.submit(lambda group: group.key_values["parked"].put(name, state), size=len(state))
+        await self._writer.submit(lambda group: group.park(name, state, run), size=len(state))
 
     async def parked(self, name: str) -> bytes | None:
         """Return the state parked under this name."""
-        found = await self._fetch("parked_get", name)
+        found = await self._fetch("parked_get", row_key(name))
         return found[0][0] if found else None
 
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
         """Delete the state parked under this name, and return it to exactly one caller."""
         return await self._writer.submit(
-            lambda group: group.idempotent(attempt, lambda: group.pop("parked", name)),
+            lambda group: group.idempotent(attempt, lambda: group.unpark(name)),
             ("parked", name),
             ("receipts", attempt),
         )
+
+    async def runs(self) -> list[ParkedRun]:
+        """Return the parked runs that were listed, oldest first."""
+        return unpack_runs(row[0] for row in await self._fetch("runs_all"))
 
     async def add_token(self, token: Token) -> None:
         """Store a token."""

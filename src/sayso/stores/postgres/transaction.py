@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from sayso.core import audit
-from sayso.core.msgpack_codec import pack_remembered, pack_request, unpack_remembered, unpack_request
+from sayso.core.msgpack_codec import pack_remembered, pack_request, pack_run, unpack_remembered, unpack_request
 from sayso.errors import StoreError
 from sayso.stores.postgres.schema import statement
 from sayso.stores.unit_of_work import UnitOfWork
 
 if TYPE_CHECKING:
-    from sayso.core.model import ApprovalRequest, AuditEntry, Remembered
+    from sayso.core.model import ApprovalRequest, AuditEntry, ParkedRun, Remembered
     from sayso.stores.postgres.cache import RequestCache
     from sayso.stores.postgres.connection import Connection, Row
 
@@ -24,13 +24,23 @@ Reply = Literal["written", "written before", "stale"]  # of the database, to a w
 CachedRequests = Mapping[str, tuple["ApprovalRequest", int]]  # by id: the request and its version
 Need = tuple[str, str | bytes]  # kind and key of a row
 _KINDS = ("request", "call", "remembered", "parked", "tokens", "receipts")
-_KEY_VALUE_TABLES = ("remembered", "parked", "tokens")
+_KEY_VALUE_TABLES = ("remembered", "parked", "runs", "tokens")
+_LONGEST_KEY = 1000  # bytes; an index entry has to fit into a third of a page
+_HASHED = "sha256:"
+_KEYED = (*_KEY_VALUE_TABLES, "receipts")
 _NEW = ("new", "call", "receipts")  # nearly always absent, so not read first; the write reports a conflict
 
 
 def call_key(session: str, key: str) -> bytes:
     """Return the hash that identifies a call of a session: an index limits the length of a key."""
     return hashlib.sha256(f"{len(session)}:{session}{key}".encode("utf-8", "surrogatepass")).digest()
+
+
+def row_key(name: str) -> str:
+    """Return the key of a row for any text: a hash where PostgreSQL cannot store or index the text itself."""
+    packed = name.encode("utf-8", "surrogatepass")
+    plain = len(packed) <= _LONGEST_KEY and b"\0" not in packed and name.isprintable()
+    return name if plain and not name.startswith(_HASHED) else _HASHED + hashlib.sha256(packed).hexdigest()
 
 
 class KeyValueRows:
@@ -46,11 +56,12 @@ class KeyValueRows:
 
     def get(self, name: str) -> bytes | None:
         """Return the bytes under a name."""
-        return self._rows.get(name)
+        return self._rows.get(row_key(name))
 
     def put(self, name: str, packed: bytes | None) -> None:
         """Set the bytes under a name; None deletes it."""
-        self._rows[name] = self._changed[name] = packed
+        key = row_key(name)
+        self._rows[key] = self._changed[key] = packed
 
     @property
     def is_changed(self) -> bool:
@@ -83,7 +94,7 @@ class GroupTransaction(UnitOfWork):
         self._added: dict[str, bytes] = {}
         self._written: dict[str, tuple[ApprovalRequest, bytes]] = {}
         self._lines: list[bytes] = []
-        self.key_values = {name: KeyValueRows() for name in (*_KEY_VALUE_TABLES, "receipts")}
+        self.key_values = {name: KeyValueRows() for name in _KEYED}
         for row in rows:
             self._load_row(row)
 
@@ -153,6 +164,19 @@ class GroupTransaction(UnitOfWork):
         if packed is not None:
             self.key_values[table].put(name, None)
         return packed
+
+    def park(self, name: str, state: bytes, run: ParkedRun | None) -> None:
+        """Store a state under this name, and list it as a run."""
+        self.key_values["parked"].put(name, state)
+        if run is not None:
+            self.key_values["runs"].put(name, pack_run(run))
+
+    def unpark(self, name: str) -> bytes | None:
+        """Delete the state under this name, and return it."""
+        state = self.pop("parked", name)
+        if state is not None:
+            self.key_values["runs"].put(name, None)
+        return state
 
     def get_remembered(self, remembered_id: str) -> Remembered | None:
         """Return one remembered decision."""
@@ -258,5 +282,6 @@ async def read_rows(connection: Connection, writer: str, needs: Iterable[Need]) 
     wanted: dict[str, list[str | bytes]] = {kind: [] for kind in _KINDS}
     for kind, name in needs:
         if name:  # an attempt without an idempotency key has no name
-            wanted["request" if kind == "new" else kind].append(name)
+            key = row_key(name) if kind in _KEYED and isinstance(name, str) else name
+            wanted["request" if kind == "new" else kind].append(key)
     return await connection.fetch(statement("group_read"), writer, *wanted.values())

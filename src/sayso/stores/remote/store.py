@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from sayso.core import agent_protocol as protocol
 from sayso.core import audit, decide
-from sayso.core.model import new_id
+from sayso.core.model import ParkedRun, new_id
 from sayso.core.msgpack_codec import pack_request, unpack_request
 from sayso.errors import NotEntitled, StoreError, UnknownRequest
 from sayso.stores.loop_thread import LoopThread
@@ -34,6 +34,7 @@ _BOOL = msgspec.msgpack.Decoder(bool)
 _BYTES = msgspec.msgpack.Decoder(bytes)
 _MAYBE: msgspec.msgpack.Decoder[bytes | None] = msgspec.msgpack.Decoder(bytes | None)
 _LIST = msgspec.msgpack.Decoder(list[bytes])
+_RUNS = msgspec.msgpack.Decoder(list[ParkedRun])
 
 
 class RemoteStore:
@@ -211,9 +212,9 @@ class RemoteStore:
         message = protocol.Spend(id=remembered_id, attempt=attempt or new_id())
         return self._hub.decode(await self._ask("spend", message), _BOOL)
 
-    async def park(self, name: str, state: bytes) -> None:
+    async def park(self, name: str, state: bytes, run: ParkedRun | None = None) -> None:
         """Store the state of a run for a later resume, in the place of an earlier one."""
-        await self._ask("park", protocol.Park(name=name, state=state))
+        await self._ask("park", protocol.Park(name=name, state=state, run=run))
 
     async def parked(self, name: str) -> bytes | None:
         """Return the state parked under this name."""
@@ -223,6 +224,10 @@ class RemoteStore:
         """Delete the state parked under this name, and return it to exactly one caller."""
         message = protocol.Unpark(name=name, attempt=attempt or new_id())
         return self._hub.decode(await self._ask("unpark", message), _MAYBE)
+
+    async def runs(self) -> list[ParkedRun]:
+        """Return the parked runs of this agent, oldest first."""
+        return self._hub.decode(await self._ask("runs", protocol.GetRuns()), _RUNS)
 
     def attach(self, learn: RememberedCallback) -> None:
         """Call `learn` with the remembered decisions for this agent, now and after every change."""

@@ -14,6 +14,7 @@ from sayso.core import audit
 from sayso.core.msgpack_codec import (
     pack_remembered,
     pack_request,
+    pack_run,
     unpack_remembered,
     unpack_request,
     unpack_requests_leniently,
@@ -23,7 +24,7 @@ from sayso.errors import StoreError
 from sayso.stores.unit_of_work import UnitOfWork
 
 if TYPE_CHECKING:
-    from sayso.core.model import ApprovalRequest, AuditEntry, Remembered
+    from sayso.core.model import ApprovalRequest, AuditEntry, ParkedRun, Remembered
     from sayso.core.tokens import Token
 
 GET = "SELECT packed FROM requests WHERE id = ?"
@@ -151,10 +152,17 @@ class Transaction(UnitOfWork):
         """Return the state parked under this name."""
         return self._value("SELECT state FROM parked WHERE name = ?", name)
 
+    def park(self, name: str, state: bytes, run: ParkedRun | None) -> None:
+        """Store a state under this name, and list it as a run."""
+        self.execute("INSERT OR REPLACE INTO parked VALUES (?, ?)", name, state)
+        if run is not None:
+            self.execute("INSERT OR REPLACE INTO runs VALUES (?, ?)", name, pack_run(run))
+
     def unpark(self, name: str) -> bytes | None:
         """Delete the state parked under this name, and return it."""
         state = self.parked(name)
         self.execute("DELETE FROM parked WHERE name = ?", name)
+        self.execute("DELETE FROM runs WHERE name = ?", name)
         return state
 
     def token(self, token_id: str) -> Token | None:

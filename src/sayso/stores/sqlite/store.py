@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sayso.core import audit, realpath
-from sayso.core.msgpack_codec import pack_request, pack_token, unpack_remembered, unpack_request, unpack_token
+from sayso.core.msgpack_codec import (
+    pack_request,
+    pack_token,
+    unpack_remembered,
+    unpack_request,
+    unpack_runs,
+    unpack_token,
+)
 from sayso.errors import ConfigurationError, StoreError
 from sayso.stores.remembered_feed import RememberedCallback, RememberedSubscribers
 from sayso.stores.sqlite.doorbell import Doorbell
@@ -24,7 +31,7 @@ from sayso.stores.waiters import Feed, Settled, Waiters, deliver
 
 if TYPE_CHECKING:
     from sayso.core.approvers import Seen
-    from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered, Result, Status
+    from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, ParkedRun, Remembered, Result, Status
     from sayso.core.ports import QueuedWrite
     from sayso.core.tokens import Token
 
@@ -133,9 +140,9 @@ class SqliteStore:
         """Consume one use of a counted decision: false if none is left."""
         return await self._writer.submit(lambda tx: tx.spend(remembered_id, attempt=attempt))
 
-    async def park(self, name: str, state: bytes) -> None:
+    async def park(self, name: str, state: bytes, run: ParkedRun | None = None) -> None:
         """Store the state of a run for a later resume, in the place of an earlier one."""
-        await self._writer.submit(lambda tx: tx.execute("INSERT OR REPLACE INTO parked VALUES (?, ?)", name, state))
+        await self._writer.submit(lambda tx: tx.park(name, state, run))
 
     async def parked(self, name: str) -> bytes | None:
         """Return the state parked under this name."""
@@ -144,6 +151,11 @@ class SqliteStore:
     async def unpark(self, name: str, *, attempt: str = "") -> bytes | None:
         """Delete the state parked under this name, and return it to exactly one caller."""
         return await self._writer.submit(lambda tx: tx.idempotent(attempt, lambda: tx.unpark(name)))
+
+    async def runs(self) -> list[ParkedRun]:
+        """Return the parked runs that were listed, oldest first."""
+        found = await self._writer.submit(lambda tx: tx.execute("SELECT packed FROM runs").fetchall())
+        return unpack_runs(row[0] for row in found)
 
     async def add_token(self, token: Token) -> None:
         """Store a token."""

@@ -24,13 +24,14 @@ from sayso.server.middleware import is_deep
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sayso.core.model import ApprovalRequest, Remembered, Scope
+    from sayso.core.model import ApprovalRequest, ParkedRun, Remembered, Scope
 
 _ID = re.compile(r"[0-9a-f]{12}7[0-9a-f]{19}")
 _TIME = 12  # hex digits of an id that hold its creation time in milliseconds
 _DAY = 24 * 3600 * 1000
 _SHORT, _MIDDLE, _LONG = 200, 1000, 100_000  # characters
 _MOST = 50  # names of an agent's path, scopes, parts of a scope, roles, people
+_MOST_OF_RUN = 1000  # requests and external calls that one run waits for
 LATEST = 1e11  # seconds since the epoch
 
 
@@ -73,6 +74,23 @@ class AgentNamespace(msgspec.Struct, frozen=True):
         """Return a remembered decision with the project and session that the agent uses."""
         session = remembered.session
         return replace(remembered, project="", session=None if session is None else session.removeprefix(self.prefix))
+
+    def parked(self, run: ParkedRun) -> bool:
+        """Whether the agent has parked this run."""
+        return (run.project, run.parked_by) == (self.project, self.agent)
+
+    def run_to_store(self, run: ParkedRun) -> ParkedRun:
+        """Set owner and session prefix of a parked run from the hub's own data."""
+        names = (run.id, run.agent, run.framework, *run.requests, *run.calls)
+        if any(len(name) > _SHORT for name in names) or len(run.session) > _MIDDLE or len(names) > _MOST_OF_RUN:
+            raise _rejection("its run has too many names, or names that are too long")
+        if not (math.isfinite(run.parked_at) and 0 <= run.parked_at < LATEST):
+            raise _rejection("the time of its run is not a time")
+        return replace(run, project=self.project, parked_by=self.agent, session=self.prefix + run.session)
+
+    def run_to_agent(self, run: ParkedRun) -> ParkedRun:
+        """Return a parked run with the session name that the agent uses."""
+        return replace(run, project="", parked_by="", session=run.session.removeprefix(self.prefix))
 
     def _has(self, session: str) -> bool:
         return session.startswith(self.prefix)

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from sayso.core import agent_protocol as protocol
 from sayso.core.approvers import Seen
-from sayso.core.model import ApprovalDecision
+from sayso.core.model import ApprovalDecision, ParkedRun
 from sayso.core.msgpack_codec import pack_request, unpack_request
 from sayso.errors import CanonicalError, StoreError
 from sayso.server import identity
@@ -104,7 +104,8 @@ class RpcOperations(AgentOperations):
 
     async def park(self, message: protocol.Park) -> None:
         """See `Store.park`."""
-        await self.store.park(self.namespace.prefix + message.name, message.state)
+        run = None if message.run is None else self.namespace.run_to_store(message.run)
+        await self.store.park(self.namespace.prefix + message.name, message.state, run)
 
     async def parked(self, message: protocol.GetParked) -> bytes | None:
         """See `Store.parked`."""
@@ -114,6 +115,10 @@ class RpcOperations(AgentOperations):
         """See `Store.unpark`."""
         attempt = self.attempt_key("unpark", message.name, message.attempt)
         return await self.store.unpark(self.namespace.prefix + message.name, attempt=attempt)
+
+    async def runs(self, _: protocol.GetRuns) -> list[ParkedRun]:
+        """Return the agent's own parked runs."""
+        return [self.namespace.run_to_agent(each) for each in await self.store.runs() if self.namespace.parked(each)]
 
     async def append(self, message: protocol.Append) -> None:
         """See `Store.append`."""
@@ -148,6 +153,7 @@ _OPERATIONS: dict[str, _Operation] = {
     "park": (protocol.Park, RpcOperations.park),
     "parked": (protocol.GetParked, RpcOperations.parked),
     "unpark": (protocol.Unpark, RpcOperations.unpark),
+    "runs": (protocol.GetRuns, RpcOperations.runs),
     "append": (protocol.Append, RpcOperations.append),
 }
 

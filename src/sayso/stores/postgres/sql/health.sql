@@ -14,7 +14,7 @@ SELECT
         FROM (VALUES
             ('audit', '{INSERT}'::text[]), ('head', '{UPDATE}'), ('writers', '{INSERT,UPDATE}'),
             ('requests', '{INSERT,UPDATE,DELETE}'), ('remembered', '{INSERT,UPDATE,DELETE}'),
-            ('parked', '{INSERT,UPDATE,DELETE}'), ('tokens', '{INSERT,UPDATE,DELETE}'),
+            ('parked', '{INSERT,UPDATE,DELETE}'), ('runs', '{INSERT,UPDATE,DELETE}'), ('tokens', '{INSERT,UPDATE,DELETE}'),
             ('receipts', '{INSERT,UPDATE,DELETE}')
         ) AS tables (named, rights), unnest(rights) AS needed
         WHERE NOT has_table_privilege('sayso.' || named, needed)

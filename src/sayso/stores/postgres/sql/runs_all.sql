@@ -1,0 +1,2 @@
+-- All listed runs.
+SELECT packed FROM sayso.runs
