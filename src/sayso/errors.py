@@ -15,6 +15,7 @@ NotEntitled(PermissionError)        a person who may not give this answer
 Unattended(LookupError)             a channel at which no person can be asked
 StillOpen(ValueError)               an answer that was not accepted; the request stays open
 UnknownRequest(LookupError)         no request has this id
+AlreadyResuming(RuntimeError)       a parked run that another process is resuming
 PathEscape(PermissionError)         a path leads out of the folder that it has to stay in
 ToolError(RuntimeError)             a tool that was allowed to run failed; the message is for the model
 
@@ -137,6 +138,10 @@ class StillOpen(ValueError):
 
 class UnknownRequest(LookupError):
     """No request has this id."""
+
+
+class AlreadyResuming(RuntimeError):
+    """Another process is resuming this parked run."""
 
 
 class PathEscape(PermissionError):

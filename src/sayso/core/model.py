@@ -362,6 +362,11 @@ class ParkedRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     project: str = ""  # the tenant, at a hub
     parked_by: str = ""  # the agent's name at a hub, by its token
 
+    @property
+    def name(self) -> str:
+        """The name under which its state is parked; at a hub, that begins with the namespace of the agent."""
+        return f"{self.project}/{self.parked_by}/{self.id}" if self.parked_by else self.id
+
 
 class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a review; it has no truth value."""

@@ -32,9 +32,10 @@ from sayso.errors import ApprovalPending
 if TYPE_CHECKING:
     from sayso.core.decide import Mode
     from sayso.core.model import ApprovalRequest, Approved, Denied
-    from sayso.core.ports import Requests
+    from sayso.core.ports import Clock, Requests
     from sayso.engine.journal import Journal
     from sayso.engine.lifecycle import RequestLifecycle
+    from sayso.engine.parked_runs import ParkedRuns
     from sayso.engine.review import Reviewer
     from sayso.policy.policy import ToolRules
 
@@ -53,6 +54,8 @@ class AdapterPort:
         journal: Journal,
         lifecycle: RequestLifecycle,
         reviewer: Reviewer,
+        runs: ParkedRuns,
+        clock: Clock,
     ) -> None:
         self._mode: Mode = mode
         self._session = session
@@ -60,6 +63,8 @@ class AdapterPort:
         self._journal = journal
         self._lifecycle = lifecycle
         self._reviewer = reviewer
+        self.runs = runs
+        self.clock = clock
 
     def with_session(self, call: ToolCall) -> ToolCall:
         """Return the call with the session and the agent path that it runs under, unless it names a session."""

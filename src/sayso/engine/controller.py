@@ -12,13 +12,24 @@ from msgspec.structs import replace
 from sayso.channels.callback import CallbackChannel
 from sayso.core.canonical import thaw
 from sayso.core.decide import Mode, parse_mode
-from sayso.core.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending, Rule, ToolCall, new_id
+from sayso.core.model import (
+    ApprovalDecision,
+    ApprovalRequest,
+    Approved,
+    Denied,
+    ParkedRun,
+    Pending,
+    Rule,
+    ToolCall,
+    new_id,
+)
 from sayso.engine import blocking, context, settings
 from sayso.engine.adapter_port import AdapterPort
 from sayso.engine.asking import Announcer
 from sayso.engine.clock import clock_of
 from sayso.engine.journal import Journal
 from sayso.engine.lifecycle import RequestLifecycle
+from sayso.engine.parked_runs import ParkedRuns
 from sayso.engine.remembered import ApprovalMemory
 from sayso.engine.review import Reviewer
 from sayso.errors import ConfigurationError
@@ -129,6 +140,8 @@ class ApprovalController:
             journal=journal,
             lifecycle=self._lifecycle,
             reviewer=reviewer,
+            runs=ParkedRuns(self.store, clock, self._lifecycle),
+            clock=clock,
         )
 
     # Calls.
@@ -224,6 +237,16 @@ class ApprovalController:
     async def pending(self) -> list[ApprovalRequest]:
         """Return the open requests, oldest first; overdue ones are closed."""
         return await self._lifecycle.pending()
+
+    # Parked runs.
+
+    async def parked_runs(self) -> list[ParkedRun]:
+        """Return the runs that are parked in the store, oldest first, with the requests that each waits for."""
+        return await self.adapter.runs.all()
+
+    async def drop_run(self, run: ParkedRun, reason: str) -> bool:
+        """Delete a parked run that nobody will resume, and withdraw its open requests; false if it was gone."""
+        return await self.adapter.runs.drop(run, reason)
 
     # Requests that a tool has built itself, and other earlier names.
 

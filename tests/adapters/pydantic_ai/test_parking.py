@@ -1,5 +1,6 @@
 """Runs that stop in one process and go on in another."""
 
+import asyncio
 import sqlite3
 import subprocess
 import sys
@@ -8,17 +9,23 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from pydantic_ai import Agent
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models.function import AgentInfo
 from pydantic_ai.tools import DeferredToolRequests
 from tests.adapters.counting import Counting
 from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till, Wrapped, returns
 from tests.people import YES
+from tests.postgres import Postgres
 
 from sayso import ApprovalController, ApprovalDecision, Policy
-from sayso.adapters.pydantic_ai import Approvals, park, resume
-from sayso.errors import ApprovalPending, ConfigurationError, StoreError, UnknownRequest
+from sayso.adapters.pydantic_ai import Approvals, delegate, park, resume
+from sayso.errors import AlreadyResuming, ApprovalPending, ConfigurationError, StoreError, UnknownRequest
 from sayso.stores.memory import MemoryStore
+from sayso.stores.postgres import PostgresStore
+from sayso.testing import FixedClock
 
 PAY: Call = ("pay", {"amount": 5})
 
@@ -50,10 +57,13 @@ async def test_a_parked_run_goes_on_under_another_controller_as_often_as_it_stop
         await answer_all(second)
         result = await resume(agent_of(till, second), parked, controller=second)
         assert till.ran == [("pay", 5)]
-        again = await park(result, second)
+        assert await park(result, second) == parked, "it is parked already, and once is enough"
     async with controller_on(file) as third:
+        waiting = [request.id for request in await third.pending()]
+        assert [(run.id, list(run.requests)) for run in await third.parked_runs()] == [(parked, waiting)]
         await answer_all(third, ApprovalDecision(approved=False, note="once is enough"))
-        result = await resume(agent_of(till, third), again, controller=third)
+        result = await resume(agent_of(till, third), parked, controller=third)
+        assert await third.parked_runs() == []
     assert result.output == "done"
     assert till.ran == [("pay", 5)]
     assert "once is enough" in str(list(returns(result.all_messages()).values())[-1].content)
@@ -160,6 +170,8 @@ async def test_a_run_that_waits_for_an_answer_is_not_resumed(till: Till, tmp_pat
         await answer_all(controller)
         await resume(agent, parked, controller=controller)
         assert till.ran == [("pay", 5)]
+        await answer_all(controller)
+        await resume(agent, parked, controller=controller)
         with pytest.raises(UnknownRequest, match="perhaps it has gone on already"):
             await resume(agent, parked, controller=controller)
 
@@ -204,3 +216,121 @@ async def test_the_state_of_one_run_is_not_taken_for_another_s(till: Till, tmp_p
         await controller.store.park(ids[1], state)
         with pytest.raises(StoreError, match="is not as it was parked"):
             await resume(agent, ids[1], controller=controller)
+
+
+class Flaky(Scripted):
+    """A model that cannot be reached when its turn has this number."""
+
+    failing: int | None = None
+
+    def respond(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if len(self.offered) == self.failing:
+            self.failing = None
+            raise ConnectionError("no network")
+        return super().respond(messages, info)
+
+
+async def test_a_run_that_fails_goes_on_from_the_last_request_to_the_model(till: Till, tmp_path: Path) -> None:
+    async with controller_on(tmp_path / "state.db") as controller:
+        script = Flaky([PAY], [("look", {"name": "ann"})])
+        agent = agent_of(till, controller, script)
+        parked = await park(await agent.run("go"), controller)
+        await answer_all(controller)
+        script.failing = 2
+        with pytest.raises(ConnectionError):
+            await resume(agent, parked, controller=controller)
+        assert till.ran == [("pay", 5), ("look", "ann")]
+        result = await resume(agent, parked, controller=controller)
+    assert result.output == "done"
+    assert till.ran == [("pay", 5), ("look", "ann")], "neither ran twice"
+    assert [part.content for part in returns(result.all_messages()).values()] == ["paid 5", "saw ann"]
+
+
+async def test_a_run_is_resumed_by_one_process_at_a_time(till: Till, tmp_path: Path) -> None:
+    async with controller_on(tmp_path / "state.db") as one, controller_on(tmp_path / "state.db") as two:
+        inside, leave = asyncio.Event(), asyncio.Event()
+
+        async def pay(amount: int) -> str:
+            inside.set()
+            await leave.wait()
+            return till.pay(amount)
+
+        model, outputs = Scripted([PAY]).model, [str, DeferredToolRequests]
+        slow = Agent(model, tools=[pay], output_type=outputs, capabilities=[Approvals(one)])
+        parked = await park(await slow.run("go"), one)
+        await answer_all(one)
+        first = asyncio.create_task(resume(slow, parked, controller=one))
+        with anyio.fail_after(5):
+            await inside.wait()
+        with pytest.raises(AlreadyResuming, match=r"another process is resuming the run .* within 120 seconds"):
+            await resume(agent_of(till, two, Scripted([PAY])), parked, controller=two)
+        leave.set()
+        assert (await first).output == "done"
+    assert till.ran == [("pay", 5)]
+
+
+async def test_a_run_whose_process_died_is_free_again_when_its_lease_is_over(till: Till) -> None:
+    store, clocks = MemoryStore(), [FixedClock(), FixedClock()]
+    one, two = (
+        ApprovalController(policy=Policy({"pay": "required"}), mode="defer", store=store, clock=clock)
+        for clock in clocks
+    )
+    parked = await park(await agent_of(till, one, Scripted([PAY])).run("go"), one)
+    await answer_all(one)
+    agent = agent_of(till, two, Scripted([PAY]))
+    async with one.adapter.runs.hold(parked) as held:
+        with pytest.raises(AlreadyResuming):
+            await resume(agent, parked, controller=two)
+        clocks[1].advance(121.0)
+        assert (await resume(agent, parked, controller=two)).output == "done"
+        clocks[0].advance(121.0)
+        with pytest.raises(AlreadyResuming, match="does not go on here"):
+            await held.end()
+
+
+async def test_a_holder_that_stood_still_goes_on_if_nobody_else_did(till: Till) -> None:
+    clock = FixedClock()
+    controller = ApprovalController(policy=Policy({"pay": "required"}), mode="defer", store=MemoryStore(), clock=clock)
+    parked = await park(await agent_of(till, controller, Scripted([PAY])).run("go"), controller)
+    async with controller.adapter.runs.hold(parked) as held:
+        clock.advance(1000.0)  # as if the event loop had been blocked
+        await held.end()
+    assert await controller.parked_runs() == []
+    assert await controller.store.parked(f"{parked}\0lease") is None, "nothing is left of it"
+
+
+async def test_a_run_that_is_dropped_withdraws_what_it_asked(till: Till, tmp_path: Path) -> None:
+    async with controller_on(tmp_path / "state.db") as controller:
+        parked = await park(await agent_of(till, controller).run("go"), controller)
+        (run,) = await controller.parked_runs()
+        assert (run.id, run.framework, len(run.requests)) == (parked, "pydantic-ai", 1)
+        assert await controller.drop_run(run, "ann gave it up")
+        assert not await controller.drop_run(run, "ann gave it up")
+        assert await controller.pending() == []
+        (request,) = await controller.store.recent()
+        assert request.status == "withdrawn"
+        with pytest.raises(UnknownRequest):
+            await resume(agent_of(till, controller), parked, controller=controller)
+
+
+@pytest.mark.proves("R17")
+async def test_a_nested_run_stops_and_goes_on_in_postgresql(till: Till, postgres: Postgres) -> None:
+    inner = Agent(Scripted([PAY]).model, name="inner", tools=till.tools)
+
+    async def ask_inner() -> str:
+        return await delegate(inner, "go")
+
+    def outer(controller: ApprovalController) -> Agent[None, Any]:
+        script = Scripted([("ask_inner", {})])
+        return Agent(script.model, name="outer", tools=[ask_inner], capabilities=[Approvals(controller)],
+                     output_type=[str, DeferredToolRequests])  # fmt: skip
+
+    store = PostgresStore(postgres.database())
+    try:
+        controller = ApprovalController(policy=Policy({"pay": "required"}, default="none"), mode="defer", store=store)
+        parked = await park(await outer(controller).run("go"), controller)
+        await answer_all(controller)
+        assert (await resume(outer(controller), parked, controller=controller)).output == "done"
+    finally:
+        await store.aclose()
+    assert till.ran == [("pay", 5)]

@@ -14,6 +14,7 @@ from sayso.adapters.pydantic_ai.deferred import (
     run_with_approval_async,
 )
 from sayso.adapters.pydantic_ai.parking import delegate, park, resume
+from sayso.adapters.pydantic_ai.resume_loop import Resumed, keep_resuming, resume_answered
 from sayso.adapters.pydantic_ai.toolset import ApprovalToolset
 
 del _pydantic_ai
@@ -21,12 +22,15 @@ del _pydantic_ai
 __all__ = [
     "ApprovalToolset",
     "Approvals",
+    "Resumed",
     "build_approval_requests",
     "collect_approvals_async",
     "collect_approvals_sync",
     "delegate",
+    "keep_resuming",
     "park",
     "resume",
+    "resume_answered",
     "run_with_approval",
     "run_with_approval_async",
 ]

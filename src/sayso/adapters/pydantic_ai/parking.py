@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import msgspec
 from pydantic import TypeAdapter
 from pydantic_ai import Agent, ApprovalRequired
+from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.messages import ModelMessagesTypeAdapter
 from pydantic_ai.run import AgentRunResult
-from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext
 
 from sayso.adapters.pydantic_ai.capability import Approvals, with_approvals
 from sayso.adapters.pydantic_ai.toolset import METADATA_KEY, all_request_ids, nested_run_name, waiting_mark_name
-from sayso.core.model import new_id
+from sayso.core.model import ParkedRun, new_id
 from sayso.engine import context
 from sayso.engine.controller import ApprovalController
-from sayso.errors import ApprovalPending, ConfigurationError, StoreError, UnknownRequest
+from sayso.engine.parked_runs import HeldRun, seal, unseal
+from sayso.errors import ApprovalPending, ConfigurationError
 
 OutputT = TypeVar("OutputT")
 
-_VERSION = b"\x01"
-_SEAL = hashlib.sha256().digest_size
+FRAMEWORK = "pydantic-ai"
+_MARK = b"\x01"
 _REQUESTS = TypeAdapter(DeferredToolRequests)
+_BROKEN_OFF = "the run that asked broke off, and goes on from an earlier point"
 
 
-class _State(msgspec.Struct, kw_only=True):
+class _State(msgspec.Struct, kw_only=True, omit_defaults=True):
     """State of a suspended run: its history, its open requests, and the session in which they were opened."""
 
     session: str
     history: msgspec.Raw
-    requests: msgspec.Raw
+    requests: msgspec.Raw  # none at a checkpoint, from which the run resumes with the next request to the model
+    agent: str = ""  # the name of the agent
+    attempt: str = ""  # the id that the run had since this checkpoint
 
 
 async def delegate(
@@ -56,41 +61,57 @@ async def delegate(
     if not running.state:
         result = await agent.run(cast("Any", prompt), **given)
     else:
-        result = await _resume_run(agent, _unpack_state(name, running.state.pop()), given)
+        result = await _resume_run(agent, _decode(unseal(name, running.state.pop())), given)
     if not isinstance(result.output, DeferredToolRequests):
         return cast("OutputT", result.output)
     asked = all_request_ids(result.output)
     if not asked:
         return cast("OutputT", result.output)  # only external calls are open
-    await controller.store.park(name, await _pack_state(name, result, controller))
-    await controller.store.park(waiting_mark_name(running.call.key), _VERSION)
+    await controller.store.park(name, seal(name, msgspec.json.encode(await _state_of(result, controller))))
+    await controller.store.park(waiting_mark_name(running.call.key), _MARK)
     raise ApprovalRequired(metadata={METADATA_KEY: {"requests": asked}})
 
 
 async def park(result: AgentRunResult[Any], controller: ApprovalController) -> str:
     """Store a run that ended with `DeferredToolRequests`; return the id to resume it by.
 
-    History and requests are stored together, so that they cannot be combined with those of another run.
+    History and requests are stored together, so that they cannot be combined with those of another run. A run that is
+    parked already, as `resume` does by itself, keeps its id.
     """
     if not isinstance(result.output, DeferredToolRequests):
         raise ConfigurationError("this run is over: it ended with an output, and nobody has to be asked")
-    name = new_id()
-    await controller.store.park(name, await _pack_state(name, result, controller))
-    return name
+    asked = tuple(all_request_ids(result.output))
+    known = (run.id for run in await controller.parked_runs() if asked and run.requests == asked)
+    parked_id = next(known, None) or new_id()
+    state = await _state_of(result, controller)
+    await controller.adapter.runs.add(msgspec.json.encode(state), _listing(parked_id, state, controller))
+    return parked_id
 
 
-async def _pack_state(name: str, result: AgentRunResult[Any], controller: ApprovalController) -> bytes:
+async def _state_of(result: AgentRunResult[Any], controller: ApprovalController) -> _State:
     asked = all_request_ids(result.output)
     rows = [row for row in [await controller.store.get(each) for each in asked] if row is not None]
-    state = _State(
+    return _State(
         session=rows[0].session
         if rows
         else controller.session,  # the run may have been resumed before, in another session
         history=msgspec.Raw(result.all_messages_json()),
         requests=msgspec.Raw(_REQUESTS.dump_json(result.output)),
+        agent=rows[0].agent_path[0] if rows and rows[0].agent_path else "",
     )
-    body = msgspec.json.encode(state)
-    return _VERSION + _seal(name, body) + body
+
+
+def _listing(parked_id: str, state: _State, controller: ApprovalController) -> ParkedRun:
+    requests = _requests_in(state)
+    return ParkedRun(
+        id=parked_id,
+        agent=state.agent,
+        framework=FRAMEWORK,
+        session=state.session,
+        requests=tuple(all_request_ids(requests)),
+        calls=tuple(part.tool_call_id for part in requests.calls),
+        parked_at=controller.adapter.clock.now(),
+    )
 
 
 async def resume(
@@ -101,7 +122,10 @@ async def resume(
     calls: Mapping[str, Any] | None = None,
     **settings: Any,  # noqa: ANN401 - those of `Agent.run`
 ) -> AgentRunResult[Any]:
-    """Resume a parked run whose requests have been answered; its state is deleted when it has ended.
+    """Resume a parked run whose requests have been answered.
+
+    If the run asks again, it is parked again under the same id, before this returns. Before each request to the model
+    its state is saved: after a crash, or an error, it resumes from there. Its state is deleted when it has ended.
 
     Args:
         agent: built as the one that was suspended, with the same tools.
@@ -112,46 +136,92 @@ async def resume(
 
     Raises:
         ApprovalPending: one of its requests is still open.
+        AlreadyResuming: another process is resuming it.
         UnknownRequest: no run is parked under this id, or no longer.
         StoreError: the state is of another version, or was changed.
     """
-    packed = await controller.store.parked(parked_id)
-    if packed is None:
-        raise UnknownRequest(f"no run is parked as {parked_id!r}; perhaps it has gone on already")
-    state = _unpack_state(parked_id, packed)
-    requests = _REQUESTS.validate_json(bytes(state.requests))
-    for each in all_request_ids(requests):
+    runs = controller.adapter.runs
+    await _require_answers(_decode(await runs.read(parked_id)), controller)
+    async with runs.hold(parked_id) as held:
+        state = _decode(held.state)
+        await _require_answers(state, controller)
+        await _withdraw_leftovers(state, controller)
+        given = with_approvals(agent, Approvals(controller), settings)
+        save = functools.partial(_save, held, parked_id, controller)
+        given["capabilities"] = [*given.get("capabilities", ()), _Checkpoints(state, save)]
+        with context.activate_unless_nested(controller):
+            result = await _resume_run(agent, state, given, calls)
+        if isinstance(result.output, DeferredToolRequests):
+            await save(msgspec.structs.replace(await _state_of(result, controller), agent=state.agent))
+        else:
+            await held.end()
+        return result
+
+
+async def _save(held: HeldRun, parked_id: str, controller: ApprovalController, state: _State) -> None:
+    await held.save(msgspec.json.encode(state), _listing(parked_id, state, controller))
+
+
+async def _require_answers(state: _State, controller: ApprovalController) -> None:
+    for each in all_request_ids(_requests_in(state)):
         row = await controller.store.get(each)
         if row is not None and row.status == "open":
             raise ApprovalPending.for_request(row)
-    given = with_approvals(agent, Approvals(controller), settings)
-    with context.activate_unless_nested(controller):
-        result = await _resume_run(agent, state, given, calls)
-    await controller.store.unpark(parked_id)
-    return result
+
+
+async def _withdraw_leftovers(state: _State, controller: ApprovalController) -> None:
+    """Withdraw what the run asked after this checkpoint, before its process died: nobody waits for the answers."""
+    for row in await controller.pending() if state.attempt else ():
+        if (row.session, row.run) == (state.session, state.attempt):
+            await controller.withdraw(row.id, _BROKEN_OFF)
+
+
+class _Checkpoints(AbstractCapability[Any]):
+    """Saves the state of a resumed run before each request to the model."""
+
+    def __init__(self, resumed: _State, save: Callable[[_State], Awaitable[None]]) -> None:
+        self._resumed = resumed
+        self._save = save
+
+    def get_ordering(self) -> CapabilityOrdering:
+        """Be the outermost capability: `Approvals` stays the innermost."""
+        return CapabilityOrdering(position="outermost")
+
+    @classmethod
+    def get_serialization_name(cls) -> None:
+        """Return None: it belongs to one run."""
+        return
+
+    async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:  # noqa: ANN401 - PydanticAI's own type
+        """Save the history up to this request, with the results of all tools that have run."""
+        state = _State(
+            session=self._resumed.session,
+            history=msgspec.Raw(ModelMessagesTypeAdapter.dump_json(ctx.messages)),
+            requests=msgspec.Raw(_REQUESTS.dump_json(DeferredToolRequests())),
+            agent=self._resumed.agent,
+            attempt=ctx.run_id or "",
+        )
+        await self._save(state)
+        return request_context
 
 
 async def _resume_run(
     agent: Agent[Any, Any], state: _State, settings: Mapping[str, Any], calls: Mapping[str, Any] | None = None
 ) -> AgentRunResult[Any]:
-    requests = _REQUESTS.validate_json(bytes(state.requests))
+    requests = _requests_in(state)
     results = DeferredToolResults(
         approvals={part.tool_call_id: True for part in requests.approvals},  # the guard knows the answers
         calls=dict(calls or {}),
     )
     history = ModelMessagesTypeAdapter.validate_json(bytes(state.history))
+    waited = results if requests.approvals or requests.calls else None  # else it resumes from a checkpoint
     with context.resumed_session(state.session):
-        return await agent.run(message_history=history, deferred_tool_results=results, **settings)
+        return await agent.run(message_history=history, deferred_tool_results=waited, **settings)
 
 
-def _seal(name: str, body: bytes) -> bytes:
-    return hashlib.sha256(b"sayso/parked/1\0" + name.encode() + b"\0" + body).digest()
+def _requests_in(state: _State) -> DeferredToolRequests:
+    return _REQUESTS.validate_json(bytes(state.requests))
 
 
-def _unpack_state(name: str, packed: bytes) -> _State:
-    if packed[:1] != _VERSION:
-        raise StoreError(f"the run {name!r} was parked by another version of sayso ({packed[:1]!r}); resume it there")
-    seal, body = packed[1 : 1 + _SEAL], packed[1 + _SEAL :]
-    if seal != _seal(name, body):
-        raise StoreError(f"the run {name!r} is not as it was parked; it is not resumed")
+def _decode(body: bytes) -> _State:
     return msgspec.json.decode(body, type=_State)

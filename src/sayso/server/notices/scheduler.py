@@ -15,13 +15,14 @@ from sayso.channels.notify import Destination, Event, Message, build_message, se
 from sayso.core import tokens
 from sayso.core.model import ApprovalRequest
 from sayso.core.tokens import EVERY_PROJECT
+from sayso.engine.lease import Lease
 from sayso.errors import StoreError
 from sayso.server.hub import Hub
-from sayso.server.notices.lease import Lease
 
 _LOG = logging.getLogger("sayso")
 _PROGRESS_KEY = "hub\0notices"  # parked under this key: the point up to which notices were sent
 _MOST_REMINDERS = 10
+_LEASE_SECONDS = 20.0
 _LINK_SECONDS = 3600.0
 _PAUSE_SECONDS = 5.0
 _SHUTDOWN_SECONDS = 5.0
@@ -79,7 +80,7 @@ class Notices:
         self._hub = hub
         self._recipients = recipients
         self._url = url.rstrip("/")
-        self._lease = Lease(hub.store, hub.clock, "notices")
+        self._lease = Lease(hub.store, hub.clock, "notices", seconds=_LEASE_SECONDS)
         self._due: list[_Due] = []
         self._open: set[str] = set()  # scheduled or sent
         self._sending: set[asyncio.Task[None]] = set()
