@@ -37,6 +37,7 @@ _COMMANDS = {
     "deny": ("approve_deny", "Say no to a request: the call does not run, and the agent is told your note."),
     "watch": ("watch", "Watch what waits for an answer, live and on the whole screen, and answer it with single keys."),
     "remembered": ("remembered", "See decisions that stand for later calls, and take them back."),
+    "runs": ("runs", "List the runs that are parked until their requests are answered, oldest first; drop one."),
     "audit": ("audit", "See what was decided and done, and check that nobody has changed the record of it."),
     "prune": ("prune", "Drop requests that are long over and, into an archive, the audit of that time."),
     "serve": ("serve", "Serve a hub: one place where people answer what all agents ask."),

@@ -28,7 +28,7 @@ from sayso.errors import ConfigurationError, StoreError
 if TYPE_CHECKING:
     from sayso.client.inbox import Inbox
     from sayso.client.records import Records
-    from sayso.core.model import ApprovalRequest, Remembered
+    from sayso.core.model import ApprovalRequest, ParkedRun, Remembered
     from sayso.core.ports import Store
     from sayso.core.tokens import Token
 
@@ -40,7 +40,7 @@ class _AsyncCloseable(Protocol):
 T = TypeVar("T")
 OptionDecorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 OpenedT = TypeVar("OpenedT", bound=_AsyncCloseable)
-RecordT = TypeVar("RecordT", "ApprovalRequest", "Remembered", "Token")
+RecordT = TypeVar("RecordT", "ApprovalRequest", "ParkedRun", "Remembered", "Token")
 
 CODES_OF_READING = f"Ends with: {EXIT_CODES}."
 CODES_OF_IDS = f"Ends with: {EXIT_CODES}, 3 no such id, 4 several ids begin or end so."

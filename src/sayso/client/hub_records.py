@@ -1,4 +1,4 @@
-"""Remembered decisions and audit log of a hub, over REST, with an approver's token.
+"""Remembered decisions, parked runs and audit log of a hub, over REST, with an approver's token.
 
 Tests: tests/cli/test_hub.py
 """
@@ -11,7 +11,7 @@ import msgspec
 
 from sayso.client.hub_http import HubClient
 from sayso.core import audit, json_codec
-from sayso.core.model import ApprovalRequest, Remembered
+from sayso.core.model import ApprovalRequest, ParkedRun, Remembered
 from sayso.errors import StoreError, UnknownRequest
 
 
@@ -47,13 +47,31 @@ class HubRecords:
     async def revoke(self, remembered_id: str, who: str) -> bool:
         """Revoke a remembered decision; the token identifies the approver."""
         del who
+        return await self._delete(f"/remembered/{remembered_id}")
+
+    async def runs(self) -> list[ParkedRun]:
+        """Return the parked runs."""
         try:
-            status, facts = await self._hub.send("DELETE", f"/remembered/{remembered_id}")
+            return [json_codec.run_from_dict(each) for each in (await self._hub.get("/runs"))["items"]]
+        except (KeyError, TypeError, msgspec.ValidationError) as error:
+            raise self._unreadable() from error
+
+    async def drop_run(self, run: ParkedRun, who: str) -> bool:
+        """Delete a parked run; the token identifies the approver."""
+        del who
+        return await self._delete(f"/runs/{run.id}")
+
+    async def _delete(self, path: str) -> bool:
+        try:
+            status, facts = await self._hub.send("DELETE", path)
         except UnknownRequest:
             return False
         if status != HTTPStatus.NO_CONTENT:
             raise StoreError(f"the hub {self._hub.address} says: {facts.get('detail', status)}")
         return True
+
+    def _unreadable(self) -> StoreError:
+        return StoreError(f"the hub {self._hub.address} tells what cannot be read; is it of this version?")
 
     async def request(self, request_id: str) -> ApprovalRequest | None:
         """Return a request, or None."""
@@ -95,6 +113,4 @@ class HubRecords:
                 await self._hub.get("/audit/lines", after=after, limit=min(limit, 1000)), _SealedLinesPage
             )
         except msgspec.ValidationError as error:
-            raise StoreError(
-                f"the hub {self._hub.address} tells what cannot be read; is it of this version?"
-            ) from error
+            raise self._unreadable() from error

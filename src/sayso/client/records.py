@@ -1,4 +1,4 @@
-"""Records of operators: remembered decisions and the audit log, in a store or at a hub.
+"""Records of operators: remembered decisions, parked runs and the audit log, in a store or at a hub.
 
 Tests: tests/cli/test_remembered.py
 """
@@ -8,9 +8,12 @@ from __future__ import annotations
 from typing import Protocol
 
 from sayso.core import audit
-from sayso.core.model import ApprovalRequest, Remembered
+from sayso.core.model import ApprovalRequest, ParkedRun, Remembered
 from sayso.core.ports import AuditLog, Store
+from sayso.engine.controller import ApprovalController
 from sayso.engine.remembered import ApprovalMemory
+
+DROPPED = "{} dropped the run that asked"
 
 
 class Records(AuditLog, Protocol):
@@ -22,6 +25,14 @@ class Records(AuditLog, Protocol):
 
     async def revoke(self, remembered_id: str, who: str) -> bool:
         """Revoke a remembered decision; false if it was already gone."""
+        ...
+
+    async def runs(self) -> list[ParkedRun]:
+        """Return the parked runs, oldest first."""
+        ...
+
+    async def drop_run(self, run: ParkedRun, who: str) -> bool:
+        """Delete a parked run, and withdraw its open requests; false if it was already gone."""
         ...
 
     async def request(self, request_id: str) -> ApprovalRequest | None:
@@ -39,6 +50,7 @@ class StoreRecords:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._memory = ApprovalMemory(store=store)
+        self._controller = ApprovalController(mode="defer", store=store, memory=self._memory)
 
     async def remembered(self) -> list[Remembered]:
         """Return the remembered decisions."""
@@ -47,6 +59,14 @@ class StoreRecords:
     async def revoke(self, remembered_id: str, who: str) -> bool:
         """Revoke a remembered decision."""
         return self._memory.revoke(remembered_id, who=who)
+
+    async def runs(self) -> list[ParkedRun]:
+        """Return the parked runs."""
+        return await self._controller.parked_runs()
+
+    async def drop_run(self, run: ParkedRun, who: str) -> bool:
+        """Delete a parked run."""
+        return await self._controller.drop_run(run, DROPPED.format(who))
 
     async def request(self, request_id: str) -> ApprovalRequest | None:
         """Return a request, or None."""

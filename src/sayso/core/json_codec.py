@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 
 from sayso.core.approvers import Approvers, Escalation, Seen
 from sayso.core.canonical import FrozenDict, thaw
-from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Remembered, Rule, Scope
+from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, ParkedRun, Remembered, Rule, Scope
 
 _LONGEST_NUMBER = 14_284  # bits: about 4300 digits, the longest integer that Python formats
 _encode_strictly = json.JSONEncoder(allow_nan=False).encode  # fails on values that JSON does not have
@@ -158,6 +158,16 @@ def remembered_to_dict(each: Remembered) -> dict[str, Any]:
         "request_id": each.request_id,
         "decision": decision_to_dict(each.decision),
     }
+
+
+def run_to_dict(run: ParkedRun) -> dict[str, Any]:
+    """Return a parked run as plain data."""
+    return {**asdict(run), "requests": list(run.requests), "calls": list(run.calls)}
+
+
+def run_from_dict(facts: Mapping[str, Any]) -> ParkedRun:
+    """Decode a parked run from plain data."""
+    return msgspec.convert(facts, ParkedRun)
 
 
 def request_from_dict(facts: Mapping[str, Any]) -> ApprovalRequest:

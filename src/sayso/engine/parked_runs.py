@@ -112,7 +112,10 @@ class ParkedRuns:
     async def drop(self, run: ParkedRun, reason: str) -> bool:
         """Delete a run that nobody will resume, and withdraw the requests that it waits for; false if it was gone."""
         for each in run.requests:
-            await self._lifecycle.withdraw_quietly(each, reason)
+            request = await self._store.get(each)
+            # The agent listed these ids itself: at a hub, they might name requests of others.
+            if request is not None and (request.project, request.asked_by) == (run.project, run.parked_by):
+                await self._lifecycle.withdraw_quietly(each, reason)
         return await self._store.unpark(run.name) is not None
 
     @contextlib.asynccontextmanager

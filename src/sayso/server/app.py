@@ -17,7 +17,7 @@ from sayso.server.http import problems
 from sayso.server.http.logs import AccessLog
 from sayso.server.hub import Hub
 from sayso.server.middleware import AllowedHosts, AttachHub, BodyLimits, SameOrigin, SecurityHeaders
-from sayso.server.routes import approvals, audit_and_remembered, health, page, sign_in, websocket
+from sayso.server.routes import approvals, audit_and_remembered, health, page, runs, sign_in, websocket
 from sayso.server.routes.agents import rest, rpc
 
 
@@ -48,7 +48,7 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = ()) -> FastAPI:
     app.state.hub = hub
     app.state.accounts = None  # the name of the OpenID provider; set by `oidc.install`
     problems.install(app)
-    for part in (approvals, audit_and_remembered, sign_in, websocket, rest, health, page):
+    for part in (approvals, audit_and_remembered, runs, sign_in, websocket, rest, health, page):
         app.include_router(part.routes)
     # The last one added is the outermost.
     app.add_middleware(BodyLimits, hub=hub)

@@ -192,6 +192,26 @@ class AllRemembered(BaseModel):
     items: list[RememberedModel]
 
 
+class RunModel(BaseModel):
+    """A suspended run of an agent."""
+
+    id: str
+    agent: str
+    framework: str
+    session: str
+    requests: list[str] = Field(description="The ids of the requests that it waits for.")
+    calls: list[str] = Field(description="The ids of the external calls whose results it waits for.")
+    parked_at: float
+    project: str
+    parked_by: str = Field(description="The agent's name, by its token.")
+
+
+class AllRuns(BaseModel):
+    """All parked runs."""
+
+    items: list[RunModel]
+
+
 class AuditPage(BaseModel):
     """A part of the audit, oldest first."""
 

@@ -1,0 +1,40 @@
+"""REST routes for parked runs: list them, and drop one that nobody will resume."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from starlette.responses import Response
+
+from sayso.client.records import DROPPED
+from sayso.core import json_codec
+from sayso.core.model import ParkedRun
+from sayso.server.http import schemas
+from sayso.server.http.problems import HttpProblem
+from sayso.server.hub import Hub
+from sayso.server.identity import Person, Principal, TheHub
+from sayso.server.openapi import json_answer, ok_response, problem_responses
+
+routes = APIRouter(responses=problem_responses(401, 403, 429, 503))
+
+
+@routes.get("/runs", responses=ok_response(schemas.AllRuns))
+async def runs(hub: TheHub, person: Person) -> Response:
+    """List the runs of agents that are parked until their requests are answered, oldest first."""
+    known = [json_codec.run_to_dict(each) for each in await _visible_runs(hub, person)]
+    return json_answer(json_codec.to_json({"items": known}))
+
+
+@routes.delete("/runs/{run_id}", status_code=HTTPStatus.NO_CONTENT, responses=problem_responses(404))
+async def drop(hub: TheHub, person: Person, run_id: Annotated[str, Path(max_length=200)]) -> Response:
+    """Drop a run that nobody will resume: the requests that it waits for are withdrawn."""
+    known = [each for each in await _visible_runs(hub, person) if each.id == run_id]
+    if not known or not await hub.controller.drop_run(known[0], DROPPED.format(person.name)):
+        raise HttpProblem(HTTPStatus.NOT_FOUND, "no run is parked under this id")
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+async def _visible_runs(hub: Hub, person: Principal) -> list[ParkedRun]:
+    return [each for each in await hub.controller.parked_runs() if person.token.is_for(each.project)]

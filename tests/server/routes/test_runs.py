@@ -1,0 +1,95 @@
+"""Parked runs at a hub: an agent lists its own, and people those of their project."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import pytest
+from tests.cli.questions import sayso
+from tests.server.served import POLICY, Served
+
+from sayso import ApprovalController, ToolCall
+from sayso.core.model import ParkedRun, Pending, new_id
+from sayso.errors import StoreError
+from sayso.stores.remote import RemoteStore
+
+T = TypeVar("T")
+
+
+def as_agent(served: Served, name: str, work: Callable[[ApprovalController], Awaitable[T]], project: str = "shop") -> T:
+    """Do something as an agent with a token of its own."""
+    token = served.token("agent", name, project=project)
+
+    async def run() -> T:
+        store = await asyncio.to_thread(RemoteStore, served.url, token=token)
+        try:
+            return await work(ApprovalController(mode="defer", policy=POLICY, store=store))
+        finally:
+            await store.aclose()
+
+    return asyncio.run(run())
+
+
+async def ask_and_park(controller: ApprovalController, *more: str) -> ParkedRun:
+    """Ask a question, and park a run that waits for it and for these."""
+    outcome = await controller.review(ToolCall(tool="pay", args={"amount": 5}))
+    assert isinstance(outcome, Pending)
+    run = ParkedRun(
+        id=new_id(), agent="payer", session=controller.session, requests=(outcome.request.id, *more), parked_at=1.0
+    )
+    await controller.store.park(run.id, b"state", run)
+    return run
+
+
+@pytest.mark.proves("H11")
+def test_an_agent_lists_its_own_runs_and_people_those_of_their_project(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = as_agent(served, "builder", ask_and_park)
+    other = as_agent(served, "other", ask_and_park, project="office")
+    assert as_agent(served, "builder", lambda controller: controller.parked_runs()) == [run]
+    assert as_agent(served, "stranger", lambda controller: controller.parked_runs()) == []
+    monkeypatch.setenv("SAYSO_TOKEN", served.token(name="ann", project="shop"))
+    listed = json.loads(sayso("runs", "--json", "--store", served.url).stdout)
+    assert [(each["id"], each["parked_by"], each["waits_for"]) for each in listed] == [
+        (run.id, "builder", list(run.requests))
+    ]
+    assert sayso("runs", "drop", other.id, "--store", served.url).exit_code == 3
+    done = sayso("runs", "drop", run.id, "--store", served.url)
+    assert (done.exit_code, done.stdout) == (0, f"dropped  {run.id[-6:]} of payer (builder)\n")
+    assert [each.project for each in served.do(served.store.runs())] == ["office"]
+    assert [each.project for each in served.do(served.store.pending())] == ["office"]
+
+
+@pytest.mark.proves("H11")
+def test_a_run_that_names_requests_of_others_withdraws_none_of_them(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = as_agent(served, "other", ask_and_park, project="office")
+    run = as_agent(served, "builder", lambda controller: ask_and_park(controller, *theirs.requests))
+    monkeypatch.setenv("SAYSO_TOKEN", served.token(name="ann", project="shop"))
+    assert sayso("runs", "drop", run.id, "--store", served.url).exit_code == 0
+    assert [each.id for each in served.do(served.store.pending())] == list(theirs.requests)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        ParkedRun(id="x" * 201),
+        ParkedRun(id="x", requests=("q",) * 1001),
+        ParkedRun(id="x", parked_at=float("nan")),
+        ParkedRun(id="x", session="s" * 1001),
+    ],
+)
+def test_a_run_that_could_not_be_listed_is_refused(served: Served, forged: ParkedRun) -> None:
+    with pytest.raises(StoreError, match="the request is refused"):
+        as_agent(served, "builder", lambda controller: controller.store.park("x", b"state", forged))
+    assert served.do(served.store.runs()) == []
+
+
+def test_what_an_agent_says_about_its_owner_is_replaced_by_what_its_token_says(served: Served) -> None:
+    lie = ParkedRun(id="x", project="office", parked_by="somebody")
+    as_agent(served, "builder", lambda controller: controller.store.park("x", b"state", lie))
+    (stored,) = served.do(served.store.runs())
+    assert (stored.project, stored.parked_by, stored.name) == ("shop", "builder", "shop/builder/x")
