@@ -21,7 +21,6 @@ from sayso.channels.notify import Message, NotifyChannel, SignedWebhook, build_m
 from sayso.core import tokens
 from sayso.core.approvers import Approvers, Escalation
 from sayso.core.model import ApprovalRequest
-from sayso.engine.lease import Lease
 from sayso.errors import ConfigurationError, PolicyError
 from sayso.server.hub import Hub
 from sayso.server.notices import scheduler
@@ -194,21 +193,6 @@ async def test_of_several_hubs_one_tells_and_when_it_is_gone_another_goes_on(tmp
     assert pocket.messages.empty()
     assert len(again) == len(set(again)) < 6, "one told, not all of them"
     assert set(again) <= set(known)
-
-
-async def test_a_turn_that_nobody_keeps_is_taken_by_the_next(hub: Hub) -> None:
-    clock = hub.clock
-    assert isinstance(clock, FixedClock)
-    one, two, three = (Lease(hub.store, clock, "a test", seconds=20.0) for _ in range(3))
-    for _ in range(10):
-        assert [await each.acquire_or_renew() for each in (one, two, three)] == [True, False, False]
-        clock.advance(10.0)
-    clock.advance(20.0)  # the first has broken down
-    assert [await each.acquire_or_renew() for each in (two, three, one)] == [True, False, False]
-    await two.release()
-    assert await Lease(hub.store, clock, "a test", seconds=20.0).acquire_or_renew(), (
-        "at once, when somebody leaves in order"
-    )
 
 
 async def test_a_message_that_was_under_way_when_the_hub_broke_down_is_told_by_the_next(
