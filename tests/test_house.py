@@ -33,6 +33,7 @@ MODULES_TWICE: dict[str, str] = {
     "follower": "the same part of two stores: follows what others change",
     "policy": "the room, and in it the module of its class `Policy`",
     "remembered": "`cli/remembered` is named as its command; `engine/remembered` is the memory",
+    "runs": "`cli/runs` is named as its command; `server/routes/runs` as its path",
     "schema": "the same part of two stores: tables and migrations",
     "serve": "`cli/serve` is named as its command; `server/serve` runs uvicorn",
     "shell": "`sayso.tools.shell` is a public path; `policy/shell` judges what it runs",
@@ -65,6 +66,10 @@ BROAD_HANDLERS: dict[tuple[str, str], str] = {
         "sayso.adapters.pydantic_ai.toolset",
         "_validator_problem",
     ): "a validator is the host's code; its error refuses the edit",
+    (
+        "sayso.adapters.pydantic_ai.resume_loop",
+        "_try_resume",
+    ): "a model and a tool are other people's code; one run that fails holds up no other",
     ("sayso.adapters.parameters", "type_hints"): "annotations are the host's code, and may name what is not there",
     (
         "sayso.engine.asking",

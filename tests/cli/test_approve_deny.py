@@ -46,7 +46,7 @@ def test_pending_lists_open_requests_oldest_first_with_age_agent_and_call() -> N
     lines = done.stdout.splitlines()
     assert lines[0] == f"{first.id[-6:]}  0s old, 59m left: report > payer"
     assert lines[1].strip() == "pay(amount=5)"
-    assert lines[2] == f"{second.id[-6:]}  0s old, no end: report > payer"
+    assert lines[2] == f"{second.id[-6:]}  0s old, 6d left: report > payer"
     assert [each["id"] for each in facts("pending")] == [first.id, second.id]
 
 

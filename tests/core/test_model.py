@@ -25,7 +25,19 @@ from sayso import (
     errors,
 )
 from sayso.core import model
-from sayso.core.model import Approved, Ask, AuditEntry, Cause, Denied, Pending, Preview, Remembered, Rule, Scope
+from sayso.core.model import (
+    Approved,
+    Ask,
+    AuditEntry,
+    Cause,
+    Denied,
+    ParkedRun,
+    Pending,
+    Preview,
+    Remembered,
+    Rule,
+    Scope,
+)
 from sayso.errors import (
     ApprovalCancelled,
     ApprovalPending,
@@ -50,6 +62,7 @@ RECORDS: list[msgspec.Struct] = [
     YES,
     REQUEST,
     Remembered(id="i", tool="pay", scope=SCOPE, decision=YES, session=None, remembered_at=0.0),
+    ParkedRun(id="i"),
     Approved(args={}, by="policy", reason="r"),
     Denied(cause="refused", reason="r"),
     Ask(),

@@ -1,4 +1,4 @@
-"""Commands of parked runs: list what is suspended until its requests are answered, and drop what nobody will resume."""
+"""Commands of parked runs, which are suspended until their requests are answered: list, and drop."""
 
 from __future__ import annotations
 

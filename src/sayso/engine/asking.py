@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sayso.engine.lifecycle import RequestLifecycle
 
 _LOG = logging.getLogger("sayso")
+LONGEST_OPEN = 7 * 24 * 3600.0  # seconds; unless the owner says otherwise: the process that asked may have died
 _WITHDRAW_ATTEMPTS = 5  # within about a minute, when the store fails
 
 
@@ -69,7 +70,7 @@ def new_request(
         approvers=verdict.approvers,
         remember_max=remember_max,
         asked_at=now,
-        expires_at=now + min(spans) if spans else None,
+        expires_at=now + min(spans, default=LONGEST_OPEN),
     )
 
 

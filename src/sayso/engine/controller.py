@@ -73,7 +73,7 @@ class ApprovalController:
                 the hub or database that SAYSO_STORE names, else in memory.
             channels: further channels that notify people.
             session: the session of calls that name none.
-            timeout: seconds after which an unanswered request expires.
+            timeout: seconds after which an unanswered request expires; left out, what the rule says, else a week.
             clock: the source of time; tests pass a fixed one.
             hooks: called with every step of every call, after it was decided.
             audit: `strict` makes an allowed call wait until its entry is durable; left out, the policy decides.

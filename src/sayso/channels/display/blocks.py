@@ -18,6 +18,7 @@ from sayso.core.canonical import thaw
 from sayso.core.model import ApprovalPresentation, ApprovalRequest
 from sayso.policy.shell.lexer import hidden_character
 
+_DAY = 86_400.0
 _MOST_LINES = 24  # longer texts are folded
 _HEAD = 12
 _LONGEST = 800  # characters of a line; longer lines are split
@@ -63,10 +64,16 @@ def timing_text(request: ApprovalRequest, now: float) -> str:
     if request.status != "open":
         return request.state
     waits = f"waiting {format_clock(now - request.asked_at)}"
-    if request.expires_at is None:
+    left = time_left(request, now)
+    if left is None:
         return waits
-    left = request.expires_at - now
     return f"{waits} · expires in {format_clock(left)}" if left > 0 else f"{waits} · its time is up"
+
+
+def time_left(request: ApprovalRequest, now: float) -> float | None:
+    """Return the seconds until a request expires, or None if that is more than a day, and no news."""
+    left = _DAY if request.expires_at is None else request.expires_at - now
+    return left if left < _DAY else None
 
 
 def people_lines(request: ApprovalRequest, me: str, *, is_hub: bool) -> Iterator[str]:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
+from sayso.channels.display.blocks import time_left
 from sayso.channels.display.durations import format_clock
 from sayso.channels.display.phrases import request_title
 from sayso.channels.display.request_lines import truncate
@@ -76,8 +77,9 @@ class Question:
             place,
             f"waiting {format_clock(time.time() - self.since)}",
         ]
-        if self.request.expires_at is not None:
-            facts.append(f"expires in {format_clock(self.request.expires_at - time.time())}")
+        left = time_left(self.request, time.time())
+        if left is not None:
+            facts.append(f"expires in {format_clock(left)}")
         others = self._other_viewers()
         if others:
             facts.append(f"also before: {others}")

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 
 from sayso.channels.display.answer_keys import ANSWER_KEYS
+from sayso.channels.display.blocks import time_left
 from sayso.channels.display.durations import format_rough_duration
 from sayso.channels.display.request_lines import Line, asker, display_width, truncate, wrap_items
 from sayso.channels.display.sanitize import visible
@@ -88,7 +89,8 @@ class WatchLayout:
     def _entry(self, request: ApprovalRequest, name: str, *, chosen: bool) -> Line:
         now = time.time()
         age = format_rough_duration(now - request.asked_at)
-        left = "" if request.expires_at is None else f"{format_rough_duration(request.expires_at - now)} left"
+        seconds = time_left(request, now)
+        left = "" if seconds is None else f"{format_rough_duration(seconds)} left"
         facts = f"{age:>4}  {left:>9}" if self._width >= _WIDE else f"{age:>4}"
         who = asker(request)
         call = visible(f"{who}: {request}" if who else str(request))

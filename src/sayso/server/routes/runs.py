@@ -1,4 +1,4 @@
-"""REST routes for parked runs: list them, and drop one that nobody will resume."""
+"""REST routes for parked runs: list, and drop."""
 
 from __future__ import annotations
 

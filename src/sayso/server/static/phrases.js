@@ -6,6 +6,7 @@ import { countDiffLines } from "./arguments.js";
 import { formatCountdown, formatMoment, now, formatSpan } from "./times.js";
 import { visible } from "./sanitize.js";
 
+const DAY = 86400;
 const STATES = {
   open: "waits for an answer",
   approved: "allowed, has not run yet",
@@ -95,10 +96,10 @@ export function ageText(request) {
   return `waiting ${formatSpan(now() - request.asked_at)}`;
 }
 
-/** Return the time to expiry; null if the request does not expire. */
+/** Return the time to expiry; null if that is more than a day, and no news. */
 export function expiryText(request) {
-  if (request.expires_at === null) return null;
-  const left = request.expires_at - now();
+  const left = request.expires_at === null ? DAY : request.expires_at - now();
+  if (left >= DAY) return null;
   return left > 0 ? `expires in ${formatCountdown(left)}` : "its time is up";
 }
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from sayso.core.canonical import canonical, freeze
 from sayso.core.model import new_id
+from sayso.engine.asking import LONGEST_OPEN
 from sayso.errors import CanonicalError
 from sayso.policy import scopes
 from sayso.server.http.problems import HttpProblem
@@ -55,7 +56,7 @@ class AgentNamespace(msgspec.Struct, frozen=True):
         return remembered.project == self.project and (remembered.session is None or self._has(remembered.session))
 
     def to_store(self, request: ApprovalRequest, now: float) -> ApprovalRequest:
-        """Validate a new request, and set owner, session prefix, scopes and time from the hub's own data."""
+        """Validate a new request, and set owner, session prefix, scopes and times from the hub's own data."""
         _check_request(request)
         return replace(
             request,
@@ -64,6 +65,7 @@ class AgentNamespace(msgspec.Struct, frozen=True):
             session=self.prefix + request.session,
             scopes=_checked_scopes(request),
             asked_at=now,
+            expires_at=now + LONGEST_OPEN if request.expires_at is None else request.expires_at,
         )
 
     def to_agent(self, request: ApprovalRequest) -> ApprovalRequest:
