@@ -38,10 +38,11 @@ async def test_a_run_that_had_the_capability_for_itself_is_resumed_behind_the_ed
     controller = ApprovalController(policy=Policy({"pay": "required"}), mode="defer")
     agent: Agent[None, Any] = Agent(Scripted([PAY]).model, tools=[till.pay], output_type=OUTPUTS)
     stopped = await agent.run("go", capabilities=[Approvals(controller)])
+    ids = [await park(stopped, controller) for _ in range(2)]
     (request,) = await controller.pending()
     await controller.answer(request.id, ApprovalDecision(approved=False, note="no"))
-    for _ in range(2):  # the second is a copy of a run that has gone on already
-        await resume(agent, await park(stopped, controller), controller=controller)
+    for parked in ids:
+        await resume(agent, parked, controller=controller)
     assert till.ran == []
 
 

@@ -6,10 +6,15 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import pytest
+from pydantic_ai import Agent
+from pydantic_ai.run import AgentRunResult
+from pydantic_ai.tools import DeferredToolRequests
+from tests.adapters.pydantic_ai.scripted import Scripted, Till
 from tests.cli.questions import sayso
 from tests.server.served import POLICY, Served
 
 from sayso import ApprovalController, ToolCall
+from sayso.adapters.pydantic_ai import Approvals, park, resume_answered
 from sayso.core.model import ParkedRun, Pending, new_id
 from sayso.errors import StoreError
 from sayso.stores.remote import RemoteStore
@@ -93,3 +98,28 @@ def test_what_an_agent_says_about_its_owner_is_replaced_by_what_its_token_says(s
     as_agent(served, "builder", lambda controller: controller.store.park("x", b"state", lie))
     (stored,) = served.do(served.store.runs())
     assert (stored.project, stored.parked_by, stored.name) == ("shop", "builder", "shop/builder/x")
+
+
+@pytest.mark.proves("R17")
+def test_a_run_that_is_parked_at_a_hub_goes_on_from_there_as_often_as_it_asks(served: Served) -> None:
+    till = Till()
+
+    async def go_on(controller: ApprovalController) -> object:
+        model = Scripted([("pay", {"amount": 5})], [("pay", {"amount": 6})]).model
+        agent = Agent(model, name="cashier", tools=till.tools, capabilities=[Approvals(controller)])
+        if not await controller.parked_runs():
+            await park(await agent.run("go", output_type=[str, DeferredToolRequests]), controller)
+        await answer_all()
+        (resumed,) = await resume_answered(agent, controller=controller)
+        return resumed.error or resumed.result
+
+    async def answer_all() -> None:
+        with served.person(project="shop") as ann:
+            for each in ann.get("/approvals", params={"status": "pending"}).json()["items"]:
+                assert ann.post(f"/approvals/{each['id']}", json={"approved": True}).status_code == 200
+
+    assert isinstance(as_agent(served, "till", go_on), AgentRunResult)
+    assert till.ran == [("pay", 5)]
+    assert isinstance(as_agent(served, "till", go_on), AgentRunResult)
+    assert till.ran == [("pay", 5), ("pay", 6)]
+    assert served.do(served.store.runs()) == []

@@ -26,6 +26,7 @@ OutputT = TypeVar("OutputT")
 
 FRAMEWORK = "pydantic-ai"
 _MARK = b"\x01"
+_PARKED_AS = "_sayso_parked_as"  # attribute of a result that `resume` has parked again
 _REQUESTS = TypeAdapter(DeferredToolRequests)
 _BROKEN_OFF = "the run that asked broke off, and goes on from an earlier point"
 
@@ -75,14 +76,12 @@ async def delegate(
 async def park(result: AgentRunResult[Any], controller: ApprovalController) -> str:
     """Store a run that ended with `DeferredToolRequests`; return the id to resume it by.
 
-    History and requests are stored together, so that they cannot be combined with those of another run. A run that is
-    parked already, as `resume` does by itself, keeps its id.
+    History and requests are stored together, so that they cannot be combined with those of another run. A run that
+    `resume` has parked again keeps its id.
     """
     if not isinstance(result.output, DeferredToolRequests):
         raise ConfigurationError("this run is over: it ended with an output, and nobody has to be asked")
-    asked = tuple(all_request_ids(result.output))
-    known = (run.id for run in await controller.parked_runs() if asked and run.requests == asked)
-    parked_id = next(known, None) or new_id()
+    parked_id: str = vars(result).get(_PARKED_AS) or new_id()
     state = await _state_of(result, controller)
     await controller.adapter.runs.add(msgspec.json.encode(state), _listing(parked_id, state, controller))
     return parked_id
@@ -153,6 +152,7 @@ async def resume(
             result = await _resume_run(agent, state, given, calls)
         if isinstance(result.output, DeferredToolRequests):
             await save(msgspec.structs.replace(await _state_of(result, controller), agent=state.agent))
+            vars(result)[_PARKED_AS] = parked_id
         else:
             await held.end()
         return result

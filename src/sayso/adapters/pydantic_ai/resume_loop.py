@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ from sayso.errors import AlreadyResuming, ApprovalPending, ConfigurationError, U
 
 _LOG = logging.getLogger("sayso")
 _POLL_SECONDS = 5.0  # a run may be parked after its last answer, or be left by a process that died
+_SETTLE_SECONDS = 0.1  # after a change: at a busy store, many come at once
 _LONGEST_PAUSE = 600.0  # before a run that keeps failing is tried again
 
 Agents = Agent[Any, Any] | Iterable[Agent[Any, Any]]
@@ -72,6 +74,7 @@ async def keep_resuming(
         with contextlib.suppress(TimeoutError):
             async with clock.until(clock.now() + _POLL_SECONDS):
                 await store.changed(point)
+                await asyncio.sleep(_SETTLE_SECONDS)
 
 
 def _by_name(agents: Agents) -> dict[str, Agent[Any, Any]]:
