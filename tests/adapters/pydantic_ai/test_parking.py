@@ -18,13 +18,11 @@ from pydantic_ai.tools import DeferredToolRequests
 from tests.adapters.counting import Counting
 from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till, Wrapped, returns
 from tests.people import YES
-from tests.postgres import Postgres
 
 from sayso import ApprovalController, ApprovalDecision, Policy
-from sayso.adapters.pydantic_ai import Approvals, delegate, park, resume
+from sayso.adapters.pydantic_ai import Approvals, park, resume
 from sayso.errors import AlreadyResuming, ApprovalPending, ConfigurationError, StoreError, UnknownRequest
 from sayso.stores.memory import MemoryStore
-from sayso.stores.postgres import PostgresStore
 from sayso.testing import FixedClock
 
 PAY: Call = ("pay", {"amount": 5})
@@ -311,26 +309,3 @@ async def test_a_run_that_is_dropped_withdraws_what_it_asked(till: Till, tmp_pat
         assert request.status == "withdrawn"
         with pytest.raises(UnknownRequest):
             await resume(agent_of(till, controller), parked, controller=controller)
-
-
-@pytest.mark.proves("R17")
-async def test_a_nested_run_stops_and_goes_on_in_postgresql(till: Till, postgres: Postgres) -> None:
-    inner = Agent(Scripted([PAY]).model, name="inner", tools=till.tools)
-
-    async def ask_inner() -> str:
-        return await delegate(inner, "go")
-
-    def outer(controller: ApprovalController) -> Agent[None, Any]:
-        script = Scripted([("ask_inner", {})])
-        return Agent(script.model, name="outer", tools=[ask_inner], capabilities=[Approvals(controller)],
-                     output_type=[str, DeferredToolRequests])  # fmt: skip
-
-    store = PostgresStore(postgres.database())
-    try:
-        controller = ApprovalController(policy=Policy({"pay": "required"}, default="none"), mode="defer", store=store)
-        parked = await park(await outer(controller).run("go"), controller)
-        await answer_all(controller)
-        assert (await resume(outer(controller), parked, controller=controller)).output == "done"
-    finally:
-        await store.aclose()
-    assert till.ran == [("pay", 5)]
