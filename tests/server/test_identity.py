@@ -138,11 +138,30 @@ def test_a_link_that_is_over_or_no_link_signs_nobody_in(served: Served) -> None:
         assert not browser.cookies
 
 
-def test_looking_at_a_link_does_not_use_it_up(served: Served) -> None:
-    code = served.token("link")
+def test_looking_at_a_link_says_whom_it_signs_in_and_does_not_use_it_up(served: Served) -> None:
+    code = served.token("link", "ann", opens="a request")
     with served.client() as browser:
         browser.get("/sign-in", params={"code": code})
+        looked = browser.post("/sign-in/link", json={"code": code})
+        assert (looked.status_code, looked.json()) == (200, {"name": "ann", "opens": "a request"})
+        assert not browser.cookies
         assert browser.post("/sign-in", json={"code": code}).status_code == 200
+
+
+def test_only_the_code_of_a_link_that_works_says_whom_it_signs_in(served: Served) -> None:
+    used, other = served.token("link", "ann"), served.token("link", "ann")
+    old = tokens.make("link", "ann", now=time.time() - 700, seconds=600)
+    served.do(served.store.add_token(old[0]))
+    forged = other[:-1] + ("A" if other[-1] != "A" else "B")
+    with served.client() as browser, served.client() as stranger:
+        assert browser.post("/sign-in", json={"code": used}).status_code == 200
+        for code in (used, old[1], forged, served.token("approver"), ""):
+            told = stranger.post("/sign-in/link", json={"code": code})
+            assert (told.status_code, "ann" in told.text) == (410, False)
+    served.hub.throttle = Throttle(failures=1)
+    with served.client() as stranger:
+        answers = [stranger.post("/sign-in/link", json={"code": forged}).status_code for _ in range(3)]
+    assert 429 in answers, "guesses are counted"
 
 
 def test_signing_out_ends_the_session_everywhere(served: Served) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from sayso.cli.open_store import CODES_OF_READING, Failure, epilog, login_name
 from sayso.cli.policy_input import FileMistakes
 from sayso.cli.screen import say, say_lines, short_path, visible, wrap_text
-from sayso.cli.token import LINK_SECONDS, sign_in_address
+from sayso.cli.token import LINK_SECONDS
 from sayso.config.load_policy import load_policy
 from sayso.core import tokens
 from sayso.core.tokens import EVERY_PROJECT
@@ -247,4 +247,4 @@ def _print_sign_in_link(url: str, store: str, name: str, text: str, *, is_new: b
     made = " which was made just now," if is_new else ""
     say_lines(wrap_text(f"The hub serves the store {store},{made} at {url}; Ctrl+C stops it."))
     say(f"Sign in as {name}, once, within 10 minutes:")
-    say(f"  {sign_in_address(url, text)}")
+    say(f"  {tokens.sign_in_address(url, text)}")

@@ -91,7 +91,9 @@ async def test_a_message_has_a_link_for_its_reader_that_opens_the_request_once(h
     assert message.link.startswith("https://hub.example/sign-in?code=sayso_link_")
     (token,) = await hub.store.tokens()
     assert (token.kind, token.name, token.roles, token.opens) == ("link", "ann", ("ops",), request.id)
-    assert tokens.is_valid(token, message.link.partition("code=")[2], hub.clock.now())
+    code, _, opens = message.link.partition("code=")[2].partition("&opens=")
+    assert tokens.is_valid(token, code, hub.clock.now())
+    assert opens == request.id, "for a browser that is signed in, whether the link is used up or not"
     assert token.expires_at == hub.clock.now() + 3600
 
 

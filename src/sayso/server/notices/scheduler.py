@@ -78,7 +78,7 @@ class Notices:
     def __init__(self, hub: Hub, recipients: Sequence[Recipient], *, url: str) -> None:
         self._hub = hub
         self._recipients = recipients
-        self._url = url.rstrip("/")
+        self._url = url
         self._lease = Lease(hub.store, hub.clock, "notices")
         self._due: list[_Due] = []
         self._open: set[str] = set()  # scheduled or sent
@@ -205,7 +205,7 @@ class Notices:
             opens=request_id,
         )
         await self._hub.store.add_token(token)
-        return f"{self._url}/sign-in?code={text}"
+        return tokens.sign_in_address(self._url, text, request_id)
 
     def _start(self, work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
         task = asyncio.ensure_future(work)

@@ -95,6 +95,12 @@ export function ageText(request) {
   return `waiting ${formatSpan(now() - request.asked_at)}`;
 }
 
+/** Return the age of a request and, if it expires, the time that is left, for the list. */
+export function ageAndTimeLeft(request) {
+  const age = formatSpan(now() - request.asked_at);
+  return request.expires_at === null ? age : `${age} · ${formatCountdown(request.expires_at - now())} left`;
+}
+
 /** Return the time to expiry; null if the request does not expire. */
 export function expiryText(request) {
   if (request.expires_at === null) return null;
