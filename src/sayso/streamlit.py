@@ -6,7 +6,6 @@ notices are Markdown, and hold only text of this module.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["approval_inbox", "show_approval_requests"]
 
 _CHANNEL = "streamlit"
-_STORE = "sayso.db"  # the default of `sayso serve`
 _SETTLE_SECONDS = 0.5  # how long content must be displayed before an answer to it counts
 _MOST_OTHERS = 20
 _SHORT = 100  # characters of a list entry
@@ -85,7 +83,7 @@ def approval_inbox(
 
 def show_approval_requests(where: StoreLike | None = None, *, who: str | None = None) -> None:
     """Show the inbox, under AdalFlow's name; by default of the store that `StreamlitPermissionManager()` uses."""
-    approval_inbox(where or os.environ.get("SAYSO_STORE") or _STORE, who=who)
+    approval_inbox(where or settings.named_store(), who=who)
 
 
 def _signed_in() -> str | None:

@@ -20,7 +20,7 @@ from sayso.testing import FixedClock
 
 PEOPLE = (
     ("GET", "/approvals"), ("GET", "/approvals/pending"), ("GET", "/approvals/x"), ("POST", "/approvals/x"),
-    ("POST", "/approvals/x/seen"), ("GET", "/events"), ("GET", "/stats"), ("GET", "/me"), ("GET", "/remembered"),
+    ("POST", "/approvals/x/seen"), ("GET", "/events"), ("GET", "/stats"), ("GET", "/remembered"),
     ("DELETE", "/remembered/x"), ("GET", "/audit"), ("GET", "/audit/state"), ("POST", "/sign-out"),
 )  # fmt: skip
 
@@ -35,6 +35,7 @@ def test_without_a_token_nothing_is_told(served: Served) -> None:
     with served.client() as nobody:
         assert statuses(nobody) == {401}
         answer = nobody.get("/approvals")
+        assert nobody.get("/me").status_code == 401
     assert (answer.headers["www-authenticate"], answer.headers["cache-control"]) == ("Bearer", "no-store")
     with pytest.raises(InvalidStatus) as refused, served.socket():
         pass
@@ -56,7 +57,7 @@ def test_tokens_of_every_wrong_kind_are_refused(served: Served) -> None:
         "x",
     ):
         with served.client(text) as client:
-            assert statuses(client) == {401}
+            assert statuses(client) | {client.get("/me").status_code} == {401}
         with pytest.raises(InvalidStatus) as refused, served.socket(text):
             pass
         assert refused.value.response.status_code == 401
@@ -67,9 +68,12 @@ def test_tokens_of_every_wrong_kind_are_refused(served: Served) -> None:
 
 @pytest.mark.parametrize("kind", ["agent", "link"])
 def test_a_token_of_another_kind_cannot_do_the_work_of_people(served: Served, kind: tokens.TokenKind) -> None:
-    text = served.token(kind)
+    text = served.token(kind, project="shop")
     with served.client(text) as client:
         assert statuses(client) == {403}
+        told = client.get("/me")
+        assert told.status_code == (200 if kind == "agent" else 403)
+        assert kind != "agent" or (told.json()["kind"], told.json()["project"]) == ("agent", "shop")
     with pytest.raises(InvalidStatus) as refused, served.socket(text):
         pass
     assert refused.value.response.status_code == 403
