@@ -190,8 +190,11 @@ class Notices:
         await asyncio.gather(*(self._send(each, build_message(request, event, at=at)) for each in recipients))
 
     async def _send(self, recipient: Recipient, message: Message) -> None:
-        link = await self._link(recipient, message.request_id) if recipient.name else None
-        await send_to_all(message if link is None else message.with_link(link), recipient.destinations)
+        if recipient.name:
+            link = await self._link(recipient, message.request_id)
+        else:  # a program gets nothing that signs anybody in
+            link = f"{self._url.rstrip('/')}/#/inbox/{message.request_id}"
+        await send_to_all(message.with_link(link), recipient.destinations)
 
     async def _link(self, recipient: Recipient, request_id: str) -> str:
         """Return a one-time sign-in link that opens the request; opening it decides nothing."""
