@@ -48,7 +48,7 @@ _ATTEMPTS = 3
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A notification, as text for people and as data for programs: all of it redacted, sanitised and of limited size."""
+    """A notification, in words and in parts: redacted, sanitised and of limited size."""
 
     event: Event
     request_id: str

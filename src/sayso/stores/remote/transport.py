@@ -88,7 +88,8 @@ class HubEndpoint:
         detail = type(error).__name__ if is_unquotable else str(error)
         if _speaks_plain_http(error):
             return StoreError(
-                f"what answers at {self.url} speaks http, not https; write http:// in the address, or let it serve https"
+                f"what answers at {self.url} speaks http, not https; write http:// in the address, "
+                "or let it serve https"
             )
         if _is_certificate_error(error):
             return StoreError(f"the hub {self.url} cannot be trusted: {detail}; {self.tls_advice}")
