@@ -124,7 +124,7 @@ function showSignIn() {
   fill(find("#app")); // the next user of this browser must not see it
   find("nav").hidden = true;
   fill(find("#me"));
-  find("#connection").textContent = "";
+  find("footer").hidden = true;
   find("#signed-out").hidden = false;
   find("#signed-out h1").focus();
   showAccountButton();
