@@ -122,15 +122,20 @@ def _dim(text: str) -> str:
     return click.style(text, dim=True)
 
 
+def write_worker(folder: Path) -> None:
+    """Write the worker of the demo, and the folders that it works in."""
+    shutil.copytree(_FILES, folder, dirs_exist_ok=True)
+    (folder / "tools.py.txt").rename(folder / "tools.py")  # a module of the worker, and none of sayso
+    for name in ("output", "scratch"):
+        (folder / name).mkdir(exist_ok=True)
+
+
 def run_demo() -> None:
     """Run the demo in a temporary folder."""
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # a banner would disturb the prompt
     with tempfile.TemporaryDirectory(prefix="sayso-demo-") as scratch:
         folder = Path(scratch, "work")
-        shutil.copytree(_FILES, folder)
-        (folder / "tools.py.txt").rename(folder / "tools.py")  # a module of the worker, and none of sayso
-        for name in ("output", "scratch"):
-            (folder / name).mkdir(exist_ok=True)
+        write_worker(folder)
         try:
             asyncio.run(_work(folder))
         except KeyboardInterrupt:
