@@ -17,6 +17,7 @@ from sybil.integration.pytest import SybilItem
 from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
 
 from sayso import load_policy
+from sayso.server.notices.settings_file import read_notices
 
 VOCABULARY = "llama-index-core-*/llama_index/core/_static/tiktoken_cache"
 for folder in Path(__file__).parent.joinpath(".tools").glob(VOCABULARY):
@@ -77,11 +78,23 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 
 
 def load_yaml(example: Example) -> None:
-    """Load a policy that a document shows; the Python behind it finds it as `policy`."""
+    """Load a policy that a document shows; the Python behind it finds it as `policy`. Or a file of notices."""
+    if example.parsed.startswith("# notices.yaml\n"):
+        load_notices(example.parsed)
+        return
     Path("sayso.yaml").write_text(example.parsed, encoding="utf-8")
     for name in ("scratch", "output", "documents"):
         Path(name).mkdir(exist_ok=True)
     example.namespace["policy"] = load_policy("sayso.yaml")
+
+
+def load_notices(text: str) -> None:
+    """Read a file of notices, whose secrets are in the environment."""
+    Path("notices.yaml").write_text(text, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BOB_CHAT", "json://127.0.0.1:1/")
+        patch.setenv("CI_SECRET", "whsec_c2VjcmV0")
+        read_notices(Path("notices.yaml"))
 
 
 pytest_collect_file = Sybil(

@@ -252,7 +252,7 @@ def check_statically(environment: Environment) -> None:
 
 def demo(arguments: list[str]) -> None:
     """See sayso at work in this terminal."""
-    DEVELOPMENT.prepare().become("python", "examples/demo.py", *arguments)
+    DEVELOPMENT.prepare().become("sayso", "demo", *arguments)
 
 
 def test(arguments: list[str]) -> None:

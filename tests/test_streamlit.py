@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 from streamlit.testing.v1 import AppTest
 from tests.server.served import Served
 
@@ -24,12 +25,14 @@ from sayso import (
     Policy,
     guard,
 )
+from sayso.core.approvers import Approvers, Escalation
 from sayso.core.model import new_id
 from sayso.core.ports import Store
 from sayso.engine import blocking, settings
 from sayso.stores.memory import MemoryStore
 from sayso.stores.sqlite import SqliteStore
 from sayso.testing import FixedClock
+from sayso.testing.samples import sample_request
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "streamlit_app.py"
 PATIENCE = 20.0
@@ -387,6 +390,45 @@ def test_at_a_hub_the_token_says_who_answers(tmp_path: Path) -> None:
     page.run()
     assert page.warning[0].value.startswith("What waits for an answer cannot be read.")
     assert "cannot be reached" in texts(page)
+
+
+def offered(page: AppTest) -> list[str]:
+    """The answers that are not switched off."""
+    return [each.label for each in page.button if not each.disabled]
+
+
+def test_only_an_answer_that_would_count_is_offered(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    served.start()
+    late = Approvers(roles=("ops",), escalate=Escalation(role="lead", after=600))
+    try:
+        served.ask({"amount": 5}, approvers=late, asked_at=time.time() - 3600)
+        page = look(served.url, token=served.token("approver", "cem"))
+        assert "Its rule asks for 1 person in the role ops, and cem is not in that role." in texts(page)
+        assert offered(page) == ["Deny", "Deny with a note…"]
+        lea = look(served.url, token=served.token("approver", "lea", roles=("lead",)))
+        assert offered(lea) == ["Allow once", "Allow for…", "Edit…", "Deny", "Deny with a note…"], (
+            "after the escalation"
+        )
+        served.do(served.store.close(served.do(served.store.pending())[0].id, "withdrawn", None, now=time.time()))
+        served.ask({"amount": 6}, approvers=late, asked_by="Cem")
+        lea.session_state["sayso-desk"].select("")
+        assert offered(lea.run()) == ["Deny", "Deny with a note…"], "before the escalation"
+        page.session_state["sayso-desk"].select("")
+        assert offered(page.run()) == []
+        assert "Whoever asks cannot answer, and cem asked this." in texts(page)
+    finally:
+        served.stop()
+
+
+def test_over_a_store_a_yes_that_takes_a_hub_is_not_offered(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "sayso.db")
+    two = Approvers(count=2)
+    blocking.run(store.open, replace(sample_request(), approvers=two))
+    page = look(store, who="ann")
+    assert "Its rule asks for 2 people; answer through a hub, which knows who they are." in texts(page)
+    assert offered(page) == ["Deny", "Deny with a note…"]
+    blocking.run(store.aclose)
 
 
 def test_the_example_does_only_what_was_agreed_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ notices are Markdown, and hold only text of this module.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from sayso.channels.display import blocks
 from sayso.channels.display.phrases import JUDGED_LATER, closed_text, request_title
 from sayso.channels.display.remember_choices import USES, RememberedApproval, also_allowed, lifetimes
 from sayso.channels.display.sanitize import visible
-from sayso.client.inbox import AnswerResult, Inbox, StoreInbox
+from sayso.client.inbox import AnswerResult, Barrier, Inbox, StoreInbox
 from sayso.config.arguments import read_arguments
 from sayso.core.approvers import Seen
 from sayso.core.model import ApprovalDecision, ApprovalRequest
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["approval_inbox", "show_approval_requests"]
 
 _CHANNEL = "streamlit"
-_STORE = "sayso.db"  # the default of `sayso serve`
 _SETTLE_SECONDS = 0.5  # how long content must be displayed before an answer to it counts
 _MOST_OTHERS = 20
 _SHORT = 100  # characters of a list entry
@@ -85,7 +83,7 @@ def approval_inbox(
 
 def show_approval_requests(where: StoreLike | None = None, *, who: str | None = None) -> None:
     """Show the inbox, under AdalFlow's name; by default of the store that `StreamlitPermissionManager()` uses."""
-    approval_inbox(where or os.environ.get("SAYSO_STORE") or _STORE, who=who)
+    approval_inbox(where or settings.named_store(), who=who)
 
 
 def _signed_in() -> str | None:
@@ -160,11 +158,12 @@ def _draw_inbox(inbox: Inbox, who: str, key: str) -> None:
         if not state.request_id and waiting:
             state.select(waiting[0].id)
         request = blocking.run(_mark_seen, inbox, state.request_id, who) if state.request_id else None
+        barrier = blocking.run(inbox.barrier, request, who) if request is not None else None
     except StoreError as error:
         st.warning("What waits for an answer cannot be read. This tries again by itself.")
         st.text(visible(str(error)))
         return
-    view = _InboxView(inbox=inbox, who=who, key=key, state=state, waiting=waiting)
+    view = _InboxView(inbox=inbox, who=who, key=key, state=state, waiting=waiting, barrier=barrier)
     st.html(_STYLE)
     if state.message:
         st.text(visible(state.message))
@@ -193,6 +192,7 @@ class _InboxView:
     key: str
     state: _InboxState
     waiting: Sequence[ApprovalRequest]
+    barrier: Barrier | None
 
     # --- The request ---------------------------------------------------------------------------------
 
@@ -260,25 +260,31 @@ class _InboxView:
             st.toggle("Show all of it", key=self._widget_key(request, "whole"))
         if hidden:
             st.caption(f"To allow it, see all of it first: {hidden:,} more lines.")
-        if self.state.action == "editing":
+        if self.barrier is not None:
+            st.text(visible(f"{self.barrier.reason[0].upper()}{self.barrier.reason[1:]}."))
+        may_allow, may_deny = self.barrier is None, self.barrier is None or not self.barrier.also_no
+        if self.state.action == "editing" and may_allow:
             self._draw_edit_form(request)
-        elif self.state.action == "noting":
+        elif self.state.action == "noting" and may_deny:
             self._draw_note_form(request)
-        elif self.state.action == "lasting" and not hidden:
+        elif self.state.action == "lasting" and may_allow and not hidden:
             self._draw_remember_form(request)
         else:
-            self._draw_choices(request, off=hidden > 0)
+            self._draw_choices(request, unseen=hidden > 0)
         for text in blocks.people_lines(request, self.who, is_hub=not isinstance(self.inbox, StoreInbox)):
             st.text(text)
 
-    def _draw_choices(self, request: ApprovalRequest, *, off: bool) -> None:
+    def _draw_choices(self, request: ApprovalRequest, *, unseen: bool) -> None:
+        off = unseen or self.barrier is not None
+        no_edit = self.barrier is not None or (request.approvers is not None and request.approvers.count > 1)
+        no_denial = self.barrier is not None and self.barrier.also_no
         with st.container(horizontal=True):
             self._button(request, "Allow once", self._submit_answer, request, self._approval(), disabled=off)
             if request.scopes:
                 self._button(request, "Allow for…", self.state.start_action, "lasting", disabled=off)
-            self._button(request, "Edit…", self.state.start_action, "editing")
-            self._button(request, "Deny", self._submit_answer, request, self._denial(None))
-            self._button(request, "Deny with a note…", self.state.start_action, "noting")
+            self._button(request, "Edit…", self.state.start_action, "editing", disabled=no_edit)
+            self._button(request, "Deny", self._submit_answer, request, self._denial(None), disabled=no_denial)
+            self._button(request, "Deny with a note…", self.state.start_action, "noting", disabled=no_denial)
 
     def _draw_note_form(self, request: ApprovalRequest) -> None:
         key = self._widget_key(request, "note")

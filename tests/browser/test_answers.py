@@ -9,9 +9,10 @@ from typing import Literal
 import anyio
 import pytest
 from playwright.async_api import Route, expect
-from tests.browser.stage import WAIT, Stage, request
+from tests.browser.stage import WAIT, Person, Stage, request
 
-from sayso import ApprovalDenied, ApprovalTimeout, Policy
+from sayso import ApprovalDecision, ApprovalDenied, ApprovalTimeout, Policy
+from sayso.core.approvers import Approvers, Escalation
 from sayso.core.model import Rule
 
 SENT: list[tuple[object, ...]] = []
@@ -231,15 +232,68 @@ async def test_where_two_people_are_needed_one_yes_is_told_and_not_enough(stage:
     assert len(SENT) == 1
 
 
-async def test_somebody_without_the_role_is_told_so(stage: Stage) -> None:
+ANSWERS = ("allow", "lasting", "edit", "deny", "note")
+
+
+async def switched_off(person: Person) -> list[str]:
+    """Return the answers that are not offered."""
+    return [each for each in ANSWERS if await person.page.locator(f"[data-act={each}][aria-disabled]").count()]
+
+
+async def test_a_yes_is_off_with_the_reason_beside_it_for_somebody_without_the_role(stage: Stage) -> None:
     policy = Policy({"send_mail": {"approval": "required", "approvers": {"role": "ops"}}})
-    ann = await stage.person("ann")
+    cem = await stage.person("cem")
     stage.asks(send_mail, "carla@example.org", agent=stage.agent(policy))
-    await ann.opens("send_mail")
-    await expect(ann.page.locator(".people")).to_contain_text("A yes needs the role ops")
-    await ann.page.locator("[data-act=allow]").click()
-    await expect(ann.notice).to_contain_text("ops")
+    await cem.opens("send_mail")
+    await expect(cem.page.locator("#left")).to_have_text("Your yes would not count: it needs the role ops.")
+    assert await switched_off(cem) == ["allow", "edit"]
+    await cem.shot("not-entitled")
+    await cem.page.keyboard.press("y")
+    await expect(cem.notice).to_have_text("Your yes would not count: it needs the role ops.")
+    (row,) = await stage.store.pending()
+    refused = await cem.page.request.post(f"{stage.url}approvals/{row.id}", data={"outcome": "proceed_once"})
+    assert refused.status == 403, "the hub refuses by itself"
     assert not SENT
+
+
+async def test_whoever_asked_is_offered_no_answer(stage: Stage) -> None:
+    await stage.opened(request("send_mail", asked_by="Ann"))
+    ann = await stage.person("ann")
+    await ann.opens("send_mail")
+    await expect(ann.page.locator("#left")).to_have_text("You asked this yourself, so somebody else has to answer.")
+    assert await switched_off(ann) == ["allow", "edit", "deny", "note"]
+    await ann.page.keyboard.press("n")
+    await expect(ann.notice).to_contain_text("somebody else has to answer")
+    (row,) = await stage.store.pending()
+    assert row.status == "open"
+
+
+async def test_an_escalation_switches_the_yes_on_when_its_time_has_come(stage: Stage) -> None:
+    late = Approvers(roles=("ops",), escalate=Escalation(role="lead", after=600))
+    await stage.opened(request("send_mail", approvers=late))
+    lea = await stage.person("lea", roles=["lead"])
+    await lea.page.clock.install()
+    await lea.page.reload()
+    await lea.opens("send_mail")
+    await expect(lea.page.locator("#left")).to_contain_text("If nobody answers, yours counts from")
+    assert await switched_off(lea) == ["allow", "edit"]
+    await lea.page.clock.fast_forward(600_000)
+    await expect(lea.page.locator("#left")).to_have_text("All of it was on your screen.")
+    assert await switched_off(lea) == []
+
+
+async def test_what_the_hub_refuses_is_told_as_a_sentence(stage: Stage) -> None:
+    policy = Policy({"send_mail": {"approval": "required", "approvers": {"role": "ops"}}})
+    cem = await stage.person("cem", roles=["ops"])
+
+    async def without_roles(route: Route) -> None:
+        await route.fulfill(status=403, json={"detail": "its rule asks for 1 person in the role ops"})
+
+    stage.asks(send_mail, "carla@example.org", agent=stage.agent(policy))
+    await cem.opens("send_mail")
+    await cem.page.route("**/approvals/*", without_roles)
+    await cem.page.locator("[data-act=allow]").click()
+    await expect(cem.notice).to_have_text("Its rule asks for 1 person in the role ops.")
 
 
 async def test_a_yes_to_several_leaves_out_what_differs_until_it_was_opened(stage: Stage) -> None:
@@ -259,8 +313,47 @@ async def test_a_yes_to_several_leaves_out_what_differs_until_it_was_opened(stag
     await expect(dialog.get_by_text("sda")).to_have_count(0)
     await ann.shot("several")
     await dialog.get_by_role("button", name="Allow 2").click()
-    await expect(ann.notice).to_have_text("2 of 2 allowed.")
+    await expect(ann.notice).to_have_text("2 allowed.")
     assert [row.tool for row in await stage.store.pending()] == ["wipe_disk"]
+
+
+async def test_what_differs_is_left_out_though_it_was_looked_at_before(stage: Stage) -> None:
+    await stage.opened(request("send_mail", args={"to": "bob"}), request("wipe_disk", args={"disk": "sda"}))
+    ann = await stage.person()
+    await ann.opens("wipe_disk")
+    for at in range(2):
+        await ann.rows.nth(at).get_by_role("checkbox").check()
+    await ann.together("Allow…").click()
+    dialog = ann.page.get_by_role("dialog")
+    await expect(dialog.get_by_role("button", name="Allow 1")).to_be_enabled()
+    await dialog.get_by_role("button", name="Open it, and include it").click()
+    await expect(dialog.get_by_text("sda")).to_be_visible()
+    await dialog.get_by_role("button", name="Allow 2").click()
+    await expect(ann.notice).to_have_text("2 allowed.")
+
+
+async def test_a_yes_to_several_says_which_of_them_need_more_people(stage: Stage) -> None:
+    deploys = [request("deploy", args={"to": to}, approvers=Approvers(count=3)) for to in ("lab", "shop")]
+    pays = [request("pay", args={"amount": amount}) for amount in (5, 6)]
+    ops = request("restart", approvers=Approvers(roles=("ops",)))
+    await stage.opened(*pays, *deploys, ops)
+    await stage.hub.controller.answer(deploys[0].id, ApprovalDecision(approved=True), who="bob", roles=())
+    ann = await stage.person()
+    await ann.rows.first.get_by_role("checkbox").check()
+    await ann.page.get_by_role("button", name="Select all on the list").click()
+    await ann.together("Allow…").click()
+    dialog = ann.page.get_by_role("dialog")
+    await expect(dialog.locator("li", has_text="restart")).to_contain_text("Left out. Your yes would not count")
+    lab = dialog.locator(f"li[data-id='{deploys[0].id}']")
+    await expect(lab).to_contain_text("1 of 3 people have said yes: bob. After yours it needs one more yes")
+    await expect(dialog.locator(f"li[data-id='{deploys[1].id}']")).to_contain_text("After yours it needs 2 more")
+    for _ in range(2):
+        await dialog.get_by_role("button", name="Open it, and include it").first.click()
+    await ann.shot("several-people")
+    await dialog.get_by_role("button", name="Allow 4").click()
+    await expect(ann.notice).to_have_text("2 allowed; deploy needs one more yes; deploy needs 2 more.")
+    await ann.shot("several-people-done")
+    assert {row.tool: len(row.votes) for row in await stage.store.pending()} == {"deploy": 1, "restart": 0}
 
 
 async def test_several_are_denied_together_with_one_note(stage: Stage) -> None:
@@ -271,7 +364,7 @@ async def test_several_are_denied_together_with_one_note(stage: Stage) -> None:
     await ann.together("Deny…").click()
     await ann.page.get_by_label("A note for the agents").fill("not today")
     await ann.button("Deny all 5").click()
-    await expect(ann.notice).to_have_text("5 of 5 denied.")
+    await expect(ann.notice).to_have_text("5 denied.")
     assert {(row.status, row.decision and row.decision.note) for row in await stage.store.recent()} == {
         ("denied", "not today")
     }

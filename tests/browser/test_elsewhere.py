@@ -118,5 +118,8 @@ async def test_whoever_is_told_elsewhere_opens_the_request_by_a_link_that_decide
     with pytest.raises(WebhookVerificationError):
         Webhook(SHARED).verify(body.replace("denied", "approved"), headers)
     await page.goto(address)
-    await page.get_by_role("button", name="Sign in").click()
-    await expect(page.locator("#problem")).to_contain_text("this link was used already")
+    await expect(page.locator(f"article[data-id='{asked.id}']")).to_be_visible()
+    await page.get_by_role("button", name="Sign out").click()
+    await expect(page.get_by_role("heading", name="You are not signed in")).to_be_visible()
+    await page.goto(address)
+    await expect(page.get_by_role("heading", name="This link does not work any more")).to_be_visible()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import sqlite3
 import time
 
@@ -13,6 +14,7 @@ from playwright.async_api import expect
 from tests.browser.stage import WAIT, Stage, request
 
 from sayso import ApprovalDecision
+from sayso.core import tokens
 
 SENT: list[str] = []
 
@@ -71,19 +73,94 @@ async def test_whoever_is_signed_out_elsewhere_is_told_and_sees_nothing_more(sta
 async def test_a_link_signs_in_once_and_opens_its_request(stage: Stage) -> None:
     asked = request("send_mail")
     await stage.opened(request("other"), asked)
-    address = f"{stage.url}sign-in?code={await stage.code('bob', opens=asked.id)}"
+    address = tokens.sign_in_address(stage.url, await stage.code("bob", opens=asked.id), asked.id)
     ann = await stage.person("ann")
     await ann.page.goto(address)
     assert "code" not in ann.page.url
-    await ann.button("Sign in").click()
+    await expect(ann.page.get_by_role("link", name="Stay signed in as ann")).to_be_visible()
+    await expect(ann.page.locator("#told")).to_contain_text("signs this browser in as bob, once")
+    await ann.shot("sign-in-as-another")
+    await ann.button("Sign in as bob").click()
     await expect(ann.page.locator("article h2")).to_contain_text("send_mail")
     await expect(ann.page.locator(".me-name")).to_have_text("bob")
-    await ann.page.goto(address)
-    await ann.button("Sign in").click()
-    await expect(ann.page.locator("#problem")).to_contain_text("this link was used already")
-    await ann.page.goto(stage.url)
+    for _ in range(2):
+        await ann.page.goto(address)
+        await expect(ann.page.locator(f"article[data-id='{asked.id}']")).to_be_visible()
     await ann.button("Sign out").click()
     await expect(ann.page.get_by_role("heading", name="You are not signed in")).to_be_visible()
+    await ann.page.goto(address)
+    await expect(ann.page.get_by_role("heading", name="This link does not work any more")).to_be_visible()
+    await expect(ann.page.get_by_text("ask the person who runs this hub to send you a new link")).to_be_visible()
+    await expect(ann.page.locator("#sign-in")).to_be_hidden()
+    await expect(ann.page.get_by_text("bob")).to_have_count(0)
+    await ann.shot("link-used-up")
+
+
+async def test_an_unused_link_leads_the_person_it_is_for_to_its_request_without_using_it_up(stage: Stage) -> None:
+    asked = request("send_mail")
+    await stage.opened(request("other"), asked)
+    code = await stage.code("ann", opens=asked.id)
+    ann = await stage.person("ann")
+    await ann.page.goto(f"{stage.url}sign-in?code={code}")
+    await expect(ann.page.locator(f"article[data-id='{asked.id}']")).to_be_visible()
+    phone = await stage.browser.new_context()
+    assert (await phone.request.post(f"{stage.url}sign-in", data={"code": code})).ok
+    await phone.close()
+
+
+async def test_where_there_is_room_the_first_request_is_open_beside_the_list(stage: Stage) -> None:
+    await stage.opened(request("first"), request("second"))
+    ann = await stage.person("ann")
+    await expect(ann.page.locator("article h2 .tool")).to_have_text("first")
+    bob = await stage.person("bob", viewport={"width": 390, "height": 780})
+    await expect(bob.rows).to_have_count(2)
+    await expect(bob.page.locator("article")).to_have_count(0)
+    await expect(ann.page.locator(".people")).not_to_contain_text("bob")
+    await ann.opens("second")
+    await ann.page.get_by_role("link", name="History").click()
+    await ann.page.get_by_role("link", name="Inbox").click()
+    await expect(ann.page.locator("#view-inbox article h2 .tool")).to_have_text("first")
+
+
+async def test_what_comes_while_nothing_is_open_does_not_open_by_itself(stage: Stage) -> None:
+    ann = await stage.person("ann")
+    await stage.opened(request("first"))
+    await expect(ann.rows).to_have_count(1)
+    await expect(ann.page.locator("article")).to_have_count(0)
+
+
+async def test_the_list_has_the_time_that_is_left_and_what_the_policy_says_of_the_call(stage: Stage) -> None:
+    args = {"to": "eve", "amount": 5000}
+    await stage.opened(
+        request("pay", description="Pay 5000 to eve", args=args, expires_at=time.time() + 600),
+        request("plain", args={"to": "bob"}),
+    )
+    ann = await stage.person("ann")
+    first, second = ann.rows.nth(0), ann.rows.nth(1)
+    await expect(first.locator(".time")).to_have_text(re.compile(r"^\d+ s · 9 min left$"))
+    await expect(first.locator(".row-brief")).to_have_text("Pay 5000 to eve · to: eve · amount: 5000")
+    await expect(second.locator(".time")).to_have_text(re.compile(r"^\d+ s$"))
+    await expect(second.locator(".row-brief")).to_have_text("bob")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_a_notice_covers_nothing_of_a_request_and_goes_with_the_view(stage: Stage, width: int) -> None:
+    await stage.opened(request("send_mail"), request("other"))
+    ann = await stage.person("ann", viewport={"width": width, "height": 780})
+    await ann.opens("send_mail")
+    await ann.page.locator("[data-act=deny]").click()
+    await expect(ann.notice).to_have_text("Denied: send_mail does not run.")
+    covered = await ann.page.evaluate("""() => {
+        const box = (each) => document.querySelector(each).getBoundingClientRect();
+        const [notice, reading, actions] = ["#notice", ".reading", ".actions"].map(box);
+        const meets = (one) => notice.left < one.right && one.left < notice.right
+            && notice.top < one.bottom && one.top < notice.bottom;
+        return [meets(reading), meets(actions)];
+    }""")
+    assert covered == [False, False]
+    await ann.shot(f"notice-{width}")
+    await ann.page.get_by_role("link", name="History").click()
+    await expect(ann.notice).to_be_hidden()
 
 
 @pytest.mark.proves("R75")

@@ -212,13 +212,15 @@ async def test_markup_and_script_in_every_field_is_text_and_runs_nothing(stage: 
     await stage.hub.controller.answer(
         closed.id, ApprovalDecision(approved=False, note=MARKUP), who=MARKUP, channel=MARKUP
     )
+    editable = request(f"edit {MARKUP}", args=asked.args, parameters=asked.parameters)
+    await stage.opened(editable)
     ann = await stage.person()
-    await ann.rows.first.locator("a").click()
-    await expect(ann.page.locator("article h2 .tool")).to_have_text(f"tool {MARKUP}")
-    await ann.settles()
+    await ann.opens(f"edit {MARKUP}")
     await ann.page.keyboard.press("e")
     await expect(ann.page.get_by_role("dialog")).to_be_visible()
     await ann.page.keyboard.press("Escape")
+    await ann.opens(f"tool {MARKUP}")
+    await expect(ann.page.locator("#left")).to_contain_text(MARKUP)
     await ann.page.keyboard.press("x")
     await ann.together("Allow…").click()
     await ann.page.keyboard.press("Escape")

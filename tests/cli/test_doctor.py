@@ -48,6 +48,14 @@ def test_nothing_set_up_is_a_warning_and_not_broken() -> None:
     assert list(Path().iterdir()) == []
 
 
+def test_the_default_file_is_looked_at_if_no_store_is_named() -> None:
+    ask()
+    Path(STORE).rename("sayso.db")
+    done = CliRunner().invoke(commands, ["doctor", "--json"])
+    told = {each["what"]: each["told"] for each in json.loads(done.stdout)}
+    assert told["store"].startswith("sayso.db can be read and written")
+
+
 @pytest.mark.parametrize("content", [None, b"", b"x" * 5000])
 def test_a_store_that_cannot_be_used_is_a_problem(content: bytes | None) -> None:
     if content is not None:
@@ -88,7 +96,7 @@ def test_two_policies_in_one_place_are_a_problem() -> None:
 
 def test_a_terminal_is_told_from_what_is_none() -> None:
     ask()
-    assert "this is none" in found()["terminal"]["told"]
+    assert "nobody can be asked here" in found()["terminal"]["told"]
     screen, code = Terminal([sys.executable, "-m", "sayso", "doctor", "--store", STORE]).end()
     assert code == 0
     assert "questions can be asked here" in screen

@@ -93,7 +93,7 @@ def test_help_lists_every_command_in_the_order_of_need_and_cuts_no_sentence() ->
     told = " ".join(shown().split("Commands:\n")[1].split())
     places = [told.index(f"{name} {command_summary(each)}") for name, each in commands.commands.items()]
     assert places == sorted(places)
-    assert next(iter(commands.commands)) == "init"
+    assert next(iter(commands.commands)) == "demo"
 
 
 @pytest.mark.parametrize("words", ALL, ids=NAMES)

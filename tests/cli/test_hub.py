@@ -100,6 +100,7 @@ def test_a_hub_that_is_away_or_does_not_know_the_token_is_said(hub: Served, monk
     for address, words in (
         ("http://hub.example", "anybody on the way can read it"),
         ("https://ann:secret@hub.example", "has no name, password"),
+        (hub.url.replace("http://", "https://"), "speaks http, not https; write http:// in the address"),
     ):
         assert words in " ".join(sayso("pending", "--store", address).stderr.split())
 
@@ -246,6 +247,25 @@ def test_doctor_says_who_one_is_at_a_hub_and_how_it_does(hub: Served, monkeypatc
     monkeypatch.setenv("SAYSO_TOKEN", "sayso_nonsense")
     done = sayso("doctor")
     assert (done.exit_code, "does not take the token" in " ".join(done.stdout.split())) == (1, True)
+
+
+def test_doctor_on_the_machine_of_an_agent_says_who_it_is_and_that_it_can_ask(
+    hub: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = hub.token("agent", "builder", project="shop")
+    monkeypatch.setenv("SAYSO_TOKEN", text)
+    done = sayso("doctor")
+    assert done.exit_code == 0, done.stdout
+    assert "ok       token: you are the agent builder, project shop" in done.stdout
+    assert "ok       requests: you can ask at this hub; none of yours waits" in done.stdout
+    hub.ask(asked_by="builder", project="shop", session="shop/builder/s1")
+    hub.ask(asked_by="somebody-else", project="shop")
+    assert "you can ask at this hub; 1 of yours waits for an answer" in " ".join(sayso("doctor").stdout.split())
+    hub.revoke(text)
+    done = sayso("doctor")
+    told = " ".join(done.stdout.split())
+    assert (done.exit_code, told.count("problem")) == (1, 1)
+    assert "does not take the token: it has expired, was revoked or is of another hub" in told
 
 
 def test_a_yes_that_is_not_enough_is_told_as_that_and_names_who_asks(

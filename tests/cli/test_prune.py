@@ -43,6 +43,7 @@ def test_requests_go_and_the_audit_stays() -> None:
         "ann",
         "2 requests were dropped, and 0 entries up to 0",
     )
+    assert "  pruned     by ann: 2 requests were dropped, and 0" in sayso("audit", "list").stdout.splitlines()[-1]
 
 
 @pytest.mark.proves("H6")

@@ -1,7 +1,6 @@
 """`sayso run`: a worker in a terminal, or without one, and one clear sentence for each mistake."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,18 +9,16 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.terminal import Terminal
 
+from sayso.cli.demo.walkthrough import write_worker
 from sayso.cli.main import commands
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "workers"
 SAYSO = [sys.executable, "-m", "sayso", "run"]
 
 
 @pytest.fixture(autouse=True)
 def example(folder: Path) -> Path:
-    """The example's worker and its folders, in the folder that every test of the command line has."""
-    shutil.copytree(EXAMPLE, folder, dirs_exist_ok=True)
-    for name in ("output", "scratch"):
-        (folder / name).mkdir(exist_ok=True)
+    """The worker of the demo and its folders, in the folder that every test of the command line has."""
+    write_worker(folder)
     return folder
 
 

@@ -20,7 +20,7 @@ from sayso.testing import FixedClock
 
 PEOPLE = (
     ("GET", "/approvals"), ("GET", "/approvals/pending"), ("GET", "/approvals/x"), ("POST", "/approvals/x"),
-    ("POST", "/approvals/x/seen"), ("GET", "/events"), ("GET", "/stats"), ("GET", "/me"), ("GET", "/remembered"),
+    ("POST", "/approvals/x/seen"), ("GET", "/events"), ("GET", "/stats"), ("GET", "/remembered"),
     ("DELETE", "/remembered/x"), ("GET", "/audit"), ("GET", "/audit/state"), ("POST", "/sign-out"),
 )  # fmt: skip
 
@@ -35,6 +35,7 @@ def test_without_a_token_nothing_is_told(served: Served) -> None:
     with served.client() as nobody:
         assert statuses(nobody) == {401}
         answer = nobody.get("/approvals")
+        assert nobody.get("/me").status_code == 401
     assert (answer.headers["www-authenticate"], answer.headers["cache-control"]) == ("Bearer", "no-store")
     with pytest.raises(InvalidStatus) as refused, served.socket():
         pass
@@ -56,7 +57,7 @@ def test_tokens_of_every_wrong_kind_are_refused(served: Served) -> None:
         "x",
     ):
         with served.client(text) as client:
-            assert statuses(client) == {401}
+            assert statuses(client) | {client.get("/me").status_code} == {401}
         with pytest.raises(InvalidStatus) as refused, served.socket(text):
             pass
         assert refused.value.response.status_code == 401
@@ -67,9 +68,12 @@ def test_tokens_of_every_wrong_kind_are_refused(served: Served) -> None:
 
 @pytest.mark.parametrize("kind", ["agent", "link"])
 def test_a_token_of_another_kind_cannot_do_the_work_of_people(served: Served, kind: tokens.TokenKind) -> None:
-    text = served.token(kind)
+    text = served.token(kind, project="shop")
     with served.client(text) as client:
         assert statuses(client) == {403}
+        told = client.get("/me")
+        assert told.status_code == (200 if kind == "agent" else 403)
+        assert kind != "agent" or (told.json()["kind"], told.json()["project"]) == ("agent", "shop")
     with pytest.raises(InvalidStatus) as refused, served.socket(text):
         pass
     assert refused.value.response.status_code == 403
@@ -138,11 +142,30 @@ def test_a_link_that_is_over_or_no_link_signs_nobody_in(served: Served) -> None:
         assert not browser.cookies
 
 
-def test_looking_at_a_link_does_not_use_it_up(served: Served) -> None:
-    code = served.token("link")
+def test_looking_at_a_link_says_whom_it_signs_in_and_does_not_use_it_up(served: Served) -> None:
+    code = served.token("link", "ann", opens="a request")
     with served.client() as browser:
         browser.get("/sign-in", params={"code": code})
+        looked = browser.post("/sign-in/link", json={"code": code})
+        assert (looked.status_code, looked.json()) == (200, {"name": "ann", "opens": "a request"})
+        assert not browser.cookies
         assert browser.post("/sign-in", json={"code": code}).status_code == 200
+
+
+def test_only_the_code_of_a_link_that_works_says_whom_it_signs_in(served: Served) -> None:
+    used, other = served.token("link", "ann"), served.token("link", "ann")
+    old = tokens.make("link", "ann", now=time.time() - 700, seconds=600)
+    served.do(served.store.add_token(old[0]))
+    forged = other[:-1] + ("A" if other[-1] != "A" else "B")
+    with served.client() as browser, served.client() as stranger:
+        assert browser.post("/sign-in", json={"code": used}).status_code == 200
+        for code in (used, old[1], forged, served.token("approver"), ""):
+            told = stranger.post("/sign-in/link", json={"code": code})
+            assert (told.status_code, "ann" in told.text) == (410, False)
+    served.hub.throttle = Throttle(failures=1)
+    with served.client() as stranger:
+        answers = [stranger.post("/sign-in/link", json={"code": forged}).status_code for _ in range(3)]
+    assert 429 in answers, "guesses are counted"
 
 
 def test_signing_out_ends_the_session_everywhere(served: Served) -> None:

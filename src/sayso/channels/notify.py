@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -48,7 +48,7 @@ _ATTEMPTS = 3
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """Text of a notification: redacted and sanitised."""
+    """A notification, in words and in parts: redacted, sanitised and of limited size."""
 
     event: Event
     request_id: str
@@ -56,6 +56,16 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     text: str
     id: str  # idempotency key: the same for the same event, from any sender and attempt
+    status: str
+    tool: str
+    agent: str
+    description: str
+    reason: str
+    rule: str | None
+    args: Mapping[str, Any]
+    args_cut: bool  # whether `args` leave something out, for their size
+    asked_at: float
+    expires_at: float | None
     link: str | None = None
 
     def with_link(self, link: str) -> Message:
@@ -65,21 +75,76 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 def build_message(request: ApprovalRequest, event: Event = "asked", *, at: float | None = None) -> Message:
     """Build the notification of a request; `at` distinguishes reminders."""
-    title = _TITLES[event].format(who=asker(request) or "an agent", tool=request.tool_name, status=request.status)
-    args = json.dumps(redact(request.args), ensure_ascii=False, default=repr)
-    lines = (f"why: {redact_text(request.reason)}", f"arguments: {args}")
+    agent = asker(request) or "an agent"
+    title = _TITLES[event].format(who=agent, tool=request.tool_name, status=request.status)
+    args: dict[str, Any] = redact(request.args)
+    lines = (f"why: {redact_text(request.reason)}", f"arguments: {_json(args)}")
+    cut = len(_json(args)) > _LONGEST
     return Message(
         event=event,
         request_id=request.id,
         project=request.project,
-        title=visible(_truncate(redact_text(title), _LONGEST_TITLE)),
+        title=_shown(title, _LONGEST_TITLE),
         text="\n".join(visible(_truncate(line, _LONGEST)) for line in lines),
         id=f"msg_{request.id}_{event}" if at is None else f"msg_{request.id}_{event}_{at:.0f}",
+        status=request.status,
+        tool=_shown(request.tool_name, _LONGEST_TITLE),
+        agent=_shown(agent, _LONGEST_TITLE),
+        description=_shown(request.description, _LONGEST),
+        reason=_shown(request.reason, _LONGEST),
+        rule=None if request.rule is None else _shown(str(request.rule), _LONGEST),
+        args=_sanitize(_cut_values(args) if cut else args),
+        args_cut=cut,
+        asked_at=request.asked_at,
+        expires_at=request.expires_at,
     )
+
+
+def _shown(value: str, longest: int) -> str:
+    return visible(_truncate(redact_text(value), longest))
 
 
 def _truncate(value: str, longest: int) -> str:
     return value if len(value) <= longest else f"{value[:longest]}…"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=repr)
+
+
+def _cut_values(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the first arguments, long values as the beginning of their JSON text: no more than the text shows."""
+    found, left = dict[str, Any](), _LONGEST
+    for name, value in args.items():
+        text = _json(value)
+        left -= len(name)
+        if left <= 0:
+            break
+        found[name] = value if len(text) <= left else _truncate(text, left)
+        left -= len(text)
+    return found
+
+
+def _sanitize(value: Any) -> Any:  # noqa: ANN401 - redacted JSON of any shape
+    match value:
+        case str():
+            return visible(value)
+        case dict():
+            return _sanitize_mapping(cast("dict[str, Any]", value))
+        case list():
+            return [_sanitize(each) for each in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def _sanitize_mapping(value: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, item in value.items():
+        shown = visible(name)
+        while shown in found:  # another name looks the same: neither may hide the other
+            shown += "'"
+        found[shown] = _sanitize(item)
+    return found
 
 
 class Destination(Protocol):

@@ -147,6 +147,8 @@ def _matches(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 def _entry_line(entry: Mapping[str, Any]) -> str:
     facts = [str(entry["number"]), moment(entry["at"])[:19], str(entry.get("step", "")).ljust(9)]
+    if entry.get("step") == "pruned":  # about no call
+        return truncate_visible("  ".join([*facts, f"by {entry.get('who')}: {entry.get('reason')}"]), width())
     facts.append(" > ".join([*entry.get("agent_path", ()), str(entry.get("tool", ""))]))
     why = entry.get("who") or entry.get("reason") or entry.get("because") or entry.get("error") or ""
     return truncate_visible("  ".join(facts) + (f": {why}" if why else ""), width())

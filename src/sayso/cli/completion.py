@@ -52,7 +52,7 @@ def completion(context: click.Context, shell: str) -> None:
       sayso completion fish | source
 
     Shells that are started from then on complete with the Tab key. Behind show, approve, deny and remembered revoke
-    they offer the ids in the store that --store or SAYSO_STORE names.
+    they offer the ids in the store that --store or SAYSO_STORE names, else in sayso.db here.
     """  # noqa: D301 - click leaves the lines behind a \b as they are
     click.echo(_SHELLS[shell](context.find_root().command, {}, "sayso", COMPLETE).source(), nl=False)
 

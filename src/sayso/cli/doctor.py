@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import platform
 import re
@@ -24,10 +26,11 @@ from sayso.core.json_codec import to_json
 from sayso.core.tokens import EVERY_PROJECT
 from sayso.engine import settings
 from sayso.engine.clock import clock_of
+from sayso.engine.settings import DEFAULT_STORE
 from sayso.errors import AuditError, ConfigurationError, PolicyError
 
 if TYPE_CHECKING:
-    from sayso.client.hub_http import HubClient
+    from sayso.client.hub_http import HubClient, HubReply
     from sayso.core.ports import Store
     from sayso.stores.postgres.diagnostics import Health
 
@@ -76,7 +79,7 @@ def _check_policies() -> Iterator[Diagnosis]:
     for path in files:
         yield _check_policy(path)
     if not files:
-        sentence = "there is no policy file here, so only tools that are marked ask; run `sayso init` to write one"
+        sentence = "there is no policy file for this folder; `sayso init` writes one"
         yield Diagnosis("warning", "policy", sentence)
 
 
@@ -95,10 +98,14 @@ def _check_policy(path: Path) -> Diagnosis:
 
 
 def _check_store(where: str | None) -> Iterator[Diagnosis]:
-    if not where:
-        sentence = "none is named, so requests live in memory; name one with --store FILE or in SAYSO_STORE"
+    if not where and not Path(DEFAULT_STORE).exists():
+        sentence = (
+            f"there is no {DEFAULT_STORE} in this folder, and no other store is named; `sayso serve` makes one, and "
+            "--store FILE or SAYSO_STORE names another"
+        )
         yield Diagnosis("warning", "store", sentence)
         return
+    where = where or DEFAULT_STORE
     try:
         yield from _check_hub(where) if settings.is_hub(where) else _check_local_store(where)
     except click.ClickException as error:
@@ -125,13 +132,32 @@ async def _query_hub(hub: HubClient) -> list[Diagnosis]:
     start = time.perf_counter()
     me = await hub.get("/me")
     seconds = time.perf_counter() - start
+    reached = f"{hub.address} is ready, sayso {me['hub']['version']}, {seconds * 1000:.1f} ms away"
+    found = [Diagnosis("ok", "hub", reached), Diagnosis("ok", "token", f"you are {_identity_text(me)}")]
+    return [*found, *(await _check_as_agent(hub) if me["kind"] == "agent" else await _check_as_approver(hub))]
+
+
+def _identity_text(me: HubReply) -> str:
     roles = f", in the roles {', '.join(me['roles'])}" if me["roles"] else ""
-    project = "every project" if me["project"] == EVERY_PROJECT else f"the project {me['project']!r}"
+    projects = {EVERY_PROJECT: ", for every project", "": ", for requests without a project"}
+    project = projects.get(me["project"], f", project {me['project']}")
+    return f"{'the agent ' if me['kind'] == 'agent' else ''}{me['name']}{project}{roles}"
+
+
+async def _check_as_agent(hub: HubClient) -> list[Diagnosis]:
+    """Ask the hub as an agent's store does, over the same protocol."""
+    async with contextlib.aclosing(await asyncio.to_thread(settings.open_store, hub.address)) as store:
+        own = await store.pending()
+    asked = (
+        f"{len(own)} of yours {'waits' if len(own) == 1 else 'wait'} for an answer" if own else "none of yours waits"
+    )
+    return [Diagnosis("ok", "requests", f"you can ask at this hub; {asked}")]
+
+
+async def _check_as_approver(hub: HubClient) -> list[Diagnosis]:
     waiting = await hub.get("/approvals", status="pending", limit=_MANY)
     state = await hub.get("/audit/state")
     return [
-        Diagnosis("ok", "hub", f"{hub.address} is ready, sayso {me['hub']['version']}, {seconds * 1000:.1f} ms away"),
-        Diagnosis("ok", "token", f"you are {me['name']}, for {project}{roles}"),
         _open_requests_diagnosis(
             [each["asked_at"] for each in waiting["items"]], time.time(), more=waiting["next"] is not None
         ),
@@ -245,7 +271,11 @@ def _check_confinement() -> Diagnosis:
 
 def _check_terminal() -> Iterator[Diagnosis]:
     asks = sys.stdin.isatty() and sys.stderr.isatty()
-    sentence = "questions can be asked here" if asks else "this is none, so `sayso run` refuses what it would ask"
+    sentence = (
+        "questions can be asked here"
+        if asks
+        else "standard input or error is not a terminal, so nobody can be asked here, and `sayso run` refuses instead"
+    )
     yield Diagnosis("ok", "terminal", sentence)
     plain = next((f"off, since {name} says so" for name in ("NO_COLOR", "TERM") if _is_plain(name)), None)
     colours = plain or ("on" if sys.stdout.isatty() else "off, since the output is no terminal")

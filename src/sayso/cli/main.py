@@ -25,6 +25,7 @@ _UNCUT = 1000  # characters; every summary is shorter
 # Module and summary of each command, in the order of use. Help is made of this table alone, so that it loads no
 # module of a command; a test compares the table with the commands.
 _COMMANDS = {
+    "demo": ("demo.command", "See a worker at work in a temporary folder, and have the say about it."),
     "init": ("policy_files", "Write a policy to start from, with comments that explain it."),
     "check": ("policy_files", "Find every mistake in policy files."),
     "explain": ("policy_files", "Say what happens to a call, and why."),
@@ -95,7 +96,7 @@ class Commands(click.Group):
     cls=Commands,
     commands=[LazyCommand(name, *rest) for name, rest in _COMMANDS.items()],
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=f"Start with: sayso init\n\n{CODES_OF_GROUPS}",
+    epilog=f"Start with: sayso demo, then sayso init\n\n{CODES_OF_GROUPS}",
 )
 @click.version_option(package_name="sayso", message="%(prog)s %(version)s")
 def commands() -> None:

@@ -23,6 +23,7 @@ from sayso.cli.screen import short_path, truncate_visible, visible, width
 from sayso.client.inbox import StoreInbox
 from sayso.client.records import StoreRecords
 from sayso.engine import settings
+from sayso.engine.settings import DEFAULT_STORE
 from sayso.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ _SHOWN = 6  # characters that are shown at least, so that later ids rarely end a
 _WHOLE = 32
 _MOST_CANDIDATES = 10
 _HOW = "name one with --store FILE, or in the environment variable SAYSO_STORE"
+ELSE_STORE = f"else what SAYSO_STORE names, else {DEFAULT_STORE} here"
 _FORMS = "use a file such as sayso.db, postgresql://… or https://… of a hub"
 
 
@@ -113,7 +115,7 @@ def _store_option(forms: str) -> OptionDecorator:
         type=click.Path(),  # so that shells complete it
         metavar="FILE",
         envvar="SAYSO_STORE",
-        help=f"The store: {forms}; else what SAYSO_STORE names.",
+        help=f"The store: {forms}; {ELSE_STORE}.",
     )
 
 
@@ -180,13 +182,14 @@ def _run_with(connect: Callable[[], OpenedT], work: Callable[[OpenedT], Awaitabl
 
 
 def existing_store(where: str | None) -> Path | str:
-    """Return the file of the store, or the address of its database.
+    """Return the file of the store, or the address of its database; if none is named, the default file.
 
     A file must exist: a new store would hold no requests.
     """
-    if not where:
-        raise Failure(f"there is no store to look into; {_HOW}")
-    return where if settings.is_database(where) else _existing_file(where)
+    if not where and not Path(DEFAULT_STORE).exists():
+        raise Failure(f"there is no {DEFAULT_STORE} in this folder, and no other store is named; {_HOW}")
+    place = where or DEFAULT_STORE
+    return place if settings.is_database(place) else _existing_file(place)
 
 
 def _existing_file(where: str) -> Path:

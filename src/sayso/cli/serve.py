@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, cast
 import click
 import msgspec
 
-from sayso.cli.open_store import CODES_OF_READING, Failure, epilog, login_name
+from sayso.cli.open_store import CODES_OF_READING, ELSE_STORE, Failure, epilog, login_name
 from sayso.cli.policy_input import FileMistakes
 from sayso.cli.screen import say, say_lines, short_path, visible, wrap_text
-from sayso.cli.token import LINK_SECONDS, sign_in_address
+from sayso.cli.token import LINK_SECONDS
 from sayso.config.load_policy import load_policy
 from sayso.core import tokens
 from sayso.core.tokens import EVERY_PROJECT
 from sayso.engine import settings
+from sayso.engine.settings import DEFAULT_STORE
 from sayso.errors import ConfigurationError, PolicyError, StoreError
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from sayso.policy.policy import Policy
     from sayso.server.hub import Hub, HubStore
 
-_STORE = "sayso.db"
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - the address for links on this machine
 
 
@@ -69,8 +69,8 @@ class _ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     type=click.Path(),
     metavar="FILE",
     envvar="SAYSO_STORE",
-    default=_STORE,
-    help=f"The store, a file or postgresql://…; else what SAYSO_STORE names, else {_STORE} here. A new file is made.",
+    default=DEFAULT_STORE,
+    help=f"The store, a file or postgresql://…; {ELSE_STORE}. A new file is made.",
 )
 @click.option(
     "--host", default="127.0.0.1", metavar="ADDRESS", help="The address to serve; this machine alone if not said."
@@ -247,4 +247,4 @@ def _print_sign_in_link(url: str, store: str, name: str, text: str, *, is_new: b
     made = " which was made just now," if is_new else ""
     say_lines(wrap_text(f"The hub serves the store {store},{made} at {url}; Ctrl+C stops it."))
     say(f"Sign in as {name}, once, within 10 minutes:")
-    say(f"  {sign_in_address(url, text)}")
+    say(f"  {tokens.sign_in_address(url, text)}")

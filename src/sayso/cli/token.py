@@ -74,13 +74,8 @@ def create(kind: str, where: str | None, *, seconds: float | None, as_json: bool
 def link(where: str | None, *, url: str, as_json: bool, **whose: Any) -> None:  # noqa: ANN401 - options
     """Make a link that signs a browser in as NAME: once, within 10 minutes."""
     made, text = _make_token(where, "link", LINK_SECONDS, **whose)
-    address = sign_in_address(url, text)
+    address = tokens.sign_in_address(url, text, made.opens)
     say(json_codec.to_json({**token_json(made), "url": address}, indent=2) if as_json else address)
-
-
-def sign_in_address(url: str, text: str) -> str:
-    """Return the URL of a sign-in link."""
-    return f"{url.rstrip('/')}/sign-in?code={text}"
 
 
 def _make_token(where: str | None, kind: TokenKind, seconds: float | None, **whose: Any) -> tuple[Token, str]:  # noqa: ANN401 - options

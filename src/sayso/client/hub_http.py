@@ -38,7 +38,7 @@ class HubClient:
         self._endpoint = HubEndpoint(url, token, insecure=settings.is_insecure())
         self.address = self._endpoint.url
         if not token:
-            raise ConfigurationError("a hub wants to know who you are: put an approver's token into SAYSO_TOKEN")
+            raise ConfigurationError("a hub wants to know who you are: put your token into SAYSO_TOKEN")
         self._client = httpx2.AsyncClient(base_url=self.address, timeout=_SECONDS, **self._endpoint.client_options())
 
     async def get(self, path: str, **query: Any) -> HubReply:  # noqa: ANN401 - query values as httpx accepts them

@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import re
 from typing import Literal, get_args
+from urllib.parse import quote
 
 import msgspec
 
@@ -96,6 +97,11 @@ def parse_token_id(text: str) -> str | None:
 def is_valid(token: Token, text: str, now: float) -> bool:
     """Whether this is the token's text, and the token has not expired."""
     return hmac.compare_digest(token.hash, _hash(text)) and not token.is_expired(now)
+
+
+def sign_in_address(url: str, text: str, opens: str = "") -> str:
+    """Return the URL of a sign-in link; it names the request, for a browser that is signed in already."""
+    return f"{url.rstrip('/')}/sign-in?code={text}" + (f"&opens={quote(opens, safe='')}" if opens else "")
 
 
 def _hash(text: str) -> str:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+DEFAULT_STORE = "sayso.db"  # in this folder; for hubs, commands and inboxes that no store was named for
+
 # The parts of an address that may hold a password: before an @, after a ? or the like, or after a colon but no port.
 _SECRET = re.compile(r"(?<=[:/]).*@|(?<=[?#;&]).*|(?<=:)(?!//|\d+(/|$)).+|(?<=password=).*", re.DOTALL | re.IGNORECASE)
 _NO_FILE = re.compile(r":|password=", re.IGNORECASE)  # a mistyped address, or one in the key=value form of libpq
@@ -57,6 +59,11 @@ def open_store(where: StoreLike | None) -> Store:
     from sayso.stores.sqlite import SqliteStore  # noqa: PLC0415 - each store loads its own libraries
 
     return SqliteStore(path)
+
+
+def named_store() -> str:
+    """Return the store that SAYSO_STORE names, else the default file."""
+    return os.environ.get("SAYSO_STORE") or DEFAULT_STORE
 
 
 def redact_address(where: object) -> str:

@@ -96,10 +96,16 @@ async def person(connection: HTTPConnection) -> Principal:
     return require_kind(await identify(connection), "approver", "session")
 
 
+async def anybody(connection: HTTPConnection) -> Principal:
+    """Authenticate an agent or a person."""
+    return require_kind(await identify(connection), "agent", "approver", "session")
+
+
 async def _current_hub(connection: HTTPConnection) -> Hub:  # async, or FastAPI would run it in a thread
     return hub_of(connection)
 
 
 Agent = Annotated[Principal, Depends(agent)]
 Person = Annotated[Principal, Depends(person)]
+Anybody = Annotated[Principal, Depends(anybody)]
 TheHub = Annotated[Hub, Depends(_current_hub)]

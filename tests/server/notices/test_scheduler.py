@@ -6,11 +6,13 @@ import asyncio
 import base64
 import contextlib
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from msgspec.structs import replace
 from standardwebhooks import Webhook
@@ -20,7 +22,8 @@ from sayso import ApprovalDecision
 from sayso.channels.notify import Message, NotifyChannel, SignedWebhook, build_message
 from sayso.core import tokens
 from sayso.core.approvers import Approvers, Escalation
-from sayso.core.model import ApprovalRequest
+from sayso.core.canonical import freeze
+from sayso.core.model import ApprovalRequest, Rule
 from sayso.errors import ConfigurationError, PolicyError
 from sayso.server.hub import Hub
 from sayso.server.notices import scheduler
@@ -90,7 +93,9 @@ async def test_a_message_has_a_link_for_its_reader_that_opens_the_request_once(h
     assert message.link.startswith("https://hub.example/sign-in?code=sayso_link_")
     (token,) = await hub.store.tokens()
     assert (token.kind, token.name, token.roles, token.opens) == ("link", "ann", ("ops",), request.id)
-    assert tokens.is_valid(token, message.link.partition("code=")[2], hub.clock.now())
+    code, _, opens = message.link.partition("code=")[2].partition("&opens=")
+    assert tokens.is_valid(token, code, hub.clock.now())
+    assert opens == request.id, "for a browser that is signed in, whether the link is used up or not"
     assert token.expires_at == hub.clock.now() + 3600
 
 
@@ -228,10 +233,69 @@ async def test_a_webhook_is_signed_with_its_time_and_tried_again_under_the_same_
             _, closed = await ear.next()
     assert headers["webhook-id"] == f"msg_{request.id}_asked_{hub.clock.now():.0f}", "whichever hub tells it"
     told = Webhook(SECRET).verify(body, headers)
-    assert (told["type"], told["data"]["request_id"], told["data"]["link"]) == ("approval.asked", request.id, None)
+    page = f"https://hub.example/#/inbox/{request.id}"
+    assert (told["type"], told["data"]["request_id"], told["data"]["link"]) == ("approval.asked", request.id, page)
     assert json.loads(closed)["type"] == "approval.closed"
     with pytest.raises(Exception, match="signature"):
         Webhook(SECRET).verify(body.replace("pay", "say"), headers)
+
+
+async def test_the_hub_page_shows_the_body_of_a_webhook_as_it_is(hub: Hub) -> None:
+    page = Path(__file__).parents[3].joinpath("docs/hub.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```json\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    clock = hub.clock
+    assert isinstance(clock, FixedClock)
+    clock.advance(1_790_000_000 - clock.now())
+    async with Ear() as ear:
+        webhook = Recipient(destinations=(SignedWebhook(f"http://{ear.address}/hook", SECRET),))
+        async with telling(hub, webhook):
+            await ask(
+                hub,
+                id="01a1e5fee45a74a5862c67dc61fa485e",
+                project="shop",
+                asked_by="builder",
+                agent_path=("payer",),
+                description="Pay 5000 to eve",
+                reason="tools.pay is 'required'",
+                rule=Rule(source="sayso.yaml", line=3, key="tools.pay"),
+                args=freeze({"to": "eve", "amount": 5000, "token": "hunter2"}),
+                expires_at=clock.now() + 600,
+            )
+            headers, body = await ear.next()
+    assert Webhook(SECRET).verify(body, headers) == json.loads(example)
+
+
+@pytest.mark.proves("H10")
+def test_the_data_of_a_message_shows_no_more_than_its_text() -> None:
+    hidden = "a\x1b[2Jb\u202ec"
+    args = {"password": "hunter2", hidden: [hidden, {"api_key": "hunter2", "n": 5}], "a\\x1b[2Jb\\u202ec": 6}
+    key = tokens.make("approver", "ann", now=0.0)[1]
+    asked = replace(
+        sample_request(args=args), reason=key, description=f"{hidden} {key}", rule=Rule(source=hidden, key=key)
+    )
+    told = build_message(asked)
+    data = json.dumps(msgspec.to_builtins(told))
+    assert "hunter2" not in data
+    assert key not in data
+    assert told.rule is not None
+    assert not {"\x1b", "\u202e"} & set(told.description + told.reason + told.rule + told.text)
+    shown = "a\\x1b[2Jb\\u202ec"
+    assert told.args == {
+        "password": "[redacted]",
+        shown: [shown, {"api_key": "[redacted]", "n": 5}],
+        f"{shown}'": 6,
+    }, "a name that looks like another hides nothing"
+    assert not told.args_cut
+
+
+def test_long_arguments_are_cut_in_the_data_as_in_the_text() -> None:
+    message = build_message(sample_request(args={"first": 1, "text": "x" * 900, "more": "y" * 900, "last": "z" * 900}))
+    assert message.args_cut
+    assert (message.args["first"], message.args["text"]) == (1, "x" * 900)
+    assert len(json.dumps(message.args)) < 1100
+    many = build_message(sample_request(args={f"name{at}": at for at in range(400)}))
+    assert (many.args_cut, many.args["name0"]) == (True, 0)
+    assert sum(map(len, many.args)) <= 1000
 
 
 async def test_a_channel_tells_through_a_service_and_leaves_the_answer_to_others() -> None:

@@ -45,6 +45,7 @@ from sayso.core.ports import Store
 from sayso.errors import ConfigurationError, NotEntitled, StoreError, UnknownRequest
 from sayso.server.routes.agents.namespace import AgentNamespace
 from sayso.stores.remote import RemoteStore, follower
+from sayso.stores.remote.transport import HubUnavailable
 from sayso.stores.sqlite import SqliteStore
 from sayso.testing import FixedClock, ScriptedChannel, StoreContract
 from sayso.testing.racing import RememberedRecorder
@@ -690,6 +691,13 @@ def test_an_address_where_nobody_is_is_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("SAYSO_INSECURE", "yes")
     with pytest.raises(ConfigurationError, match="SAYSO_INSECURE is 'yes'"):
         ApprovalController(store=url)
+
+
+def test_https_at_a_port_that_speaks_http_is_said_at_once(served: Served) -> None:
+    url = served.url.replace("http://", "https://")
+    with pytest.raises(StoreError, match=rf"what answers at {url} speaks http, not https; write http://") as caught:
+        RemoteStore(url, token=served.token(), patience=3600)
+    assert not isinstance(caught.value, HubUnavailable), "trying again will not help"
 
 
 @pytest.mark.parametrize(

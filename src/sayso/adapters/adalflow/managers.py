@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any, Unpack, cast
 
 from sayso.adapters.adalflow.permission import ManagerSettings, PermissionManager
+from sayso.engine.settings import named_store
 from sayso.errors import ConfigurationError
 
 
@@ -40,8 +40,7 @@ class StreamlitPermissionManager(PermissionManager):
 
     def __init__(self, **settings: Unpack[ManagerSettings]) -> None:
         """Use `store`, else SAYSO_STORE, else `sayso.db`; `timeout` is 10 minutes by default."""
-        store = os.environ.get("SAYSO_STORE") or "sayso.db"
-        super().__init__(**cast("Any", {"store": store, "timeout": 600.0, **settings}))
+        super().__init__(**cast("Any", {"store": named_store(), "timeout": 600.0, **settings}))
 
 
 _CHOICES: Mapping[str, type[PermissionManager]] = {

@@ -315,6 +315,13 @@ class Me(BaseModel):
     hub: About
 
 
+class LinkModel(BaseModel):
+    """Who a link signs in, and the id of the request that it leads to, or nothing."""
+
+    name: str
+    opens: str
+
+
 class SignedIn(BaseModel):
     """What the link leads to: the id of a request, or nothing."""
 

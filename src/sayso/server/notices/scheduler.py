@@ -79,7 +79,7 @@ class Notices:
     def __init__(self, hub: Hub, recipients: Sequence[Recipient], *, url: str) -> None:
         self._hub = hub
         self._recipients = recipients
-        self._url = url.rstrip("/")
+        self._url = url
         self._lease = Lease(hub.store, hub.clock, "notices", seconds=_LEASE_SECONDS)
         self._due: list[_Due] = []
         self._open: set[str] = set()  # scheduled or sent
@@ -191,8 +191,11 @@ class Notices:
         await asyncio.gather(*(self._send(each, build_message(request, event, at=at)) for each in recipients))
 
     async def _send(self, recipient: Recipient, message: Message) -> None:
-        link = await self._link(recipient, message.request_id) if recipient.name else None
-        await send_to_all(message if link is None else message.with_link(link), recipient.destinations)
+        if recipient.name:
+            link = await self._link(recipient, message.request_id)
+        else:  # a program gets nothing that signs anybody in
+            link = f"{self._url.rstrip('/')}/#/inbox/{message.request_id}"
+        await send_to_all(message.with_link(link), recipient.destinations)
 
     async def _link(self, recipient: Recipient, request_id: str) -> str:
         """Return a one-time sign-in link that opens the request; opening it decides nothing."""
@@ -206,7 +209,7 @@ class Notices:
             opens=request_id,
         )
         await self._hub.store.add_token(token)
-        return f"{self._url}/sign-in?code={text}"
+        return tokens.sign_in_address(self._url, text, request_id)
 
     def _start(self, work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
         task = asyncio.ensure_future(work)

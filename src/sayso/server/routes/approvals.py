@@ -23,7 +23,7 @@ from sayso.server.http.headers import header
 from sayso.server.http.problems import HttpProblem
 from sayso.server.http.schemas import AnswerModel
 from sayso.server.http.strict_json import StrictRoute, is_json_media, read_object
-from sayso.server.identity import Person, TheHub
+from sayso.server.identity import Anybody, Person, TheHub
 from sayso.server.openapi import json_answer, ok_response, problem_responses, request_response
 from sayso.server.routes import listing
 from sayso.server.routes.answering import question_text, submit_answer
@@ -182,8 +182,8 @@ async def numbers(hub: TheHub, person: Person, hours: Annotated[int, Query(ge=1,
 
 
 @routes.get("/me", responses=ok_response(schemas.Me))
-async def me(connection: HTTPConnection, person: Person) -> Response:
-    """Say who the token stands for."""
-    token = person.token
+async def me(connection: HTTPConnection, principal: Anybody) -> Response:
+    """Say who the token stands for, a person's or an agent's."""
+    token = principal.token
     facts = {"name": token.name, "kind": token.kind, "project": token.project, "roles": list(token.roles)}
     return json_answer(json_codec.to_json({**facts, "hub": {"version": connection.app.version}}))

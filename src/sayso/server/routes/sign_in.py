@@ -38,6 +38,13 @@ async def sign_in(request: Request, hub: TheHub, body: SignInModel) -> Response:
     return answer
 
 
+@routes.post("/sign-in/link", responses=ok_response(schemas.LinkModel) | problem_responses(410, 413))
+async def link(request: Request, hub: TheHub, body: SignInModel) -> Response:
+    """Say whom a link would sign in; this does not use it up."""
+    found = await _valid_link(hub, body.code, address_of(request))
+    return json_answer(json_codec.to_json({"name": found.name, "opens": found.opens}))
+
+
 async def start_session(
     request: Request, answer: Response, hub: Hub, *, name: str, project: str, roles: tuple[str, ...]
 ) -> None:
@@ -51,15 +58,26 @@ async def start_session(
 
 async def _redeem_link(hub: Hub, code: str, address: str) -> Token:
     """Consume the one-time link with this code; a second use fails."""
-    token_id, now = tokens.parse_token_id(code), hub.clock.now()
+    known = await _valid_link(hub, code, address)
+    taken = await hub.store.take_token(known.id)
+    if taken is None:
+        raise _gone()
+    return taken
+
+
+async def _valid_link(hub: Hub, code: str, address: str) -> Token:
+    """Return the link with this code; a wrong code counts as a failed attempt."""
+    token_id = tokens.parse_token_id(code)
     known = None if token_id is None else await hub.store.token(token_id)
-    if known is not None and known.kind == "link" and tokens.is_valid(known, code, now):
-        taken = await hub.store.take_token(known.id)
-        if taken is not None:
-            return taken
+    if known is not None and known.kind == "link" and tokens.is_valid(known, code, hub.clock.now()):
+        return known
     hub.throttle.count_failure(address)
-    sentence = "this link was used already, or its time is up; make another one with `sayso token link`"
-    raise HttpProblem(HTTPStatus.GONE, sentence)
+    raise _gone()
+
+
+def _gone() -> HttpProblem:
+    sentence = "this link was used already, or its time is up; ask the person who runs the hub for a new one"
+    return HttpProblem(HTTPStatus.GONE, sentence)
 
 
 @routes.post("/sign-out", status_code=HTTPStatus.NO_CONTENT, responses=problem_responses(401))

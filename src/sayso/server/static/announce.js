@@ -32,5 +32,11 @@ export function showNotice(sentence, kind = "good") {
   place.dataset.kind = kind;
   place.hidden = false;
   clearTimeout(showNotice.timer);
-  showNotice.timer = setTimeout(() => (place.hidden = true), kind === "bad" ? 20_000 : 8000);
+  showNotice.timer = setTimeout(hideNotice, kind === "bad" ? 20_000 : 8000);
+}
+
+/** Hide the notice: it was about what was on the screen before. */
+export function hideNotice() {
+  clearTimeout(showNotice.timer);
+  find("#notice").hidden = true;
 }

@@ -1,5 +1,6 @@
 /** HTTP client of the hub: one function per route, and the event stream with catch-up. */
 
+import { toSentence } from "./dom.js";
 import { parseJson, writeJson } from "./exact_json.js";
 import { setClock } from "./times.js";
 
@@ -7,10 +8,10 @@ const BASE = new URL("../", import.meta.url);
 const RETRY_SECONDS = [0.5, 1, 2, 4, 8, 15]; // back-off between attempts to connect
 const SILENCE_MS = 40_000; // the hub pings every 15 s
 
-/** Error response of the hub: `status` (0 if it was not reached), `message`, and the other fields of the body. */
+/** Error response of the hub: `status` (0 if it was not reached), a sentence, and the other fields of the body. */
 export class Problem extends Error {
   constructor(status, detail, facts = {}) {
-    super(detail);
+    super(toSentence(detail));
     this.status = status;
     this.facts = facts;
   }
@@ -57,6 +58,7 @@ const approvalPath = (id) => `approvals/${encodeURIComponent(id)}`;
 
 export const getMe = () => sendRequest("GET", "me");
 export const signIn = (code) => sendRequest("POST", "sign-in", { body: { code } });
+export const getLink = (code) => sendRequest("POST", "sign-in/link", { body: { code } });
 export const getAccounts = () => sendRequest("GET", "sign-in/accounts");
 export const signOut = () => sendRequest("POST", "sign-out", { body: {} });
 export const listRequests = (query) => sendRequest("GET", "approvals", { query });

@@ -1,9 +1,10 @@
-/** Bulk answer: an approval shows every call in full; calls that differ are excluded until they were opened. */
+/** Bulk answer: an approval shows every call in full; calls that differ are excluded until they are opened here. */
 
 import { showNotice } from "./announce.js";
 import { handleRejection } from "./answering.js";
 import { openDialog } from "./dialogs.js";
 import { button, fill, h, visibleNodes } from "./dom.js";
+import { findBarrier, missingAfterMine, missingYesText } from "./entitlement.js";
 import * as hub from "./api.js";
 import { SeenTracker } from "./seen_tracking.js";
 import { renderArguments, renderPresentation } from "./arguments.js";
@@ -13,7 +14,7 @@ import * as phrases from "./phrases.js";
 const MOST = 20; // nobody reads more at once
 
 /** Show the selected requests in full, and allow those that are included. */
-export async function askToAllowAll(inbox, ids) {
+export async function askToAllowAll(inbox, me, ids) {
   const requests = ids.map((id) => inbox.get(id)).filter((each) => each?.status === "open");
   if (requests.length > MOST) {
     showNotice(`A yes to more than ${MOST} at once is not offered: nobody reads that many. Select fewer.`, "bad");
@@ -21,7 +22,7 @@ export async function askToAllowAll(inbox, ids) {
   }
   const chosen = await openDialog(
     `Allow ${requests.length} requests, once each`,
-    (close, foot) => new BulkDialog(inbox, requests, { close, foot }).element,
+    (close, foot) => new BulkDialog(me, requests, { close, foot }).element,
     { wide: true },
   );
   if (chosen) await answerAll(inbox, chosen, { approved: true }, "allowed");
@@ -50,19 +51,28 @@ export async function askToDenyAll(inbox, ids) {
 
 async function answerAll(inbox, ids, decision, outcome) {
   const problems = [];
-  let done = 0;
+  const answered = [];
   for (const id of ids) {
     const problem = await retryWhenThrottled(
-      () => hub.postAnswer(id, decision).then((request) => inbox.update(request)),
-      `${done} of ${ids.length} ${outcome}`,
+      async () => {
+        const request = await hub.postAnswer(id, decision);
+        inbox.update(request);
+        answered.push(request);
+      },
+      () => resultText(answered, outcome),
     );
     inbox.mark(id, false);
-    if (!problem) done += 1;
-    else problems.push(handleRejection(problem, inbox));
+    if (problem) problems.push(handleRejection(problem, inbox));
     if (problem?.status === 0 || problem?.status === 401) break;
   }
   const rest = problems.length ? ` ${problems.length} not: ${[...new Set(problems)].slice(0, 3).join(" ")}` : "";
-  showNotice(`${done} of ${ids.length} ${outcome}.${rest}`, problems.length ? "bad" : "good");
+  showNotice(`${resultText(answered, outcome)}.${rest}`, problems.length ? "bad" : "good");
+}
+
+/** Return what came of the answers: a request that is still open needs the yes of somebody else. */
+function resultText(answered, outcome) {
+  const stillOpen = answered.filter((each) => each.status === "open");
+  return [`${answered.length - stillOpen.length} ${outcome}`, ...missingYesText(stillOpen)].join("; ");
 }
 
 /** Run `work`, and retry while the rate limit is reached; returns the problem, or null. */
@@ -75,7 +85,7 @@ async function retryWhenThrottled(work, progress) {
       if (!(problem instanceof hub.Problem)) throw problem;
       if (problem.status !== 429) return problem;
       const seconds = Number(problem.facts.retry_after ?? 5);
-      showNotice(`${progress} so far. The hub takes more in ${seconds} s; keep this page open.`, "plain");
+      showNotice(`${progress()} so far. The hub takes more in ${seconds} s; keep this page open.`, "plain");
       await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
     }
   }
@@ -83,8 +93,8 @@ async function retryWhenThrottled(work, progress) {
 
 /** Content of the dialog: every request in full, one below the other. */
 class BulkDialog {
-  constructor(inbox, requests, { close, foot }) {
-    this.inbox = inbox;
+  constructor(me, requests, { close, foot }) {
+    this.me = me;
     this.first = requests[0];
     this.close = close;
     this.tracker = new SeenTracker(() => this.#update());
@@ -111,7 +121,7 @@ class BulkDialog {
   #renderItem(request) {
     const differs = findDifferences(request, this.first);
     const place = h("li", { data: { id: request.id } });
-    const isIncluded = !differs.length || this.inbox.opened.has(request.id);
+    const barrier = findBarrier(request, this.me);
     const head = h(
       "h3",
       { tabindex: "-1" },
@@ -122,23 +132,25 @@ class BulkDialog {
     const mark = differs.length
       ? h("p", { class: "mark odd" }, `differs from the first: ${differs.join(" and ")}`)
       : null;
+    const people = renderPeople(request);
     const include = () => {
       this.included.add(request.id);
-      this.inbox.opened.add(request.id);
-      fill(place, head, mark, this.#renderContent(request));
+      fill(place, head, mark, people, this.#renderContent(request));
       this.#update();
     };
     const includeAndFocus = () => {
       include();
       head.focus();
     };
-    if (isIncluded) include();
+    if (barrier) fill(place, head, mark, people, h("p", { class: "quiet" }, `Left out. ${barrier.text}`));
+    else if (!differs.length) include();
     else
       fill(
         place,
         head,
         mark,
-        h("p", { class: "quiet" }, "Left out, because it is not like the first and was not opened."),
+        people,
+        h("p", { class: "quiet" }, "Left out until you open it, because it is not like the first."),
         button("Open it, and include it", includeAndFocus, { class: "plain-button" }),
       );
     return place;
@@ -161,6 +173,14 @@ class BulkDialog {
     this.yes.textContent = `Allow ${this.included.size}`;
     this.yes.disabled = !this.tracker.isComplete || !this.tracker.isSettled || !this.included.size;
   }
+}
+
+/** Say before the yes that it will not be enough. */
+function renderPeople(request) {
+  const missing = missingAfterMine(request);
+  if (!missing) return null;
+  const more = missing === 1 ? "one more yes" : `${missing} more`;
+  return h("p", { class: "needs" }, `${phrases.votesText(request)}. After yours it needs ${more}, and runs only then.`);
 }
 
 /** Return how a request differs from the first one. */

@@ -1,6 +1,7 @@
 /** Detail view of one request: agent, tool, arguments, reason and answers. */
 
-import { button, fill, h, visibleNodes } from "./dom.js";
+import { button, fill, h, toSentence, visibleNodes } from "./dom.js";
+import { findBarrier } from "./entitlement.js";
 import { keyOf } from "./keys.js";
 import { SeenTracker } from "./seen_tracking.js";
 import { formatMoment } from "./times.js";
@@ -94,7 +95,12 @@ export class Detail {
     return renderSection(request.presentation.diff ? "What would change" : "What the tool shows", content);
   }
 
-  /** Update age and expiry. */
+  /** Update age and expiry, and the answers: an escalation may let this person answer from now on. */
+  tick() {
+    this.updateTimes();
+    this.#drawActions();
+  }
+
   updateTimes() {
     if (!this.request) return;
     const { request } = this;
@@ -149,8 +155,8 @@ export class Detail {
     const { request, tracker } = this;
     const { id } = request;
     this.actions.dataset.settled = tracker.isSettled;
-    const hasApproved = request.votes.some((vote) => vote.who === this.me.name && vote.approved);
-    const key = `${id} ${request.status} ${tracker.isComplete} ${tracker.remaining} ${hasApproved}`;
+    const barrier = findBarrier(request, this.me);
+    const key = `${id} ${request.status} ${tracker.isComplete} ${tracker.remaining} ${barrier?.text}`;
     if (this.actions.dataset.key === key) return;
     const focused = this.actions.contains(document.activeElement) ? document.activeElement.dataset.act : null;
     this.actions.dataset.key = key;
@@ -161,16 +167,15 @@ export class Detail {
     else
       fill(
         this.actions,
-        this.#renderHint(request, hasApproved),
-        h("div", { class: "action-row" }, this.#renderButtons(request, makeButton, hasApproved)),
+        this.#renderHint(barrier),
+        h("div", { class: "action-row" }, this.#renderButtons(request, makeButton, barrier)),
       );
     // Never on to an answer: a second Enter was meant for the button that was here, and is no approval.
     if (focused) (this.actions.querySelector(`[data-act="${focused}"]`) ?? this.actions).focus();
   }
 
-  #renderHint(request, hasApproved) {
-    if (hasApproved)
-      return h("p", { class: "left", id: "left" }, "You have said yes; somebody else has to say yes as well.");
+  #renderHint(barrier) {
+    if (barrier) return h("p", { class: "left", id: "left" }, barrier.text);
     if (this.tracker.isComplete) return h("p", { class: "left done", id: "left" }, "All of it was on your screen.");
     return h(
       "p",
@@ -180,27 +185,27 @@ export class Detail {
     );
   }
 
-  #renderButtons(request, makeButton, hasApproved) {
-    const mayAllow = this.tracker.isComplete && !hasApproved;
-    const disabled = mayAllow ? {} : { "aria-disabled": "true", "aria-describedby": "left" };
+  #renderButtons(request, makeButton, barrier) {
+    const off = (isOff) => (isOff ? { "aria-disabled": "true", "aria-describedby": "left" } : {});
+    const yes = off(!this.tracker.isComplete || barrier);
+    const edit = off(barrier || request.approvers?.count > 1); // several people say yes to the same arguments
+    const no = off(barrier?.alsoNo);
     return [
-      makeButton("Allow once", "allow", { key: keyOf("allow"), class: "yes-button", ...disabled }),
+      makeButton("Allow once", "allow", { key: keyOf("allow"), class: "yes-button", ...yes }),
       request.scopes.length
-        ? makeButton("Allow for…", "lasting", { key: keyOf("lasting"), class: "plain-button", ...disabled })
+        ? makeButton("Allow for…", "lasting", { key: keyOf("lasting"), class: "plain-button", ...yes })
         : null,
-      makeButton("Edit…", "edit", { key: keyOf("edit"), class: "plain-button" }),
+      makeButton("Edit…", "edit", { key: keyOf("edit"), class: "plain-button", ...edit }),
       h("span", { class: "gap" }),
-      makeButton("Deny", "deny", { key: keyOf("deny"), class: "no-button" }),
+      makeButton("Deny", "deny", { key: keyOf("deny"), class: "no-button", ...no }),
       makeButton(
         h("span", {}, h("span", { class: "long" }, "Deny with a "), h("span", { class: "note-word" }, "note…")),
         "note",
-        { key: keyOf("note"), class: "plain-button" },
+        { key: keyOf("note"), class: "plain-button", ...no },
       ),
     ];
   }
 }
-
-const toSentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 
 function renderSection(title, content) {
   return h("section", {}, h("h3", {}, title), content);

@@ -30,6 +30,11 @@ export function visibleNodes(text) {
   return sanitizedPieces(String(text)).map((each) => (each.odd ? h("mark", { class: "odd" }, each.text) : each.text));
 }
 
+/** Return a text with the capital letter and the full stop of a sentence. */
+export function toSentence(text) {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.?!…]$/.test(text) ? "" : "."}`;
+}
+
 /** Replace the children of an element. */
 export function fill(element, ...children) {
   element.replaceChildren(

@@ -6,6 +6,7 @@ import { Detail } from "./detail.js";
 import { askForNote } from "./dialogs.js";
 import { askForArguments } from "./editing.js";
 import { button, fill, h } from "./dom.js";
+import { findBarrier } from "./entitlement.js";
 import * as hub from "./api.js";
 import { actionOf } from "./keys.js";
 import { askHowLong } from "./remember_choices.js";
@@ -16,6 +17,7 @@ import * as phrases from "./phrases.js";
 
 const TIDY_MS = 6000; // how long an answered request stays listed; longer while the list is in use
 const PAGE = 500; // requests per page while loading
+const SAME_ARGUMENTS = "Several people have to say yes to the same arguments, so they cannot be edited.";
 
 export class InboxView {
   #busy = false; // an answer is being sent
@@ -89,18 +91,25 @@ export class InboxView {
       }
     }
     this.inbox.finishLoading();
+    if (!this.inbox.selected) this.show(null);
   }
 
-  /** Show a request, or none. */
-  async show(id) {
+  /** Show a request; without an id, the first one if there is room beside the list. */
+  async show(wanted) {
     const before = this.inbox.selected;
+    const id = wanted ?? this.#firstBesideTheList();
     this.inbox.selected = id;
     this.list.draw();
     if (before && before !== id && !this.inbox.isOpen(before)) this.#removeClosedLater();
     if (!id) return this.detail.clear(h("p", {}, "Choose a request to see all of it."));
     const known = this.inbox.get(id);
-    if (known) this.#open(known);
+    if (known) this.#open(known, { moveFocus: wanted !== null });
     else await this.#fetchRequest(id);
+  }
+
+  #firstBesideTheList() {
+    const hasRoom = this.listPane.checkVisibility() && this.detailPane.checkVisibility();
+    return hasRoom ? this.inbox.neighbour(null, 1) : null;
   }
 
   async #fetchRequest(id) {
@@ -113,13 +122,12 @@ export class InboxView {
     }
   }
 
-  #open(request) {
+  #open(request, { moveFocus = true } = {}) {
     const isNew = this.detail.id !== request.id;
     this.detail.show(request);
-    this.inbox.opened.add(request.id);
     if (!isNew) return;
-    if (!this.listPane.contains(document.activeElement) || getComputedStyle(this.listPane).display === "none")
-      this.detail.heading.focus();
+    const isListInUse = this.listPane.contains(document.activeElement) && this.listPane.checkVisibility();
+    if (moveFocus && !isListInUse) this.detail.heading.focus();
     if (request.status === "open") hub.markSeen(request.id).catch(() => null);
   }
 
@@ -130,9 +138,10 @@ export class InboxView {
     this.list.scrollTo(id, { focus: focus || this.list.list.contains(document.activeElement) });
   }
 
-  updateTimes() {
+  /** Update what changes with the time. */
+  tick() {
     this.list.updateTimes();
-    this.detail.updateTimes();
+    this.detail.tick();
   }
 
   #filter() {
@@ -183,7 +192,7 @@ export class InboxView {
     fill(
       this.bulkBar,
       h("p", { role: "status" }, `${ids.length} selected`),
-      button("Allow…", () => askToAllowAll(this.inbox, ids), { class: "yes-button small" }),
+      button("Allow…", () => askToAllowAll(this.inbox, this.me, ids), { class: "yes-button small" }),
       button("Deny…", () => askToDenyAll(this.inbox, ids), { class: "no-button small" }),
       button("All", all, { class: "quiet-button", "aria-label": "Select all on the list" }),
       button("None", clear, { class: "quiet-button", "aria-label": "Select none" }),
@@ -225,7 +234,11 @@ export class InboxView {
     const { request, tracker } = this.detail;
     if (this.#busy || id !== this.detail.id || id !== this.inbox.selected || request?.status !== "open") return;
     if (!tracker.isSettled) return showNotice("This has only just appeared. Look at it, then answer.", "plain");
-    if ((name === "allow" || name === "lasting") && !this.#mayApprove(request, tracker)) return;
+    const barrier = findBarrier(request, this.me);
+    const isNo = name === "deny" || name === "note";
+    if (barrier && (barrier.alsoNo || !isNo)) return showNotice(barrier.text, "plain");
+    if ((name === "allow" || name === "lasting") && !this.#hasSeenAll(tracker)) return;
+    if (name === "edit" && request.approvers?.count > 1) return showNotice(SAME_ARGUMENTS, "plain");
     this.#busy = true;
     try {
       await this[`_${name}`](id, request);
@@ -236,11 +249,7 @@ export class InboxView {
       this.detail.actions.querySelector("button")?.focus();
   }
 
-  #mayApprove(request, tracker) {
-    if (request.votes.some((vote) => vote.who === this.me.name && vote.approved)) {
-      showNotice("You have said yes already; somebody else has to say yes as well.", "plain");
-      return false;
-    }
+  #hasSeenAll(tracker) {
     if (tracker.isComplete) return true;
     tracker.showNext();
     showNotice(`To allow it, see all of it first: ${tracker.remaining}.`, "plain");

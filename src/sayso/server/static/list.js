@@ -6,6 +6,7 @@ import { visible } from "./sanitize.js";
 import * as phrases from "./phrases.js";
 
 const OVERSCAN_ROWS = 4; // rows above and below the visible ones
+const LONGEST_DESCRIPTION = 60; // characters, so that some of the arguments fit beside it
 
 export class List {
   #inbox;
@@ -117,7 +118,7 @@ export class List {
     fill(
       row.link,
       h("span", { class: "row-head" }, h("span", { class: "tool" }, visible(request.tool)), row.time),
-      h("span", { class: "row-brief" }, summarizeArguments(request.args) || visible(request.description)),
+      h("span", { class: "row-brief" }, summarizeRequest(request)),
       h("span", { class: "row-foot" }, h("span", { class: "who" }, phrases.asker(request)), marks),
     );
     this.#updateTime(row);
@@ -132,8 +133,7 @@ export class List {
     if (!request) return;
     const isOpen = request.status === "open";
     const isUrgent = isOpen && phrases.isUrgent(request);
-    const age = phrases.ageText(request).replace("waiting ", "");
-    const text = !isOpen ? "" : isUrgent ? phrases.expiryText(request) : age;
+    const text = !isOpen ? "" : isUrgent ? phrases.expiryText(request) : phrases.ageAndTimeLeft(request);
     if (time.textContent !== text) time.textContent = text;
     time.classList.toggle("urgent", isUrgent);
   }
@@ -159,4 +159,11 @@ export class List {
     const next = this.#inbox.neighbour(here, step);
     if (next) this.onSelect(next, { focus: true });
   }
+}
+
+/** Return the description, unless it only repeats the name of the tool, and the arguments. */
+function summarizeRequest({ tool, description, args }) {
+  const said = description === `Run ${tool}` ? "" : description;
+  const shortened = said.length > LONGEST_DESCRIPTION ? `${said.slice(0, LONGEST_DESCRIPTION)}…` : said;
+  return [visible(shortened), summarizeArguments(args)].filter(Boolean).join(" · ") || visible(description);
 }

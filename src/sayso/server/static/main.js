@@ -1,6 +1,7 @@
 /** Entry point of the page: checks the session, loads open requests, follows events, and routes by the address. */
 
 import { showAccountButton } from "./accounts.js";
+import { hideNotice } from "./announce.js";
 import { InboxView } from "./inbox_view.js";
 import { fill, find, h, button } from "./dom.js";
 import { HistoryView } from "./history.js";
@@ -43,7 +44,7 @@ async function start() {
   keys.listenToKeys((key) => handleKey(key, views));
   addEventListener("hashchange", () => route(views, true));
   inbox.addEventListener("change", () => updateTitle(inbox));
-  setInterval(() => views.inbox.updateTimes(), 1000);
+  setInterval(() => views.inbox.tick(), 1000);
   route(views, false);
   await views.inbox.load((point) => followEvents(point, inbox, views));
 }
@@ -72,6 +73,7 @@ function route(views, isNavigation) {
   if (find("#app").hidden) return;
   const [, name, id] = /^#\/([a-z]+)(?:\/([A-Za-z0-9_-]+))?$/.exec(location.hash) ?? [null, "inbox", null];
   const view = views[name] ? name : "inbox";
+  if (isNavigation) hideNotice();
   if (current !== view) views[current]?.invalidate?.();
   for (const each of Object.keys(views)) {
     find(`#view-${each}`).hidden = each !== view;
@@ -122,7 +124,7 @@ function showSignIn() {
   fill(find("#app")); // the next user of this browser must not see it
   find("nav").hidden = true;
   fill(find("#me"));
-  find("#connection").textContent = "";
+  find("footer").hidden = true;
   find("#signed-out").hidden = false;
   find("#signed-out h1").focus();
   showAccountButton();

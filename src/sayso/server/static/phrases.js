@@ -96,10 +96,23 @@ export function ageText(request) {
   return `waiting ${formatSpan(now() - request.asked_at)}`;
 }
 
-/** Return the time to expiry; null if that is more than a day, and no news. */
-export function expiryText(request) {
+/** Return the age of a request and, if it expires within a day, the time that is left, for the list. */
+export function ageAndTimeLeft(request) {
+  const age = formatSpan(now() - request.asked_at);
+  const left = secondsLeft(request);
+  return left === null ? age : `${age} · ${formatCountdown(left)} left`;
+}
+
+/** Return the seconds to expiry; null if these are more than a day, and no news. */
+function secondsLeft(request) {
   const left = request.expires_at === null ? DAY : request.expires_at - now();
-  if (left >= DAY) return null;
+  return left < DAY ? left : null;
+}
+
+/** Return the time to expiry; null if that is more than a day. */
+export function expiryText(request) {
+  const left = secondsLeft(request);
+  if (left === null) return null;
   return left > 0 ? `expires in ${formatCountdown(left)}` : "its time is up";
 }
 

@@ -12,7 +12,6 @@ export class OpenRequests extends EventTarget {
 
   selected = null; // id of the displayed request
   marked = new Set();
-  opened = new Set(); // ids that were displayed in full
   loading = true;
 
   /** Apply the current state of a request; a closed one stays listed until `removeClosed`. */

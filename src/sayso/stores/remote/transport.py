@@ -10,6 +10,7 @@ import math
 import ssl
 import threading
 import time
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -30,6 +31,7 @@ T = TypeVar("T")
 _SECONDS = 15.0  # for one attempt
 _SHORT_PATIENCE = 2.0  # for all attempts, at a hub that has long been unreachable
 _MOST_CONNECTIONS = 32
+_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"})
 _TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
@@ -84,6 +86,11 @@ class HubEndpoint:
         # A header that cannot be sent is quoted by httpx, and that header is the token.
         is_unquotable = isinstance(error, httpx2.LocalProtocolError) or not str(error)
         detail = type(error).__name__ if is_unquotable else str(error)
+        if _speaks_plain_http(error):
+            return StoreError(
+                f"what answers at {self.url} speaks http, not https; write http:// in the address, "
+                "or let it serve https"
+            )
         if _is_certificate_error(error):
             return StoreError(f"the hub {self.url} cannot be trusted: {detail}; {self.tls_advice}")
         if isinstance(error, httpx2.TransportError) and not isinstance(error, httpx2.UnsupportedProtocol):
@@ -244,9 +251,16 @@ def _details(response: httpx2.Response) -> tuple[str, str]:
     return str(problem.get("kind", "")), f": {detail[:500]}" if isinstance(detail, str) else ""
 
 
-def _is_certificate_error(error: BaseException | None) -> bool:
+def _is_certificate_error(error: BaseException) -> bool:
+    return any(isinstance(each, ssl.SSLCertVerificationError) for each in _chain(error))
+
+
+def _speaks_plain_http(error: BaseException) -> bool:
+    """Whether the TLS handshake got an answer that is not TLS; versions of OpenSSL name it differently."""
+    return any(isinstance(each, ssl.SSLError) and each.reason in _NOT_TLS for each in _chain(error))
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return True
+        yield error
         error = error.__cause__ or error.__context__
-    return False

@@ -2,18 +2,18 @@
 
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 from tests.terminal import Terminal
 
-DEMO = Path(__file__).resolve().parents[1] / "examples" / "demo.py"
+ROOT = Path(__file__).resolve().parents[2]
+DEMO = [sys.executable, "-m", "sayso", "demo"]
 
 
 def test_without_a_terminal_nobody_can_be_asked_so_what_would_be_asked_is_refused() -> None:
-    done = subprocess.run(
-        [sys.executable, str(DEMO)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=60
-    )
+    done = subprocess.run(DEMO, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=60)
     assert "nobody can be asked" in done.stdout
     assert done.stdout.count("This does not run, and nobody is asked.") == 5
     assert "The chain is whole: 13 entries" in done.stdout
@@ -26,7 +26,7 @@ def test_without_a_terminal_nobody_can_be_asked_so_what_would_be_asked_is_refuse
 
 def demo(*answers: str) -> tuple[str, int]:
     """Run the demo, and answer each question with a key, or with a key, a colon and a note."""
-    terminal = Terminal([sys.executable, str(DEMO)], columns=100)
+    terminal = Terminal(DEMO, columns=100)
     for answer in answers:
         key, _, note = answer.partition(":")
         terminal.press(key)
@@ -56,3 +56,22 @@ def test_a_no_to_the_inner_worker_leaves_the_outer_one_at_work() -> None:
     files = screen.split("really there:")[1]
     assert "3 ordres" in files
     assert "To everyone@example.com: The report is ready." in files
+
+
+def test_without_the_framework_one_sentence_names_the_extra_that_is_missing() -> None:
+    script = "import sys; sys.modules['pydantic_ai'] = None; from sayso.cli.main import run; run()"
+    command = [sys.executable, "-c", script, "demo"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "Error: PydanticAI is not installed; run `pip install sayso[pydantic-ai]`\n"
+
+
+def test_a_wheel_has_the_files_of_the_demo_and_all_that_is_no_python(tmp_path: Path) -> None:
+    build = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
+    command = [sys.executable, "-c", build, str(tmp_path)]
+    name = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120).stdout.strip()
+    with zipfile.ZipFile(tmp_path / name) as wheel:
+        packed = set(wheel.namelist())
+    source = ROOT / "src"
+    wanted = {str(file.relative_to(source)) for file in source.rglob("*") if file.is_file()}
+    assert {each for each in wanted if "__pycache__" not in each} <= packed

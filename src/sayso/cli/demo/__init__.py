@@ -1,0 +1,1 @@
+"""The demo: `sayso demo`, and the files of the worker that it runs."""
