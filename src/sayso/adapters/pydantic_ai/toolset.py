@@ -8,6 +8,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import msgspec
@@ -18,6 +19,7 @@ from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
 from sayso.adapters.pydantic_ai.calls import to_plain, to_tool_call
+from sayso.adapters.pydantic_ai.message_history import run_messages
 from sayso.adapters.pydantic_ai.tool_rules import GuardedToolsetTool, guard_tool, rules_of_asking_tool
 from sayso.core.canonical import freeze, thaw
 from sayso.core.model import ApprovalRequest, Approved, Denied, Pending, ToolCall
@@ -132,6 +134,12 @@ class GuardedToolset(WrapperToolset[Any]):
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:  # noqa: ANN401 - what the tool returns
         """Decide about a call, and run it if it is approved."""
+        with context.messages_from(partial(run_messages, ctx, context.prompt_role())):
+            return await self._call_tool(name, tool_args, ctx, tool)
+
+    async def _call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:  # noqa: ANN401 - what the tool returns
         tool_args = _materialize_iterators(tool_args)
         controller = self.guard.controller
         if not isinstance(tool, GuardedToolsetTool):

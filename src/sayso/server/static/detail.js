@@ -1,6 +1,7 @@
 /** Detail view of one request: agent, tool, arguments, reason and answers. */
 
 import { button, fill, h, visibleNodes } from "./dom.js";
+import { renderConversation } from "./conversation.js";
 import { keyOf } from "./keys.js";
 import { SeenTracker } from "./seen_tracking.js";
 import { formatMoment } from "./times.js";
@@ -72,6 +73,7 @@ export class Detail {
         this.#renderReasons(request),
         renderSection("Arguments", renderArguments(request.args, this.tracker)),
         this.#renderPresentation(request),
+        renderConversation(request.conversation, this.act && keyOf("conversation")),
         renderIds(request),
       ),
     );
@@ -92,6 +94,14 @@ export class Detail {
     const content = renderPresentation(request.presentation, this.tracker);
     if (!content) return null;
     return renderSection(request.presentation.diff ? "What would change" : "What the tool shows", content);
+  }
+
+  /** Open or close the messages before the call. */
+  toggleConversation() {
+    const messages = this.reading.querySelector("details.conversation");
+    if (!messages) return;
+    messages.open = !messages.open;
+    messages.scrollIntoView({ block: "nearest" });
   }
 
   /** Update age and expiry. */

@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sayso.core.canonical import canonical, freeze
+from sayso.core.conversation import LARGEST_CONVERSATION, last_messages
 from sayso.core.model import new_id
 from sayso.errors import CanonicalError
 from sayso.policy import scopes
@@ -62,6 +63,7 @@ class AgentNamespace(msgspec.Struct, frozen=True):
             asked_by=self.agent,
             session=self.prefix + request.session,
             scopes=_checked_scopes(request),
+            conversation=last_messages(reversed(request.conversation), LARGEST_CONVERSATION),
             asked_at=now,
         )
 
