@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _CONTROLLER: ContextVar[ApprovalController | None] = ContextVar("sayso_controller", default=None)
 _PROCESS_WIDE: list[ApprovalController] = []  # the last one is for threads and tasks that have none of their own
 _PRE_APPROVED: ContextVar[list[_PreApproval]] = ContextVar("sayso_pre_approved")
+Messages = Callable[[], "Iterable[ConversationMessage]"]
+_MESSAGES: ContextVar[Messages | None] = ContextVar("sayso_messages", default=None)  # the newest first
 
 
 def current_controller() -> ApprovalController | None:
@@ -98,7 +100,7 @@ def tighten(tool_rules: ToolRules, own: Policy | None = None) -> ToolRules:
 class nested_call:  # noqa: N801 - reads as a statement: `with nested_call(controller, call):`
     """Mark the block as the tool of this call or, without a call, bind it to this controller and no other."""
 
-    __slots__ = ("_current", "_tokens")
+    __slots__ = ("_current", "_messages", "_tokens")
 
     def __init__(
         self,
@@ -108,16 +110,21 @@ class nested_call:  # noqa: N801 - reads as a statement: `with nested_call(contr
         by: By = "policy",
         state: bytes | None = None,
         tightening: tuple[Policy, ...] = (),
+        messages: Messages | None = None,
     ) -> None:
         self._current = _CurrentCall(controller, call, by, [] if state is None else [state], tightening, [])
+        self._messages = messages
 
     def __enter__(self) -> None:
-        self._tokens = _CURRENT_CALL.set(self._current), _CONTROLLER.set(self._current.controller)
+        messages = None if self._messages is None else _MESSAGES.set(self._messages)
+        self._tokens = _CURRENT_CALL.set(self._current), _CONTROLLER.set(self._current.controller), messages
 
     def __exit__(self, *_: object) -> None:
-        call, controller = self._tokens
+        call, controller, messages = self._tokens
         _CURRENT_CALL.reset(call)
         _CONTROLLER.reset(controller)
+        if messages is not None:
+            _MESSAGES.reset(messages)
 
 
 def activate_unless_nested(controller: ApprovalController) -> contextlib.AbstractContextManager[None]:
@@ -147,10 +154,6 @@ def current_grant(deed: Deed | None = None, /, **args: object) -> Grant | None:
     given = found.outcome.args
     same = all(_is_same_value(freeze({"": value})[""], given.get(name)) for name, value in args.items())
     return found if same else None
-
-
-Messages = Callable[[], "Iterable[ConversationMessage]"]
-_MESSAGES: ContextVar[Messages | None] = ContextVar("sayso_messages", default=None)  # the newest first
 
 
 def current_messages() -> Messages | None:

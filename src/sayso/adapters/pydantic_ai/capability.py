@@ -6,7 +6,6 @@ import asyncio
 import copy
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
 from pydantic_ai import Agent
@@ -16,7 +15,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunCont
 from pydantic_ai.toolsets import AbstractToolset
 
 from sayso.adapters.pydantic_ai.calls import run_of
-from sayso.adapters.pydantic_ai.message_history import run_messages
+from sayso.adapters.pydantic_ai.message_history import messages_of
 from sayso.adapters.pydantic_ai.outputs import call_output_function
 from sayso.adapters.pydantic_ai.toolset import (
     AgentGuard,
@@ -131,7 +130,7 @@ class Approvals(AbstractCapability[Any]):
         """Decide about a call of an output function before it is made."""
         if not output_context.has_function:
             return await handler(output)
-        with context.messages_from(partial(run_messages, ctx, context.prompt_role())):
+        with context.messages_from(messages_of(ctx)):
             return await call_output_function(self._guard, ctx, output_context, output, handler)
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types

@@ -6,6 +6,7 @@ System prompts, instructions and thinking are left out; an image or another file
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, cast
 
@@ -27,13 +28,18 @@ from pydantic_ai.tools import RunContext
 
 from sayso.adapters.pydantic_ai.calls import fields_of
 from sayso.core.conversation import ConversationMessage, Role, describe_call, describe_result
+from sayso.engine import context
 
 _URLS: dict[type, str] = {ImageUrl: "[image]", AudioUrl: "[audio]", VideoUrl: "[video]", DocumentUrl: "[document]"}
 _MOST_ITEMS = 20  # of a list that a tool returns
 
 
-def run_messages(ctx: RunContext[Any], prompt_role: Role) -> Iterator[ConversationMessage]:
-    """Yield the messages of a run before the call in the context, the newest first."""
+def messages_of(ctx: RunContext[Any]) -> context.Messages:
+    """Return the function that collects the messages of a run before the call in its context, the newest first."""
+    return partial(_messages, ctx, context.prompt_role())
+
+
+def _messages(ctx: RunContext[Any], prompt_role: Role) -> Iterator[ConversationMessage]:
     for parts in _parts_before(ctx.messages, ctx.tool_call_id):
         said = [each for each in (_said(part, prompt_role) for part in parts) if each is not None]
         together = [list(same) for _, same in groupby(said, key=lambda each: each[0])]
