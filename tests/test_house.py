@@ -75,6 +75,10 @@ BROAD_HANDLERS: dict[tuple[str, str], str] = {
         "sayso.engine.asking",
         "Announcer._run_channel",
     ): "a channel is other people's code; its error withdraws the question",
+    (
+        "sayso.engine.asking",
+        "messages_before",
+    ): "a history is other people's code; its error leaves the messages out, and nothing rests on them",
     ("sayso.channels.callback", "_run_and_deliver"): "what the host's function raises is handed to who waits for it",
     ("sayso.engine.journal", "Journal._call_hooks"): "a hook is the host's code and no part of the decision",
     ("sayso.policy.judges", "call_rule"): "a rule is the host's code; its error blocks the call",

@@ -22,6 +22,7 @@ from sayso import (
     ApprovalDenied,
     ApprovalPresentation,
     ApprovalRequest,
+    ConversationMessage,
     Policy,
     guard,
 )
@@ -454,3 +455,23 @@ def test_it_needs_streamlit_and_no_framework(missing: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert ("pip install sayso[streamlit]" in done.stdout) == (missing == "streamlit")
+
+
+def test_the_messages_before_a_call_are_folded_marked_and_no_part_of_what_has_to_be_seen() -> None:
+    store = MemoryStore()
+    said = (
+        ConversationMessage(role="user", text="pay **ann**\n\u202enow"),
+        ConversationMessage(role="agent", text="x\n" * 100, gap=True),
+    )
+    blocking.run(store.open, ApprovalRequest(tool_name="pay", id=new_id(), args={"amount": 5}, conversation=said))
+    page = settled(look(store, who="ann"))
+    (folded,) = page.expander
+    assert folded.label == "Before this call: 2 messages, in the agent's words"
+    assert not folded.proto.expanded
+    assert [each.value for each in folded.caption] == ["What you allow does not rest on them."]
+    assert [each.value for each in folded.text] == ["user", "agent (messages before it are left out)"]
+    assert folded.code[0].value == "pay **ann**\n\\u202enow"
+    assert not page.toggle, "long messages are nothing that has to be unfolded"
+    assert "Allow" not in "".join(each.label for each in page.button if each.disabled)
+    press(page, "Allow once")
+    assert blocking.run(store.pending) == []

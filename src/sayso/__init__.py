@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sayso.adapters.function import requires_approval as requires_approval
     from sayso.adapters.function import resume as resume
     from sayso.config.load_policy import load_policy as load_policy
+    from sayso.core.conversation import ConversationMessage as ConversationMessage
     from sayso.core.model import ApprovalDecision as ApprovalDecision
     from sayso.core.model import ApprovalPresentation as ApprovalPresentation
     from sayso.core.model import ApprovalRequest as ApprovalRequest
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sayso.core.model import Verdict as Verdict
     from sayso.core.ports import Channel as Channel
     from sayso.core.ports import Store as Store
+    from sayso.engine.context import conversation as conversation
     from sayso.engine.controller import ApprovalController as ApprovalController
     from sayso.engine.remembered import ApprovalMemory as ApprovalMemory
     from sayso.errors import ApprovalBlocked as ApprovalBlocked
@@ -51,6 +53,7 @@ _HOMES = {
     "AuditEntry": "sayso.core.model",
     "BlockedError": "sayso.errors",
     "Channel": "sayso.core.ports",
+    "ConversationMessage": "sayso.core.conversation",
     "Denied": "sayso.core.model",
     "Pending": "sayso.core.model",
     "Policy": "sayso.policy.policy",
@@ -58,6 +61,7 @@ _HOMES = {
     "Store": "sayso.core.ports",
     "ToolCall": "sayso.core.model",
     "Verdict": "sayso.core.model",
+    "conversation": "sayso.engine.context",
     "guard": "sayso.adapters.function",
     "load_policy": "sayso.config.load_policy",
     "requires_approval": "sayso.adapters.function",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sayso.channels.display import blocks
 from sayso.channels.display.phrases import JUDGED_LATER, closed_text, request_title
 from sayso.channels.display.remember_choices import USES, RememberedApproval, also_allowed, lifetimes
+from sayso.channels.display.request_lines import conversation_label
 from sayso.channels.display.sanitize import visible
 from sayso.client.inbox import AnswerResult, Barrier, Inbox, StoreInbox
 from sayso.config.arguments import read_arguments
@@ -207,6 +208,10 @@ class _InboxView:
         is_open = request.status == "open"
         whole = st.session_state.get(self._widget_key(request, "whole"), False) or not is_open
         hidden = self._draw_arguments(request, whole=whole)
+        if request.conversation:
+            with st.expander(f"Before this call: {conversation_label(request)}"):
+                st.caption("What you allow does not rest on them.")
+                self._draw_blocks(blocks.conversation_blocks(request), "before")
         if is_open:
             self._draw_answers(request, hidden)
         else:

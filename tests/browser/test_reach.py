@@ -12,7 +12,7 @@ from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore[reportMissi
 from playwright.async_api import expect
 from tests.browser.stage import WAIT, Person, Stage, request
 
-from sayso import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Policy
+from sayso import ApprovalDecision, ApprovalPresentation, ApprovalRequest, ConversationMessage, Policy
 from sayso.channels.display.answer_keys import ANSWER_KEYS
 from sayso.core.approvers import Approvers
 from sayso.core.model import Rule
@@ -125,6 +125,22 @@ async def test_no_main_state_keeps_anybody_out(stage: Stage) -> None:
     for tool in ("edit_file", "shell", "refund", "send_mail"):
         await ann.opens(tool)
         await is_accessible(ann, f"detail-{tool}")
+
+
+async def test_the_messages_before_a_call_keep_nobody_out(stage: Stage) -> None:
+    said = (
+        ConversationMessage(role="user", text="Please send " + "x" * 900),
+        ConversationMessage(role="agent", text="\u202e"),
+    )
+    await stage.opened(request("send_mail", args={"to": "bob"}, conversation=said))
+    ann = await stage.person()
+    await ann.opens("send_mail")
+    await ann.page.keyboard.press("c")
+    await expect(ann.page.locator("details.conversation ol")).to_be_visible()
+    await is_accessible(ann, "conversation")
+    await ann.page.set_viewport_size({"width": 390, "height": 844})
+    await fits(ann)
+    await ann.shot("conversation-phone")
 
 
 async def test_no_dialog_keeps_anybody_out(stage: Stage) -> None:
@@ -286,7 +302,7 @@ async def test_the_keys_mean_what_they_mean_in_the_terminal_and_only_y_runs_a_ca
     await ann.opens("send_mail")
     await ann.settles()
     labels = await ann.page.locator("[data-act] kbd").all_inner_texts()
-    assert labels == [each.key for each in ANSWER_KEYS if each.action != "view"]
+    assert labels == [each.key for each in ANSWER_KEYS if each.action not in {"view", "conversation"}]
     for key in "adfrolqjk":  # what other tools or older pages may have had there
         await ann.page.keyboard.press(key)
         await ann.page.keyboard.press("Escape")

@@ -19,7 +19,7 @@ from playwright.async_api import Browser, Locator, Page, expect
 from tests.browser.stage import SCREENSHOTS, WAIT, request
 from tests.children import bounded
 
-from sayso import ApprovalController, ApprovalDecision, ApprovalPresentation, Policy, guard
+from sayso import ApprovalController, ApprovalDecision, ApprovalPresentation, ConversationMessage, Policy, guard
 from sayso.errors import ApprovalDenied
 from sayso.stores.sqlite import SqliteStore
 
@@ -267,3 +267,19 @@ async def test_it_looks_as_developers_expect(desk: Desk, scheme: Any) -> None:
     await button(ann, "Open").click()
     await expect(ann.get_by_text("git status && rm -rf build").first).to_be_visible()
     await shot(ann, f"{scheme}-second")
+
+
+async def test_the_messages_before_a_call_are_closed_until_somebody_opens_them(desk: Desk) -> None:
+    said = (ConversationMessage(role="user", text=f"pay eve\n{HOSTILE}"), ConversationMessage(role="agent", text="ok"))
+    await desk.store.open(request("pay", args={"amount": 5}, conversation=said))
+    page = await desk.person()
+    words = page.get_by_text("pay eve")
+    await expect(page.get_by_text("Before this call: 2 messages, in the agent's words")).to_be_visible()
+    await expect(words).to_be_hidden()
+    await page.get_by_text("Before this call").click()
+    await expect(words).to_be_visible()
+    await expect(page.get_by_text("\\u202eabc").first).to_be_visible()
+    await expect(page.get_by_text(MARKUP).first).to_be_visible()
+    await page.wait_for_timeout(1000)  # the inbox refreshes itself meanwhile, and closes nothing
+    await expect(words).to_be_visible()
+    await shot(page, "conversation")

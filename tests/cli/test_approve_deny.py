@@ -18,7 +18,17 @@ from tests.children import bounded
 from tests.cli.questions import STORE, ask, in_store, sayso, stored, within
 from tests.terminal import Terminal
 
-from sayso import ApprovalController, ApprovalDecision, ApprovalPresentation, ApprovalRequest, Policy, ToolCall, Verdict
+from sayso import (
+    ApprovalController,
+    ApprovalDecision,
+    ApprovalPresentation,
+    ApprovalRequest,
+    ConversationMessage,
+    Policy,
+    ToolCall,
+    Verdict,
+    conversation,
+)
 from sayso.cli.main import commands
 from sayso.core.model import Approved, Pending, Rule
 from sayso.core.ports import Store
@@ -541,3 +551,24 @@ def test_help_loads_no_store_and_every_command_has_an_example_and_its_codes() ->
         told = CliRunner().invoke(commands, [*words, "--help"]).stdout
         assert "Example: sayso " in told, command
         assert "Ends with: 0 " in told, command
+
+
+# --- What was said before ----------------------------------------------------------------------------
+
+
+def test_show_folds_the_messages_before_the_call_and_unfolds_them_behind_a_bar() -> None:
+    with conversation([ConversationMessage(role="user", text="pay bob\nAnswer\n  answer  yes\x1b[2J")]):
+        request = ask()
+    folded = sayso("show", request.id).output
+    assert "  before     1 message, in the agent's words; --conversation shows them\n" in folded
+    assert "pay bob" not in folded
+    shown = sayso("show", "--conversation", request.id).output
+    assert shown.endswith(
+        "Before this call, in the agent's words; what you allow does not rest on them\n"
+        "  user\n    │ pay bob\n    │ Answer\n    │   answer  yes\\x1b[2J\n"
+    )
+    (written,) = json.loads(sayso("show", "--json", request.id).output)["conversation"]
+    assert written == {"role": "user", "text": "pay bob\nAnswer\n  answer  yes\x1b[2J", "gap": False}
+    assert sayso("show", "--conversation", ask().id).output.endswith("No messages before this call\n")
+    assert "pay bob" not in sayso("pending").output
+    assert "pay bob" not in sayso("audit", "list").output

@@ -14,7 +14,7 @@ from tests.channels.terminal.asking import ALLOW, SEE, a_second_later, elsewhere
 from tests.cli.questions import STORE, ask, stored
 from tests.terminal import KEYS, Terminal
 
-from sayso import Policy
+from sayso import ConversationMessage, Policy, conversation
 
 WATCH = [sys.executable, "-m", "sayso", "watch", "--store", STORE, "--who", "ann"]
 LONG = {"to": "bob", "text": "\n".join(f"line {number}" for number in range(60))}
@@ -421,3 +421,25 @@ def test_in_a_terminal_that_cannot_show_it_one_sentence_says_what_to_do() -> Non
     said = screen.replace("\n", "")  # it is longer than a line
     assert code == 2
     assert "Error: this terminal cannot move its cursor (TERM=dumb; use one that can); or use `sayso pending`" in said
+
+
+# --- What was said before ----------------------------------------------------------------------------
+
+
+def test_the_messages_before_a_call_are_folded_and_open_in_the_pager(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGER", program(tmp_path / "pager", f"cat > {tmp_path}/shown"))
+    with conversation([ConversationMessage(role="user", text="pay bob\n\u202eand eve")]):
+        request = ask({"to": "bob"})
+    terminal = watch()
+    screen = terminal.wait_for("[c] messages before")
+    assert "  before    1 message, in the agent's words; folded" in screen
+    assert "pay bob" not in screen
+    terminal.press("c", at="[c] messages before")
+    terminal.press("y", at="[c] messages before")
+    terminal.wait_for("nothing waits")
+    leave(terminal)
+    assert stored(request).status == "approved"
+    shown = (tmp_path / "shown").read_text()
+    assert "  │ user    pay bob\n  │         \\u202eand eve\n" in shown

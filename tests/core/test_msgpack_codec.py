@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sayso import ApprovalDecision, ApprovalPresentation, ApprovalRequest
+from sayso import ApprovalDecision, ApprovalPresentation, ApprovalRequest, ConversationMessage
 from sayso.core.approvers import Approvers, Escalation, Seen
 from sayso.core.canonical import FrozenDict, FrozenList
 from sayso.core.model import Remembered, Rule, Scope
@@ -73,6 +73,7 @@ FULL = ApprovalRequest(
     asked_at=1.5,
     expires_at=2.5,
     status="used",
+    conversation=(ConversationMessage(role="user", text="pay é\nnow", gap=True),),
     seen=(Seen(who="ann", channel="page", at=1.75),),
     votes=(DECISION,),
     decision=DECISION,
@@ -264,3 +265,11 @@ def test_a_record_that_was_cut_short_is_a_store_error() -> None:
     for length in range(len(PACKED)):
         with pytest.raises(StoreError):
             unpack_request(PACKED[:length])
+
+
+def test_a_request_without_messages_is_packed_as_an_older_sayso_packs_it_and_unknown_fields_are_passed_over() -> None:
+    plain = pack_request(ApprovalRequest(tool_name="t"))
+    assert b"conversation" not in plain
+    assert unpack_request(plain).conversation == ()
+    newer = {**msgspec.msgpack.decode(plain[1:]), "unheard_of": [{"role": "user"}]}  # as an older one sees a new field
+    assert unpack_request(plain[:1] + msgspec.msgpack.encode(newer)) == ApprovalRequest(tool_name="t")

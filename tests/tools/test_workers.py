@@ -147,6 +147,21 @@ async def test_a_worker_that_calls_one_that_writes_is_two_questions_with_chain_a
     assert inner.presentation.diff == "--- /dev/null\n+++ b/output/report.md\n@@ -0,0 +1 @@\n+# Report\n"
 
 
+async def test_each_worker_shows_its_own_prompt_and_a_worker_file_reduces_what_is_shown(
+    shop: Shop, chain: Path
+) -> None:
+    await shop.run(chain, "make a report")
+    assert [[(each.role, each.text) for each in request.conversation] for request in shop.seen] == [
+        [("user", "make a report")],
+        [("caller", "write the report")],
+    ]
+    writer = shop.base / "workers" / "writer.md"
+    writer.write_text(writer.read_text().replace("tools:", "conversation: none\ntools:"))
+    shop.seen.clear()
+    await shop.run(chain, "make a report")
+    assert [len(request.conversation) for request in shop.seen] == [1, 0]
+
+
 async def test_a_no_to_the_inner_one_leaves_the_outer_one_running_with_the_note(shop: Shop, chain: Path) -> None:
     def answer(request: ApprovalRequest) -> ApprovalDecision:
         return ApprovalDecision(approved=request.tool_name == "worker_call", note="not this title", who="ann")

@@ -82,8 +82,9 @@ def pending(where: str | None, *, as_json: bool, everything: bool, limit: int) -
 @click.command(epilog=epilog("sayso show 4f2a91 --store sayso.db", CODES_OF_IDS))
 @store_option
 @json_option
+@click.option("--conversation", is_flag=True, help="Also the messages before the call, in the agent's words.")
 @click.argument("part", metavar="ID", shell_complete=complete_request_ids)
-def show(part: str, where: str | None, *, as_json: bool) -> None:
+def show(part: str, where: str | None, *, as_json: bool, conversation: bool) -> None:
     """Show everything about one request.
 
     ID is the start or the end of its id, 4 characters or more. Characters that nobody can see, or that a terminal acts
@@ -93,7 +94,7 @@ def show(part: str, where: str | None, *, as_json: bool) -> None:
     if as_json:
         say(json_codec.to_json(json_codec.request_to_dict(request), indent=2))
         return
-    say_lines(full_lines(request, time.time()))
+    say_lines(full_lines(request, time.time(), conversation=conversation))
 
 
 # --- approve and deny --------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
+from sayso.channels.display.conversation_lines import GAP, HEADING
 from sayso.channels.display.durations import format_exact_duration, format_rough_duration
-from sayso.channels.display.request_lines import asker, format_name, format_value
+from sayso.channels.display.request_lines import asker, conversation_label, format_name, format_value
 from sayso.cli.screen import bold, exact_lines, rule_location, truncate_visible, width, wrap_text
 from sayso.cli.times import moment
 from sayso.core.canonical import thaw
@@ -73,8 +74,8 @@ def _time_left(request: ApprovalRequest, now: float) -> str:
 # --- In full -----------------------------------------------------------------------------------------
 
 
-def full_lines(request: ApprovalRequest, now: float) -> Iterator[str]:
-    """Yield the whole request, sanitised."""
+def full_lines(request: ApprovalRequest, now: float, *, conversation: bool) -> Iterator[str]:
+    """Yield the whole request, sanitised; the messages before the call are folded unless `conversation`."""
     yield from _title(f"{asking_agent(request)} wants to run {request.tool_name}")
     yield from _fact_lines(request, now)
     yield from argument_lines("Arguments", request.args)
@@ -85,6 +86,18 @@ def full_lines(request: ApprovalRequest, now: float) -> Iterator[str]:
     yield from _scopes(request)
     if request.decision is not None:
         yield from _answer_lines(request.decision)
+    if conversation:
+        yield from _conversation(request)
+
+
+def _conversation(request: ApprovalRequest) -> Iterator[str]:
+    yield ""
+    yield from _title(HEADING[0].upper() + HEADING[1:] if request.conversation else "No messages before this call")
+    for each in request.conversation:
+        if each.gap:
+            yield f"  {GAP}"
+        yield f"  {each.role}"
+        yield from exact_lines(each.text, indent=4)
 
 
 def _title(text: str) -> Iterator[str]:
@@ -106,6 +119,7 @@ def _fact_lines(request: ApprovalRequest, now: float) -> Iterator[str]:
         ("by", None if request.rule is None else rule_location(request.rule)),
         ("needs", None if request.approvers is None else approvals_needed(request)),
         ("seen by", ", ".join(f"{each.who} ({each.channel})" for each in request.seen)),
+        ("before", f"{conversation_label(request)}; --conversation shows them" if request.conversation else None),
         ("run at", None if request.used_at is None else moment(request.used_at)),
     ]
     yield from _rows(rows)

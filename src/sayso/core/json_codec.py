@@ -16,6 +16,7 @@ from msgspec.structs import asdict
 
 from sayso.core.approvers import Approvers, Escalation, Seen
 from sayso.core.canonical import FrozenDict, thaw
+from sayso.core.conversation import ConversationMessage
 from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, ParkedRun, Remembered, Rule, Scope
 
 _LONGEST_NUMBER = 14_284  # bits: about 4300 digits, the longest integer that Python formats
@@ -114,6 +115,7 @@ def request_to_dict(request: ApprovalRequest) -> dict[str, Any]:
         "presentation": None if request.presentation is None else asdict(request.presentation),
         "scopes": [{"kind": scope.kind, "label": scope.label} for scope in request.scopes],
         "remember_max": request.remember_max,
+        "conversation": [asdict(each) for each in request.conversation],
         "approvers": None if request.approvers is None else _approvers_to_dict(request.approvers),
         "votes": [decision_to_dict(vote) for vote in request.votes],
         "seen": [asdict(each) for each in request.seen],
@@ -184,6 +186,7 @@ def request_from_dict(facts: Mapping[str, Any]) -> ApprovalRequest:
         presentation=None if shown is None else ApprovalPresentation(**shown),
         parameters="" if parameters is None else json.dumps(parameters),
         scopes=tuple(Scope(key="", **each) for each in facts["scopes"]),
+        conversation=tuple(ConversationMessage(**each) for each in facts.get("conversation", ())),  # older hubs: none
         approvers=None if wanted is None else _approvers_from_dict(wanted),
         votes=tuple(_decision_from_dict(each) for each in facts["votes"]),
         seen=tuple(Seen(**each) for each in facts["seen"]),

@@ -20,6 +20,7 @@ except ImportError:
 
 from sayso.core.approvers import Approvers, Seen
 from sayso.core.canonical import digest, freeze, parse_args
+from sayso.core.conversation import ConversationMessage
 from sayso.errors import (
     ApprovalBlocked,
     ApprovalCancelled,
@@ -256,6 +257,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     approval: Approval = "required"
     scopes: tuple[Scope, ...] = ()
     remember_max: float | None = None
+    conversation: tuple[ConversationMessage, ...] = ()  # what was said before; no answer rests on it
     approvers: Approvers | None = None
     project: str = ""  # the tenant, at a hub
     asked_by: str = ""  # this person or agent cannot answer the request

@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Any, cast
 from sayso.channels.callback import CallbackChannel
 from sayso.core.backoff import backoff
 from sayso.core.canonical import canonical, freeze
+from sayso.core.conversation import ConversationLimit, ConversationMessage, last_messages
 from sayso.core.model import ApprovalDecision, ApprovalRequest, ToolCall, Verdict, new_id
 from sayso.core.ports import InteractiveChannel
+from sayso.core.redaction import redact_text
+from sayso.engine import context
 from sayso.errors import CanonicalError, NotEntitled, StoreError, Unattended
 from sayso.policy import scopes
 
@@ -37,6 +40,7 @@ def new_request(
     timeout: float | None,
     remember_max: float | None,
     parameters: str = "",
+    conversation: tuple[ConversationMessage, ...] = (),
 ) -> ApprovalRequest:
     """Return the request to open for a call; raises `CanonicalError` if nothing can be bound to it."""
     for name, word in (("tool", call.tool), ("call_id", call.call_id), ("session", call.session), ("run", call.run)):
@@ -69,9 +73,22 @@ def new_request(
         scopes=() if known_only else scopes.offered(call, verdict),
         approvers=verdict.approvers,
         remember_max=remember_max,
+        conversation=conversation,
         asked_at=now,
         expires_at=now + min(spans, default=LONGEST_OPEN),
     )
+
+
+def messages_before(limit: ConversationLimit) -> tuple[ConversationMessage, ...]:
+    """Return the messages before the current call; none if they cannot be had, since nothing rests on them."""
+    collect = context.current_messages()
+    if collect is None or not limit.messages:
+        return ()
+    try:
+        return last_messages(collect(), limit)
+    except Exception as error:  # noqa: BLE001 - a history is other people's code; the question is asked without it
+        _LOG.warning("a request shows no messages before it: %s: %s", type(error).__name__, redact_text(str(error)))
+        return ()
 
 
 def summary_of(metadata: Mapping[str, Any] | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Context variables: the active controller, the call being executed and the approval that it runs under.
+"""Context variables: the active controller, the running call and its approval, and the conversation before it.
 
 Tests: tests/adapters/test_function.py
 """
@@ -6,16 +6,17 @@ Tests: tests/adapters/test_function.py
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
 from sayso.core.canonical import canonical, freeze
-from sayso.errors import CanonicalError
+from sayso.errors import CanonicalError, ConfigurationError
 
 if TYPE_CHECKING:
+    from sayso.core.conversation import ConversationMessage, Role
     from sayso.core.model import Approved, By, Deed, ToolCall
     from sayso.engine.controller import ApprovalController
     from sayso.policy.policy import Policy, ToolRules
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _CONTROLLER: ContextVar[ApprovalController | None] = ContextVar("sayso_controller", default=None)
 _PROCESS_WIDE: list[ApprovalController] = []  # the last one is for threads and tasks that have none of their own
 _PRE_APPROVED: ContextVar[list[_PreApproval]] = ContextVar("sayso_pre_approved")
+Messages = Callable[[], "Iterable[ConversationMessage]"]
+_MESSAGES: ContextVar[Messages | None] = ContextVar("sayso_messages", default=None)  # the newest first
 
 
 def current_controller() -> ApprovalController | None:
@@ -97,7 +100,7 @@ def tighten(tool_rules: ToolRules, own: Policy | None = None) -> ToolRules:
 class nested_call:  # noqa: N801 - reads as a statement: `with nested_call(controller, call):`
     """Mark the block as the tool of this call or, without a call, bind it to this controller and no other."""
 
-    __slots__ = ("_current", "_tokens")
+    __slots__ = ("_current", "_messages", "_tokens")
 
     def __init__(
         self,
@@ -107,16 +110,21 @@ class nested_call:  # noqa: N801 - reads as a statement: `with nested_call(contr
         by: By = "policy",
         state: bytes | None = None,
         tightening: tuple[Policy, ...] = (),
+        messages: Messages | None = None,
     ) -> None:
         self._current = _CurrentCall(controller, call, by, [] if state is None else [state], tightening, [])
+        self._messages = messages
 
     def __enter__(self) -> None:
-        self._tokens = _CURRENT_CALL.set(self._current), _CONTROLLER.set(self._current.controller)
+        messages = None if self._messages is None else _MESSAGES.set(self._messages)
+        self._tokens = _CURRENT_CALL.set(self._current), _CONTROLLER.set(self._current.controller), messages
 
     def __exit__(self, *_: object) -> None:
-        call, controller = self._tokens
+        call, controller, messages = self._tokens
         _CURRENT_CALL.reset(call)
         _CONTROLLER.reset(controller)
+        if messages is not None:
+            _MESSAGES.reset(messages)
 
 
 def activate_unless_nested(controller: ApprovalController) -> contextlib.AbstractContextManager[None]:
@@ -146,6 +154,49 @@ def current_grant(deed: Deed | None = None, /, **args: object) -> Grant | None:
     given = found.outcome.args
     same = all(_is_same_value(freeze({"": value})[""], given.get(name)) for name, value in args.items())
     return found if same else None
+
+
+def current_messages() -> Messages | None:
+    """Return the function that collects the messages before the current call, the newest first, if there is one."""
+    return _MESSAGES.get()
+
+
+class messages_from:  # noqa: N801 - reads as a statement: `with messages_from(collect):`
+    """Let the requests that the block opens show messages; `collect` is called only when one is opened."""
+
+    __slots__ = ("_collect", "_token")
+
+    def __init__(self, collect: Messages) -> None:
+        self._collect = collect
+
+    def __enter__(self) -> None:
+        self._token = _MESSAGES.set(self._collect)
+
+    def __exit__(self, *_: object) -> None:
+        _MESSAGES.reset(self._token)
+
+
+def conversation(
+    messages: Sequence[ConversationMessage] | Callable[[], Sequence[ConversationMessage]],
+) -> contextlib.AbstractContextManager[None]:
+    """Let approvers read what was said before the calls of the block; a context manager.
+
+    Args:
+        messages: the messages, oldest first; or a function that returns them, called only when a request is opened.
+
+    The policy limits how much is shown, and secrets are redacted. No decision and no answer rests on the messages.
+    """
+    if not callable(messages) and (isinstance(messages, str) or not isinstance(messages, Sequence)):  # pyright: ignore[reportUnnecessaryIsInstance] - the user's code
+        raise ConfigurationError(
+            f"conversation got {type(messages).__name__}; pass a list of ConversationMessage, or a function of one"
+        )
+    return messages_from(lambda: reversed(list(messages() if callable(messages) else messages)))
+
+
+def prompt_role() -> Role:
+    """Return the author of an agent's prompt: the agent whose tool is running, else the user."""
+    running = _CURRENT_CALL.get()
+    return "user" if running is None or running.call is None else "caller"
 
 
 _SESSION: ContextVar[str] = ContextVar("sayso_session", default="")

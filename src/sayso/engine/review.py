@@ -9,9 +9,10 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sayso.core.conversation import ConversationLimit
 from sayso.core.decide import by_mode_and_memory, by_policy, decide, is_overdue, resume_used
 from sayso.core.model import Approved, Ask, Denied, Pending, Verdict
-from sayso.engine.asking import new_request
+from sayso.engine.asking import messages_before, new_request
 from sayso.engine.edit_preview import LocalRequestHandle, judge_edited
 from sayso.errors import CanonicalError
 from sayso.policy import scopes
@@ -124,6 +125,7 @@ class Reviewer:
             timeout=self.timeout,
             remember_max=self.policy.remember_max,
             parameters=tool_rules.parameters() if tool_rules and tool_rules.parameters else "",
+            conversation=messages_before(self._conversation_limit(tool_rules)),
         )
         try:
             request = await self.store.open(new)
@@ -140,6 +142,13 @@ class Reviewer:
         )
         self.announcer.announce(request, handle)
         return Pending(request=request)
+
+    def _conversation_limit(self, tool_rules: ToolRules | None) -> ConversationLimit:
+        """Return how much of the conversation a request may show: nested agents only reduce it."""
+        limit = self.policy.conversation or ConversationLimit()
+        for policy in tool_rules.tightening if tool_rules else ():
+            limit = limit.tightened_by(policy.conversation)
+        return limit
 
     async def _decide(
         self,

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
+from sayso.core.conversation import ConversationLimit
 from sayso.core.model import Approval, Rule
 from sayso.errors import ConfigurationError, Mistake, PolicyError
 from sayso.policy.data_schema import Key, Problem, describe_value, dotted, validate
@@ -18,7 +19,7 @@ from sayso.policy.shell import wrappers
 from sayso.policy.shell.judge import ShellRules
 from sayso.policy.shell.lexer import NotProvable, lex
 from sayso.policy.shell.rules import CODE_LOADING_VARIABLES, Confinement, ShellRule
-from sayso.policy.vocabulary import parse_approval, parse_seconds
+from sayso.policy.vocabulary import parse_approval, parse_conversation, parse_seconds
 from sayso.policy.zones import Resolve, Zone, Zones
 
 Places = Callable[[Key], tuple[int, int] | None]  # line and column of a key, if it comes from a file
@@ -37,6 +38,7 @@ class CompiledPolicy(msgspec.Struct, frozen=True, kw_only=True):
     zones: Zones | None
     remember: bool
     remember_max: float | None
+    conversation: ConversationLimit | None
     audit: str
     warnings: tuple[str, ...]
 
@@ -111,6 +113,7 @@ class _PolicyCompiler:
             zones=zones,
             remember=remember is not False,
             remember_max=None if longest is None else parse_seconds(longest, "remember.max"),
+            conversation=parse_conversation(data["conversation"], "conversation") if "conversation" in data else None,
             audit=data.get("audit", "queued"),
             warnings=tuple(self.warnings),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sayso.core.conversation import MOST_CHARACTERS, MOST_MESSAGES
 from sayso.policy.conditions import OPERATORS
 from sayso.policy.data_schema import (
     Shape,
@@ -144,6 +145,16 @@ FIELDS: dict[str, Shape] = {
     "remember": any_of(
         boolean("false: no answer is remembered"),
         record("how long answers may be remembered", {"max": duration("the longest time")}),
+    ),
+    "conversation": any_of(
+        one_of("none: a request shows nothing of what was said before the call", ("none",)),
+        record(
+            "how much of what was said before the call a request shows",
+            {
+                "messages": integer("how many messages; 4 if left out", least=1, most=MOST_MESSAGES),
+                "characters": integer("their length together; 2000 if left out", least=1, most=MOST_CHARACTERS),
+            },
+        ),
     ),
     "audit": one_of("strict: an allowed call waits until its entry is durable", ("queued", "strict")),
 }

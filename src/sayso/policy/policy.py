@@ -35,9 +35,18 @@ from sayso.policy.conditions import fill
 from sayso.policy.deeds import Deeds, RuleTrace
 from sayso.policy.entries import FILE_TOOLS, AskOptions, EffectSpec, Entry, apply_ask_options, parse_entry
 from sayso.policy.index import Index
-from sayso.policy.vocabulary import STRICTNESS, as_mapping, parse_approval, parse_bool, parse_seconds, reject
+from sayso.policy.vocabulary import (
+    STRICTNESS,
+    as_mapping,
+    parse_approval,
+    parse_bool,
+    parse_conversation,
+    parse_seconds,
+    reject,
+)
 
 if TYPE_CHECKING:
+    from sayso.core.conversation import ConversationLimit
     from sayso.policy.compile import CompiledPolicy, Places
     from sayso.policy.index import Ranked
     from sayso.policy.judges import Judge
@@ -80,6 +89,7 @@ class Policy:
         needs_approval: Callable[..., Any] | None = None,
         remember: bool = True,
         remember_max: float | str | None = None,
+        conversation: Mapping[str, int] | str | None = None,
     ) -> None:
         """Compile the rules; an unknown word or key is an error here, not at the first call.
 
@@ -91,6 +101,8 @@ class Policy:
             needs_approval: called for every call; it decides if `tools` has no entry, and may always block.
             remember: if false, no decision is remembered.
             remember_max: the longest time for which a decision may be remembered.
+            conversation: how much of what was said before a call its request shows, such as `{"messages": 4,
+                "characters": 2000}`, which is the default; `none` for nothing.
         """
         if tools is not None and tool_configs is not None:
             reject("`tools` and `tool_configs` are two names for one thing; pass one of them")
@@ -112,6 +124,7 @@ class Policy:
         self._needs_approval = None if needs_approval is None else judges.wrap_needs_approval(needs_approval, rule)
         self._remember = parse_bool(remember, "remember")
         self.remember_max = None if remember_max is None else parse_seconds(remember_max, "remember_max")
+        self.conversation = None if conversation is None else parse_conversation(conversation, "conversation")
         self._name_cache: dict[str, Verdict] = {}
         self._entries_cache: dict[tuple[int, ...], Verdict] = {}
 
@@ -144,6 +157,7 @@ class Policy:
         folder = None if base is None else realpath.absolute(base)
         compiled = compile_policy(data, base=folder, resolve=resolve, source=source, places=places, protected=protected)
         policy = cls(default=compiled.default, remember=compiled.remember, remember_max=compiled.remember_max)
+        policy.conversation = compiled.conversation
         entries = list(compiled.entries)
         if compiled.pre_approved is not None:
             entries = _with_pre_approved(entries, compiled.pre_approved)
@@ -169,6 +183,7 @@ class Policy:
             custom_tools=below.custom_tools if self.custom_tools is None else self.custom_tools,
             _remember=self._remember and below._remember,
             remember_max=min((each for each in (self.remember_max, below.remember_max) if each), default=None),
+            conversation=_stricter_conversation(self.conversation, below.conversation),
             audit="strict" if "strict" in {self.audit, below.audit} else "queued",
             warnings=(*below.warnings, *self.warnings),
         )
@@ -363,6 +378,10 @@ class Policy:
         if call is not None and verdict.description and "{" in verdict.description:
             verdict = replace(verdict, description=fill(verdict.description, call.args))
         return verdict if self._remember else replace(verdict, remember=False)
+
+
+def _stricter_conversation(left: ConversationLimit | None, right: ConversationLimit | None) -> ConversationLimit | None:
+    return right if left is None else left.tightened_by(right)
 
 
 def _default_verdict(word: str, rule: Rule) -> Verdict:

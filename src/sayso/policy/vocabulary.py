@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Never, cast
 
+from sayso.core.conversation import MOST_CHARACTERS, MOST_MESSAGES, NO_CONVERSATION, ConversationLimit
 from sayso.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ APPROVALS: Mapping[str, Approval] = {
 }
 Operation = Literal["read", "write", "delete", "list"]
 STRICTNESS: Mapping[Approval, int] = {"blocked": 3, "required": 2, "once_per_session": 1, "none": 0}
+_CONVERSATION = {"messages": MOST_MESSAGES, "characters": MOST_CHARACTERS}
+_SLIP = 3  # characters by which a slip may be longer or shorter: `version` is none of `conversation`
 _ENDLESS = 1e15  # seconds: some thirty million years
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -65,6 +68,20 @@ def parse_text(value: object, place: str) -> str:
     reject(f"{place} is {value!r}; use a text")
 
 
+def parse_conversation(value: object, place: str) -> ConversationLimit:
+    """Parse a limit of the conversation that requests show: `none`, or numbers of messages and characters."""
+    if value == "none":
+        return NO_CONVERSATION
+    if not isinstance(value, Mapping):
+        reject(f"{place} is {value!r}; use 'none', or a mapping such as {{'messages': 4, 'characters': 2000}}")
+    given = as_mapping(cast("object", value), place)
+    check_keys(given, _CONVERSATION, place)
+    for name, number in given.items():
+        if type(number) is not int or not 1 <= number <= _CONVERSATION[name]:
+            reject(f"{place}.{name} is {number!r}; use a whole number from 1 to {_CONVERSATION[name]}")
+    return ConversationLimit(**given)
+
+
 def as_mapping(value: object, place: str) -> Mapping[str, Any]:
     """Parse a mapping with text keys."""
     if not isinstance(value, Mapping):
@@ -86,7 +103,8 @@ def check_keys(given: Iterable[str], known: Iterable[str], place: str) -> None:
 
 def suggest(word: object, known: Iterable[str]) -> str:
     """Return `; did you mean …?` for a near miss, else an empty text."""
-    near = difflib.get_close_matches(str(word), list(known), n=1)
+    alike = [each for each in known if abs(len(each) - len(str(word))) <= _SLIP]
+    near = difflib.get_close_matches(str(word), alike, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

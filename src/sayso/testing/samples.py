@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sayso.core.conversation import ConversationMessage
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Remembered, Scope, ToolCall, new_id
 
 YES = ApprovalDecision(approved=True, who="ann")
@@ -33,6 +34,7 @@ def sample_request(
         session=session,
         run=run,
         digest=call.digest(),
+        conversation=(ConversationMessage(role="user", text="pay it"),),
         asked_at=asked_at,
         expires_at=expires_at,
     )

@@ -64,7 +64,17 @@ _CALLED = any_of(
     ),
     null("as for every call of a worker"),
 )
-_POLICY_KEYS = ("default", "custom_tools", "sandbox", "shell", "shell_default", "shell_rules", "remember", "audit")
+_POLICY_KEYS = (
+    "default",
+    "custom_tools",
+    "sandbox",
+    "shell",
+    "shell_default",
+    "shell_rules",
+    "remember",
+    "conversation",
+    "audit",
+)
 WORKER = record(
     "The front matter of a worker: its model, its tools, and what happens to their calls.",
     {

@@ -3,7 +3,8 @@
 Usage: terminal_child.py HOW [FACTS]; FACTS is JSON: store, timeout, args (of one call each), tools (their names),
 say (written meanwhile), by (the handle that writes it), after (a file: nothing is said before it is there), said (a
 pipe that is then opened and closed), beside (a command that runs from the start), policy (a dict or the path of a
-file), diff, diff_lines (of a diff that is made up), pattern (that the item must fit).
+file), diff, diff_lines (of a diff that is made up), pattern (that the item must fit), conversation (role and text of
+each message before the calls).
 """
 
 import asyncio
@@ -20,7 +21,17 @@ from typing import Annotated, Any
 
 import msgspec
 
-from sayso import ApprovalController, ApprovalError, ApprovalPresentation, Policy, Preview, guard, load_policy
+from sayso import (
+    ApprovalController,
+    ApprovalError,
+    ApprovalPresentation,
+    ConversationMessage,
+    Policy,
+    Preview,
+    conversation,
+    guard,
+    load_policy,
+)
 from sayso.channels.terminal import TerminalChannel
 
 how = sys.argv[1]
@@ -116,7 +127,8 @@ async def work() -> None:
 
 
 if how == "async":
-    asyncio.run(work())
+    with conversation([ConversationMessage(role=role, text=text) for role, text in facts.get("conversation", [])]):
+        asyncio.run(work())
 else:
     tool = guard(set_price_now, controller, name="set_price", preview=preview)
 

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import inspect
 from collections.abc import AsyncGenerator, Generator
+from functools import partial
 from typing import Any, Literal, cast
 
 from sayso.adapters.adalflow.function_tools import FunctionCall
@@ -20,7 +21,9 @@ from sayso.adapters.adalflow.library import (
     ToolOutput,
 )
 from sayso.adapters.adalflow.permission import PermissionManager, denied_output, permission_event
+from sayso.adapters.adalflow.step_history import run_steps
 from sayso.core.model import ApprovalRequest, Approved, Denied
+from sayso.engine import context
 
 EventName = Literal["agent.tool_permission_request", "agent.tool_call_start", "agent.tool_call_activity"]
 
@@ -42,14 +45,27 @@ class Approving:
     permission_manager: Any
     agent: Any
 
-    async def impl_astream(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - AdalFlow's own
+    def call(self, prompt_kwargs: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - AdalFlow's own
+        """Run; a request shows the query and the steps before it."""
+        with self._messages_from(prompt_kwargs):
+            return cast("Any", super()).call(prompt_kwargs, *args, **kwargs)
+
+    async def acall(self, prompt_kwargs: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - AdalFlow's own
+        """Do what `call` does, asynchronously."""
+        with self._messages_from(prompt_kwargs):
+            return await cast("Any", super()).acall(prompt_kwargs, *args, **kwargs)
+
+    async def impl_astream(self, prompt_kwargs: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - AdalFlow's own
         """Stream a run; a permission event is emitted when its request is opened, not before."""
         above = cast("Any", super())
         if not isinstance(self.permission_manager, PermissionManager):
-            await above.impl_astream(*args, **kwargs)
+            await above.impl_astream(prompt_kwargs, *args, **kwargs)
             return
-        with self.permission_manager.runner_emits_requests():
-            await above.impl_astream(*args, **kwargs)
+        with self.permission_manager.runner_emits_requests(), self._messages_from(prompt_kwargs):
+            await above.impl_astream(prompt_kwargs, *args, **kwargs)
+
+    def _messages_from(self, prompt: object) -> context.messages_from:
+        return context.messages_from(partial(run_steps, self, prompt, context.prompt_role()))
 
     def _tool_execute_sync(self, func: Function) -> Any:  # noqa: ANN401 - AdalFlow's own types
         manager = self.permission_manager

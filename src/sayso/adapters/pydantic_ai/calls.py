@@ -46,7 +46,7 @@ def _with_types(schema_hash: str, args: Mapping[str, Any]) -> str:
 
 
 def _types(value: object) -> Iterator[str]:
-    fields = _fields(value)
+    fields = fields_of(value)
     if fields is not None:
         yield f"{type(value).__module__}.{type(value).__qualname__}"
     elif isinstance(value, Mapping):
@@ -57,7 +57,7 @@ def _types(value: object) -> Iterator[str]:
         yield from _types(each)
 
 
-def _fields(value: object) -> Mapping[Any, object] | None:
+def fields_of(value: object) -> Mapping[Any, object] | None:
     """Return all fields of a model or a dataclass, also private and extra ones; None for any other value."""
     if isinstance(value, BaseModel):
         return {**dict(value), **(value.__pydantic_private__ or {})}
@@ -77,7 +77,7 @@ def to_plain(value: Any) -> Any:  # noqa: ANN401 - any argument in, plain data o
     if isinstance(value, SecretStr | SecretBytes):
         secret = value.get_secret_value()
         return f"<secret {hashlib.sha256(secret.encode() if isinstance(secret, str) else secret).hexdigest()[:32]}>"
-    fields = _fields(value)
+    fields = fields_of(value)
     return _collected(value) if fields is None else {name: to_plain(each) for name, each in fields.items()}
 
 

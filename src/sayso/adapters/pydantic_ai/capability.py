@@ -15,6 +15,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunCont
 from pydantic_ai.toolsets import AbstractToolset
 
 from sayso.adapters.pydantic_ai.calls import run_of
+from sayso.adapters.pydantic_ai.message_history import messages_of
 from sayso.adapters.pydantic_ai.outputs import call_output_function
 from sayso.adapters.pydantic_ai.toolset import (
     AgentGuard,
@@ -129,7 +130,8 @@ class Approvals(AbstractCapability[Any]):
         """Decide about a call of an output function before it is made."""
         if not output_context.has_function:
             return await handler(output)
-        return await call_output_function(self._guard, ctx, output_context, output, handler)
+        with context.messages_from(messages_of(ctx)):
+            return await call_output_function(self._guard, ctx, output_context, output, handler)
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
         """Refuse given results of calls that a person was asked about: only running them yields results."""

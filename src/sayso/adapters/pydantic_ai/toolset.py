@@ -18,6 +18,7 @@ from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
 from sayso.adapters.pydantic_ai.calls import to_plain, to_tool_call
+from sayso.adapters.pydantic_ai.message_history import messages_of
 from sayso.adapters.pydantic_ai.tool_rules import GuardedToolsetTool, guard_tool, rules_of_asking_tool
 from sayso.core.canonical import freeze, thaw
 from sayso.core.model import ApprovalRequest, Approved, Denied, Pending, ToolCall
@@ -151,7 +152,7 @@ class GuardedToolset(WrapperToolset[Any]):
         state = await controller.store.parked(inside) if asked else None
         outcome = None if asked else controller.adapter.decide_fast(call, rules)  # enough for nearly all calls
         if outcome is None:
-            outcome = deny_if_changed(await self._decide(call, rules, asked=asked, state=state), call, tool_args)
+            outcome = deny_if_changed(await self._decide(call, rules, ctx, asked=asked, state=state), call, tool_args)
         if isinstance(outcome, Denied):
             return self._denied_result(name, outcome, call.call_id)
         try:
@@ -162,15 +163,19 @@ class GuardedToolset(WrapperToolset[Any]):
             if outcome.by != "policy" or is_nested(raised):
                 raise  # it is approved and asks again, or an agent inside it asks about another call
             rules = self.guard.tighten(rules_of_asking_tool(call, raised.metadata))
-        outcome = deny_if_changed(await self._decide(call, rules, asked=False), call, tool_args)
+        outcome = deny_if_changed(await self._decide(call, rules, ctx, asked=False), call, tool_args)
         if isinstance(outcome, Denied):
             return self._denied_result(name, outcome, call.call_id)
         return await self._execute(call, outcome, tool_args, ctx, tool, approved=True)
 
     async def _decide(
-        self, call: ToolCall, rules: ToolRules, *, asked: bool, state: bytes | None = None
+        self, call: ToolCall, rules: ToolRules, ctx: RunContext[Any], *, asked: bool, state: bytes | None = None
     ) -> Approved | Denied:
         """Decide about a call; raise `ApprovalRequired` where a person has to answer first."""
+        with context.messages_from(messages_of(ctx)):
+            return await self._review(call, rules, asked=asked, state=state)
+
+    async def _review(self, call: ToolCall, rules: ToolRules, *, asked: bool, state: bytes | None) -> Approved | Denied:
         controller = self.guard.controller
         if state is not None:
             outcome = await controller.adapter.resume_suspended(call, rules)
@@ -212,7 +217,14 @@ class GuardedToolset(WrapperToolset[Any]):
         # A marked function would ask again under its own name, unless the call is pre-approved here.
         may_ask = approved or tool.rules.marked or tool.marked_as is not None
         answered = context.pre_approve(controller, tool.marked_as or call.tool, args) if may_ask else _NO_PRE_APPROVAL
-        nested = context.nested_call(controller, call, by=outcome.by, state=state, tightening=self.guard.tightening)
+        nested = context.nested_call(
+            controller,
+            call,
+            by=outcome.by,
+            state=state,
+            tightening=self.guard.tightening,
+            messages=messages_of(ctx),  # also for what the tool itself asks about
+        )
         self.guard.started_calls.add(call.call_id)
         try:
             with controller.adapter.execution(call, outcome) as running, nested, answered:

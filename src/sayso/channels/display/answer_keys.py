@@ -26,4 +26,5 @@ ANSWER_KEYS = (
     AnswerKey("n", "deny", "deny", "the call does not run"),
     AnswerKey("m", "note", "deny, with a note", "asks for a note, which the agent gets"),
     AnswerKey("v", "view", "view all", "shows the parts that you have not seen"),
+    AnswerKey("c", "conversation", "messages before", "shows what was said before the call, in the agent's words"),
 )

@@ -129,6 +129,14 @@ def _shell_part_text(line: str) -> str:
     return visible(line) if verdict is None else f"{verdict:8}{visible(line[4:])}"
 
 
+def conversation_blocks(request: ApprovalRequest) -> Iterator[Block]:
+    """Yield each message before the call, under the role that the agent tells."""
+    for each in request.conversation:
+        heading = f"{each.role} (messages before it are left out)" if each.gap else each.role
+        text, _ = _fold_lines(each.text.split("\n"), visible, whole=True)
+        yield Block(heading, text)
+
+
 def _fold_lines(lines: Sequence[str], write: Callable[[str], str], *, whole: bool) -> tuple[str, int]:
     size = sum(1 + len(line) // _LONGEST for line in lines)
     if whole or size <= _MOST_LINES:

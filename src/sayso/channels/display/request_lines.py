@@ -87,12 +87,20 @@ def _parts(request: ApprovalRequest, fold: _Fold) -> Iterator[Line]:
         yield from labelled_lines("needs", f"{request.approvers}; only a hub knows who they are", fold.width)
     if request.rule is not None:
         yield from labelled_lines("rule", str(request.rule), fold.width)
+    if request.conversation:
+        yield from labelled_lines("before", f"{conversation_label(request)}; folded", fold.width)
     yield []
     yield [("class:heading", "arguments, as the agent wrote them" if request.args else "no arguments")]
     for name, value in thaw(request.args).items():
         yield from fold(_argument(name, value))
     if request.presentation is not None:
         yield from _presentation_lines(request.presentation, fold)
+
+
+def conversation_label(request: ApprovalRequest) -> str:
+    """Return the number of messages before a call, and whose words they are."""
+    count = len(request.conversation)
+    return f"{count} message{'' if count == 1 else 's'}, in the agent's words"
 
 
 def labelled_lines(name: str, text: str, width: int) -> Iterator[Line]:

@@ -13,6 +13,7 @@ import msgspec
 
 from sayso.channels.display.answer_keys import ANSWER_KEYS
 from sayso.channels.display.blocks import editable_json
+from sayso.channels.display.conversation_lines import conversation_lines
 from sayso.channels.display.phrases import JUDGED_LATER
 from sayso.channels.display.remember_choices import RememberChoices
 from sayso.channels.display.request_lines import Line, request_lines, truncate
@@ -105,6 +106,7 @@ class QuestionDialog:
             "n": self._deny,
             "m": self._deny_with_note,
             "v": self._view_all,
+            **({"c": self._show_conversation} if question.request.conversation else {}),
             "r": self._show_rule,
             **(extra_actions or {}),
         }
@@ -151,6 +153,14 @@ class QuestionDialog:
 
     async def _view_all(self) -> None:
         await self._page_request(self._question.request)
+
+    async def _show_conversation(self) -> None:
+        """Open the messages before the call in the user's pager; nothing of the request counts as seen by that."""
+        lines = conversation_lines(self._question.request, self._view.width)
+        problem = await show_in_pager(self._view, lines)
+        if problem is not None:
+            self._view.show_lines(lines)
+            self._view.show_message(problem)
 
     async def _page_request(self, request: ApprovalRequest) -> None:
         """Open the whole request in the user's pager or, if that fails, show it here."""

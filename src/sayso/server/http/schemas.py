@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sayso.core.conversation import Role
 from sayso.core.model import Remember, ScopeKind, Status
 
 Args = dict[str, Any]
@@ -115,6 +116,14 @@ class SeenModel(BaseModel):
     at: float
 
 
+class ConversationMessageModel(BaseModel):
+    """A message before the call, as the agent tells it; nothing rests on it."""
+
+    role: Role = Field(description="As the agent tells it. A caller is the agent that called this one.")
+    text: str = Field(description="Redacted, and cut where it is long.")
+    gap: bool = Field(description="Whether messages before this one are left out.")
+
+
 class RequestModel(BaseModel):
     """A question to a person, as it stands."""
 
@@ -141,6 +150,7 @@ class RequestModel(BaseModel):
     presentation: PresentationModel | None
     scopes: list[ScopeModel]
     remember_max: float | None
+    conversation: list[ConversationMessageModel]
     approvers: ApproversModel | None
     votes: list[DecisionModel]
     seen: list[SeenModel]

@@ -2,6 +2,7 @@
 
 import { button, fill, h, toSentence, visibleNodes } from "./dom.js";
 import { findBarrier } from "./entitlement.js";
+import { renderConversation } from "./conversation.js";
 import { keyOf } from "./keys.js";
 import { SeenTracker } from "./seen_tracking.js";
 import { formatMoment } from "./times.js";
@@ -73,6 +74,7 @@ export class Detail {
         this.#renderReasons(request),
         renderSection("Arguments", renderArguments(request.args, this.tracker)),
         this.#renderPresentation(request),
+        renderConversation(request.conversation, this.act && keyOf("conversation")),
         renderIds(request),
       ),
     );
@@ -101,6 +103,15 @@ export class Detail {
     this.#drawActions();
   }
 
+  /** Open or close the messages before the call. */
+  toggleConversation() {
+    const messages = this.reading.querySelector("details.conversation");
+    if (!messages) return;
+    messages.open = !messages.open;
+    messages.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Update age and expiry. */
   updateTimes() {
     if (!this.request) return;
     const { request } = this;

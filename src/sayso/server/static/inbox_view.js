@@ -218,6 +218,7 @@ export class InboxView {
     const action = actionOf(key);
     if (!action) return false;
     if (action === "view") this.detail.tracker?.showNext();
+    else if (action === "conversation") this.detail.toggleConversation();
     else this.act(action, this.detail.id);
     return true;
   }

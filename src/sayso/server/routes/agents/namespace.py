@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sayso.core.canonical import canonical, freeze
+from sayso.core.conversation import LARGEST_CONVERSATION, last_messages
 from sayso.core.model import new_id
 from sayso.engine.asking import LONGEST_OPEN
 from sayso.errors import CanonicalError
@@ -64,6 +65,7 @@ class AgentNamespace(msgspec.Struct, frozen=True):
             asked_by=self.agent,
             session=self.prefix + request.session,
             scopes=_checked_scopes(request),
+            conversation=last_messages(reversed(request.conversation), LARGEST_CONVERSATION),
             asked_at=now,
             expires_at=now + LONGEST_OPEN if request.expires_at is None else request.expires_at,
         )

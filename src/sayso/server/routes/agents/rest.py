@@ -16,6 +16,7 @@ from starlette.responses import Response
 from sayso.core import json_codec
 from sayso.core.agent_protocol import Id
 from sayso.core.approvers import Approvers
+from sayso.core.conversation import ConversationMessage
 from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Result, ToolCall, new_id
 from sayso.errors import CanonicalError
 from sayso.server.http import schemas
@@ -53,6 +54,7 @@ class AskBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     parameters: dict[str, Any] | None = None
     presentation: ApprovalPresentation | None = None
     approvers: Approvers | None = None
+    conversation: tuple[ConversationMessage, ...] = ()
 
 
 class WithdrawBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -152,6 +154,7 @@ def _request(question: AskBody, now: float) -> ApprovalRequest:
         parameters="" if question.parameters is None else json_codec.to_json(question.parameters),
         presentation=question.presentation,
         approvers=question.approvers,
+        conversation=question.conversation,
         digest=call.digest(),
         asked_at=now,
         expires_at=None if question.expires_in is None else now + question.expires_in,
