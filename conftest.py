@@ -120,18 +120,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="slow: runs with --slow"))
 
 
+LOOP_BEFORE: pytest.StashKey[Any] = pytest.StashKey()
+
+
+def current_loop() -> Any:  # noqa: ANN401 - or None
+    """Return the loop that asyncio's policy has for this thread; asking asyncio for it would make one."""
+    policy: Any = asyncio.get_event_loop_policy()  # pyright: ignore[reportDeprecated] - as above
+    return policy._local._loop  # noqa: SLF001
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note the loop that was there before the test: that of the browser lives on."""
+    item.stash[LOOP_BEFORE] = current_loop()
+
+
 @pytest.hookimpl(wrapper=True, trylast=True)
-def pytest_runtest_teardown() -> Generator[None]:
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
     """Give asyncio and the main module back as they were, and close the loop that AdalFlow left open."""
     yield
     sys.modules["__main__"] = MAIN
     if not vars(asyncio).get("_nest_patched"):
         return
-    policy: Any = asyncio.get_event_loop_policy()  # pyright: ignore[reportDeprecated] - as above
-    left = policy._local._loop  # noqa: SLF001 - asking for it would make one
-    if left is not None and not left.is_running():
+    left, before = current_loop(), item.stash[LOOP_BEFORE]
+    if left is not None and left is not before and not left.is_running():
         left.close()
-        policy.set_event_loop(None)
+        asyncio.set_event_loop(None)
     for owner, name, original in ORIGINALS:
         if original is not None:
             setattr(owner, name, original)
