@@ -30,7 +30,7 @@ from sayso.cli.open_store import (
     who_option,
     with_inbox,
 )
-from sayso.cli.remembered import validity_text
+from sayso.cli.operators.remembered import validity_text
 from sayso.cli.render_request import asking_agent, brief_lines, closed_text, full_lines, one_line
 from sayso.cli.screen import say, say_lines, visible, width, wrap_text
 from sayso.cli.times import read_span

@@ -1,6 +1,6 @@
 """Records of operators: remembered decisions and the audit log, in a store or at a hub.
 
-Tests: tests/cli/test_remembered.py
+Tests: tests/cli/operators/test_remembered.py
 """
 
 from __future__ import annotations
