@@ -29,10 +29,10 @@ class Place:
     def __init__(self, where: str, served: Served | None = None, token: str = "") -> None:
         self.where = where
         self.served = served
-        self._token = token
+        self.token = token
 
     def sayso(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        settings = os.environ | {"SAYSO_STORE": self.where, "SAYSO_TOKEN": self._token}
+        settings = os.environ | {"SAYSO_STORE": self.where, "SAYSO_TOKEN": self.token}
         command = [sys.executable, "-m", "sayso", *arguments]
         return subprocess.run(command, env=settings, capture_output=True, text=True, check=False, timeout=120)
 

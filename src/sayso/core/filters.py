@@ -89,8 +89,8 @@ def parse_filter(line: str) -> RequestFilter:
 
 
 def filter_line(wanted: RequestFilter) -> str:
-    """Return tool, agent and words of a filter as the line that `parse_filter` reads."""
-    names = {"tool": wanted.tool, "agent": wanted.agent}
+    """Return tool, agent and words of a filter as a line that `parse_filter` reads; * stands for a space in a name."""
+    names = {"tool": wanted.tool.replace(" ", "*"), "agent": wanted.agent.replace(" ", "*")}
     return " ".join([*(f"{name}:{value}" for name, value in names.items() if value), *wanted.text.split()])
 
 

@@ -27,3 +27,6 @@ ANSWER_KEYS = (
     AnswerKey("m", "note", "deny, with a note", "asks for a note, which the agent gets"),
     AnswerKey("v", "view", "view all", "shows the parts that you have not seen"),
 )
+
+# The key that filters a list, at the full screen and on the page; it only looks, so it must never be an answer key.
+FILTER_KEY = AnswerKey("/", "filter", "filter", "lists only what matches: words, tool:name, agent:name")
