@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sayso.core.filters import RequestFilter, candidates, filter_line, parse_filter
+from sayso.core.filters import RequestFilter, StatusFilter, candidates, filter_line, parse_filter
 from sayso.core.model import ApprovalDecision, ApprovalRequest
 from sayso.stores.memory import MemoryStore
 from sayso.testing.samples import sample_remembered, sample_request
@@ -146,6 +146,18 @@ async def test_a_period_is_found_by_the_ids_even_if_clocks_differ_by_most_of_a_d
     found = [each async for batch in candidates(store, wanted) for each in batch if wanted.matches(each, NOW)]
     assert found == [days[101], days[100]]
     assert store.reads <= 200, "it began at the end of the period, and went no further than its start"
+
+
+@pytest.mark.parametrize("status", ["all", "pending"])
+@pytest.mark.parametrize("skew", [-0.9 * DAY, 0.9 * DAY])
+async def test_no_end_of_a_period_is_lost_between_two_reads(status: StatusFilter, skew: float) -> None:
+    store, pause = MemoryStore(), 300.0
+    asked_at = [NOW + number * pause for number in range(900)]
+    for at in asked_at:
+        await store.open(replace(asked(at), asked_at=at + skew))
+    wanted = RequestFilter(status=status, since=asked_at[300] + skew, until=asked_at[600] + skew)
+    found = [each async for batch in candidates(store, wanted) for each in batch if wanted.matches(each, NOW)]
+    assert sorted(each.asked_at - skew for each in found) == asked_at[300:600]
 
 
 async def test_what_waits_is_read_in_the_order_of_arrival_within_the_period() -> None:
