@@ -29,11 +29,11 @@ VAGUE_WORDS = {"who", "whoever", "nobody", "somebody", "told", "those"}
 
 # Module names that occur more than once, and why.
 MODULES_TWICE: dict[str, str] = {
-    "audit": "`cli/audit` is named as its command; `core/audit` is the chain",
+    "audit": "`cli/operators/audit` is named as its command; `core/audit` is the chain",
     "follower": "the same part of two stores: follows what others change",
     "policy": "the room, and in it the module of its class `Policy`",
-    "remembered": "`cli/remembered` is named as its command; `engine/remembered` is the memory",
-    "runs": "`cli/runs` is named as its command; `server/routes/runs` as its path",
+    "remembered": "`cli/operators/remembered` is named as its command; `engine/remembered` is the memory",
+    "runs": "`cli/operators/runs` is named as its command; `server/routes/runs` as its path",
     "schema": "the same part of two stores: tables and migrations",
     "serve": "`cli/serve` is named as its command; `server/serve` runs uvicorn",
     "shell": "`sayso.tools.shell` is a public path; `policy/shell` judges what it runs",

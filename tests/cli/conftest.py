@@ -1,8 +1,10 @@
 """Every test of the command line has a folder and a home of its own, where nothing is yet."""
 
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from tests.cli.places import KINDS, Place, opened_place
 
 
 @pytest.fixture(autouse=True)
@@ -17,3 +19,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(work)
     return work
+
+
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Place]:
+    """A file, a database and a hub in turn."""
+    with opened_place(request.param, tmp_path, lambda: request.getfixturevalue("database")) as found:
+        yield found

@@ -50,6 +50,7 @@ def test_the_ids_of_open_requests_are_offered_oldest_first_with_their_calls(comm
     assert list(offered(f"sayso {command} ").items()) == list(told.items())
     assert offered(f"sayso {command} {first.id[-6:-2]}") == {first.id[-6:]: told[first.id[-6:]]}
     assert offered(f"sayso {command} nothing") == {}
+    assert list(offered(f"sayso {command} {first.id[-6:]} ")) == [second.id[-6:]], "each once on a line"
 
 
 def test_every_character_of_a_description_can_be_seen_and_it_is_one_line() -> None:

@@ -80,7 +80,7 @@ waiting 0:00
 [y] allow once  [a] allow for…  [e] edit
 [n] deny  [m] deny, with a note
 [v] view all  [r] the rule  [j/k] move
-[?] help  [q] leave"""
+[/] filter  [?] help  [q] leave"""
 SCREEN_80 = f"""\
 sayso watch · 2 wait for an answer
 ▸ xxxxxx  0s             report > payer: pay(amount=5, to='ann')
@@ -97,7 +97,7 @@ sayso watch · 2 wait for an answer
 {"─" * 80}
 Run report > payer: pay? · 1 of 2 · waiting 0:00
 [y] allow once  [a] allow for…  [e] edit  [n] deny  [m] deny, with a note
-[v] view all  [r] the rule  [j/k] move  [?] help  [q] leave"""
+[v] view all  [r] the rule  [j/k] move  [/] filter  [?] help  [q] leave"""
 SCREEN_120 = (
     SCREEN_80.replace("─" * 80, "─" * 120)
     .replace("\n[v] view all  [r] the rule  [j/k] move  ", "  [v] view all  [r] the rule  [j/k] move\n")

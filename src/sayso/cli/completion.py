@@ -71,14 +71,18 @@ def enter_completion_mode() -> None:
 
 
 def complete_request_ids(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Complete ids of open requests."""
-    return list(_completion_items(context, _open_requests, incomplete))
+    """Complete ids of open requests, except those already on the line."""
+    return _other_ids(context, _open_requests, incomplete)
 
 
 def complete_remembered_ids(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Complete ids of remembered decisions, except those already on the line."""
+    return _other_ids(context, _remembered_decisions, incomplete)
+
+
+def _other_ids(context: click.Context, query: IdQuery, incomplete: str) -> list[CompletionItem[str]]:
     given = context.params.get("ids") or ()
-    return [each for each in _completion_items(context, _remembered_decisions, incomplete) if each.value not in given]
+    return [each for each in _completion_items(context, query, incomplete) if each.value not in given]
 
 
 async def _open_requests(store: Store) -> dict[str, str]:

@@ -20,8 +20,9 @@ import click
 from sayso.cli.main import EXIT_CODES
 from sayso.cli.render_request import call_text
 from sayso.cli.screen import short_path, truncate_visible, visible, width
-from sayso.client.inbox import StoreInbox
+from sayso.client.inbox import StoreInbox, search_history
 from sayso.client.records import StoreRecords
+from sayso.core.filters import RequestFilter
 from sayso.engine import settings
 from sayso.engine.settings import DEFAULT_STORE
 from sayso.errors import ConfigurationError, StoreError
@@ -48,7 +49,7 @@ CODES_OF_IDS = f"Ends with: {EXIT_CODES}, 3 no such id, 4 several ids begin or e
 CODES_OF_NUMBERS = f"Ends with: {EXIT_CODES}, 3 no such entry."
 CODES_OF_ANSWERS = (
     f"Ends with: {EXIT_CODES}, 3 no such id, 4 several ids begin or end so, 5 somebody else has answered, "
-    "6 expired or withdrawn."
+    "6 expired or withdrawn. Of several answers, the first that is not taken counts."
 )
 CODES_OF_CHAINS = f"Ends with: {EXIT_CODES}, 7 the chain is broken."
 
@@ -253,9 +254,18 @@ def _normalize_id_part(part: str) -> str:
 
 async def find_request(inbox: Inbox, part: str) -> ApprovalRequest:
     """Return the one request whose id begins or ends with this part."""
-    found = await inbox.recent(_MOST_CANDIDATES + 1, _normalize_id_part(part))
+    named = RequestFilter(id_part=_normalize_id_part(part))
+    page = await search_history(inbox, named, _MOST_CANDIDATES + 1)
+    if page.following is not None and len(page.found) <= _MOST_CANDIDATES:
+        raise AmbiguousId(f"too many ids begin or end with {part!r} to compare them all; write more of it")
     unknown = "no request has the id {!r}; see the ids with `sayso pending --all`"
-    return find_by_id(found, part, unknown, lambda each: f"{each.status}: {call_text(each)}")
+    return find_by_id(page.found, part, unknown, lambda each: f"{each.status}: {call_text(each)}")
+
+
+async def find_requests(inbox: Inbox, parts: Iterable[str]) -> list[ApprovalRequest]:
+    """Return the requests that these parts of ids name, each once; the first part that names none or several raises."""
+    found = [await find_request(inbox, part) for part in parts]
+    return list({each.id: each for each in found}.values())
 
 
 def find_by_id(known: Iterable[RecordT], part: str, unknown: str, describe: Callable[[RecordT], str]) -> RecordT:

@@ -1,6 +1,6 @@
 """Parsing and formatting of timestamps and durations in options.
 
-Tests: tests/cli/test_audit.py
+Tests: tests/cli/operators/test_audit.py
 """
 
 from __future__ import annotations

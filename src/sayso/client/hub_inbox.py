@@ -9,14 +9,16 @@ import time
 from http import HTTPStatus
 
 from sayso.client.hub_http import HubClient, HubReply
-from sayso.client.inbox import AnswerResult, Barrier, check_edit, find_barrier
+from sayso.client.inbox import WAITING, AnswerResult, Barrier, SearchPage, check_edit, find_barrier
 from sayso.core import json_codec
 from sayso.core.approvers import Seen
 from sayso.core.canonical import thaw
+from sayso.core.filters import RequestFilter
 from sayso.core.model import ApprovalDecision, ApprovalRequest
 from sayso.errors import StillOpen, StoreError
 
 _PAGE = 500
+_LARGEST_PAGE = 1000  # which a hub sends
 
 
 class HubInbox:
@@ -31,23 +33,36 @@ class HubInbox:
         self._updated = asyncio.Event()
         self._listener: asyncio.Task[None] | None = None
 
-    async def pending(self) -> list[ApprovalRequest]:
-        """Return the open requests, oldest first."""
+    async def pending(self, wanted: RequestFilter = WAITING) -> list[ApprovalRequest]:
+        """Return the open requests that match, oldest first."""
         found: list[ApprovalRequest] = []
         after: str | None = ""
         while after is not None:
-            page = await self._hub.get(
-                "/approvals", status="pending", limit=_PAGE, **({"after": after} if after else {})
-            )
-            found += [json_codec.request_from_dict(each) for each in page["items"]]
-            after = page["next"]
+            page = await self._list(wanted, status="pending", limit=_PAGE, after=after)
+            found += page.found
+            after = page.following
         return found
 
-    async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
-        """Return the newest requests first; with `part`, matches by id among the newest thousand."""
-        page = await self._hub.get("/approvals", status="all", limit=1000 if part else min(limit, 1000))
+    async def search(self, wanted: RequestFilter, limit: int = 100, before: str = "") -> SearchPage:
+        """Return a page of the requests that match, newest first."""
+        return await self._list(wanted, status=wanted.status, limit=min(limit, _LARGEST_PAGE), before=before)
+
+    async def _list(self, wanted: RequestFilter, **where: object) -> SearchPage:
+        query = {
+            "tool": wanted.tool,
+            "agent": wanted.agent,
+            "q": wanted.text,
+            "who": wanted.who,
+            "id": wanted.id_part,
+            "since": wanted.since,
+            "until": wanted.until,
+            **where,
+        }
+        page = await self._hub.get(
+            "/approvals", **{name: each for name, each in query.items() if each not in {"", None}}
+        )
         found = [json_codec.request_from_dict(each) for each in page["items"]]
-        return [each for each in found if each.id.startswith(part) or each.id.endswith(part)][:limit]
+        return SearchPage(found=found, following=page["next"], searched=page["searched"])
 
     async def answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> AnswerResult:
         """Answer a request; see `Inbox`."""

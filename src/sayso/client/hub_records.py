@@ -1,11 +1,13 @@
-"""Remembered decisions, parked runs and audit log of a hub, over REST, with an approver's token.
+"""Remembered decisions, parked runs, statistics and audit log of a hub, over REST, with an approver's token.
 
 Tests: tests/cli/test_hub.py
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
 
@@ -79,6 +81,10 @@ class HubRecords:
             return json_codec.request_from_dict(await self._hub.get(f"/approvals/{request_id}"))
         except UnknownRequest:
             return None
+
+    async def stats(self, hours: int) -> Mapping[str, Any]:
+        """Return the statistics of the last hours."""
+        return await self._hub.get("/stats", hours=hours)
 
     async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
         """Return the visible audit entries; the hub may send several empty pages before one with entries."""

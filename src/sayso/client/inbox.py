@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 import msgspec
 
 from sayso.core.approvers import Seen, same_person
 from sayso.core.canonical import thaw
+from sayso.core.filters import RequestFilter, candidates
 from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered
 from sayso.core.ports import Store
 from sayso.engine.clock import clock_of
 from sayso.engine.controller import ApprovalController
 from sayso.engine.lifecycle import is_requester_text, not_entitled_text
 from sayso.errors import ApprovalBlocked, NotEntitled, StillOpen
+
+WAITING = RequestFilter(status="pending")
+_PAGE = 500
+_MOST_PER_PAGE = 10_000  # requests read for one page, as at a hub
+_MOST_SEARCHED = 1_000_000
 
 
 class AnswerResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,15 +50,23 @@ def find_barrier(request: ApprovalRequest, who: str, roles: Collection[str] | No
     return None if reason is None else Barrier(reason=reason)
 
 
+class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Page of a search: the requests found, the cursor for the next page, and how many requests were read for it."""
+
+    found: list[ApprovalRequest]
+    following: str | None
+    searched: int
+
+
 class Inbox(Protocol):
     """Protocol of an inbox. Every failure is a `StoreError`, in one sentence."""
 
-    async def pending(self) -> list[ApprovalRequest]:
-        """Return the open requests, oldest first; overdue ones are closed."""
+    async def pending(self, wanted: RequestFilter = WAITING) -> list[ApprovalRequest]:
+        """Return the open requests that match, oldest first; overdue ones are closed."""
         ...
 
-    async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
-        """Return the newest requests, open or not, newest first; `part` filters by prefix or suffix of the id."""
+    async def search(self, wanted: RequestFilter, limit: int = 100, before: str = "") -> SearchPage:
+        """Return a page of the requests that match, open or not, newest first; see `search_history`."""
         ...
 
     async def answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> AnswerResult:
@@ -85,6 +99,24 @@ class Inbox(Protocol):
         ...
 
 
+async def search_history(
+    inbox: Inbox, wanted: RequestFilter, limit: int, on_progress: Callable[[int], None] = lambda _: None
+) -> SearchPage:
+    """Return the newest requests that match, however old, newest first; a million requests are read at most.
+
+    A search that takes long calls `on_progress` with the number of requests read so far. If `following` is set, there
+    may be more.
+    """
+    found, searched = list[ApprovalRequest](), 0
+    following: str | None = ""
+    while following is not None and len(found) < limit and searched < _MOST_SEARCHED:
+        if searched:
+            on_progress(searched)
+        page = await inbox.search(wanted, min(limit - len(found), _PAGE), following)
+        found, following, searched = found + page.found, page.following, searched + page.searched
+    return SearchPage(found=found, following=following, searched=searched)
+
+
 async def check_edit(request: ApprovalRequest, decision: ApprovalDecision) -> None:
     """Validate edited arguments by the JSON Schema of the request, before an answer is sent.
 
@@ -105,17 +137,29 @@ class StoreInbox:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._clock = clock_of(store, None)
         self._steps: list[AuditEntry] = []
         self._answering = asyncio.Lock()  # `_steps` belongs to one answer at a time
         self._controller = ApprovalController(mode="defer", store=store, hooks=[self._steps.append])
 
-    async def pending(self) -> list[ApprovalRequest]:
-        """Return the open requests, oldest first."""
-        return await self._controller.pending()
+    async def pending(self, wanted: RequestFilter = WAITING) -> list[ApprovalRequest]:
+        """Return the open requests that match, oldest first."""
+        now = self._clock.now()
+        return [each for each in await self._controller.pending() if wanted.matches(each, now)]
 
-    async def recent(self, limit: int = 100, part: str = "") -> list[ApprovalRequest]:
-        """Return the newest requests, newest first."""
-        return await self.store.recent(limit, part)
+    async def search(self, wanted: RequestFilter, limit: int = 100, before: str = "") -> SearchPage:
+        """Return a page of the requests that match, newest first."""
+        found, searched, now = list[ApprovalRequest](), 0, self._clock.now()
+        async for batch in candidates(self.store, wanted, before):
+            for each in batch:
+                searched += 1
+                if wanted.matches(each, now):
+                    found.append(each)
+                if len(found) >= limit:
+                    return SearchPage(found=found, following=each.id, searched=searched)
+            if searched >= _MOST_PER_PAGE:
+                return SearchPage(found=found, following=batch[-1].id, searched=searched)
+        return SearchPage(found=found, following=None, searched=searched)
 
     async def answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> AnswerResult:
         """Answer a request; see `Inbox`."""

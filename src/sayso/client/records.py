@@ -1,15 +1,18 @@
-"""Records of operators: remembered decisions, parked runs and the audit log, in a store or at a hub.
+"""Records of operators: remembered decisions, parked runs, statistics and the audit log, in a store or at a hub.
 
-Tests: tests/cli/test_remembered.py
+Tests: tests/cli/operators/test_remembered.py
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
+from sayso.client.statistics import count_requests
 from sayso.core import audit
 from sayso.core.model import ApprovalRequest, ParkedRun, Remembered
 from sayso.core.ports import AuditLog, Store
+from sayso.engine.clock import clock_of
 from sayso.engine.controller import ApprovalController
 from sayso.engine.remembered import ApprovalMemory
 
@@ -37,6 +40,10 @@ class Records(AuditLog, Protocol):
 
     async def request(self, request_id: str) -> ApprovalRequest | None:
         """Return a request, or None."""
+        ...
+
+    async def stats(self, hours: int) -> Mapping[str, Any]:
+        """Return the statistics of the last hours; see `count_requests`."""
         ...
 
     async def verify(self, known: tuple[int, str] | None = None) -> int:
@@ -71,6 +78,10 @@ class StoreRecords:
     async def request(self, request_id: str) -> ApprovalRequest | None:
         """Return a request, or None."""
         return await self._store.get(request_id)
+
+    async def stats(self, hours: int) -> Mapping[str, Any]:
+        """Return the statistics of the last hours."""
+        return await count_requests(self._store, hours, clock_of(self._store, None).now())
 
     async def audit(self, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes, str]]:
         """Return audit entries."""

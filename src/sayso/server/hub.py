@@ -22,7 +22,7 @@ from sayso.server.services.deadlines import Deadlines
 from sayso.server.services.events import Events
 from sayso.server.services.metrics import Metrics
 from sayso.server.services.open_requests import OpenRequests
-from sayso.server.services.stats import Stats
+from sayso.server.services.stats_cache import Stats
 from sayso.server.services.throttle import Throttle
 
 if TYPE_CHECKING:

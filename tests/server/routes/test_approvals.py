@@ -1,5 +1,6 @@
 """What people see and do over REST."""
 
+import re
 import sqlite3
 from contextlib import closing
 from typing import Any
@@ -81,8 +82,65 @@ def test_a_list_is_filtered_by_tool_and_by_words_in_any_case(served: Served) -> 
             assert ids(ann.get("/approvals", params=query)) == [each.id for each in expected], query
 
 
+def test_a_list_is_filtered_by_agent_person_time_and_id(served: Served) -> None:
+    now = served.hub.clock.now()
+    old, new = served.ask(asked_at=now - 60, asked_by="builder"), served.ask(asked_at=now)
+    served.do(served.store.close(old.id, "denied", ApprovalDecision(approved=False, who="Bob"), now=now))
+    with served.person() as ann:
+        for query, expected in (
+            ({"agent": "build*"}, [old]), ({"agent": "payer"}, [new, old]), ({"agent": "pay"}, []),
+            ({"who": "bob"}, [old]), ({"who": "ann"}, []), ({"since": now - 1}, [new]), ({"until": now}, [old]),
+            ({"since": now - 60, "until": now - 59}, [old]), ({"id": new.id[-9:]}, [new]), ({"id": old.id}, [old]),
+            ({"who": "bob", "tool": "pay", "q": "payer", "until": now}, [old]),
+        ):  # fmt: skip
+            answer = ann.get("/approvals", params={"status": "all", **query})
+            assert ids(answer) == [each.id for each in expected], query
+        assert answer.json()["searched"] == 2
+
+
+@ON_EACH_STORE
+def test_no_filter_and_no_number_tells_of_another_project(served: Served) -> None:
+    mine = served.ask(project="shop")
+    others = [
+        served.ask({"secret": "word"}, tool="launch", project="bank", asked_by="spy"),
+        served.ask({"secret": "word"}, tool="launch", project=""),
+    ]
+    for each in others:
+        no = ApprovalDecision(approved=False, who="mallory", decided_at=served.hub.clock.now())
+        served.do(served.store.close(each.id, "denied", no, now=served.hub.clock.now()))
+    queries: list[dict[str, Any]] = [
+        {"tool": "launch"}, {"tool": "*"}, {"agent": "spy"}, {"q": "word"}, {"who": "mallory"}, {"since": 0},
+        {"until": 2e9}, {"id": others[0].id}, {"id": others[1].id[:4]}, {"status": "denied"}, {},
+    ]  # fmt: skip
+    with served.person(project="shop") as ann:
+        for query in queries:
+            answer = ann.get("/approvals", params={"status": "all", **query})
+            found = answer.json()
+            assert {each["id"] for each in found["items"]} <= {mine.id}, query
+            assert (found["searched"], found["next"]) in {(0, None), (1, None)}, query
+        for hours in (1, 24, 744):
+            told = ann.get("/stats", params={"hours": hours})
+            assert not {"launch", "spy", "mallory"} & set(re.findall(r"\w+", told.text))
+            assert [each["asked"] for each in told.json()["by_tool"]] == [1]
+            assert told.json()["by_person"] == []
+    with served.person("eve", project="*") as eve:
+        assert {each["tool"] for each in eve.get("/stats").json()["by_tool"]} == {"launch", "pay"}
+
+
 @pytest.mark.parametrize(
-    "query", ["status=closed", "limit=0", "limit=1001", "colour=red", "before=x", "status=all&after=x", "limit=many"]
+    "query",
+    [
+        "since=soon",
+        "until=inf",
+        "since=nan",
+        "status=closed",
+        "limit=0",
+        "limit=1001",
+        "colour=red",
+        "before=x",
+        "status=all&after=x",
+        "limit=many",
+    ],
 )
 def test_a_list_that_cannot_be_meant_is_refused(served: Served, query: str) -> None:
     with served.person() as ann:
@@ -232,7 +290,11 @@ def test_numbers_tell_what_was_asked_how_it_ended_and_how_long_it_took(served: S
     within = told["waiting"].pop("within")
     assert told["waiting"] == {"p50": 10.0, "p90": 20.0, "max": 20.0}
     assert [(each["up_to"], each["answers"]) for each in within if each["answers"]] == [(10.0, 1), (60.0, 1)]
-    assert told["by_tool"] == [{"tool": "pay", "approved": 1, "denied": 1, "expired": 0, "withdrawn": 0}]
+    counts = {"asked": 3, "approved": 1, "denied": 1, "expired": 0, "withdrawn": 0, "p50": 10.0, "p90": 20.0}
+    assert told["by_tool"] == [{"tool": "pay", **counts}]
+    assert told["by_agent"] == [{"agent": "report > payer", **counts}]
+    assert told["by_person"] == [{"who": "ann", "answered": 2, "approved": 1, "denied": 1, "p50": 10.0, "p90": 20.0}]
+    assert told["busiest"] == {"at": told["by_hour"][-1]["at"], "asked": 3}
     assert told["complete"]
 
 

@@ -28,3 +28,6 @@ ANSWER_KEYS = (
     AnswerKey("v", "view", "view all", "shows the parts that you have not seen"),
     AnswerKey("c", "conversation", "messages before", "shows what was said before the call, in the agent's words"),
 )
+
+# The key that filters a list, at the full screen and on the page; it only looks, so it must never be an answer key.
+FILTER_KEY = AnswerKey("/", "filter", "filter", "lists only what matches: words, tool:name, agent:name")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from sayso.channels.display.sanitize import visible
 from sayso.core.canonical import thaw
+from sayso.core.filters import asking_path
 
 if TYPE_CHECKING:
     from sayso.core.model import ApprovalPresentation, ApprovalRequest
@@ -71,8 +72,7 @@ class _Fold:
 
 def asker(request: ApprovalRequest) -> str:
     """Name of the requester: the token's agent name at a hub, then the agent path; empty if unknown."""
-    path = request.agent_path
-    return " > ".join(path if not request.asked_by or request.asked_by in path[:1] else (request.asked_by, *path))
+    return " > ".join(asking_path(request))
 
 
 def _parts(request: ApprovalRequest, fold: _Fold) -> Iterator[Line]:

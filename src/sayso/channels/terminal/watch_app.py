@@ -22,6 +22,7 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, VSplit, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 
+from sayso.channels.display.answer_keys import FILTER_KEY
 from sayso.channels.display.phrases import closed_text
 from sayso.channels.display.sanitize import visible
 from sayso.channels.terminal.colours import STYLE
@@ -29,9 +30,11 @@ from sayso.channels.terminal.dialog import QuestionDialog
 from sayso.channels.terminal.keys import Closed, Interrupted, exit_app
 from sayso.channels.terminal.prompt import open_terminal
 from sayso.channels.terminal.question import Question
-from sayso.channels.terminal.watch_layout import WatchLayout
+from sayso.channels.terminal.watch_filter import HOW_TO_FILTER, FilterLine
+from sayso.channels.terminal.watch_layout import Listed, WatchLayout
 from sayso.channels.terminal.watch_pane import Pane
 from sayso.core.decide import is_overdue
+from sayso.core.filters import RequestFilter
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Seen
 from sayso.errors import StillOpen, StoreError, UnknownRequest
 
@@ -42,6 +45,7 @@ _CHANNEL = "watch"
 _MOVES = {"j": 1, Keys.Down: 1, "k": -1, Keys.Up: -1}
 _EXIT_SIGNALS = (SIGTERM, SIGHUP)  # the terminal has to be restored first
 _SCROLLS = {" ": 1, Keys.PageDown: 1, "b": -1, Keys.PageUp: -1}
+_ESCAPE = "\x1b"
 
 
 class AnswerReport(NamedTuple):
@@ -59,6 +63,7 @@ class WatchContext:
     inbox: Inbox
     answer: Callable[[ApprovalRequest, ApprovalDecision], Awaitable[AnswerReport]]  # raises `StillOpen`
     short_ids: Callable[[Iterable[str]], Mapping[str, str]]  # short names for ids
+    wanted: RequestFilter  # the filter to begin with
 
 
 class Watch:
@@ -74,6 +79,7 @@ class Watch:
         self._message = ""
         self._help = False
         self._note = Buffer(multiline=False, accept_handler=self._on_line_entered)
+        self._filter = FilterLine(context.wanted, self._on_filter_changed)
         terminal = open_terminal()
         self._captured = terminal.captured
         self._app: Application[None] = Application(
@@ -139,11 +145,20 @@ class Watch:
                 with contextlib.suppress(StoreError):  # `_follow` reports the error
                     await self._context.inbox.pending()  # which closes them
 
+    @property
+    def _listed(self) -> dict[str, ApprovalRequest]:
+        """The requests that match the filter; keys and answers go to them alone."""
+        return {name: each for name, each in self._requests.items() if self._filter.matches(name)}
+
     def _apply_changes(self, changed: Iterable[ApprovalRequest]) -> None:
         for each in changed:
             if each.status == "open":
                 self._requests[each.id] = each
-            elif self._requests.pop(each.id, None) is not None and each.id != self._answering:
+                self._filter.add([each])
+                continue
+            is_listed = self._requests.pop(each.id, None) is not None and self._filter.matches(each.id)
+            self._filter.forget(each.id)
+            if is_listed and each.id != self._answering:
                 self._show_message(closed_text(each))
         self._requests = dict(sorted(self._requests.items()))  # ids begin with the time
         self._names = self._context.short_ids(self._requests)
@@ -153,7 +168,7 @@ class Watch:
     def _refresh_pane(self) -> None:
         """Update the pane; a closed request stays there until the user moves, so that no key hits another one."""
         if self._pane is None:
-            self._select(next(iter(self._requests), None))
+            self._select(next(iter(self._listed), None))
             return
         question = self._pane.question
         now = self._requests.get(question.request.id)
@@ -161,6 +176,18 @@ class Watch:
             question.seen = now.seen
         elif question.request.id != self._answering and not question.closed.is_set():
             question.closed.set()
+
+    def _on_filter_changed(self) -> None:
+        """List what matches; the selected request stays if it does, and no key counts until it was drawn again."""
+        self._filter.reset(self._requests.values())
+        self._message = ""
+        listed = self._listed
+        if self._pane is not None and self._pane.question.request.id in listed:
+            self._pane.key_guard.disarm()
+        else:
+            self._select(next(iter(listed), None))
+        self._move_focus()
+        self._app.invalidate()
 
     # --- The selected request ------------------------------------------------------------------------
 
@@ -197,7 +224,7 @@ class Watch:
 
     async def _submit_answer(self, request: ApprovalRequest, answer: ApprovalDecision) -> None:
         """Submit the answer, and select the next request in the list."""
-        self._answering, after = request.id, [each for each in self._requests if each > request.id]
+        self._answering, after = request.id, [each for each in self._listed if each > request.id]
         try:
             sentence, closed = await self._context.answer(request, answer)
         except StillOpen as problem:
@@ -207,7 +234,7 @@ class Watch:
         for each in (*closed, *(() if request.id in after else (request.id,))):
             self._requests.pop(each, None)  # before the change feed reports it
         self._asking = None  # this task itself, which is about to end
-        self._select(next((each for each in after if each in self._requests), next(iter(self._requests), None)))
+        self._select(next((each for each in after if each in self._requests), next(iter(self._listed), None)))
         self._show_message(sentence)
 
     # --- Keys ----------------------------------------------------------------------------------------
@@ -223,12 +250,20 @@ class Watch:
                 self._pane.key_guard.note_other_key()
 
         found.add(Keys.ControlC)(self._interrupt)
+
+        @found.add(Keys.Escape, filter=Condition(lambda: self._filter.is_open), eager=True)
+        def _(_: KeyPressEvent) -> None:
+            self._filter.clear()
+
         return found
 
     def _interrupt(self, *_: object) -> None:
         exit_app(self._app, exception=Interrupted())
 
     def _is_typing(self) -> bool:
+        return self._is_typing_note() or self._filter.is_open
+
+    def _is_typing_note(self) -> bool:
         return self._pane is not None and self._pane.line_prompt is not None
 
     def _on_key(self, event: KeyPressEvent) -> None:
@@ -249,6 +284,12 @@ class Watch:
         elif key in _MOVES and is_idle:
             self._message = ""
             self._select_neighbour(_MOVES[key])
+        elif key == FILTER_KEY.key and is_idle:
+            self._filter.open()
+            self._message = HOW_TO_FILTER
+            self._move_focus()
+        elif key == _ESCAPE and is_idle and self._filter.text:
+            self._filter.clear()
         elif key == "?":
             self._help = True
         elif key == "q" and is_idle:
@@ -257,9 +298,10 @@ class Watch:
     def _select_neighbour(self, by: int) -> None:
         """Select the neighbour in that direction; for a closed request, its former neighbour."""
         here = "" if self._pane is None else self._pane.question.request.id
-        neighbours = [each for each in self._requests if (each > here if by > 0 else each < here)]
-        there = neighbours[0 if by > 0 else -1] if neighbours else next(reversed(self._requests), None)
-        if there != here and (neighbours or here not in self._requests):
+        listed = self._listed
+        neighbours = [each for each in listed if (each > here if by > 0 else each < here)]
+        there = neighbours[0 if by > 0 else -1] if neighbours else next(reversed(listed), None)
+        if there != here and (neighbours or here not in listed):
             self._select(there)
 
     def _on_line_entered(self, note: Buffer) -> bool:
@@ -270,10 +312,11 @@ class Watch:
     # --- The screen ----------------------------------------------------------------------------------
 
     def _layout(self) -> Layout:
-        frame = Window(FormattedTextControl(self._screen_text, focusable=True), always_hide_cursor=True)
+        self._frame = frame = Window(FormattedTextControl(self._screen_text, focusable=True), always_hide_cursor=True)
         words = Window(FormattedTextControl(self._line_prompt), dont_extend_width=True, height=1)
         note = VSplit([words, Window(BufferControl(self._note), height=1)])
-        return Layout(HSplit([frame, ConditionalContainer(note, filter=Condition(self._is_typing))]), frame)
+        typed_note = ConditionalContainer(note, filter=Condition(self._is_typing_note))
+        return Layout(HSplit([frame, typed_note, self._filter.container()]), frame)
 
     def _line_prompt(self) -> str:
         if self._pane is None:
@@ -283,12 +326,25 @@ class Watch:
     def _screen_text(self) -> FormattedText:
         size = self._app.output.get_size()
         frame = WatchLayout(size.columns, size.rows - self._is_typing())
-        lines = frame.help() if self._help else frame.draw(self._requests, self._names, self._pane, self._message)
+        listed = self._listed
+        shown = Listed(
+            requests=listed,
+            names=self._names,
+            others=len(self._requests) - len(listed),
+            filter_text=self._filter.text,
+            is_filter_typed=self._filter.is_open,
+        )
+        lines = frame.help() if self._help else frame.draw(shown, self._pane, self._message)
         return FormattedText([part for line in lines for part in [*line, ("", "\n")]][:-1])
 
     def _after_render(self, _: object) -> None:
         if self._pane is not None and not self._help:
             self._pane.after_render()
-        if self._is_typing() != self._app.layout.has_focus(self._note):
-            self._app.layout.focus_next()
+        self._move_focus()
+
+    def _move_focus(self) -> None:
+        """Let keys go where something is typed, else to the frame."""
+        place = self._note if self._is_typing_note() else self._filter.buffer if self._filter.is_open else self._frame
+        if not self._app.layout.has_focus(place):
+            self._app.layout.focus(place)
             self._app.invalidate()

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from sayso.channels.display.answer_keys import ANSWER_KEYS
+from sayso.channels.display.answer_keys import ANSWER_KEYS, FILTER_KEY
 from sayso.channels.display.blocks import time_left
 from sayso.channels.display.durations import format_rough_duration
 from sayso.channels.display.request_lines import Line, asker, display_width, truncate, wrap_items
@@ -21,11 +22,22 @@ from sayso.core.model import ApprovalRequest
 _SHARE = 4  # the list has a fourth of the rows
 _WIDE = 70  # columns; a narrower list shows no expiry
 _MOVES = {"j k, ↓ ↑": "move", "space, b": "scroll; also page down and up"}
+_FILTER = {FILTER_KEY.key: f"{FILTER_KEY.label}: {FILTER_KEY.meaning}", "Esc": "list all again"}
 _LEAVE = {"q, Ctrl-C": "leave; nothing is answered"}
 _HELP = (
     "A key counts when the request has been on the screen for a moment, and a yes when all of it was, or was opened "
     "with v. What is pasted never counts.\n\nPress any key to go back."
 )
+
+
+class Listed(NamedTuple):
+    """The list: the requests that match the filter with their names, how many do not match, and the filter as text."""
+
+    requests: Mapping[str, ApprovalRequest]
+    names: Mapping[str, str]
+    others: int
+    filter_text: str
+    is_filter_typed: bool
 
 
 class WatchLayout:
@@ -39,6 +51,7 @@ class WatchLayout:
         """Return the lines of the help screen."""
         rows = {
             **_MOVES,
+            **_FILTER,
             **{each.key: f"{each.label}: {each.meaning}" for each in ANSWER_KEYS},
             "r": KEY_LABELS["r"],
             **_LEAVE,
@@ -52,16 +65,10 @@ class WatchLayout:
             *self._lines("", _HELP),
         ]
 
-    def draw(
-        self,
-        requests: Mapping[str, ApprovalRequest],
-        names: Mapping[str, str],
-        pane: Pane | None,
-        news: str,
-    ) -> list[Line]:
+    def draw(self, listed: Listed, pane: Pane | None, news: str) -> list[Line]:
         """Return all lines of the screen."""
-        top = [*self._title(len(requests)), *self._list(requests, names, pane)]
-        bottom = [*self._foot(requests, pane), *self._lines("class:said", news)]
+        top = [*self._title(listed), *self._list(listed.requests, listed.names, pane)]
+        bottom = [*self._foot(listed, pane), *self._lines("class:said", news)]
         # In a low window the keys may be cut off, but never a row that counts as seen.
         room = max(min(max(self._height - len(top) - len(bottom) - 2, 1), self._height - len(top) - 1), 0)
         rows, below = ([], 0) if pane is None else pane.visible_rows(self._width, room)
@@ -69,9 +76,19 @@ class WatchLayout:
         more = f" {below} more row{'' if below == 1 else 's'}: space " if below else ""
         return [*top, self._separator(""), *rows, self._separator(more), *bottom]
 
-    def _title(self, count: int) -> list[Line]:
-        waiting = "nothing waits" if not count else f"{count} wait{'s' if count == 1 else ''} for an answer"
-        return [[("class:status", truncate(f"sayso watch · {waiting}", self._width))]]
+    def _title(self, listed: Listed) -> list[Line]:
+        count, others = len(listed.requests), listed.others
+        if not listed.filter_text:
+            waiting = "nothing waits" if not count else f"{count} wait{'s' if count == 1 else ''} for an answer"
+            return [self._status(f"sayso watch · {waiting}")]
+        waiting = "1 other waits" if others == 1 else f"{others or 'no'} others wait"
+        words = f"sayso watch · {count or 'none'} match{'es' if count == 1 else ''}, {waiting}"
+        whole = f"{words} · {listed.filter_text}"
+        rows = [whole] if display_width(whole) <= self._width else [words, f"· {listed.filter_text}"]
+        return [self._status(row) for row in rows]
+
+    def _status(self, text: str) -> Line:
+        return [("class:status", truncate(text, self._width))]
 
     def _list(
         self,
@@ -97,12 +114,17 @@ class WatchLayout:
         text = truncate(f"{'▸' if chosen else ' '} {name}{facts}  {call}", self._width)
         return [("class:selected", text + " " * (self._width - display_width(text)))] if chosen else [("", text)]
 
-    def _foot(self, requests: Mapping[str, ApprovalRequest], pane: Pane | None) -> list[Line]:
-        keys = "[j/k] move  [?] help  [q] leave"
+    def _foot(self, listed: Listed, pane: Pane | None) -> list[Line]:
+        requests = listed.requests
+        escape = "  [Esc] all" if listed.filter_text else ""
+        others = f"[{FILTER_KEY.key}] {FILTER_KEY.label}{escape}  [?] help  [q] leave"
+        keys = f"[j/k] move  {others}"
+        if listed.is_filter_typed:
+            return []  # no key counts but those of the line
         if pane is None:
-            return self._keys("[?] help  [q] leave")
+            return self._keys(others)
         if pane.question.closed.is_set():
-            return self._keys(keys if requests else "[?] help  [q] leave")
+            return self._keys(keys if requests else others)
         place = [*requests, pane.question.request.id].index(pane.question.request.id) + 1
         own = f"  {keys}" if pane.choice is not None and pane.choice.is_idle and pane.key_guard.armed else ""
         return [

@@ -186,6 +186,7 @@ class PageModel(BaseModel):
     items: list[RequestModel]
     next: str | None = Field(description="Pass it as `before` (or `after`, where status is pending) for more.")
     point: int = Field(description="Where to begin with `GET /events` to miss nothing.")
+    searched: int = Field(description="How many requests were compared with the filter for this part.")
 
 
 class WaitingModel(BaseModel):
@@ -290,23 +291,58 @@ class Spans(BaseModel):
     within: list[Within]
 
 
-class ToolCount(BaseModel):
-    """How the requests of a tool ended."""
+class Counts(BaseModel):
+    """How requests ended, and within how many seconds half and nine tenths of the answers came."""
 
-    tool: str
+    asked: int
     approved: int
     denied: int
     expired: int
     withdrawn: int
+    p50: float | None
+    p90: float | None
+
+
+class ToolCount(Counts):
+    """The requests of a tool."""
+
+    tool: str
+
+
+class AgentCount(Counts):
+    """The requests of an agent."""
+
+    agent: str = Field(description="The path of agents, with ` > ` between them; empty if it is not known.")
+
+
+class PersonCount(BaseModel):
+    """The answers of a person; where several people have to say yes, each yes counts."""
+
+    who: str = Field(description="Empty if the person gave no name.")
+    answered: int
+    approved: int
+    denied: int
+    p50: float | None
+    p90: float | None
+
+
+class Busiest(BaseModel):
+    """The hour, beginning at `at`, in which most was asked."""
+
+    at: float
+    asked: int
 
 
 class StatsModel(BaseModel):
     """Numbers about the requests that were asked in that time."""
 
     by_hour: list[Hour]
+    busiest: Busiest | None
     waiting: Spans
     by_tool: list[ToolCount]
-    complete: bool = Field(description="False if there were too many requests to count them all.")
+    by_agent: list[AgentCount]
+    by_person: list[PersonCount]
+    complete: bool = Field(description="False if there were too many requests, and only the newest were counted.")
 
 
 class About(BaseModel):

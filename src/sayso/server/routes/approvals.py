@@ -12,10 +12,12 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from sayso.client.statistics import MOST_HOURS
 from sayso.core import json_codec
 from sayso.core.approvers import Seen
 from sayso.core.canonical import thaw
 from sayso.core.decide import is_overdue
+from sayso.core.filters import RequestFilter, StatusFilter
 from sayso.core.model import ApprovalRequest
 from sayso.server import identity
 from sayso.server.http import schemas
@@ -33,6 +35,7 @@ routes = APIRouter(route_class=StrictRoute, responses=problem_responses(401, 403
 
 T = TypeVar("T")
 RequestId = Annotated[str, Path(max_length=100, description="The id of a request.")]
+Moment = Annotated[float, Field(allow_inf_nan=False)]
 Outcome = Literal["proceed_once", "proceed_always", "cancel"]
 _REQUEST_ID: TypeAdapter[str] = TypeAdapter(RequestId)
 _OUTCOME: TypeAdapter[Outcome] = TypeAdapter(Outcome)
@@ -47,12 +50,34 @@ class ListQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    status: listing.StatusFilter = Field(default="pending", description="`pending` is what is open, oldest first.")
-    tool: str = Field(default="", max_length=500)
-    q: str = Field(default="", max_length=500, description="Part of the tool, agent, description, reason or arguments.")
+    status: StatusFilter = Field(default="pending", description="`pending` is what is open, oldest first.")
+    tool: str = Field(default="", max_length=500, description="The tool; * stands for any characters.")
+    agent: str = Field(default="", max_length=500, description="An agent in the path; * stands for any characters.")
+    q: str = Field(
+        default="",
+        max_length=500,
+        description="Words that all occur in the tool, agents, description, reason, arguments or notes.",
+    )
+    who: str = Field(default="", max_length=500, description="A person who has answered.")
+    since: Moment | None = Field(default=None, description="Asked then or later, in seconds since 1970.")
+    until: Moment | None = Field(default=None, description="Asked before then.")
+    id: str = Field(default="", max_length=100, description="The start or the end of the id.")
     limit: int = Field(default=100, ge=1, le=_MOST)
     before: str = Field(default="", max_length=100, description="Those that came before this id.")
     after: str = Field(default="", max_length=100, description="With status=pending: those that came after this id.")
+
+    def as_filter(self) -> RequestFilter:
+        """Return the criteria."""
+        return RequestFilter(
+            status=self.status,
+            tool=self.tool,
+            agent=self.agent,
+            text=self.q,
+            who=self.who,
+            since=self.since,
+            until=self.until,
+            id_part=self.id,
+        )
 
 
 @routes.get("/approvals", responses=ok_response(schemas.PageModel))
@@ -63,18 +88,18 @@ async def requests(hub: TheHub, person: Person, wanted: Annotated[ListQuery, Que
         sentence = "`after` goes with status=pending, which is oldest first; `before` with all others"
         raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
     point = await hub.events.start_point()  # first: later changes come as events after this point
-    chosen = listing.Filter(token=person.token, now=hub.clock.now(), status=wanted.status, tool=wanted.tool, q=wanted.q)
+    query = listing.Query(token=person.token, now=hub.clock.now(), wanted=wanted.as_filter())
     cursor = wanted.before or wanted.after
-    rows, following = await listing.page(hub.store, chosen, wanted.limit, cursor, json_codec.request_to_json)
-    return json_answer(listing.page_json(rows, next=following, point=point))
+    found = await listing.page(hub.store, query, wanted.limit, cursor, json_codec.request_to_json)
+    return json_answer(listing.page_json(found.rows, next=found.following, point=point, searched=found.searched))
 
 
 @routes.get("/approvals/pending", responses=ok_response(dict[str, schemas.WaitingModel]))
 async def pending(hub: TheHub, person: Person) -> Response:
     """List open requests by id, in the original REST form: the oldest thousand, or as many as a page holds."""
-    chosen = listing.Filter(token=person.token, now=hub.clock.now(), status="pending")
-    rows, _ = await listing.page(hub.store, chosen, _MOST, "", _simple_json)
-    return json_answer(f"{{{', '.join(rows)}}}")
+    query = listing.Query(token=person.token, now=hub.clock.now(), wanted=RequestFilter(status="pending"))
+    found = await listing.page(hub.store, query, _MOST, "", _simple_json)
+    return json_answer(f"{{{', '.join(found.rows)}}}")
 
 
 def _simple_json(request: ApprovalRequest) -> str:
@@ -176,7 +201,7 @@ async def events(
 
 
 @routes.get("/stats", responses=ok_response(schemas.StatsModel))
-async def numbers(hub: TheHub, person: Person, hours: Annotated[int, Query(ge=1, le=24 * 31)] = 24) -> Response:
+async def numbers(hub: TheHub, person: Person, hours: Annotated[int, Query(ge=1, le=MOST_HOURS)] = 24) -> Response:
     """Count the requests that were asked in the last hours."""
     return json_answer(json_codec.to_json(await hub.stats.last_hours(person.token, hours)))
 

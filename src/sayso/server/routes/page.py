@@ -15,7 +15,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sayso.channels.display.answer_keys import ANSWER_KEYS
+from sayso.channels.display.answer_keys import ANSWER_KEYS, FILTER_KEY
 from sayso.core import json_codec
 from sayso.server.http.problems import HttpProblem
 from sayso.server.openapi import json_answer
@@ -56,9 +56,10 @@ def _files() -> dict[str, _StaticFile]:
 
 
 def _answer_keys() -> bytes:
-    """Return the table of answer keys as a script, so that the page has the keys of the terminal."""
-    table = json_codec.to_json([each._asdict() for each in ANSWER_KEYS])
-    return b"export const ANSWER_KEYS = " + table.encode() + b";\n"
+    """Return the tables of keys as a script, so that the page has the keys of the terminal."""
+    answers = json_codec.to_json([each._asdict() for each in ANSWER_KEYS])
+    search = json_codec.to_json(FILTER_KEY._asdict())
+    return f"export const ANSWER_KEYS = {answers};\nexport const FILTER_KEY = {search};\n".encode()
 
 
 def _static_file(name: str, content: bytes) -> _StaticFile:

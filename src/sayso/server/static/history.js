@@ -3,39 +3,20 @@
 import { Detail } from "./detail.js";
 import { button, fill, h } from "./dom.js";
 import * as hub from "./api.js";
+import { HistoryFilters } from "./history_filters.js";
 import { formatMoment } from "./times.js";
 import { summarizeArguments } from "./arguments.js";
 import { visible } from "./sanitize.js";
 import * as phrases from "./phrases.js";
 
-const STATES = [
-  ["all", "all"],
-  ["open", "waiting"],
-  ["approved", "allowed, not run yet"],
-  ["used", "allowed and run"],
-  ["denied", "denied"],
-  ["expired", "expired"],
-  ["withdrawn", "withdrawn"],
-];
-const TYPING_MS = 250; // pause after the last key
+const MOST_PAGES = 20; // of a search that finds nothing, before it waits for a click
 
 export class HistoryView {
   constructor(place, me) {
     this.rows = h("ul", { class: "entries" });
     this.more = button("Show older ones", () => this.#load(true), { class: "plain-button", hidden: true });
     this.message = h("p", { class: "quiet", role: "status" }, "Loading…");
-    this.search = h("input", {
-      type: "search",
-      id: "history-search",
-      autocomplete: "off",
-      placeholder: "tool, agent, argument",
-      on: { input: () => this.#loadSoon() },
-    });
-    this.status = h(
-      "select",
-      { id: "history-status", on: { change: () => this.#load() } },
-      STATES.map(([value, text]) => h("option", { value }, text)),
-    );
+    this.filters = new HistoryFilters(() => this.#onFilter());
     this.pane = h("div", { class: "pane detail-pane" });
     this.detail = new Detail(this.pane, { me, back: "#/history" });
     fill(
@@ -43,30 +24,22 @@ export class HistoryView {
       h(
         "div",
         { class: "pane list-pane" },
-        h(
-          "div",
-          { class: "list-head" },
-          h("h2", {}, "History"),
-          h(
-            "div",
-            { class: "filters two" },
-            h("label", { for: "history-search" }, "Search"),
-            this.search,
-            h("label", { for: "history-status" }, "State"),
-            this.status,
-          ),
-          this.message,
-        ),
+        h("div", { class: "list-head" }, h("h2", {}, "History"), this.filters.element, this.message),
         h("div", { class: "entries-scroll" }, this.rows, this.more),
       ),
       this.pane,
     );
   }
 
-  /** Show the list, loaded if necessary, and one request next to it. */
-  async show(id) {
+  get search() {
+    return this.filters.search;
+  }
+
+  /** Show the list, loaded if necessary, and one request next to it; the address holds the filters. */
+  async show(id, params) {
     this.id = id;
-    if (!this.loaded) await this.#load();
+    if (this.filters.read(params) || !this.loaded) await this.#load();
+    this.detail.back = this.#address();
     this.#markSelected();
     if (!id) return this.detail.clear(h("p", {}, "Choose a request to see all of it."));
     try {
@@ -82,38 +55,56 @@ export class HistoryView {
     this.loaded = false;
   }
 
-  #loadSoon() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.#load(), TYPING_MS);
+  #address(id = "") {
+    const query = String(this.filters);
+    return `#/history${id && `/${id}`}${query && `?${query}`}`;
+  }
+
+  /** Put the filters into the address, without a step in the browser's history, and load the list. */
+  #onFilter() {
+    history.replaceState(null, "", this.#address(this.id ?? ""));
+    this.detail.back = this.#address();
+    return this.#load();
   }
 
   async #load(older = false) {
     const loadNumber = (this.loadNumber = (this.loadNumber ?? 0) + 1);
-    const query = {
-      status: this.status.value,
-      q: this.search.value.trim(),
-      limit: 50,
-      before: older ? this.next : null,
-    };
+    const query = { ...this.filters.asQuery(), limit: 50, before: older ? this.next : null };
+    if (!older) this.searched = 0;
     try {
-      const found = await hub.listRequests(query);
-      if (loadNumber !== this.loadNumber) return; // a later query is under way
-      this.loaded = true;
-      this.next = found.next;
-      const rows = found.items.map(renderEntry);
-      if (older) this.rows.append(...rows);
-      else fill(this.rows, rows);
-      this.more.hidden = !found.next;
-      this.message.textContent = this.rows.children.length ? "" : this.#emptyText();
-      this.#markSelected();
+      let found;
+      for (let pages = 0; pages < MOST_PAGES && !found?.items.length && query.before !== undefined; pages += 1) {
+        found = await hub.listRequests(query);
+        if (loadNumber !== this.loadNumber) return; // a later query is under way
+        this.searched += Number(found.searched);
+        query.before = found.next ?? undefined;
+        if (!found.items.length && found.next) this.message.textContent = `${this.#searchedText()} so far…`;
+      }
+      this.#show(found, older);
     } catch (problem) {
       this.message.textContent = visible(problem.message);
     }
   }
 
-  #emptyText() {
-    const isAll = this.status.value === "all" && !this.search.value.trim();
-    return isAll ? "Nothing was asked yet." : "Nothing was found: try other words, or another state.";
+  #show(found, older) {
+    this.loaded = true;
+    this.next = found.next;
+    const rows = found.items.map((each) => renderEntry(each, this.#address(each.id)));
+    if (older) this.rows.append(...rows);
+    else fill(this.rows, rows);
+    this.more.hidden = !found.next;
+    this.more.textContent = this.rows.children.length ? "Show older ones" : "Search older ones";
+    this.message.textContent = this.rows.children.length ? "" : this.#emptyText(found.next);
+    this.#markSelected();
+  }
+
+  #searchedText() {
+    return `${this.searched.toLocaleString("en-US")} requests searched`;
+  }
+
+  #emptyText(isCut) {
+    if (isCut) return `Nothing was found among the newest: ${this.#searchedText()}.`;
+    return this.filters.isSet ? "Nothing was found: try other words, or fewer filters." : "Nothing was asked yet.";
   }
 
   /** Reload the list after a lost connection. */
@@ -132,14 +123,14 @@ export class HistoryView {
   }
 }
 
-function renderEntry(request) {
+function renderEntry(request, address) {
   const by = request.decision?.who ? ` · by ${visible(request.decision.who)}` : "";
   return h(
     "li",
     { class: "entry", data: { id: request.id } },
     h(
       "a",
-      { href: `#/history/${request.id}`, class: "row-link" },
+      { href: address, class: "row-link" },
       h(
         "span",
         { class: "row-head" },

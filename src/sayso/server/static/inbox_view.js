@@ -8,7 +8,7 @@ import { askForArguments } from "./editing.js";
 import { button, fill, h } from "./dom.js";
 import { findBarrier } from "./entitlement.js";
 import * as hub from "./api.js";
-import { actionOf } from "./keys.js";
+import { actionOf, isFilterKey } from "./keys.js";
 import { askHowLong } from "./remember_choices.js";
 import { List } from "./list.js";
 import { askToAllowAll, askToDenyAll } from "./bulk_answer.js";
@@ -36,7 +36,7 @@ export class InboxView {
       type: "search",
       id: "search",
       autocomplete: "off",
-      placeholder: "tool, agent, argument",
+      placeholder: "words, tool:name, agent:name",
       on: { input: () => this.#filter() },
     });
     this.removeButton = button("", () => this.inbox.removeClosed(), { class: "link-button", hidden: true });
@@ -211,7 +211,7 @@ export class InboxView {
 
   /** Handle a keyboard shortcut; returns whether the key is one. */
   handleKey(key) {
-    if (key === "/") return (this.search.focus(), true);
+    if (isFilterKey(key)) return (this.search.focus(), true);
     if (key === "j" || key === "k") return (this.#selectNeighbour(key === "j" ? 1 : -1), true);
     if (!this.detail.id) return false;
     if (key === "x") return (this.inbox.mark(this.detail.id, !this.inbox.marked.has(this.detail.id)), true);

@@ -1,6 +1,6 @@
 /** Keyboard shortcuts: single letters, which can be switched off and never act while text is typed. */
 
-import { ANSWER_KEYS } from "./answer_keys.js";
+import { ANSWER_KEYS, FILTER_KEY } from "./answer_keys.js";
 import { openDialog } from "./dialogs.js";
 import { h } from "./dom.js";
 
@@ -11,13 +11,16 @@ const HELP = [
   ["k", "the one before"],
   ...ANSWER_KEYS.map(({ key, label, meaning }) => [key, `${label}: ${meaning}`]),
   ["x", "select it, to answer several together"],
-  ["/", "search"],
+  [FILTER_KEY.key, `${FILTER_KEY.label}: ${FILTER_KEY.meaning}`],
   ["?", "this help"],
   ["Esc", "close, or leave a field"],
 ];
 
 /** Return the action of an answer key, as in the terminal; undefined for other keys. */
 export const actionOf = (key) => ACTIONS.get(key);
+
+/** Whether a key goes to the field that filters the list. */
+export const isFilterKey = (key) => key === FILTER_KEY.key;
 
 /** Return the key of an action. */
 export const keyOf = (action) => ANSWER_KEYS.find((each) => each.action === action).key;

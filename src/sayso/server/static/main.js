@@ -71,7 +71,8 @@ function showConnection(state) {
 
 function route(views, isNavigation) {
   if (find("#app").hidden) return;
-  const [, name, id] = /^#\/([a-z]+)(?:\/([A-Za-z0-9_-]+))?$/.exec(location.hash) ?? [null, "inbox", null];
+  const parts = /^#\/([a-z]+)(?:\/([A-Za-z0-9_-]+))?(?:\?(.*))?$/.exec(location.hash) ?? [];
+  const [, name = "inbox", id = null, query = ""] = parts;
   const view = views[name] ? name : "inbox";
   if (isNavigation) hideNotice();
   if (current !== view) views[current]?.invalidate?.();
@@ -82,7 +83,7 @@ function route(views, isNavigation) {
     else link.removeAttribute("aria-current");
   }
   find("#app").classList.toggle("has-detail", Boolean(id));
-  views[view].show(id ?? null);
+  views[view].show(id, new URLSearchParams(query));
   const title = find("#title");
   title.textContent = TITLES[view];
   if (isNavigation && current !== view) title.focus();
@@ -99,7 +100,7 @@ function updateTitle(inbox) {
 function handleKey(key, views) {
   if (key === "?") return (keys.showHelp(), true);
   if (current === "inbox") return views.inbox.handleKey(key);
-  if (current === "history" && key === "/") return (views.history.search.focus(), true);
+  if (keys.isFilterKey(key) && views[current].search) return (views[current].search.focus(), true);
   return false;
 }
 

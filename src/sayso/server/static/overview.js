@@ -2,7 +2,7 @@
 
 import { fill, h, visibleNodes, svg } from "./dom.js";
 import * as hub from "./api.js";
-import { formatSpan } from "./times.js";
+import { formatMoment, formatSpan } from "./times.js";
 import { visible } from "./sanitize.js";
 
 const PERIODS = [
@@ -17,6 +17,13 @@ const ANSWERS = [
   ["withdrawn", "withdrawn"],
 ];
 const MOST_TOOLS = 12;
+const MOST_ROWS = 100;
+const CASES = [["asked", "asked"], ...ANSWERS];
+const BY_PERSON = [
+  ["answered", "answered"],
+  ["approved", "allowed"],
+  ["denied", "denied"],
+];
 
 export class StatisticsView {
   constructor(place) {
@@ -55,9 +62,12 @@ export class StatisticsView {
       const stats = await hub.getStats(this.period.value);
       fill(
         this.content,
-        renderVolume(stats.by_hour, Number(this.period.value)),
+        stats.complete ? null : h("p", {}, "Only the newest requests were counted: there are too many."),
+        renderVolume(stats, Number(this.period.value)),
         renderAnswerTimes(stats.waiting),
         renderByTool(stats.by_tool),
+        renderByName("By agent", "Agent", "agent", stats.by_agent, CASES),
+        renderByName("By person", "Person", "who", stats.by_person, BY_PERSON),
       );
     } catch (problem) {
       fill(this.content, h("p", {}, visible(problem.message)));
@@ -88,7 +98,7 @@ export class StatisticsView {
 }
 
 /** Bar chart of questions over time. */
-function renderVolume(hours, period) {
+function renderVolume({ by_hour: hours, busiest }, period) {
   const bars = groupHours(hours, period);
   const total = bars.reduce((sum, each) => sum + each.asked, 0);
   const most = Math.max(1, ...bars.map((each) => each.asked));
@@ -114,9 +124,9 @@ function renderVolume(hours, period) {
   const top = h("p", { class: "axis-top", "aria-hidden": "true" }, String(most));
   return renderChart(
     "Questions",
-    `${total} asked`,
+    `${total} asked${busiest ? `; in the busiest hour, from ${formatMoment(busiest.at)}, ${busiest.asked}` : ""}`,
     [top, drawing, axis],
-    renderTable("Questions over time", ["When", "asked", ...ANSWERS.map(([, word]) => word)], rows),
+    foldTable(renderTable("Questions over time", ["When", "asked", ...ANSWERS.map(([, word]) => word)], rows)),
   );
 }
 
@@ -162,7 +172,7 @@ function renderAnswerTimes(facts) {
     "Waiting for an answer",
     `${total} ${total === 1 ? "answer" : "answers"}`,
     [numbers, drawing],
-    renderTable("Waiting for an answer", ["It took", "answers"], rows),
+    foldTable(renderTable("Waiting for an answer", ["It took", "answers"], rows)),
   );
 }
 
@@ -175,7 +185,7 @@ function rangeText(within, at) {
 
 function renderByTool(tools) {
   const sum = (each) => ANSWERS.reduce((total, [name]) => total + Number(each[name] ?? 0), 0);
-  const sorted = [...tools].sort((a, b) => sum(b) - sum(a));
+  const sorted = tools.filter((each) => sum(each)).sort((a, b) => sum(b) - sum(a));
   const top = sorted.slice(0, MOST_TOOLS);
   const most = Math.max(1, ...top.map(sum));
   const drawing = h(
@@ -203,15 +213,32 @@ function renderByTool(tools) {
       ),
     ),
   );
-  const rows = sorted.map((each) => [visibleNodes(each.tool), ...ANSWERS.map(([name]) => Number(each[name] ?? 0))]);
-  if (!sorted.length) return renderChart("Answers by tool", "Nothing was answered in this time.", null, null);
+  if (!tools.length) return renderChart("Answers by tool", "Nothing was answered in this time.", null, null);
   const title = sorted.length > MOST_TOOLS ? `the ${MOST_TOOLS} of ${sorted.length} tools with the most` : "";
   return renderChart(
     "Answers by tool",
     title,
-    [drawing, legend],
-    renderTable("Answers by tool", ["Tool", ...ANSWERS.map(([, word]) => word)], rows),
+    sorted.length ? [drawing, legend] : null,
+    foldTable(renderNameTable("Answers by tool", "Tool", "tool", tools, CASES)),
   );
+}
+
+/** Table with a row for each agent or person. */
+function renderByName(title, head, key, rows, counts) {
+  if (!rows.length) return renderChart(title, "Nobody in this time.", null, null);
+  const words = rows.length > MOST_ROWS ? `the ${MOST_ROWS} of ${rows.length} with the most` : "";
+  return renderChart(title, words, renderNameTable(title, head, key, rows.slice(0, MOST_ROWS), counts), null);
+}
+
+function renderNameTable(title, head, key, rows, counts) {
+  const heads = [head, ...counts.map(([, word]) => word), "median", "9 of 10 within"];
+  const cells = rows.map((each) => [
+    each[key] ? visibleNodes(each[key]) : "(no name)",
+    ...counts.map(([name]) => Number(each[name])),
+    each.p50 === null ? "–" : formatAnswerTime(each.p50),
+    each.p90 === null ? "–" : formatAnswerTime(each.p90),
+  ]);
+  return renderTable(title, heads, cells);
 }
 
 /** Stacked bar of parts, each a class and a number; `most` is the total of the longest bar. */
@@ -241,6 +268,8 @@ function renderChart(title, words, drawing, alternative) {
   );
 }
 
+const foldTable = (table) => h("details", {}, h("summary", {}, "As a table"), table);
+
 function renderTable(caption, heads, rows) {
   const body = rows.map((row) =>
     h(
@@ -250,27 +279,22 @@ function renderTable(caption, heads, rows) {
     ),
   );
   return h(
-    "details",
-    {},
-    h("summary", {}, "As a table"),
+    "div",
+    { class: "table-scroll", tabindex: "0", role: "region", "aria-label": caption },
     h(
-      "div",
-      { class: "table-scroll", tabindex: "0", role: "region", "aria-label": caption },
+      "table",
+      {},
+      h("caption", { class: "unseen" }, caption),
       h(
-        "table",
+        "thead",
         {},
-        h("caption", { class: "unseen" }, caption),
         h(
-          "thead",
+          "tr",
           {},
-          h(
-            "tr",
-            {},
-            heads.map((each) => h("th", { scope: "col" }, each)),
-          ),
+          heads.map((each) => h("th", { scope: "col" }, each)),
         ),
-        h("tbody", {}, body),
       ),
+      h("tbody", {}, body),
     ),
   );
 }

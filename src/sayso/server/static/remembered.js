@@ -4,6 +4,7 @@ import { showNotice } from "./announce.js";
 import { askToConfirm } from "./dialogs.js";
 import { button, fill, h, visibleNodes } from "./dom.js";
 import * as hub from "./api.js";
+import { matchesRemembered, parseFilter } from "./filters.js";
 import { formatMoment } from "./times.js";
 import { visible } from "./sanitize.js";
 
@@ -12,6 +13,14 @@ export class RememberedView {
     this.rows = h("ul", { class: "cards" });
     this.message = h("p", { class: "quiet", role: "status" }, "Loading…");
     this.heading = h("h2", { tabindex: "-1" }, "Remembered answers");
+    this.search = h("input", {
+      type: "search",
+      id: "remembered-search",
+      autocomplete: "off",
+      placeholder: "words, tool:name",
+      on: { input: () => this.#draw() },
+    });
+    this.items = null;
     fill(
       place,
       h(
@@ -19,6 +28,7 @@ export class RememberedView {
         { class: "pane page-pane" },
         this.heading,
         h("p", { class: "quiet" }, "Calls that one of these covers run, or are refused, without a question."),
+        h("div", { class: "filters" }, h("label", { for: "remembered-search" }, "Search"), this.search),
         this.message,
         this.rows,
       ),
@@ -27,17 +37,25 @@ export class RememberedView {
 
   async show() {
     try {
-      const { items } = await hub.listRemembered();
-      fill(
-        this.rows,
-        items.map((each) => this.#renderCard(each)),
-      );
-      this.message.textContent = items.length
-        ? ""
-        : "Nothing is remembered: every call that needs an answer is asked about.";
+      this.items = (await hub.listRemembered()).items;
+      this.#draw();
     } catch (problem) {
       this.message.textContent = visible(problem.message);
     }
+  }
+
+  #draw() {
+    if (!this.items) return; // not loaded yet
+    const wanted = parseFilter(this.search.value);
+    const found = this.items.filter((each) => matchesRemembered(wanted, each));
+    fill(
+      this.rows,
+      found.map((each) => this.#renderCard(each)),
+    );
+    const isWhole = found.length === this.items.length;
+    this.message.textContent = isWhole ? "" : `${found.length} of ${this.items.length} match.`;
+    if (!this.items.length)
+      this.message.textContent = "Nothing is remembered: every call that needs an answer is asked about.";
   }
 
   /** Reload after a lost connection. */

@@ -1,11 +1,12 @@
 /** Client-side store of the open requests: in order of arrival, indexed by id. */
 
-import { writeJson } from "./exact_json.js";
+import { matchesRequest, parseFilter, requestText } from "./filters.js";
 
 export class OpenRequests extends EventTarget {
   #requests = new Map();
   #texts = new Map();
   #filter = "";
+  #wanted = parseFilter("");
   #shown = null;
   #openCount = 0;
   #closedWhileLoading = new Set(); // ids closed before their page was loaded
@@ -72,7 +73,8 @@ export class OpenRequests extends EventTarget {
   }
 
   set filter(text) {
-    this.#filter = text.trim().toLowerCase();
+    this.#filter = text.trim();
+    this.#wanted = parseFilter(text);
     this.#shown = null;
     this.#notify("loaded", null);
   }
@@ -119,8 +121,9 @@ export class OpenRequests extends EventTarget {
 
   #matches(id) {
     if (!this.#filter) return true;
-    if (!this.#texts.has(id)) this.#texts.set(id, searchText(this.#requests.get(id)));
-    return this.#texts.get(id).includes(this.#filter);
+    const request = this.#requests.get(id);
+    if (!this.#texts.has(id)) this.#texts.set(id, requestText(request));
+    return matchesRequest(this.#wanted, request, this.#texts.get(id));
   }
 
   #notify(kind, request) {
@@ -132,15 +135,4 @@ export class OpenRequests extends EventTarget {
 function progress(request) {
   if (request.status === "open") return request.votes.length;
   return 1e6 + (request.used_at !== null) + (request.result !== null);
-}
-
-function searchText(request) {
-  const facts = [
-    request.tool,
-    request.agent_path.join(" > "),
-    request.description,
-    request.reason,
-    writeJson(request.args),
-  ];
-  return facts.join("\n").toLowerCase();
 }

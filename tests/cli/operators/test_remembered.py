@@ -82,3 +82,18 @@ def test_what_to_take_back_has_to_be_said_in_one_way(arguments: list[str]) -> No
     remember()
     assert sayso("remembered", "revoke", *arguments).exit_code == 2
     assert len(known()) == 1
+
+
+def test_the_list_is_searched_by_tool_words_person_and_time() -> None:
+    first = remember(amount=5)
+    second = remember("--always", "-m", "small SUMS", amount=6)
+
+    def found(*options: str) -> list[str]:
+        return [each["id"] for each in json.loads(sayso("remembered", "list", *options, "--json").stdout)]
+
+    assert found("--tool", "p*") == found("--who", "ANN") == found("--agent", "payer") == [first["id"], second["id"]]
+    assert found("--text", "small sums") == [second["id"]]
+    assert found("--text", "5") == [first["id"]], "in the arguments of the request"
+    assert found("--tool", "mail") == found("--since", "2099-01-01") == []
+    told = sayso("remembered", "list", "--tool", "mail").stdout
+    assert told == "Nothing that is remembered matches --tool mail; 2 others are.\n"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sayso.channels.display.durations import format_rough_duration
 from sayso.cli.completion import complete_remembered_ids
+from sayso.cli.filtering import filter_options, options_text
 from sayso.cli.main import CODES_OF_GROUPS, Commands
 from sayso.cli.open_store import (
     CODES_OF_IDS,
@@ -25,6 +26,7 @@ from sayso.cli.open_store import (
 from sayso.cli.render_request import answered_by, one_line
 from sayso.cli.screen import bold, say, say_lines, width, wrap_text
 from sayso.core import json_codec
+from sayso.core.filters import RequestFilter
 
 if TYPE_CHECKING:
     from sayso.client.records import Records
@@ -36,12 +38,19 @@ def remembered() -> None:
     """See decisions that stand for later calls, and take them back."""
 
 
-@remembered.command("list", epilog=epilog("sayso remembered list --store sayso.db", CODES_OF_READING))
+@remembered.command("list", epilog=epilog("sayso remembered list --tool shell --text git", CODES_OF_READING))
 @store_option
 @json_option
-def list_remembered(where: str | None, *, as_json: bool) -> None:
-    """List what is remembered, oldest first."""
-    known = with_records(where, _remembered_with_requests)
+@filter_options
+def list_remembered(where: str | None, *, as_json: bool, **criteria: Any) -> None:  # noqa: ANN401 - options
+    """List what is remembered, oldest first.
+
+    Words and agents are also looked for in the request that was answered, if it is still there. Of several filters all
+    have to match; upper and lower case are the same.
+    """
+    wanted = RequestFilter(**criteria)
+    everything = with_records(where, _remembered_with_requests)
+    known = [(each, request) for each, request in everything if wanted.matches_remembered(each, request)]
     if as_json:
         say(json_codec.to_json([json_codec.remembered_to_dict(each) for each, _ in known], indent=2))
         return
@@ -49,7 +58,15 @@ def list_remembered(where: str | None, *, as_json: bool) -> None:
     for each, request in known:
         say_lines(_lines(each, request, names[each.id]))
     if not known:
-        say("Nothing is remembered.")
+        say_lines(wrap_text(_nothing_text(wanted, len(everything))))
+
+
+def _nothing_text(wanted: RequestFilter, others: int) -> str:
+    if not others:
+        return "Nothing is remembered."
+    return (
+        f"Nothing that is remembered matches {options_text(wanted)}; {others} other{' is' if others == 1 else 's are'}."
+    )
 
 
 @remembered.command(epilog=epilog("sayso remembered revoke 4f2a91 --store sayso.db", CODES_OF_IDS))

@@ -1,0 +1,1 @@
+"""Commands of operators: remembered decisions, audit log, retention, statistics."""
