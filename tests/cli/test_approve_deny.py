@@ -303,6 +303,16 @@ def test_a_request_that_is_over_takes_no_answer(how: str) -> None:
     assert stored(request).status == how
 
 
+def test_what_was_withdrawn_is_nobodys_answer() -> None:
+    request = ask()
+    within(lambda controller: controller.withdraw(request.id, "the run has ended"))
+    shown = sayso("show", request.id).stdout
+    assert "\nWithdrawn\n" in shown
+    assert "  because    the run has ended" in shown
+    assert "Answer" not in shown.replace("An answer", "")
+    assert "somebody" not in shown
+
+
 # --- ids ---------------------------------------------------------------------------------------------
 
 

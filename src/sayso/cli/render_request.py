@@ -83,7 +83,9 @@ def full_lines(request: ApprovalRequest, now: float) -> Iterator[str]:
     if request.presentation is not None:
         yield from _presentation_lines(request.presentation)
     yield from _scopes(request)
-    if request.decision is not None:
+    if request.status == "withdrawn" and request.decision is not None:
+        yield from _withdrawal_lines(request.decision)
+    elif request.decision is not None:
         yield from _answer_lines(request.decision)
 
 
@@ -161,6 +163,15 @@ def _scopes(request: ApprovalRequest) -> Iterator[str]:
     yield from _rows([(scope.kind, scope.label) for scope in request.scopes])
     if request.scopes and request.remember_max is not None:
         yield from wrap_text(f"for {format_exact_duration(request.remember_max)} at most", head=" ", indent=2)
+
+
+def _withdrawal_lines(decision: ApprovalDecision) -> Iterator[str]:
+    yield ""
+    yield from _title("Withdrawn")
+    yield from _rows([
+        ("at", None if decision.decided_at is None else moment(decision.decided_at)),
+        ("because", decision.note),
+    ])  # fmt: skip
 
 
 def _answer_lines(decision: ApprovalDecision) -> Iterator[str]:

@@ -30,10 +30,13 @@ _STATES = {
     "used, returned": "approved and run: it returned",
     "used, raised": "approved and run: it failed",
 }
+_UNATTENDED = "withdrawn: nobody could be asked, so it does not run"
 
 
 def state_text(request: ApprovalRequest) -> str:
     """Return the state of a request as a sentence."""
+    if request.status == "withdrawn" and request.decision is not None and request.decision.unattended:
+        return _UNATTENDED
     return _STATES.get(request.state, "approved and begun; what came of it is not known")
 
 
@@ -141,6 +144,7 @@ def decision_to_dict(decision: ApprovalDecision) -> dict[str, Any]:
         "scope": decision.scope,
         "uses": decision.uses,
         "until": decision.until,
+        "unattended": decision.unattended,
     }
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _RUNNER_EMITS: ContextVar[object] = ContextVar("sayso_adalflow_runner_emits", default=None)
 _MODES = {"default": "interactive", "auto_approve": "approve_all"}
-_CANCELLED = frozenset({"refused", "expired", "withdrawn"})
+_CANCELLED = frozenset({"refused", "unattended", "expired", "withdrawn"})
 
 
 class ManagerSettings(TypedDict, total=False):

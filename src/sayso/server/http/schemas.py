@@ -105,6 +105,7 @@ class DecisionModel(BaseModel):
     scope: ScopeKind | None
     uses: int | None
     until: float | None
+    unattended: bool = Field(description="Nobody could be asked, so this is no person's answer.")
 
 
 class SeenModel(BaseModel):

@@ -56,9 +56,10 @@ class AskBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class WithdrawBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why no answer is wanted any more."""
+    """Why no answer is wanted any more; `unattended` if nobody can be asked where the agent runs."""
 
     note: Annotated[str, msgspec.Meta(max_length=10_000)] | None = None
+    unattended: bool = False
 
 
 class ClaimBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -192,8 +193,8 @@ async def claim(request_id: str, request: Request, agent: Agent) -> Response:
 async def withdraw(request_id: str, request: Request, agent: Agent) -> Response:
     """Take a question back; returns it as it stands, which may be answered."""
     operations = RestOperations(request, agent)
-    note, now = (await operations.read_json(WithdrawBody)).note, operations.hub.clock.now()
-    decision = ApprovalDecision(approved=False, note=note, decided_at=now)
+    body, now = await operations.read_json(WithdrawBody), operations.hub.clock.now()
+    decision = ApprovalDecision(approved=False, note=body.note, decided_at=now, unattended=body.unattended)
     with map_errors():
         await operations.own_request(request_id)
         return operations.respond(await operations.store.close(request_id, "withdrawn", decision, now=now))
