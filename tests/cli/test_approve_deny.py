@@ -134,7 +134,7 @@ def test_show_tells_everything_about_an_open_request() -> None:
         "│ ann  and  bob",
         "│ -old",
         "│ +new",
-        "call       this exact call",
+        "call        this exact call",
     ):
         assert words in shown, (words, shown)
     told = facts("show", request.id)
@@ -308,7 +308,7 @@ def test_what_was_withdrawn_is_nobodys_answer() -> None:
     within(lambda controller: controller.withdraw(request.id, "the run has ended"))
     shown = sayso("show", request.id).stdout
     assert "\nWithdrawn\n" in shown
-    assert "  because    the run has ended" in shown
+    assert "  because     the run has ended" in shown
     assert "Answer" not in shown.replace("An answer", "")
     assert "somebody" not in shown
 

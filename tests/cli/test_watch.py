@@ -56,15 +56,14 @@ def said(process: subprocess.Popen[str]) -> str:
 
 PANE = """\
 report > payer wants to run pay
-  tool says Run pay
-  because   no rule names this tool, and the default is 'required'
-  rule      policy default
+  because     no rule names this tool, and the default is 'required'
+  rule        policy default
 
 arguments, as the agent wrote them
   │ amount: 5
   │ to: ann
 """
-PANE_40 = PANE.replace(", and the", ", and\n            the")
+PANE_40 = PANE.replace(", and the default is ", ",\n              and the default is\n              ")
 SCREEN_40 = f"""\
 sayso watch · 2 wait for an answer
 ▸ xxxxxx  0s  report > payer: pay(amoun…
@@ -87,6 +86,7 @@ sayso watch · 2 wait for an answer
   xxxxxx  0s    9m left  report > payer: delete_file(path='a')
 {"─" * 80}
 {PANE}
+
 
 
 

@@ -18,7 +18,7 @@ from sayso.core.canonical import thaw
 from sayso.core.json_codec import state_text
 from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest
 
-_HEAD = 13
+_HEAD = 14
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -102,7 +102,7 @@ def _fact_lines(request: ApprovalRequest, now: float) -> Iterator[str]:
         ("agent", asking_agent(request)),
         ("tool", request.tool_name),
         ("session", request.session),
-        ("what", request.description),
+        _description_row(request),
         ("summary", request.summary if request.summary != request.description else None),
         ("because", request.reason),
         ("by", None if request.rule is None else rule_location(request.rule)),
@@ -111,6 +111,11 @@ def _fact_lines(request: ApprovalRequest, now: float) -> Iterator[str]:
         ("run at", None if request.used_at is None else moment(request.used_at)),
     ]
     yield from _rows(rows)
+
+
+def _description_row(request: ApprovalRequest) -> tuple[str, str | None]:
+    told = request.described_by != "default"
+    return f"{request.described_by} says", request.description if told else None
 
 
 def _rows(rows: list[tuple[str, str | None]]) -> Iterator[str]:

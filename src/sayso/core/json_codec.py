@@ -110,6 +110,7 @@ def request_to_dict(request: ApprovalRequest) -> dict[str, Any]:
         "payload": None if request.payload is None else thaw(request.payload),
         "parameters": json.loads(request.parameters) if request.parameters else None,
         "description": request.description,
+        "described_by": request.described_by,
         "summary": request.summary,
         "reason": request.reason,
         "rule": None if request.rule is None else rule_to_dict(request.rule),
@@ -187,7 +188,7 @@ def request_from_dict(facts: Mapping[str, Any]) -> ApprovalRequest:
 
 _COPIED_FIELDS = (
     *("id", "status", "asked_at", "expires_at", "project", "asked_by", "session", "run", "args", "payload"),
-    *("description", "summary", "reason", "approval", "remember_max", "used_at", "result"),
+    *("description", "described_by", "summary", "reason", "approval", "remember_max", "used_at", "result"),
 )
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 
 from sayso.channels.display.request_lines import GUTTER, format_value, request_lines, truncate, wrap_items
-from sayso.core.model import ApprovalRequest
+from sayso.channels.terminal.colours import plain_text
+from sayso.core.model import ApprovalRequest, DescribedBy
 
 
 @pytest.mark.proves("H10")
@@ -97,3 +98,13 @@ def test_our_words_are_broken_between_items() -> None:
     assert wrap_items("[a] one item  [b] another item", 20) == ["[a] one item", "[b] another item"]
     assert wrap_items("  an indented line that is long", 20) == ["  an indented line", "  that is long"]
     assert wrap_items("", 20) == [""]
+
+
+@pytest.mark.parametrize(
+    ("by", "shown"), [("tool", "  tool says   Pay\n"), ("policy", "  policy says Pay\n"), ("default", "")]
+)
+def test_a_description_is_shown_as_the_words_of_whoever_gave_it(by: DescribedBy, shown: str) -> None:
+    request = ApprovalRequest(tool_name="pay", description="Pay", described_by=by, reason="it asks")
+    assert plain_text(request_lines(request, 80).lines).startswith(
+        f"An agent wants to run pay\n{shown}  because     it"
+    )

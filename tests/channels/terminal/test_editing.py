@@ -42,7 +42,7 @@ def test_an_edit_is_asked_about_until_it_fits_and_no_draft_is_lost(editor: Path)
     terminal.wait_for("This must not run: these arguments cannot run: too dear")
     terminal.press("e", at=AGAIN)
     screen = terminal.wait_for(OFFER)
-    assert "tool says Change the price of tea to 5" in screen  # what the tool says of the new ones
+    assert "tool says   Change the price of tea to 5" in screen  # what the tool says of the new ones
     assert "price: 5\n" in screen
     terminal.press("y", at=OFFER)
     screen, _ = terminal.end()

@@ -22,7 +22,7 @@ Line = list[Fragment]
 _MOST_LINES = 24  # of a value or a diff, unless shown whole
 _HEAD = 15
 _TAIL = 6
-_FACT = 12  # columns of a label
+_FACT = 14  # columns of a label
 _SHORT = 60  # characters; longer values have several lines
 GUTTER: Fragment = ("class:gutter", "  │ ")  # before every row of untrusted text
 NARROWEST = 20  # columns; a narrower screen is treated as this wide
@@ -81,7 +81,8 @@ def _parts(request: ApprovalRequest, fold: _Fold) -> Iterator[Line]:
         ("", " wants to run "),
         ("class:tool", visible(request.tool_name)),
     ]
-    yield from labelled_lines("tool says", request.description, fold.width)
+    if request.described_by != "default":
+        yield from labelled_lines(f"{request.described_by} says", request.description, fold.width)
     yield from labelled_lines("because", request.reason, fold.width)
     if request.approvers is not None and request.approvers.needs_identity:
         yield from labelled_lines("needs", f"{request.approvers}; only a hub knows who they are", fold.width)

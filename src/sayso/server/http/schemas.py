@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sayso.core.model import Remember, ScopeKind, Status
+from sayso.core.model import DescribedBy, Remember, ScopeKind, Status
 
 Args = dict[str, Any]
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -135,6 +135,7 @@ class RequestModel(BaseModel):
     payload: Args | None
     parameters: Any
     description: str
+    described_by: DescribedBy = Field(description="Whose words `description` is; `default` if neither gave one.")
     summary: str | None
     reason: str
     rule: RuleModel | None

@@ -145,6 +145,7 @@ def _request(question: AskBody, now: float) -> ApprovalRequest:
         tool_name=call.tool,
         args=call.args,
         description=question.description or f"Run {call.tool}",
+        described_by="tool" if question.description else "default",
         reason=question.reason,
         session=question.session,
         run=question.run,
