@@ -144,7 +144,7 @@ def test_who_else_has_it_before_them_is_said_and_they_are_told_in_turn() -> None
     terminal = watch()
     terminal.wait_for(KEYS)
     elsewhere(Path(STORE), SEE)
-    assert "ann" not in terminal.wait_for("also before: bob (page)")
+    assert "ann" not in terminal.wait_for("also seen by bob (page)")
     assert ("ann", "watch") in [(each.who, each.channel) for each in stored(request).seen]
     leave(terminal)
 
@@ -271,7 +271,7 @@ def test_a_yes_needs_that_all_of_it_was_on_the_screen() -> None:
         terminal.write(" ")
         terminal.wait_for(before, gone=True)
         terminal.wait_for(KEYS)
-    assert "│   line 59" in terminal.screen
+    assert "│   line 59" in terminal.wait_for("Not all of it", gone=True)  # a yes works now
     assert stored(request).status == "open"
     a_second_later(terminal)  # a key that comes right behind another one does not count
     terminal.write("y")
@@ -354,7 +354,9 @@ def test_arguments_are_edited_until_they_fit_and_judged_where_the_call_runs(
         terminal.write("e")
         terminal.wait_for("with these arguments")
         assert "judge these arguments where the call runs" in terminal.screen
-        assert "│ amount: 8" in terminal.screen
+        assert "arguments, as you edited them\n" in terminal.screen
+        assert "│ amount: 8\n    edited · was 7\n" in terminal.screen
+        assert "[n] deny" in terminal.screen
         terminal.write("y")
         terminal.wait_for("nothing waits")
         assert said(process) == "paid 8 to cem\n"

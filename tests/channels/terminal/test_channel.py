@@ -106,6 +106,7 @@ def test_in_a_low_window_what_has_scrolled_away_has_to_be_opened_before_a_yes(mo
     terminal.press("y")
     terminal.wait_for("Not all of it was on the screen yet: press v to see all of it first.")
     terminal.press("v")
+    assert "Not all of it" not in terminal.wait_for(KEYS)  # a yes works now
     terminal.press("y")
     assert "RAN: tea costs 4" in terminal.end()[0]
 

@@ -51,6 +51,45 @@ def test_an_edit_is_asked_about_until_it_fits_and_no_draft_is_lost(editor: Path)
     assert [(editor / f"given-{number}").read_text() for number in range(1, 4)] == drafts[:3]
 
 
+REVIEW = """\
+arguments, as you edited them
+  │ item: tea
+  │ price: 5
+    edited · was 4
+"""
+
+
+def test_the_review_says_whose_arguments_these_are_and_marks_what_was_edited(editor: Path) -> None:
+    (editor / "draft-0").write_text('{"item": "tea", "price": 5}')
+    terminal = ask()
+    terminal.press("e")
+    assert REVIEW in terminal.wait_for(OFFER)
+    terminal.press("n", at=OFFER)
+    screen, _ = terminal.end()
+    assert "Denied." in screen
+    assert "RAN" not in screen
+
+
+def test_an_edit_can_be_denied_with_a_note(editor: Path) -> None:
+    (editor / "draft-0").write_text('{"item": "tea", "price": 5}')
+    terminal = ask()
+    terminal.press("e")
+    terminal.press("m", at=OFFER)
+    terminal.wait_for("Why not?")
+    terminal.write("no tea\r")
+    assert "refused by ann (note: no tea)" in terminal.end()[0]
+
+
+def test_an_edit_that_only_moves_blanks_changes_nothing(editor: Path) -> None:
+    (editor / "draft-0").write_text('{"price":4,"item":"tea"}')
+    terminal = ask()
+    terminal.press("e")
+    terminal.wait_for("Nothing was changed.")
+    terminal.press("b", at=AGAIN)
+    terminal.press("n")
+    assert OFFER not in terminal.end()[0]
+
+
 def test_an_edit_can_be_taken_up_again_after_going_back(editor: Path) -> None:
     for number, draft in enumerate(['{"item": "tea", "price": 5}', '{"item": "tea", "price": 6}']):
         (editor / f"draft-{number}").write_text(draft)

@@ -93,7 +93,7 @@ def test_who_else_has_it_before_them_is_said_and_oneself_is_not(tmp_path: Path) 
     terminal = ask(store=str(store))
     terminal.wait_for(KEYS)
     elsewhere(store, SEE)
-    screen = terminal.wait_for("also before: bob (page)")
+    screen = terminal.wait_for("also seen by bob (page)")
     assert "ann (terminal)" not in screen
     terminal.press("n")
     terminal.end()

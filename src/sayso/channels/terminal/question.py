@@ -80,7 +80,7 @@ class Question:
             facts.append(f"expires in {format_clock(self.request.expires_at - time.time())}")
         others = self._other_viewers()
         if others:
-            facts.append(f"also before: {others}")
+            facts.append(f"also seen by {others}")
         return " · ".join(facts)
 
     def _other_viewers(self) -> str:
