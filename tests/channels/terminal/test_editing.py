@@ -1,5 +1,7 @@
 """Other arguments, in the person's own editor: checked, judged, shown again, and never lost."""
 
+import asyncio
+import json
 import os
 from pathlib import Path
 
@@ -7,8 +9,11 @@ import pytest
 from tests.channels.terminal.asking import ALLOW, ask, elsewhere, program, until_it_ran
 from tests.terminal import KEYS
 
+from sayso import ApprovalController, ApprovalRequest
+
 AGAIN = "[e] edit again  [b] back"
 OFFER = "with these arguments"
+PARTS = "[1-2] edit  [b] back"
 POLICY = {
     "default": "none",
     "tools": {
@@ -27,6 +32,14 @@ def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("EDITOR", program(tmp_path / "editor", script))
     monkeypatch.delenv("VISUAL", raising=False)
     return tmp_path
+
+
+def requests_in(store: Path) -> list[ApprovalRequest]:
+    async def read() -> list[ApprovalRequest]:
+        async with ApprovalController(store=store, mode="defer") as controller:
+            return await controller.store.recent()
+
+    return asyncio.run(read())
 
 
 def test_an_edit_is_asked_about_until_it_fits_and_no_draft_is_lost(editor: Path) -> None:
@@ -108,6 +121,7 @@ def test_having_seen_an_edit_is_not_having_seen_the_request(editor: Path) -> Non
     (editor / "draft-0").write_text('{"item": "tea", "price": 5}')
     terminal = ask(args=[{"item": "\n".join(f"line {number}" for number in range(100)), "price": 4}])
     terminal.press("e")
+    terminal.press("2", at=PARTS)
     terminal.wait_for(OFFER)
     (editor / "editor").unlink()
     terminal.press("e", at=OFFER)
@@ -116,6 +130,64 @@ def test_having_seen_an_edit_is_not_having_seen_the_request(editor: Path) -> Non
     terminal.wait_for("Not all of it was on the screen yet")
     terminal.press("n")
     assert "RAN" not in terminal.end()[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "draft", "ran"),
+    [
+        (
+            "a\n\tb",
+            "a\n\tb\n",
+            'a\n\t"c"\n',
+            'a\n\t"c"',
+        ),  # the editor needs the last line end, the tool did not have it
+        ("a\nb", "a\nb\n", "a\nb\nc\n\n", "a\nb\nc\n"),
+        ("a\nb\n", "a\nb\n", "a\nc", "a\nc"),
+        ("a\nb\n", "a\nb\n", "a\r\nc\r\n", "a\r\nc\r\n"),  # no line end is converted
+        ("x" * 61, "x" * 61 + "\n", "\n", ""),
+    ],
+)
+def test_a_long_text_is_edited_as_it_is_and_runs_exactly_so(
+    editor: Path, text: str, file: str, draft: str, ran: str
+) -> None:
+    (editor / "draft-0").write_bytes(draft.encode())
+    terminal = ask(args=[{"item": "tea", "price": text}], store=str(editor / "state.db"))
+    terminal.press("e")
+    terminal.press("1", at=PARTS)
+    terminal.press("y", at=OFFER)
+    terminal.end()
+    assert (editor / "given-0").read_bytes() == file.encode()
+    (request,) = requests_in(editor / "state.db")
+    assert request.decision is not None
+    assert request.decision.override_args == {"item": "tea", "price": ran}
+
+
+@pytest.mark.parametrize("text", ["short", "a\r\nb", "a\u200bb\nc", "a\x1b[2Jb\nc"])
+def test_a_text_that_an_editor_would_not_show_or_keep_is_edited_as_json(editor: Path, text: str) -> None:
+    (editor / "draft-0").write_text('{"item": "tea", "price": 5}')
+    terminal = ask(args=[{"item": "tea", "price": text}])
+    terminal.press("e")
+    terminal.press("y", at=OFFER)
+    assert "RAN: tea costs 5" in terminal.end()[0]
+    assert json.loads((editor / "given-0").read_text()) == {"item": "tea", "price": text}
+    assert (editor / "given-0").read_text().isascii()
+
+
+def test_after_a_text_the_rest_of_the_draft_can_be_edited_too_or_left(editor: Path) -> None:
+    (editor / "draft-0").write_text("a\nc\n")
+    terminal = ask(args=[{"item": "tea", "price": "a\nb"}])
+    terminal.press("e")
+    terminal.press("b", at=PARTS)
+    terminal.press("e")
+    terminal.press("1", at=PARTS)
+    terminal.press("e", at=OFFER)
+    (editor / "draft-1").write_text('{"item": "milk", "price": "a\\nc"}')
+    terminal.press("2", at=PARTS)
+    screen = terminal.wait_for(OFFER)
+    assert '│ item: milk\n    edited · was "tea"\n' in screen
+    terminal.press("y", at=OFFER)
+    terminal.end()
+    assert json.loads((editor / "given-1").read_text()) == {"item": "tea", "price": "a\nc"}
 
 
 def test_an_edit_that_is_long_can_be_seen_in_the_pager_too(

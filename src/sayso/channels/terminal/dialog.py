@@ -12,12 +12,12 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 
 from sayso.channels.display.answer_keys import ANSWER_KEYS
-from sayso.channels.display.blocks import editable_json
 from sayso.channels.display.phrases import JUDGED_LATER
 from sayso.channels.display.remember_choices import RememberChoices
 from sayso.channels.display.request_lines import Line, edited_names, request_lines, truncate
 from sayso.channels.display.sanitize import visible
-from sayso.channels.terminal import editor_pager
+from sayso.channels.terminal.edit_draft import EditDraft, draft_choices
+from sayso.channels.terminal.editor_pager import run_pager
 from sayso.channels.terminal.keys import ENTER, Choice
 from sayso.channels.terminal.question import Question
 from sayso.channels.terminal.rule_excerpt import rule_lines
@@ -101,7 +101,7 @@ class QuestionDialog:
         self._question = question
         self._view = view
         self._waiting = waiting
-        self._draft: str | None = None  # the text from the editor
+        self._draft: EditDraft | None = None
         self._refused_yes = False  # the last key was a yes to what was not all on the screen
         self._actions: dict[str, Action] = {
             "y": self._allow,
@@ -199,8 +199,8 @@ class QuestionDialog:
     async def _edit(self) -> Answer | None:
         """Open the arguments in the user's editor, preview the edited call, and confirm."""
         shows_edit = False  # the screen shows an edit in place of the request
-        while await self._edit_draft():
-            found = await self._preview_edit(self._draft or "")
+        while (draft := await self._edit_draft()) is not None:
+            found = await self._preview_edit(draft.json)
             if isinstance(found, str):
                 self._view.show_message(found)
                 next_step = await self._view.read_key(Choice(keys="eb", legend=lambda: "[e] edit again  [b] back"))
@@ -214,18 +214,33 @@ class QuestionDialog:
             self._view.show_request(self._question.request, whole=False)
         return None
 
-    async def _edit_draft(self) -> bool:
-        """Open the draft, or else the arguments, in the editor; the draft is kept, valid or not."""
+    async def _edit_draft(self) -> EditDraft | None:
+        """Open the draft, or a text of it, in the editor; return it, or None if there is nothing to review."""
         try:
-            given = editable_json(self._question.request.args)
-            draft = given if self._draft is None else self._draft
-            self._draft = await self._view.run_in_terminal(lambda screen: editor_pager.run_editor(draft, screen))
+            draft = self._draft = self._draft or EditDraft(self._question.request.args)
+            work = await self._choose_part(draft)
+            if work is None:
+                return None
+            await self._view.run_in_terminal(work)
         except (OSError, ValueError) as problem:
             self._view.show_message(f"Nothing was changed: {problem}.")
-            return False
-        if self._draft == given:
+            return None
+        if not draft.is_changed:
             self._view.show_message("Nothing was changed.")
-        return self._draft != given
+        return draft if draft.is_changed else None
+
+    async def _choose_part(self, draft: EditDraft) -> Callable[[int], None] | None:
+        """Return what to open in the editor: all arguments or, if it has long texts, perhaps one of those."""
+        texts = draft.texts()
+        if not texts:
+            return draft.edit_all
+        self._view.show_lines(draft_choices(texts, self._view.width))
+        numbers = "".join(map(str, range(1, len(texts) + 2)))
+        key = await self._view.read_key(Choice(keys=f"{numbers}b", legend=lambda: f"[1-{numbers[-1]}] edit  [b] back"))
+        if key == "b":
+            return None
+        name = dict(zip(numbers, texts, strict=False)).get(key)
+        return draft.edit_all if name is None else lambda screen: draft.edit_text(name, screen)
 
     async def _preview_edit(self, text: str) -> ApprovalRequest | str:
         """Return the request with the edited arguments, or why they are refused."""
@@ -272,7 +287,7 @@ class QuestionDialog:
 
 async def show_in_pager(view: QuestionView, lines: Sequence[Line]) -> str | None:
     """Open lines in the user's pager; return why that failed, if it did."""
-    problem = await view.run_in_terminal(lambda screen: editor_pager.run_pager(lines, screen))
+    problem = await view.run_in_terminal(lambda screen: run_pager(lines, screen))
     return None if problem is None else f"Shown here, because {problem}."
 
 
