@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 from prompt_toolkit.utils import get_cwidth
+from tests.channels.terminal.asking import program
 from tests.children import bounded
 from tests.cli.questions import STORE, ask, in_store, sayso, stored, within
 from tests.terminal import Terminal
@@ -540,3 +541,49 @@ def test_help_loads_no_store_and_every_command_has_an_example_and_its_codes() ->
         told = CliRunner().invoke(commands, [*words, "--help"]).stdout
         assert "Example: sayso " in told, command
         assert "Ends with: 0 " in told, command
+
+
+# --- A terminal that is too low -----------------------------------------------------------------------
+
+LONG = {"text": "\n".join(f"line {number}" for number in range(60)) + "\x1b[2J"}
+
+
+def shown_at(request: ApprovalRequest, pager: str, *options: str) -> tuple[str, int]:
+    command = [*PROGRAM, "show", request.id, "--store", STORE, *options]
+    return Terminal(["/usr/bin/env", f"PAGER={pager}", *command], rows=24).end()
+
+
+def test_what_does_not_fit_on_the_terminal_opens_in_the_pager_defused(tmp_path: Path) -> None:
+    pager = program(tmp_path / "pager", f"cat > {tmp_path}/shown; echo PAGED")
+    screen, code = shown_at(ask(LONG), pager)
+    assert (screen.strip(), code) == ("PAGED", 0)
+    shown = (tmp_path / "shown").read_text()
+    assert "│   line 0\n" in shown
+    assert "│   line 59\\x1b[2J\n" in shown
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(("args", "options"), [({"amount": 5}, ()), (LONG, ("--no-pager",))])
+def test_what_fits_is_printed_and_so_is_everything_without_a_pager(
+    args: dict[str, Any], options: tuple[str, ...], tmp_path: Path
+) -> None:
+    screen, code = shown_at(ask(args), program(tmp_path / "pager", "echo PAGED"), *options)
+    assert code == 0
+    assert "PAGED" not in screen
+    assert "An answer can be remembered for" in screen
+
+
+def test_a_pager_that_fails_hides_nothing() -> None:
+    screen, code = shown_at(ask(LONG), "/no/such/pager")
+    assert code == 0
+    assert "│   line 59" in screen
+    assert "(No pager was used, because '/no/such/pager' cannot be run (No such file or" in screen
+
+
+def test_where_there_is_no_terminal_no_pager_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAGER", program(tmp_path / "pager", f"touch {tmp_path}/started"))
+    done = subprocess.run(
+        [*PROGRAM, "show", ask(LONG).id, "--store", STORE], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "│   line 59" in done.stdout
+    assert not (tmp_path / "started").exists()

@@ -32,7 +32,7 @@ from sayso.cli.open_store import (
 )
 from sayso.cli.remembered import validity_text
 from sayso.cli.render_request import asking_agent, brief_lines, closed_text, full_lines, one_line
-from sayso.cli.screen import say, say_lines, visible, width, wrap_text
+from sayso.cli.screen import page_lines, say, say_lines, visible, width, wrap_text
 from sayso.cli.times import read_span
 from sayso.client.inbox import AnswerResult
 from sayso.core import json_codec
@@ -82,18 +82,19 @@ def pending(where: str | None, *, as_json: bool, everything: bool, limit: int) -
 @click.command(epilog=epilog("sayso show 4f2a91 --store sayso.db", CODES_OF_IDS))
 @store_option
 @json_option
+@click.option("--no-pager", is_flag=True, help="Print all of it at once, also on a terminal.")
 @click.argument("part", metavar="ID", shell_complete=complete_request_ids)
-def show(part: str, where: str | None, *, as_json: bool) -> None:
+def show(part: str, where: str | None, *, as_json: bool, no_pager: bool) -> None:
     """Show everything about one request.
 
     ID is the start or the end of its id, 4 characters or more. Characters that nobody can see, or that a terminal acts
-    on, are shown as their codes.
+    on, are shown as their codes. What does not fit on the terminal opens in $PAGER.
     """
     request = with_inbox(where, lambda inbox: find_request(inbox, part))
     if as_json:
         say(json_codec.to_json(json_codec.request_to_dict(request), indent=2))
         return
-    say_lines(full_lines(request, time.time()))
+    (say_lines if no_pager else page_lines)(full_lines(request, time.time()))
 
 
 # --- approve and deny --------------------------------------------------------------------------------

@@ -36,6 +36,11 @@ def run_editor(text: str, screen: int, name: str) -> str:
 
 def run_pager(lines: Sequence[Line], screen: int) -> str | None:
     """Show lines in the user's pager; return why that failed, if it did."""
+    return page_text(plain_text(lines), ansi_text(lines), screen)
+
+
+def page_text(plain: str, coloured: str, screen: int) -> str | None:
+    """Show a text in the user's pager, coloured if that can; return why it failed, if it did."""
     try:
         command = _pager()
     except ValueError as error:
@@ -46,7 +51,7 @@ def run_pager(lines: Sequence[Line], screen: int) -> str | None:
     try:
         done = subprocess.run(  # noqa: S603 - the person's own
             [*command, "-R"] if colours else command,
-            input=(ansi_text(lines) if colours else plain_text(lines)).encode(),
+            input=(coloured if colours else plain).encode(),
             stdout=screen,
             stderr=screen,
             env={**os.environ, "LESSSECURE": "1"},  # it displays untrusted text, and must not start programs
