@@ -231,17 +231,15 @@ def test_an_answer_that_comes_too_late_says_who_was_faster() -> None:
     leave(terminal)
 
 
-def test_an_answer_that_is_not_taken_says_why_and_leaves_the_request_selected() -> None:
+def test_where_only_a_hub_can_count_the_yeses_none_is_offered() -> None:
     rule = {"approval": "required", "approvers": {"count": 2, "role": "ops"}}
     request = ask({"amount": 7}, policy=Policy.from_dict({"default": "none", "tools": {"pay": rule}}))
     ask({"amount": 8})
-    terminal = watch(rows=40)
-    terminal.press("y")
-    screen = terminal.wait_for("Not answered: its rule asks for 2 people in the role ops; answer through a hub,")
-    assert f"▸ {request.id[-6:]}" in screen
-    terminal.wait_for(KEYS)
-    assert stored(request).status == "open"
-    terminal.press("n")  # it can be answered still
+    terminal = watch(columns=100)
+    screen = terminal.wait_for("[n] deny")
+    assert "  needs       2 people in the role ops; answer through a hub, which knows who they are\n" in screen
+    assert KEYS not in screen
+    terminal.write("n")  # it can be denied still
     terminal.wait_for("Denied.")
     assert stored(request).status == "denied"
     leave(terminal)

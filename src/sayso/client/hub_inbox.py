@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from http import HTTPStatus
 
-from sayso.client.hub_http import HubClient
-from sayso.client.inbox import AnswerResult, check_edit
+from sayso.client.hub_http import HubClient, HubReply
+from sayso.client.inbox import AnswerResult, Barrier, check_edit, find_barrier
 from sayso.core import json_codec
 from sayso.core.approvers import Seen
 from sayso.core.canonical import thaw
@@ -23,6 +24,7 @@ class HubInbox:
 
     def __init__(self, url: str, token: str) -> None:
         self._hub = HubClient(url, token)
+        self._me: HubReply | None = None  # fetched once: the name and roles of a token do not change
         self._received: list[tuple[int, ApprovalRequest]] = []
         self._partial: list[ApprovalRequest] = []  # of a change whose last event is still to come
         self._point: int | None = None
@@ -67,6 +69,13 @@ class HubInbox:
             raise StillOpen(str(facts.get("detail", f"the hub says {status}")))
         remembered = [json_codec.remembered_from_dict(each) for each in facts["remembered"]]
         return AnswerResult(request=json_codec.request_from_dict(facts), accepted=True, remembered=remembered)
+
+    async def barrier(self, request: ApprovalRequest, who: str) -> Barrier | None:
+        """Return why an answer would not count now, for the person and the roles of the token."""
+        del who
+        if self._me is None:
+            self._me = await self._hub.get("/me")
+        return find_barrier(request, self._me["name"], self._me["roles"], time.time())
 
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Mark a request as viewed; the hub adds name and time."""

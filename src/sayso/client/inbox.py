@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import Protocol
 
 import msgspec
 
-from sayso.core.approvers import Seen
+from sayso.core.approvers import Seen, same_person
 from sayso.core.canonical import thaw
 from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Remembered
 from sayso.core.ports import Store
+from sayso.engine.clock import clock_of
 from sayso.engine.controller import ApprovalController
+from sayso.engine.lifecycle import is_requester_text, not_entitled_text
 from sayso.errors import ApprovalBlocked, NotEntitled, StillOpen
 
 
@@ -22,6 +25,23 @@ class AnswerResult(msgspec.Struct, frozen=True, kw_only=True):
     accepted: bool
     remembered: list[Remembered] = []
     also_answered: list[str] = []
+
+
+class Barrier(msgspec.Struct, frozen=True, kw_only=True):
+    """Reason why a yes of this person would not count; `also_no`, why they can give no answer at all."""
+
+    reason: str
+    also_no: bool = False
+
+
+def find_barrier(request: ApprovalRequest, who: str, roles: Collection[str] | None, now: float) -> Barrier | None:
+    """Return why an answer of this person would not count now; `roles` are None where nobody has verified them."""
+    if reason := is_requester_text(request, who):
+        return Barrier(reason=reason, also_no=True)
+    if who and any(vote.approved and same_person(vote.who, who) for vote in request.votes):
+        return Barrier(reason="you have said yes; somebody else has to say yes as well")
+    reason = not_entitled_text(request, who, roles, now)
+    return None if reason is None else Barrier(reason=reason)
 
 
 class Inbox(Protocol):
@@ -42,6 +62,10 @@ class Inbox(Protocol):
             UnknownRequest: the request was deleted.
             StillOpen: the answer was refused, with the reason; arguments that violate the schema are not even sent.
         """
+        ...
+
+    async def barrier(self, request: ApprovalRequest, who: str) -> Barrier | None:
+        """Return why an answer of this person would not count now; a hub knows the person by the token."""
         ...
 
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
@@ -118,6 +142,10 @@ class StoreInbox:
             remembered=[each for each in self._controller.memory.list() if each.request_id == closed.id],
             also_answered=[each for each in moved if each != closed.id],
         )
+
+    async def barrier(self, request: ApprovalRequest, who: str) -> Barrier | None:
+        """Return why an answer of this person would not count now; a store verifies no roles."""
+        return find_barrier(request, who, None, clock_of(self.store).now())
 
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Mark a request as viewed."""

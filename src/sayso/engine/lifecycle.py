@@ -193,14 +193,31 @@ def _check_entitled(
     request: ApprovalRequest, decision: ApprovalDecision, roles: Collection[str] | None, now: float
 ) -> None:
     """Refuse an answer by the requester, and a yes by a person without the role; the hub has checked `roles`."""
-    if request.asked_by and same_person(decision.who, request.asked_by):
-        raise NotEntitled(f"{decision.who} asked this, and whoever asks cannot answer")
+    problem = is_requester_text(request, decision.who)
+    if problem is None and decision.approved:
+        problem = not_entitled_text(request, decision.who, roles, now)
+    if problem is not None:
+        raise NotEntitled(problem)
     wanted = request.approvers
-    if not decision.approved or wanted is None or not wanted.needs_identity:
-        return
-    if roles is None or not decision.who:
-        raise NotEntitled(f"its rule asks for {wanted}; answer through a hub, which knows who they are")
-    if not wanted.entitles(roles, now - request.asked_at):
-        raise NotEntitled(f"its rule asks for {wanted}, and {decision.who} is not in that role")
-    if wanted.count > 1 and decision.override_args is not None:
+    if decision.approved and wanted is not None and wanted.count > 1 and decision.override_args is not None:
         raise ValueError("several people have to say yes to the same arguments, so they cannot be edited")
+
+
+def is_requester_text(request: ApprovalRequest, who: str | None) -> str | None:
+    """Return that this person may give no answer at all, as the requester; else None."""
+    is_requester = bool(request.asked_by) and same_person(who, request.asked_by)
+    return f"whoever asks cannot answer, and {who} asked this" if is_requester else None
+
+
+def not_entitled_text(
+    request: ApprovalRequest, who: str | None, roles: Collection[str] | None, now: float
+) -> str | None:
+    """Return why a yes of this person does not count now, or None; `roles` are None where nobody has verified them."""
+    wanted = request.approvers
+    if wanted is None or not wanted.needs_identity:
+        return None
+    if roles is None or not who:
+        return f"its rule asks for {wanted}; answer through a hub, which knows who they are"
+    if not wanted.entitles(roles, now - request.asked_at):
+        return f"its rule asks for {wanted}, and {who} is not in that role"
+    return None

@@ -44,14 +44,20 @@ class RequestLines(NamedTuple):
 
 
 def request_lines(
-    request: ApprovalRequest, width: int, *, whole: bool = False, original: Mapping[str, Any] | None = None
+    request: ApprovalRequest,
+    width: int,
+    *,
+    whole: bool = False,
+    original: Mapping[str, Any] | None = None,
+    needs: str | None = None,
 ) -> RequestLines:
     """Render a request for this width; long values are folded unless `whole`.
 
-    `original` are the arguments that the agent wrote, where a person has edited them: what differs is marked.
+    `original` are the arguments that the agent wrote, where a person has edited them: what differs is marked. `needs`
+    says whose yes the request needs, where more is known about it than the request tells.
     """
     fold = _Fold(max(width, NARROWEST), whole=whole)
-    lines = [piece for line in _parts(request, fold, original) for piece in wrap_line(line, fold.width)]
+    lines = [piece for line in _parts(request, fold, original, needs) for piece in wrap_line(line, fold.width)]
     return RequestLines(lines, whole=not fold.happened)
 
 
@@ -81,7 +87,9 @@ def asker(request: ApprovalRequest) -> str:
     return " > ".join(path if not request.asked_by or request.asked_by in path[:1] else (request.asked_by, *path))
 
 
-def _parts(request: ApprovalRequest, fold: _Fold, original: Mapping[str, Any] | None) -> Iterator[Line]:
+def _parts(
+    request: ApprovalRequest, fold: _Fold, original: Mapping[str, Any] | None, needs: str | None
+) -> Iterator[Line]:
     yield [
         ("class:who", visible(asker(request) or "An agent")),
         ("", " wants to run "),
@@ -91,7 +99,7 @@ def _parts(request: ApprovalRequest, fold: _Fold, original: Mapping[str, Any] | 
         yield from labelled_lines(f"{request.described_by} says", request.description, fold.width)
     yield from labelled_lines("because", request.reason, fold.width)
     if request.approvers is not None and request.approvers.needs_identity:
-        yield from labelled_lines("needs", f"{request.approvers}; only a hub knows who they are", fold.width)
+        yield from labelled_lines("needs", needs or f"{request.approvers}; only a hub knows who they are", fold.width)
     if request.rule is not None:
         yield from labelled_lines("rule", str(request.rule), fold.width)
     yield []

@@ -165,7 +165,8 @@ class QuestionDialog:
 
     async def _page_request(self, request: ApprovalRequest, original: Mapping[str, Any] | None = None) -> None:
         """Open the whole request in the user's pager or, if that fails, show it here."""
-        found = request_lines(request, self._view.width, whole=True, original=original)
+        needs = self._question.needs
+        found = request_lines(request, self._view.width, whole=True, original=original, needs=needs)
         problem = await show_in_pager(self._view, found.lines)
         if problem is None:
             self._view.count_as_seen()

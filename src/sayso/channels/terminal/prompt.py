@@ -64,7 +64,7 @@ class Prompt:
 
     def show_request(self, request: ApprovalRequest, *, whole: bool, original: Mapping[str, Any] | None = None) -> None:
         """Print a request."""
-        found = request_lines(request, self.width, whole=whole, original=original)
+        found = request_lines(request, self.width, whole=whole, original=original, needs=self._question.needs)
         self._rows, self._before = len(found.lines) if found.whole else None, self.rows_printed_by_others
         self._is_seen = whole
         self._print([[], *found.lines])

@@ -59,7 +59,7 @@ class Pane:
 
         @lru_cache(maxsize=1)
         def rows(width: int) -> list[Line]:
-            return request_lines(request, width, whole=True, original=original).lines
+            return request_lines(request, width, whole=True, original=original, needs=self.question.needs).lines
 
         self._parts = [rows]
         self.seen_all = False
@@ -127,6 +127,7 @@ class Pane:
                 choice.toggles[key]()
                 self._app.invalidate()
             elif not waiting.done():
+                self._show_message("")  # the last one is obsolete
                 waiting.set_result(key)
 
         self.key_guard.accept_key(act)
