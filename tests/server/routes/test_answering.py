@@ -232,7 +232,7 @@ def test_whoever_asked_cannot_answer(served: Served) -> None:
             for yes in (True, False):
                 told = answer(client, request, approved=yes)
                 assert (told.status_code, served.get(request).status) == (403, "open")
-    assert told.json()["detail"] == "ann asked this, and whoever asks cannot answer"
+    assert told.json()["detail"] == "whoever asks cannot answer, and ann asked this"
 
 
 @pytest.mark.proves("H11")
