@@ -91,7 +91,10 @@ class PermissionManager(AdalFlowPermissionManager):
         elif not isinstance(controller, ApprovalController):  # pyright: ignore[reportUnnecessaryIsInstance] - the user's code
             raise ConfigurationError(f"controller is {controller!r}; pass an ApprovalController")
         if controller.mode == "defer":
-            raise ConfigurationError("a run of AdalFlow cannot stop and go on later; use another mode than 'defer'")
+            raise ConfigurationError(
+                "a run of AdalFlow cannot stop and go on later, as the mode 'defer' wants; use the mode 'interactive', "
+                "'auto_deny' or 'approve_all'"
+            )
         self._controller = controller
 
     @property
