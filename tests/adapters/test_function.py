@@ -199,6 +199,44 @@ def test_guard_shows_its_description_and_remembers_by_its_payload() -> None:
     assert [(request.description, request.payload) for request in person.asked] == [("Write a file", {"path": "a"})]
 
 
+def pay_out(amount: int) -> None:
+    """
+    Pay {amount} out.
+
+    To nobody in particular.
+    """
+
+
+def undocumented(amount: int) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("function", "settings", "description", "by"),
+    [
+        (pay_out, {}, "Pay {amount} out.", "tool"),
+        (requires_approval(pay_out), {}, "Pay {amount} out.", "tool"),
+        (functools.partial(pay_out), {}, "Pay {amount} out.", "tool"),
+        (pay_out, {"description": "Settle up"}, "Settle up", "tool"),
+        (undocumented, {}, "Run undocumented", "default"),
+    ],
+)
+def test_the_first_line_of_a_functions_docstring_describes_it(
+    function: Any, settings: Any, description: str, by: str
+) -> None:
+    person = ScriptedChannel(YES)
+    controller = ApprovalController(channels=[person], policy=Policy(default="required"))
+    guard(function, controller, **settings)(amount=5)
+    assert [(each.description, each.described_by) for each in person.asked] == [(description, by)]
+
+
+def test_the_policys_description_is_shown_as_the_policys_words() -> None:
+    person = ScriptedChannel(YES)
+    policy = Policy({"pay_out": {"approval": "required", "description": "Pay {args.amount}"}})
+    guard(pay_out, ApprovalController(channels=[person], policy=policy))(amount=5)
+    assert [(each.description, each.described_by) for each in person.asked] == [("Pay 5", "policy")]
+
+
 @pytest.mark.proves("R32", "R24")
 def test_what_is_remembered_of_a_function_is_found_by_its_name_and_ends_with_its_signature(approver: Approver) -> None:
     def version(annotation: str) -> Any:

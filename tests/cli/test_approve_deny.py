@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 from prompt_toolkit.utils import get_cwidth
+from tests.channels.terminal.asking import program
 from tests.children import bounded
 from tests.cli.questions import STORE, ask, in_store, sayso, stored, within
 from tests.terminal import Terminal
@@ -144,7 +145,7 @@ def test_show_tells_everything_about_an_open_request() -> None:
         "│ ann  and  bob",
         "│ -old",
         "│ +new",
-        "call       this exact call",
+        "call        this exact call",
     ):
         assert words in shown, (words, shown)
     told = facts("show", request.id)
@@ -311,6 +312,16 @@ def test_a_request_that_is_over_takes_no_answer(how: str) -> None:
     done = sayso("approve", request.id)
     assert (done.exit_code, f"the request is {how}" in done.stderr) == (6, True), done.stderr
     assert stored(request).status == how
+
+
+def test_what_was_withdrawn_is_nobodys_answer() -> None:
+    request = ask()
+    within(lambda controller: controller.withdraw(request.id, "the run has ended"))
+    shown = sayso("show", request.id).stdout
+    assert "\nWithdrawn\n" in shown
+    assert "  because     the run has ended" in shown
+    assert "Answer" not in shown.replace("An answer", "")
+    assert "somebody" not in shown
 
 
 # --- ids ---------------------------------------------------------------------------------------------
@@ -572,3 +583,49 @@ def test_show_folds_the_messages_before_the_call_and_unfolds_them_behind_a_bar()
     assert sayso("show", "--conversation", ask().id).output.endswith("No messages before this call\n")
     assert "pay bob" not in sayso("pending").output
     assert "pay bob" not in sayso("audit", "list").output
+
+
+# --- A terminal that is too low -----------------------------------------------------------------------
+
+LONG = {"text": "\n".join(f"line {number}" for number in range(60)) + "\x1b[2J"}
+
+
+def shown_at(request: ApprovalRequest, pager: str, *options: str) -> tuple[str, int]:
+    command = [*PROGRAM, "show", request.id, "--store", STORE, *options]
+    return Terminal(["/usr/bin/env", f"PAGER={pager}", *command], rows=24).end()
+
+
+def test_what_does_not_fit_on_the_terminal_opens_in_the_pager_defused(tmp_path: Path) -> None:
+    pager = program(tmp_path / "pager", f"cat > {tmp_path}/shown; echo PAGED")
+    screen, code = shown_at(ask(LONG), pager)
+    assert (screen.strip(), code) == ("PAGED", 0)
+    shown = (tmp_path / "shown").read_text()
+    assert "│   line 0\n" in shown
+    assert "│   line 59\\x1b[2J\n" in shown
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(("args", "options"), [({"amount": 5}, ()), (LONG, ("--no-pager",))])
+def test_what_fits_is_printed_and_so_is_everything_without_a_pager(
+    args: dict[str, Any], options: tuple[str, ...], tmp_path: Path
+) -> None:
+    screen, code = shown_at(ask(args), program(tmp_path / "pager", "echo PAGED"), *options)
+    assert code == 0
+    assert "PAGED" not in screen
+    assert "An answer can be remembered for" in screen
+
+
+def test_a_pager_that_fails_hides_nothing() -> None:
+    screen, code = shown_at(ask(LONG), "/no/such/pager")
+    assert code == 0
+    assert "│   line 59" in screen
+    assert "(No pager was used, because '/no/such/pager' cannot be run (No such file or" in screen
+
+
+def test_where_there_is_no_terminal_no_pager_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAGER", program(tmp_path / "pager", f"touch {tmp_path}/started"))
+    done = subprocess.run(
+        [*PROGRAM, "show", ask(LONG).id, "--store", STORE], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "│   line 59" in done.stdout
+    assert not (tmp_path / "started").exists()

@@ -1,5 +1,6 @@
 """The same commands over a hub: the token says who answers, and what they may see."""
 
+import contextlib
 import http.server
 import json
 import os
@@ -13,12 +14,13 @@ import pytest
 from tests.cli.questions import Result
 from tests.cli.questions import sayso as run
 from tests.server.served import Served
-from tests.terminal import Terminal
+from tests.terminal import KEYS, Terminal
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest
 from sayso.core.approvers import Approvers
 from sayso.core.tokens import EVERY_PROJECT
 from sayso.policy.policy import ToolRules
+from sayso.server.http.problems import HttpProblem
 
 
 def sayso(*arguments: str) -> Result:
@@ -157,6 +159,90 @@ def test_the_live_inbox_follows_a_hub(hub: Served) -> None:
         ApprovalController(mode="defer", store=hub.store).answer(second.id, ApprovalDecision(approved=False), who="bob")
     )
     terminal.wait_for("was denied by bob")
+    terminal.write("q")
+    assert terminal.end()[1] == 0
+
+
+def watch(hub: Served) -> Terminal:
+    return Terminal([sys.executable, "-m", "sayso", "watch", "--store", hub.url], columns=100)
+
+
+def vote(hub: Served, request: ApprovalRequest, who: str) -> None:
+    controller = ApprovalController(mode="defer", store=hub.store)
+    hub.do(controller.answer(request.id, ApprovalDecision(approved=True), who=who, roles=("ops",)))
+
+
+TWO_OF_OPS = Approvers(count=2, roles=("ops",))
+
+
+def test_the_live_inbox_tells_who_has_said_yes_and_that_yours_counts(hub: Served) -> None:
+    request = hub.ask(approvers=TWO_OF_OPS)
+    terminal = watch(hub)
+    screen = terminal.wait_for(KEYS)
+    assert "0 of 2 people have said yes" in screen
+    assert "  needs       2 people in the role ops; your yes counts\n" in screen
+    vote(hub, request, "bob")
+    terminal.wait_for("1 of 2 people have said yes: bob")
+    assert "[e] edit" not in terminal.wait_for(KEYS)  # they say yes to the same arguments
+    terminal.write("y")
+    terminal.wait_for("Allowed once.")
+    assert hub.get(request).status == "approved"
+    terminal.write("q")
+    assert terminal.end()[1] == 0
+
+
+def test_in_the_live_inbox_the_first_of_two_yeses_leaves_the_request_open(hub: Served) -> None:
+    request = hub.ask(approvers=TWO_OF_OPS)
+    terminal = watch(hub)
+    terminal.wait_for(KEYS)
+    terminal.write("y")
+    terminal.wait_for("Your yes counts: 1 of 2 people have said yes: ann.")
+    screen = terminal.wait_for("[n] deny")
+    assert "needs 2 people in the role ops; you have said yes; somebody else has to say yes" in " ".join(screen.split())
+    assert KEYS not in screen
+    assert "1 waits for an answer" in screen
+    assert hub.get(request).status == "open"
+    terminal.write("q")
+    assert terminal.end()[1] == 0
+
+
+def test_in_the_live_inbox_a_yes_that_cannot_count_is_not_offered(hub: Served) -> None:
+    request = hub.ask(approvers=Approvers(roles=("lead",)))
+    terminal = watch(hub)
+    screen = terminal.wait_for("[n] deny")
+    assert "  needs       1 person in the role lead, and ann is not in that role\n" in screen
+    assert KEYS not in screen
+    terminal.write("n")
+    terminal.wait_for("nothing waits")
+    assert hub.get(request).status == "denied"
+    terminal.write("q")
+    assert terminal.end()[1] == 0
+
+
+def test_an_answer_that_the_live_inbox_cannot_give_says_why_and_leaves_the_request_selected(hub: Served) -> None:
+    request = hub.ask()
+    hub.ask(tool="refund")
+    terminal = watch(hub)
+    terminal.wait_for(KEYS)
+    with contextlib.suppress(HttpProblem):  # the limit
+        while True:
+            hub.hub.throttle.count_answer("ann")
+    terminal.write("y")
+    screen = terminal.wait_for("Not answered: ")
+    assert f"▸ {request.id[-6:]}" in screen
+    assert KEYS in terminal.wait_for(KEYS)
+    assert hub.get(request).status == "open"
+    terminal.write("q")
+    assert terminal.end()[1] == 0
+
+
+def test_in_the_live_inbox_nobody_answers_what_they_asked_themselves(hub: Served) -> None:
+    request = hub.ask(asked_by="ann")
+    terminal = watch(hub)
+    screen = terminal.wait_for("You cannot answer this: whoever asks cannot answer, and ann asked this.")
+    assert "[n] deny" not in terminal.wait_for("[v] view all")
+    assert KEYS not in screen
+    assert hub.get(request).status == "open"
     terminal.write("q")
     assert terminal.end()[1] == 0
 

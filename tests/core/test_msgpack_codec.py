@@ -50,6 +50,7 @@ FULL = ApprovalRequest(
     tool_name="pay",
     args=ARGS,
     description="Pay",
+    described_by="policy",
     payload={"path": Path("a")},
     presentation=ApprovalPresentation(title="t", content="c", content_type="text/plain", language="en", diff="-\n+"),
     metadata={"pair": (1, 2)},

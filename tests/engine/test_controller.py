@@ -976,6 +976,7 @@ async def test_where_nobody_can_be_asked_that_is_the_cause_and_no_person_is_name
             raise outcome.error("pay")
         entries = [entry async for entry in audit.entries(controller.store)]
         assert [(entry["step"], entry.get("who")) for entry in entries][:2] == [("asked", None), ("withdrawn", None)]
+        assert entries[1]["cause"] == "unattended"
 
 
 async def test_where_one_channel_has_nobody_the_other_still_asks() -> None:

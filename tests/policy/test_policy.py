@@ -464,7 +464,17 @@ def test_the_description_of_a_request_that_check_approval_returned_reaches_the_v
 def test_the_owners_description_is_shown_before_the_tools() -> None:
     policy = Policy({"t": {"approval": "required", "description": "The owner's words"}})
     verdict = policy.judge(ToolCall(tool="t"), ToolRules(judge=says("required", description="The tool's words")))
-    assert verdict.description == "The owner's words"
+    assert (verdict.description, verdict.described_by) == ("The owner's words", "policy")
+
+
+_WORDS = says("required", description="Pay {args.amount}", described_by="policy")
+
+
+@pytest.mark.parametrize("rules", [ToolRules(judge=_WORDS), ToolRules(details=_WORDS)])
+def test_a_tool_cannot_pass_its_words_for_those_of_the_policy(rules: ToolRules) -> None:
+    """Neither by saying so, nor by a text that would be filled in as the policy's templates are."""
+    verdict = Policy({"t": "required"}).judge(ToolCall(tool="t", args={"amount": 5}), rules)
+    assert (verdict.description, verdict.described_by) == ("Pay {args.amount}", "tool")
 
 
 @pytest.mark.proves("H9")

@@ -35,7 +35,8 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # differs from process to process
 class GuardSettings(TypedDict, total=False):
     """How a function is guarded.
 
-    `name` is the name of the tool, by default that of the function; `description` is shown to people; `payload` lists
+    `name` is the name of the tool, by default that of the function; `description` is shown to people, by
+    default the first line of the docstring; `payload` lists
     the arguments that key a remembered decision, by default all, and `exclude_keys` those that do not; `unseen` lists
     parameters that are passed on without being shown, bound or stored, such as a database connection;
     `needs_approval` is called for each call, instead of asking always; `preview` is called with the same arguments
@@ -216,7 +217,7 @@ class Tool:
             approval="required",
             reason=f"{self.name} is marked with @requires_approval",
             rule=Rule(source="@requires_approval", key=self.name),
-            description=self.settings.get("description"),
+            description=self.settings.get("description") or doc_line(self.function),
             payload=payload,
         )
         preview = self.settings.get("preview")
@@ -354,10 +355,25 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
         ) from error
 
 
+def doc_line(function: Callable[..., Any]) -> str | None:
+    """Return the first line of a function's docstring."""
+    return first_line(inspect.getdoc(_without_partial(function)))
+
+
+def first_line(text: str | None) -> str | None:
+    """Return the first line of a description, or None if there is none."""
+    return (text or "").strip().partition("\n")[0] or None
+
+
 def _function_name(function: Callable[..., Any]) -> str:
+    function = _without_partial(function)
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _without_partial(function: Callable[..., Any]) -> Callable[..., Any]:
     while isinstance(function, functools.partial):
         function = cast("Callable[..., Any]", function.func)
-    return getattr(function, "__name__", type(function).__name__)
+    return function
 
 
 def _is_method(function: Callable[..., Any]) -> bool:

@@ -34,7 +34,7 @@ from sayso.cli.open_store import (
 )
 from sayso.cli.operators.remembered import validity_text
 from sayso.cli.render_request import asking_agent, brief_lines, closed_text, full_lines, one_line
-from sayso.cli.screen import bold, say, say_lines, visible, width, wrap_text
+from sayso.cli.screen import bold, page_lines, say, say_lines, visible, width, wrap_text
 from sayso.cli.times import read_span
 from sayso.client.inbox import AnswerResult, SearchPage, search_history
 from sayso.core import json_codec
@@ -114,21 +114,24 @@ def _warn_of_cut_search(page: SearchPage, limit: int) -> None:
 @store_option
 @json_option
 @click.option("--conversation", is_flag=True, help="Also the messages before the call, in the agent's words.")
+@click.option("--no-pager", is_flag=True, help="Print all of it at once, also on a terminal.")
 @ids_argument
-def show(ids: tuple[str, ...], where: str | None, *, as_json: bool, conversation: bool) -> None:
+def show(ids: tuple[str, ...], where: str | None, *, as_json: bool, conversation: bool, no_pager: bool) -> None:
     """Show everything about one request, or about several.
 
     ID is the start or the end of an id, 4 characters or more. Characters that nobody can see, or that a terminal acts
-    on, are shown as their codes. With --json, several ids give a list.
+    on, are shown as their codes. What does not fit on the terminal opens in $PAGER. With --json, several ids give a list.
     """
     requests = with_inbox(where, lambda inbox: find_requests(inbox, ids))
     if as_json:
         facts = [json_codec.request_to_dict(each) for each in requests]
         say(json_codec.to_json(facts if len(ids) > 1 else facts[0], indent=2))
         return
+    lines: list[str] = []
     for number, request in enumerate(requests):
-        say_lines([] if number == 0 else ["", "─" * width(), ""])
-        say_lines(full_lines(request, time.time(), conversation=conversation))
+        lines += [] if number == 0 else ["", "─" * width(), ""]
+        lines += full_lines(request, time.time(), conversation=conversation)
+    (say_lines if no_pager else page_lines)(lines)
 
 
 # --- approve and deny --------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from sayso.core.canonical import thaw
 from sayso.core.json_codec import state_text
 from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest
 
-_HEAD = 13
+_HEAD = 14
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -84,7 +84,9 @@ def full_lines(request: ApprovalRequest, now: float, *, conversation: bool) -> I
     if request.presentation is not None:
         yield from _presentation_lines(request.presentation)
     yield from _scopes(request)
-    if request.decision is not None:
+    if request.status == "withdrawn" and request.decision is not None:
+        yield from _withdrawal_lines(request.decision)
+    elif request.decision is not None:
         yield from _answer_lines(request.decision)
     if conversation:
         yield from _conversation(request)
@@ -113,7 +115,7 @@ def _fact_lines(request: ApprovalRequest, now: float) -> Iterator[str]:
         ("agent", asking_agent(request)),
         ("tool", request.tool_name),
         ("session", request.session),
-        ("what", request.description),
+        _description_row(request),
         ("summary", request.summary if request.summary != request.description else None),
         ("because", request.reason),
         ("by", None if request.rule is None else rule_location(request.rule)),
@@ -123,6 +125,11 @@ def _fact_lines(request: ApprovalRequest, now: float) -> Iterator[str]:
         ("run at", None if request.used_at is None else moment(request.used_at)),
     ]
     yield from _rows(rows)
+
+
+def _description_row(request: ApprovalRequest) -> tuple[str, str | None]:
+    told = request.described_by != "default"
+    return f"{request.described_by} says", request.description if told else None
 
 
 def _rows(rows: list[tuple[str, str | None]]) -> Iterator[str]:
@@ -175,6 +182,15 @@ def _scopes(request: ApprovalRequest) -> Iterator[str]:
     yield from _rows([(scope.kind, scope.label) for scope in request.scopes])
     if request.scopes and request.remember_max is not None:
         yield from wrap_text(f"for {format_exact_duration(request.remember_max)} at most", head=" ", indent=2)
+
+
+def _withdrawal_lines(decision: ApprovalDecision) -> Iterator[str]:
+    yield ""
+    yield from _title("Withdrawn")
+    yield from _rows([
+        ("at", None if decision.decided_at is None else moment(decision.decided_at)),
+        ("because", decision.note),
+    ])  # fmt: skip
 
 
 def _answer_lines(decision: ApprovalDecision) -> Iterator[str]:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
+from types import FrameType
 from typing import IO, TYPE_CHECKING, TextIO, cast
 
 import click
@@ -42,6 +44,33 @@ def say_lines(lines: Iterable[str]) -> None:
     """Print lines."""
     for line in lines:
         say(line)
+
+
+def page_lines(lines: Iterable[str]) -> None:
+    """Print lines; on a terminal that is too low for them, in the user's pager."""
+    found = list(lines)
+    is_capable = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    if not is_capable or len(found) < shutil.get_terminal_size().lines:
+        say_lines(found)
+        return
+    problem = _run_pager("".join(f"{line}\n" for line in found))
+    if problem is not None:
+        say_lines(found)
+        for line in wrap_text(f"(No pager was used, because {problem}.)"):
+            say(line, err=True)
+
+
+def _run_pager(text: str) -> str | None:
+    from sayso.channels.terminal.editor_pager import page_text  # noqa: PLC0415 - the terminal loads slowly
+
+    def leave_to_pager(_number: int, _frame: FrameType | None) -> None:
+        pass
+
+    before = signal.signal(signal.SIGINT, leave_to_pager)
+    try:
+        return page_text(click.unstyle(text), text, sys.stdout.fileno())
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def standard_input(what: str) -> IO[bytes]:

@@ -58,6 +58,7 @@ async def _watch(inbox: Inbox, who: str, wanted: RequestFilter) -> None:
 
 async def _submit_answer(inbox: Inbox, request: ApprovalRequest, decision: ApprovalDecision) -> AnswerReport:
     """Submit an answer, and report the result as a sentence."""
+    from sayso.channels.display.blocks import votes_text  # noqa: PLC0415
     from sayso.channels.display.phrases import request_title  # noqa: PLC0415
     from sayso.channels.terminal.dialog import answer_text  # noqa: PLC0415
     from sayso.channels.terminal.watch_app import AnswerReport  # noqa: PLC0415 - as above
@@ -65,11 +66,13 @@ async def _submit_answer(inbox: Inbox, request: ApprovalRequest, decision: Appro
     try:
         given = await inbox.answer(request, decision)
     except UnknownRequest:
-        return AnswerReport("Your answer was not taken: the request is there no more.", ())
+        return AnswerReport("Your answer was not taken: the request was deleted.", [request.id])
     except (StillOpen, StoreError) as error:
         raise StillOpen(f"Not answered: {error}.") from None
     if not given.accepted:
-        return AnswerReport(f"Your answer was not taken: it {closed_text(given.request)}.", ())
+        return AnswerReport(f"Your answer was not taken: it {closed_text(given.request)}.", [request.id])
+    if given.request.status == "open":
+        return AnswerReport(f"Your yes counts: {votes_text(given.request)}.", (), given.request)
     alike = len(given.also_answered)
     also = f" The same went to {alike} that {'is' if alike == 1 else 'are'} alike." if alike else ""
     return AnswerReport(f"{answer_text(decision)} ({request_title(request)}){also}", [request.id, *given.also_answered])

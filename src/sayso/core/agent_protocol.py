@@ -90,6 +90,7 @@ class Close(AgentMessage, frozen=True):
     now: Time
     note: Annotated[str, msgspec.Meta(max_length=10_000)] | None = None
     decided_at: Time | None = None
+    unattended: bool = False
 
 
 class Claim(AgentMessage, frozen=True):

@@ -152,6 +152,8 @@ def _add_decision(line: EntryBody, decision: ApprovalDecision | None) -> None:
         return
     line.who, line.channel, line.note = _redacted(decision.who), _redacted(decision.channel), _redacted(decision.note)
     line.remember, line.decided_at = decision.remember, decision.decided_at
+    if decision.unattended:
+        line.cause = "unattended"
     if decision.override_args is not None:
         line.final_args = redact(decision.override_args)
 

@@ -31,10 +31,13 @@ _STATES = {
     "used, returned": "approved and run: it returned",
     "used, raised": "approved and run: it failed",
 }
+_UNATTENDED = "withdrawn: nobody could be asked, so it does not run"
 
 
 def state_text(request: ApprovalRequest) -> str:
     """Return the state of a request as a sentence."""
+    if request.status == "withdrawn" and request.decision is not None and request.decision.unattended:
+        return _UNATTENDED
     return _STATES.get(request.state, "approved and begun; what came of it is not known")
 
 
@@ -108,6 +111,7 @@ def request_to_dict(request: ApprovalRequest) -> dict[str, Any]:
         "payload": None if request.payload is None else thaw(request.payload),
         "parameters": json.loads(request.parameters) if request.parameters else None,
         "description": request.description,
+        "described_by": request.described_by,
         "summary": request.summary,
         "reason": request.reason,
         "rule": None if request.rule is None else rule_to_dict(request.rule),
@@ -143,6 +147,7 @@ def decision_to_dict(decision: ApprovalDecision) -> dict[str, Any]:
         "scope": decision.scope,
         "uses": decision.uses,
         "until": decision.until,
+        "unattended": decision.unattended,
     }
 
 
@@ -196,7 +201,7 @@ def request_from_dict(facts: Mapping[str, Any]) -> ApprovalRequest:
 
 _COPIED_FIELDS = (
     *("id", "status", "asked_at", "expires_at", "project", "asked_by", "session", "run", "args", "payload"),
-    *("description", "summary", "reason", "approval", "remember_max", "used_at", "result"),
+    *("description", "described_by", "summary", "reason", "approval", "remember_max", "used_at", "result"),
 )
 
 

@@ -36,6 +36,7 @@ Cause = Literal["blocked", "failed", "refused", "unattended", "expired", "withdr
 Remember = Literal["none", "session", "always"]
 ScopeKind = Literal["call", "prefix", "folder", "tool"]
 By = Literal["policy", "mode", "memory", "answer"]
+DescribedBy = Literal["tool", "policy", "default"]
 Result = Literal["returned", "raised"]
 Step = Literal[
     "asked", "voted", "approved", "denied", "expired", "withdrawn", "claimed",
@@ -160,6 +161,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reason: str
     rule: Rule | None = None
     description: str | None = None
+    described_by: DescribedBy = "policy"  # the policy itself sets it: a tool cannot speak as the policy
     payload: Mapping[str, Any] | None = None
     metadata: Mapping[str, Any] | None = None
     presentation: ApprovalPresentation | None = None
@@ -240,6 +242,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     tool_name: str
     args: Mapping[str, Any] = {}
     description: str = ""
+    described_by: DescribedBy = "tool"  # whose words the description is; "default" if neither gave one
     payload: Mapping[str, Any] | None = None
     presentation: ApprovalPresentation | None = None
     metadata: Mapping[str, Any] | None = None

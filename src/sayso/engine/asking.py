@@ -56,6 +56,7 @@ def new_request(
         tool_name=call.tool,
         args=call.args,
         description=verdict.description or f"Run {call.tool}",
+        described_by=verdict.described_by if verdict.description else "default",
         payload=verdict.payload,
         presentation=verdict.presentation,
         metadata=verdict.metadata,

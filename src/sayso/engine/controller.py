@@ -97,7 +97,7 @@ class ApprovalController:
         if self.mode == "interactive" and not asked and not self.store.shared:
             raise ConfigurationError(
                 "mode 'interactive' has nobody to ask: pass approval_callback=…, channels=[…] or a store that "
-                "others share, or choose the mode 'auto_deny', 'approve_all' or 'defer'"
+                "others share, or choose a mode that asks nobody: 'auto_deny' or 'approve_all'"
             )
         clock = clock_of(self.store, clock)
         self.memory = memory if memory is not None else ApprovalMemory(store=self.store, session=session, clock=clock)

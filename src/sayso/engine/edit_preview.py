@@ -52,6 +52,7 @@ class LocalRequestHandle:
             self.request,
             args=call.args,
             description=verdict.description or self.request.description,
+            described_by=verdict.described_by if verdict.description else self.request.described_by,
             presentation=verdict.presentation,
             reason=verdict.reason,
             rule=verdict.rule,

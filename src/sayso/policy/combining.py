@@ -121,9 +121,11 @@ def _merge_approvers(left: Approvers | None, right: Approvers | None) -> Approve
 
 def with_details(verdict: Verdict, said: list[Verdict]) -> Verdict:
     """Return the verdict with the tool's own presentation, payload and metadata, whichever rule has decided."""
+    described = next((each for each in (verdict, *said) if each.description), verdict)
     return replace(
         verdict,
-        description=verdict.description or _first(each.description for each in said),
+        description=described.description,
+        described_by=described.described_by,
         payload=_first(each.payload for each in said),
         metadata=_merge_metadata(each.metadata for each in said),
         presentation=_first(each.presentation for each in said),

@@ -162,9 +162,11 @@ def _parse_escalation(given: object, place: str) -> Escalation:
 def apply_ask_options(verdict: Verdict, options: Iterable[AskOptions]) -> Verdict:
     """Return the verdict with the first value given for each option; `remember: false` from any of them prevails."""
     given = list(options)
+    described = None if verdict.description else next((each.description for each in given if each.description), None)
     return replace(
         verdict,
-        description=verdict.description or next((each.description for each in given if each.description), None),
+        description=described or verdict.description,
+        described_by="policy" if described else verdict.described_by,
         expires=next((each.expires for each in given if each.expires is not None), verdict.expires),
         scope=next((each.scope for each in given if each.scope is not None), verdict.scope),
         remember=verdict.remember and all(each.remember for each in given),

@@ -237,14 +237,14 @@ class Policy:
         policy = await self.judge_by_functions(call)
         if self.default.approval == "blocked" and not owner and not policy:
             return self.default  # the default blocks, and the owner has named nothing here
-        toolset = await _evaluate(rules.judge, call, Rule(source="toolset", key="needs_approval"))
+        toolset = _by_tool(await _evaluate(rules.judge, call, Rule(source="toolset", key="needs_approval")))
         mark = Rule(source="@requires_approval", key=call.tool)
         marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if rules.marked else None
         said = [each for each in (*owner, toolset, *policy, marked) if each is not None]
         verdict = self._finish(said, None, matching, call)
         if verdict.asks and rules.details is not None:
             # Details are only displayed, so only a question needs them; and only the tool knows why it is marked.
-            details = await _evaluate(rules.details, call, mark)
+            details = _by_tool(await _evaluate(rules.details, call, mark))
             said = [details if each is marked and details is not None else each for each in said]
             verdict = self._finish(said, details, matching, call)
         verdict = with_agreed_deeds(verdict, owner)
@@ -375,8 +375,9 @@ class Policy:
         verdict = with_details(apply_ask_options(verdict, [entry.ask_options for _, entry in matching]), known)
         if any(entry.effect is not None for _, entry in matching):
             verdict = replace(verdict, scope="call")  # an approval of one command or file does not cover all
-        if call is not None and verdict.description and "{" in verdict.description:
-            verdict = replace(verdict, description=fill(verdict.description, call.args))
+        template = verdict.description if verdict.described_by == "policy" else None
+        if call is not None and template and "{" in template:
+            verdict = replace(verdict, description=fill(template, call.args))
         return verdict if self._remember else replace(verdict, remember=False)
 
 
@@ -433,6 +434,11 @@ def _levels_to_the_host() -> int:
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "sayso":
         frame, level = frame.f_back, level + 1
     return level
+
+
+def _by_tool(verdict: Verdict | None) -> Verdict | None:
+    """Return a verdict of the tool, marked as such: its words must not pass for those of the policy."""
+    return None if verdict is None else replace(verdict, described_by="tool")
 
 
 async def _evaluate(says: Verdict | Judge | None, call: ToolCall, rule: Rule) -> Verdict | None:

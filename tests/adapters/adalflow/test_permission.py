@@ -384,11 +384,11 @@ async def test_the_same_call_id_runs_once(till: Till) -> None:
 @pytest.mark.parametrize(
     ("made", "problem"),
     [
-        (PermissionManager, "nobody to ask"),
+        (PermissionManager, "nobody to ask: .* a mode that asks nobody: 'auto_deny' or 'approve_all'$"),
         (lambda: PermissionManager(approval_mode="yolo"), "approval_mode is 'yolo'"),
         (lambda: PermissionManager(Person(), approval_mode="default", mode="strict"), "two names for one thing"),
         (lambda: PermissionManager(Person(), controller=ApprovalController(mode="strict")), "settings of its own"),
-        (lambda: PermissionManager(mode="defer"), "cannot stop and go on later"),
+        (lambda: PermissionManager(mode="defer"), "use the mode 'interactive', 'auto_deny' or 'approve_all'$"),
         (lambda: PermissionManager(3), "approval_callback is 3"),
     ],
 )

@@ -15,6 +15,7 @@ from tests.adapters.counting import Counting
 
 from sayso import ApprovalController, ApprovalDecision, Policy, requires_approval
 from sayso.adapters.adalflow import ApprovalOutcome, ApprovalResponse, ApprovalRunner, Approving, PermissionManager
+from sayso.channels.terminal import TerminalChannel
 from sayso.testing import ScriptedChannel
 
 ONCE, CANCEL, MODIFY = ApprovalOutcome.PROCEED_ONCE, ApprovalOutcome.CANCEL, ApprovalOutcome.MODIFY
@@ -187,3 +188,19 @@ def test_the_mix_in_goes_before_a_runner_of_one_s_own(till: Till) -> None:
     agent, script = agent_of(till.tools(), PAY)
     run(Mine(agent, permission_manager=manager(lambda _: ApprovalResponse(CANCEL, "no money"))), "call")
     assert "no money" in script.last
+
+
+@EVERY_WAY
+def test_the_model_reads_that_nobody_could_be_asked_and_no_person_is_named(
+    way: str, till: Till, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tests have no terminal."""
+    monkeypatch.delenv("CI", raising=False)
+    agent, script = agent_of(till.tools(), PAY)
+    runner = ApprovalRunner(agent, permission_manager=PermissionManager(channels=[TerminalChannel()]))
+    events = run(runner, way)
+    assert "Not executed: nobody can be asked: there is no terminal. Nobody has decided" in script.last
+    assert "refused" not in script.last
+    outputs = [item.data.output for name, item in events if name == "agent.tool_call_complete"]
+    found = [(each.status, each.metadata["sayso"]["cause"]) for each in outputs]
+    assert found == ([("cancelled", "unattended")] if way == "astream" else [])

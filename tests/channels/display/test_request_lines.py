@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 
 from sayso.channels.display.request_lines import GUTTER, format_value, request_lines, truncate, wrap_items
-from sayso.core.model import ApprovalRequest
+from sayso.channels.terminal.colours import plain_text
+from sayso.core.model import ApprovalRequest, DescribedBy
 
 
 @pytest.mark.proves("H10")
@@ -97,3 +98,39 @@ def test_our_words_are_broken_between_items() -> None:
     assert wrap_items("[a] one item  [b] another item", 20) == ["[a] one item", "[b] another item"]
     assert wrap_items("  an indented line that is long", 20) == ["  an indented line", "  that is long"]
     assert wrap_items("", 20) == [""]
+
+
+@pytest.mark.parametrize(
+    ("by", "shown"), [("tool", "  tool says   Pay\n"), ("policy", "  policy says Pay\n"), ("default", "")]
+)
+def test_a_description_is_shown_as_the_words_of_whoever_gave_it(by: DescribedBy, shown: str) -> None:
+    request = ApprovalRequest(tool_name="pay", description="Pay", described_by=by, reason="it asks")
+    assert plain_text(request_lines(request, 80).lines).startswith(
+        f"An agent wants to run pay\n{shown}  because     it"
+    )
+
+
+def test_edited_arguments_are_marked_where_they_differ_in_rows_that_no_argument_can_imitate() -> None:
+    original = {"same": "x", "text": "a\nb", "flag": True, "gone": {"a": [1]}}
+    edited = {"same": "x", "text": "a\n    edited · was 9", "flag": 1, "new": None}
+    request = ApprovalRequest(tool_name="pay", args=edited)
+    shown = plain_text(request_lines(request, 80, original=original).lines)
+    assert shown.partition("\n\n")[2] == (
+        "arguments, as you edited them\n"
+        "  │ same: x\n"
+        "  │ text: a text of 2 lines:\n"
+        "  │   a\n"
+        "  │       edited · was 9\n"
+        '    edited · was "a\\nb"\n'
+        "  │ flag: 1\n"
+        "    edited · was true\n"
+        "  │ new: null\n"
+        "    edited · was not given\n"
+        '    left out · gone was {"a": [1]}\n'
+    )
+
+
+def test_a_long_value_before_an_edit_stays_on_one_row() -> None:
+    request = ApprovalRequest(tool_name="pay", args={"note": "short"})
+    lines = request_lines(request, 40, original={"note": "\x1b[2J" + "x" * 900}).lines
+    assert plain_text(lines[-1:]) == f'    edited · was "\\u001b[2J{"x" * 12}…\n'

@@ -12,9 +12,9 @@ from tests.terminal import KEYS, Terminal
 SCREEN = """\
 
 An agent wants to run set_price
-  tool says Change the price of tea to 4
-  because   tools.set_price is 'required'
-  rule      policy tools.set_price
+  tool says   Change the price of tea to 4
+  because     tools.set_price is 'required'
+  rule        policy tools.set_price
 
 arguments, as the agent wrote them
   │ item: tea
@@ -41,7 +41,10 @@ KEYS_80 = """\
 KEYS_120 = """\
 [y] allow once  [a] allow for…  [e] edit  [n] deny  [m] deny, with a note  [v] view all  [r] the rule  [l] leave it
 [q] quit"""
-SCREEN_40 = SCREEN.replace("is 'required'", "is\n            'required'") + KEYS_40
+SCREEN_40 = (
+    SCREEN.replace("tea to 4", "tea to\n              4").replace("is 'required'", "is\n              'required'")
+    + KEYS_40
+)
 DIFF = "--- a/prices\n+++ b/prices\n@@ -9,3 +9,3 @@\n milk\n-tea 3\n+tea 4\n cake\n"
 
 
@@ -103,6 +106,7 @@ def test_in_a_low_window_what_has_scrolled_away_has_to_be_opened_before_a_yes(mo
     terminal.press("y")
     terminal.wait_for("Not all of it was on the screen yet: press v to see all of it first.")
     terminal.press("v")
+    assert "Not all of it" not in terminal.wait_for(KEYS)  # a yes works now
     terminal.press("y")
     assert "RAN: tea costs 4" in terminal.end()[0]
 

@@ -1,5 +1,7 @@
 """Other arguments, in the person's own editor: checked, judged, shown again, and never lost."""
 
+import asyncio
+import json
 import os
 from pathlib import Path
 
@@ -7,8 +9,11 @@ import pytest
 from tests.channels.terminal.asking import ALLOW, ask, elsewhere, program, until_it_ran
 from tests.terminal import KEYS
 
+from sayso import ApprovalController, ApprovalRequest
+
 AGAIN = "[e] edit again  [b] back"
 OFFER = "with these arguments"
+PARTS = "[1-2] edit  [b] back"
 POLICY = {
     "default": "none",
     "tools": {
@@ -29,6 +34,14 @@ def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def requests_in(store: Path) -> list[ApprovalRequest]:
+    async def read() -> list[ApprovalRequest]:
+        async with ApprovalController(store=store, mode="defer") as controller:
+            return await controller.store.recent()
+
+    return asyncio.run(read())
+
+
 def test_an_edit_is_asked_about_until_it_fits_and_no_draft_is_lost(editor: Path) -> None:
     drafts = ["{ broken", '{"item": 7, "price": 5}', '{"item": "tea", "price": 500}', '{"item": "tea", "price": 5}']
     for number, draft in enumerate(drafts):
@@ -42,13 +55,52 @@ def test_an_edit_is_asked_about_until_it_fits_and_no_draft_is_lost(editor: Path)
     terminal.wait_for("This must not run: these arguments cannot run: too dear")
     terminal.press("e", at=AGAIN)
     screen = terminal.wait_for(OFFER)
-    assert "tool says Change the price of tea to 5" in screen  # what the tool says of the new ones
+    assert "tool says   Change the price of tea to 5" in screen  # what the tool says of the new ones
     assert "price: 5\n" in screen
     terminal.press("y", at=OFFER)
     screen, _ = terminal.end()
     assert "Allowed once, with other arguments." in screen
     assert "RAN: tea costs 5" in screen
     assert [(editor / f"given-{number}").read_text() for number in range(1, 4)] == drafts[:3]
+
+
+REVIEW = """\
+arguments, as you edited them
+  │ item: tea
+  │ price: 5
+    edited · was 4
+"""
+
+
+def test_the_review_says_whose_arguments_these_are_and_marks_what_was_edited(editor: Path) -> None:
+    (editor / "draft-0").write_text('{"item": "tea", "price": 5}')
+    terminal = ask()
+    terminal.press("e")
+    assert REVIEW in terminal.wait_for(OFFER)
+    terminal.press("n", at=OFFER)
+    screen, _ = terminal.end()
+    assert "Denied." in screen
+    assert "RAN" not in screen
+
+
+def test_an_edit_can_be_denied_with_a_note(editor: Path) -> None:
+    (editor / "draft-0").write_text('{"item": "tea", "price": 5}')
+    terminal = ask()
+    terminal.press("e")
+    terminal.press("m", at=OFFER)
+    terminal.wait_for("Why not?")
+    terminal.write("no tea\r")
+    assert "refused by ann (note: no tea)" in terminal.end()[0]
+
+
+def test_an_edit_that_only_moves_blanks_changes_nothing(editor: Path) -> None:
+    (editor / "draft-0").write_text('{"price":4,"item":"tea"}')
+    terminal = ask()
+    terminal.press("e")
+    terminal.wait_for("Nothing was changed.")
+    terminal.press("b", at=AGAIN)
+    terminal.press("n")
+    assert OFFER not in terminal.end()[0]
 
 
 def test_an_edit_can_be_taken_up_again_after_going_back(editor: Path) -> None:
@@ -69,6 +121,7 @@ def test_having_seen_an_edit_is_not_having_seen_the_request(editor: Path) -> Non
     (editor / "draft-0").write_text('{"item": "tea", "price": 5}')
     terminal = ask(args=[{"item": "\n".join(f"line {number}" for number in range(100)), "price": 4}])
     terminal.press("e")
+    terminal.press("2", at=PARTS)
     terminal.wait_for(OFFER)
     (editor / "editor").unlink()
     terminal.press("e", at=OFFER)
@@ -77,6 +130,64 @@ def test_having_seen_an_edit_is_not_having_seen_the_request(editor: Path) -> Non
     terminal.wait_for("Not all of it was on the screen yet")
     terminal.press("n")
     assert "RAN" not in terminal.end()[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "draft", "ran"),
+    [
+        (
+            "a\n\tb",
+            "a\n\tb\n",
+            'a\n\t"c"\n',
+            'a\n\t"c"',
+        ),  # the editor needs the last line end, the tool did not have it
+        ("a\nb", "a\nb\n", "a\nb\nc\n\n", "a\nb\nc\n"),
+        ("a\nb\n", "a\nb\n", "a\nc", "a\nc"),
+        ("a\nb\n", "a\nb\n", "a\r\nc\r\n", "a\r\nc\r\n"),  # no line end is converted
+        ("x" * 61, "x" * 61 + "\n", "\n", ""),
+    ],
+)
+def test_a_long_text_is_edited_as_it_is_and_runs_exactly_so(
+    editor: Path, text: str, file: str, draft: str, ran: str
+) -> None:
+    (editor / "draft-0").write_bytes(draft.encode())
+    terminal = ask(args=[{"item": "tea", "price": text}], store=str(editor / "state.db"))
+    terminal.press("e")
+    terminal.press("1", at=PARTS)
+    terminal.press("y", at=OFFER)
+    terminal.end()
+    assert (editor / "given-0").read_bytes() == file.encode()
+    (request,) = requests_in(editor / "state.db")
+    assert request.decision is not None
+    assert request.decision.override_args == {"item": "tea", "price": ran}
+
+
+@pytest.mark.parametrize("text", ["short", "a\r\nb", "a\u200bb\nc", "a\x1b[2Jb\nc"])
+def test_a_text_that_an_editor_would_not_show_or_keep_is_edited_as_json(editor: Path, text: str) -> None:
+    (editor / "draft-0").write_text('{"item": "tea", "price": 5}')
+    terminal = ask(args=[{"item": "tea", "price": text}])
+    terminal.press("e")
+    terminal.press("y", at=OFFER)
+    assert "RAN: tea costs 5" in terminal.end()[0]
+    assert json.loads((editor / "given-0").read_text()) == {"item": "tea", "price": text}
+    assert (editor / "given-0").read_text().isascii()
+
+
+def test_after_a_text_the_rest_of_the_draft_can_be_edited_too_or_left(editor: Path) -> None:
+    (editor / "draft-0").write_text("a\nc\n")
+    terminal = ask(args=[{"item": "tea", "price": "a\nb"}])
+    terminal.press("e")
+    terminal.press("b", at=PARTS)
+    terminal.press("e")
+    terminal.press("1", at=PARTS)
+    terminal.press("e", at=OFFER)
+    (editor / "draft-1").write_text('{"item": "milk", "price": "a\\nc"}')
+    terminal.press("2", at=PARTS)
+    screen = terminal.wait_for(OFFER)
+    assert '│ item: milk\n    edited · was "tea"\n' in screen
+    terminal.press("y", at=OFFER)
+    terminal.end()
+    assert json.loads((editor / "given-1").read_text()) == {"item": "tea", "price": "a\nc"}
 
 
 def test_an_edit_that_is_long_can_be_seen_in_the_pager_too(

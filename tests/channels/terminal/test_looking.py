@@ -66,7 +66,7 @@ def test_the_rule_is_shown_with_the_lines_around_it(tmp_path: Path) -> None:
     terminal.press("r")
     screen = terminal.wait_for("why this is asked")
     terminal.wait_for(KEYS)
-    assert "  rule      tools.set_price\n" in screen
+    assert "  rule        tools.set_price\n" in screen
     assert "sayso.yaml, line 4\n" in screen.replace("\n            ", "")
     assert "  │    2   # prices are \\x1b[31mhot\n" in screen
     assert "  │    4 ▸   set_price: required\n" in screen
@@ -93,7 +93,7 @@ def test_who_else_has_it_before_them_is_said_and_oneself_is_not(tmp_path: Path) 
     terminal = ask(store=str(store))
     terminal.wait_for(KEYS)
     elsewhere(store, SEE)
-    screen = terminal.wait_for("also before: bob (page)")
+    screen = terminal.wait_for("also seen by bob (page)")
     assert "ann (terminal)" not in screen
     terminal.press("n")
     terminal.end()

@@ -128,9 +128,7 @@ class GuardedFunctionTool:
         if isinstance(self._marked_tool, function.Tool):
             verdict = await self._marked_tool.details(call)
         else:
-            doc = inspect.getdoc(self._target) or ""
-            rule = Rule(source="AdalFlow", key=self.name)
-            words = doc.strip().partition("\n")[0] or None
+            rule, words = Rule(source="AdalFlow", key=self.name), function.doc_line(self._target)
             verdict = Verdict(approval="required", reason=self._mark, rule=rule, description=words)
         return verdict if self._callback is None else await apply_preview(self._preview, call, verdict)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _RUNNER_EMITS: ContextVar[object] = ContextVar("sayso_adalflow_runner_emits", default=None)
 _MODES = {"default": "interactive", "auto_approve": "approve_all"}
-_CANCELLED = frozenset({"refused", "expired", "withdrawn"})
+_CANCELLED = frozenset({"refused", "unattended", "expired", "withdrawn"})
 
 
 class ManagerSettings(TypedDict, total=False):
@@ -91,7 +91,10 @@ class PermissionManager(AdalFlowPermissionManager):
         elif not isinstance(controller, ApprovalController):  # pyright: ignore[reportUnnecessaryIsInstance] - the user's code
             raise ConfigurationError(f"controller is {controller!r}; pass an ApprovalController")
         if controller.mode == "defer":
-            raise ConfigurationError("a run of AdalFlow cannot stop and go on later; use another mode than 'defer'")
+            raise ConfigurationError(
+                "a run of AdalFlow cannot stop and go on later, as the mode 'defer' wants; use the mode 'interactive', "
+                "'auto_deny' or 'approve_all'"
+            )
         self._controller = controller
 
     @property

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.capabilities.abstract import CapabilityOrdering
+from pydantic_ai.exceptions import UserError
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset
 
@@ -37,6 +38,13 @@ if TYPE_CHECKING:
     from sayso.core.ports import ApprovalUI, Channel
     from sayso.engine.remembered import ApprovalMemory
     from sayso.engine.settings import StoreLike
+
+
+_CANNOT_STOP = (
+    "somebody has to be asked about a call, and this run can neither wait for the answer nor stop there: pass "
+    "approval_callback=… or channels=[…] to `Approvals`, run the agent by `run_with_approval`, or let it stop: give it "
+    "output_type=[…, DeferredToolRequests], and `park` it"
+)
 
 
 class CapabilitySettings(TypedDict, total=False):
@@ -125,6 +133,12 @@ class Approvals(AbstractCapability[Any]):
             for request_id in self._guard.opened_requests:
                 if request_id not in waits:
                     await self._guard.controller.adapter.withdraw_if_open(request_id)
+
+    async def on_run_error(self, ctx: RunContext[Any], *, error: BaseException) -> Any:  # noqa: ANN401 - PydanticAI's own types
+        """Say what to do where a run has to stop for an answer, and PydanticAI does not let it."""
+        if isinstance(error, UserError) and self._guard.opened_requests and "DeferredToolRequests" in str(error):
+            raise ConfigurationError(_CANNOT_STOP) from error
+        raise error
 
     async def wrap_output_process(self, ctx: RunContext[Any], *, output_context: Any, output: Any, handler: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
         """Decide about a call of an output function before it is made."""

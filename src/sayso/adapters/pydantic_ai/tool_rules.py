@@ -17,7 +17,7 @@ from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, PrefixedTools
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
 from sayso.adapters import parameters
-from sayso.adapters.function import Tool
+from sayso.adapters.function import Tool, first_line
 from sayso.core.model import ApprovalPresentation, Rule, ToolCall, Verdict
 from sayso.policy import judges
 from sayso.policy.policy import ToolRules
@@ -73,7 +73,7 @@ def guard_tool(
 
 def _description_details(description: str | None) -> judges.Judge | None:
     """Return details with the first line of the tool's description."""
-    words = (description or "").strip().partition("\n")[0]
+    words = first_line(description)
     verdict = Verdict(approval="required", reason="", description=words)
     return (lambda _: verdict) if words else None
 

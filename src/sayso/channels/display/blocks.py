@@ -51,7 +51,8 @@ def asker(request: ApprovalRequest) -> str:
 
 def facts(request: ApprovalRequest) -> Iterator[tuple[str, str]]:
     """Yield label and text of each statement about a request, with its source: the tool or the rule."""
-    yield "The tool says", visible(request.description)
+    if request.described_by != "default":
+        yield f"The {request.described_by} says", visible(request.description)
     yield "Because", visible(request.reason)
     if request.rule is not None:
         yield "Rule", visible(str(request.rule))

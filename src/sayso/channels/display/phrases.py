@@ -24,6 +24,8 @@ def closed_text(request: ApprovalRequest) -> str:
     decision = request.decision
     if request.status == "expired":
         return f"{request_title(request)} has expired: nobody answered in time."
+    if decision is not None and decision.unattended:
+        return f"{request_title(request)} was withdrawn: nobody could be asked."
     if request.status == "withdrawn" or decision is None:
         return f"{request_title(request)} was withdrawn: nobody waits for an answer any more."
     where = f" ({decision.channel})" if decision.channel else ""

@@ -8,11 +8,12 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from sayso.channels.display.sanitize import visible
 from sayso.core.canonical import thaw
 from sayso.core.filters import asking_path
+from sayso.core.json_codec import to_json
 
 if TYPE_CHECKING:
     from sayso.core.model import ApprovalPresentation, ApprovalRequest
@@ -23,7 +24,7 @@ Line = list[Fragment]
 _MOST_LINES = 24  # of a value or a diff, unless shown whole
 _HEAD = 15
 _TAIL = 6
-_FACT = 12  # columns of a label
+_FACT = 14  # columns of a label
 _SHORT = 60  # characters; longer values have several lines
 GUTTER: Fragment = ("class:gutter", "  │ ")  # before every row of untrusted text
 NARROWEST = 20  # columns; a narrower screen is treated as this wide
@@ -43,10 +44,21 @@ class RequestLines(NamedTuple):
     whole: bool
 
 
-def request_lines(request: ApprovalRequest, width: int, *, whole: bool = False) -> RequestLines:
-    """Render a request for this width; long values are folded unless `whole`."""
+def request_lines(
+    request: ApprovalRequest,
+    width: int,
+    *,
+    whole: bool = False,
+    original: Mapping[str, Any] | None = None,
+    needs: str | None = None,
+) -> RequestLines:
+    """Render a request for this width; long values are folded unless `whole`.
+
+    `original` are the arguments that the agent wrote, where a person has edited them: what differs is marked. `needs`
+    says whose yes the request needs, where more is known about it than the request tells.
+    """
     fold = _Fold(max(width, NARROWEST), whole=whole)
-    lines = [piece for line in _parts(request, fold) for piece in wrap_line(line, fold.width)]
+    lines = [piece for line in _parts(request, fold, original, needs) for piece in wrap_line(line, fold.width)]
     return RequestLines(lines, whole=not fold.happened)
 
 
@@ -75,24 +87,25 @@ def asker(request: ApprovalRequest) -> str:
     return " > ".join(asking_path(request))
 
 
-def _parts(request: ApprovalRequest, fold: _Fold) -> Iterator[Line]:
+def _parts(
+    request: ApprovalRequest, fold: _Fold, original: Mapping[str, Any] | None, needs: str | None
+) -> Iterator[Line]:
     yield [
         ("class:who", visible(asker(request) or "An agent")),
         ("", " wants to run "),
         ("class:tool", visible(request.tool_name)),
     ]
-    yield from labelled_lines("tool says", request.description, fold.width)
+    if request.described_by != "default":
+        yield from labelled_lines(f"{request.described_by} says", request.description, fold.width)
     yield from labelled_lines("because", request.reason, fold.width)
     if request.approvers is not None and request.approvers.needs_identity:
-        yield from labelled_lines("needs", f"{request.approvers}; only a hub knows who they are", fold.width)
+        yield from labelled_lines("needs", needs or f"{request.approvers}; only a hub knows who they are", fold.width)
     if request.rule is not None:
         yield from labelled_lines("rule", str(request.rule), fold.width)
     if request.conversation:
         yield from labelled_lines("before", f"{conversation_label(request)}; folded", fold.width)
     yield []
-    yield [("class:heading", "arguments, as the agent wrote them" if request.args else "no arguments")]
-    for name, value in thaw(request.args).items():
-        yield from fold(_argument(name, value))
+    yield from _argument_lines(thaw(request.args), fold, None if original is None else thaw(original))
     if request.presentation is not None:
         yield from _presentation_lines(request.presentation, fold)
 
@@ -101,6 +114,40 @@ def conversation_label(request: ApprovalRequest) -> str:
     """Return the number of messages before a call, and whose words they are."""
     count = len(request.conversation)
     return f"{count} message{'' if count == 1 else 's'}, in the agent's words"
+
+
+def _argument_lines(args: Mapping[str, object], fold: _Fold, original: Mapping[str, object] | None) -> Iterator[Line]:
+    whose = "the agent wrote" if original is None else "you edited"
+    yield [("class:heading", f"arguments, as {whose} them" if args else "no arguments")]
+    before = original or {}
+    edited = [] if original is None else edited_names(original, args)
+    for name, value in args.items():
+        yield from fold(_argument(name, value))
+        if name in edited:
+            was = _on_one_line(before[name]) if name in before else "not given"
+            yield _edit_mark(f"edited · was {was}", fold.width)
+    for name in edited:
+        if name not in args:
+            left_out = f"left out · {visible(format_name(name))} was {_on_one_line(before[name])}"
+            yield _edit_mark(left_out, fold.width)
+
+
+def edited_names(original: Mapping[str, object], args: Mapping[str, object]) -> list[str]:
+    """Return the names of the arguments that differ; compared as JSON, because in Python 1 equals True."""
+    return [
+        name
+        for name in dict.fromkeys((*original, *args))
+        if name not in original or name not in args or to_json(original[name]) != to_json(args[name])
+    ]
+
+
+def _edit_mark(text: str, width: int) -> Line:
+    """Return a row of sayso's own: without the gutter, which every row of an argument has."""
+    return [("class:marked", truncate(f"    {text}", width))]
+
+
+def _on_one_line(value: object) -> str:
+    return visible(json.dumps(_json_safe(value), ensure_ascii=False, default=repr))
 
 
 def labelled_lines(name: str, text: str, width: int) -> Iterator[Line]:

@@ -37,21 +37,34 @@ async def _read_bulk_key(whole: dict[Question, list[Line]], waiting: Sequence[Qu
     """Show the requests that a yes would cover, and return the answer; a yes only if all were on the screen."""
     lines, before = [line for each in whole.values() for line in each], view.rows_printed_by_others
     view.show_lines(lines)
-    offer = f"[y] allow these {len(whole)} alike once  [v] view them  " if whole else ""
-    words = f"{offer}[n] deny all {len(waiting)}  [l] leave all  [b] back"
-    choice = Choice(keys="yvnlb" if whole else "nlb", legend=lambda: words)
-    seen = False
-    while (key := await view.read_key(choice)) == "v" or (
-        key == "y" and not seen and not view.fits_on_screen(len(lines), before)
-    ):
-        if key == "y":
-            view.show_message(f"Not all of them were on the screen yet: {view.how_to_see_all}.")
+    refused_yes = in_pager = False
+
+    def seen_all() -> bool:
+        return in_pager or view.fits_on_screen(len(lines), before)
+
+    def hint() -> str:
+        unseen = f"Not all of this was on the screen yet: {view.how_to_see_all}."
+        return unseen if refused_yes and not seen_all() else ""
+
+    words = _legend(list(whole), len(waiting))
+    choice = Choice(keys="yvnlb" if whole else "nlb", legend=lambda: words, hint=hint)
+    while (key := await view.read_key(choice)) == "v" or (key == "y" and not seen_all()):
+        refused_yes = key == "y"
+        if refused_yes:
             continue
-        seen, problem = True, await show_in_pager(view, lines)
+        in_pager, problem = True, await show_in_pager(view, lines)
         if problem is not None:
             view.show_lines(lines)
             view.show_message(problem)
     return key
+
+
+def _legend(whole: Sequence[Question], waiting: int) -> str:
+    which = f"number {whole[0].number}" if len(whole) == 1 else f"these {len(whole)} alike"
+    view = "view it" if len(whole) == 1 else "view them"
+    offer = f"[y] allow {which} once  [v] {view}  " if whole else ""
+    deny, leave = ("deny it", "leave it") if waiting == 1 else (f"deny all {waiting}", "leave all")
+    return f"{offer}[n] {deny}  [l] {leave}  [b] back"
 
 
 def _group_key(question: Question) -> tuple[object, ...]:

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
 from sayso.channels.display.answer_keys import ANSWER_KEYS
-from sayso.channels.display.blocks import editable_json
 from sayso.channels.display.conversation_lines import conversation_lines
 from sayso.channels.display.phrases import JUDGED_LATER
 from sayso.channels.display.remember_choices import RememberChoices
-from sayso.channels.display.request_lines import Line, request_lines, truncate
+from sayso.channels.display.request_lines import Line, edited_names, request_lines, truncate
 from sayso.channels.display.sanitize import visible
-from sayso.channels.terminal import editor_pager
+from sayso.channels.terminal.edit_draft import EditDraft, draft_choices
+from sayso.channels.terminal.editor_pager import run_pager
 from sayso.channels.terminal.keys import ENTER, Choice
 from sayso.channels.terminal.question import Question
 from sayso.channels.terminal.rule_excerpt import rule_lines
@@ -37,6 +37,10 @@ KEY_LABELS = {
     "q": "quit",
 }
 _LONGEST_PROBLEM = 300  # it may quote a whole argument
+_EDIT_LEGEND = (
+    f"[y] {KEY_LABELS['y']}, with these arguments  [e] edit again  [n] {KEY_LABELS['n']}  [m] {KEY_LABELS['m']}  "
+    f"[v] {KEY_LABELS['v']}  [b] back"
+)
 
 
 class QuestionView(Protocol):
@@ -54,8 +58,8 @@ class QuestionView(Protocol):
         """Whether all lines of the request that was shown last were visible on the screen."""
         ...
 
-    def show_request(self, request: ApprovalRequest, *, whole: bool) -> None:
-        """Show a request; unless `whole`, long values may be folded."""
+    def show_request(self, request: ApprovalRequest, *, whole: bool, original: Mapping[str, Any] | None = None) -> None:
+        """Show a request; unless `whole`, long values may be folded, and what differs from `original` is marked."""
         ...
 
     def show_lines(self, lines: Iterable[Line]) -> None:
@@ -98,7 +102,8 @@ class QuestionDialog:
         self._question = question
         self._view = view
         self._waiting = waiting
-        self._draft: str | None = None  # the text from the editor
+        self._draft: EditDraft | None = None
+        self._refused_yes = False  # the last key was a yes to what was not all on the screen
         self._actions: dict[str, Action] = {
             "y": self._allow,
             "a": self._allow_for,
@@ -121,9 +126,11 @@ class QuestionDialog:
             Interrupted: the person pressed Ctrl-C.
         """
         self._view.show_request(self._question.request, whole=False)
-        choice = Choice(keys="".join(self._actions), legend=self._legend, is_idle=True)
+        choice = Choice(keys="".join(self._actions), legend=self._legend, hint=self._hint, is_idle=True)
         while True:
-            answer = await self._actions[await self._view.read_key(choice)]()
+            key = await self._view.read_key(choice)
+            self._refused_yes = False
+            answer = await self._actions[key]()
             if answer is not None:
                 return answer
 
@@ -136,15 +143,19 @@ class QuestionDialog:
         return self._question.yes() if self._has_seen_all() else None
 
     def _has_seen_all(self) -> bool:
-        """Whether the whole request was on the screen; if not, say how to view it."""
-        if not self._view.seen_all:
-            self._view.show_message(f"Not all of it was on the screen yet: {self._view.how_to_see_all}.")
+        """Whether the whole request was on the screen; if not, a hint says how to view it."""
+        self._refused_yes = not self._view.seen_all
         return self._view.seen_all
 
-    async def _deny(self) -> Answer:
+    def _hint(self) -> str:
+        if not self._refused_yes or self._view.seen_all:
+            return ""
+        return f"Not all of it was on the screen yet: {self._view.how_to_see_all}."
+
+    async def _deny(self) -> ApprovalDecision:
         return self._question.no()
 
-    async def _deny_with_note(self) -> Answer:
+    async def _deny_with_note(self) -> ApprovalDecision:
         return self._question.no((await self._view.read_line("Why not? ")).strip() or None)
 
     async def _show_rule(self) -> None:
@@ -162,13 +173,15 @@ class QuestionDialog:
             self._view.show_lines(lines)
             self._view.show_message(problem)
 
-    async def _page_request(self, request: ApprovalRequest) -> None:
+    async def _page_request(self, request: ApprovalRequest, original: Mapping[str, Any] | None = None) -> None:
         """Open the whole request in the user's pager or, if that fails, show it here."""
-        problem = await show_in_pager(self._view, request_lines(request, self._view.width, whole=True).lines)
+        needs = self._question.needs
+        found = request_lines(request, self._view.width, whole=True, original=original, needs=needs)
+        problem = await show_in_pager(self._view, found.lines)
         if problem is None:
             self._view.count_as_seen()
             return
-        self._view.show_request(request, whole=True)
+        self._view.show_request(request, whole=True, original=original)
         self._view.show_message(problem)
 
     async def _allow_for(self) -> Answer | None:
@@ -197,32 +210,48 @@ class QuestionDialog:
     async def _edit(self) -> Answer | None:
         """Open the arguments in the user's editor, preview the edited call, and confirm."""
         shows_edit = False  # the screen shows an edit in place of the request
-        while await self._edit_draft():
-            found = await self._preview_edit(self._draft or "")
+        while (draft := await self._edit_draft()) is not None:
+            found = await self._preview_edit(draft.json)
             if isinstance(found, str):
                 self._view.show_message(found)
-                key = await self._view.read_key(Choice(keys="eb", legend=lambda: "[e] edit again  [b] back"))
-            elif (key := await self._confirm_edit(found)) == "y":
-                return self._question.yes(args=found.args)
-            shows_edit = shows_edit or not isinstance(found, str)
-            if key == "b":
+                next_step = await self._view.read_key(Choice(keys="eb", legend=lambda: "[e] edit again  [b] back"))
+            else:
+                shows_edit, next_step = True, await self._confirm_edit(found)
+            if isinstance(next_step, ApprovalDecision):
+                return next_step
+            if next_step == "b":
                 break
         if shows_edit:
             self._view.show_request(self._question.request, whole=False)
         return None
 
-    async def _edit_draft(self) -> bool:
-        """Open the draft, or else the arguments, in the editor; the draft is kept, valid or not."""
+    async def _edit_draft(self) -> EditDraft | None:
+        """Open the draft, or a text of it, in the editor; return it, or None if there is nothing to review."""
         try:
-            given = editable_json(self._question.request.args)
-            draft = given if self._draft is None else self._draft
-            self._draft = await self._view.run_in_terminal(lambda screen: editor_pager.run_editor(draft, screen))
+            draft = self._draft = self._draft or EditDraft(self._question.request.args)
+            work = await self._choose_part(draft)
+            if work is None:
+                return None
+            await self._view.run_in_terminal(work)
         except (OSError, ValueError) as problem:
             self._view.show_message(f"Nothing was changed: {problem}.")
-            return False
-        if self._draft == given:
+            return None
+        if not draft.is_changed:
             self._view.show_message("Nothing was changed.")
-        return self._draft != given
+        return draft if draft.is_changed else None
+
+    async def _choose_part(self, draft: EditDraft) -> Callable[[int], None] | None:
+        """Return what to open in the editor: all arguments or, if it has long texts, perhaps one of those."""
+        texts = draft.texts()
+        if not texts:
+            return draft.edit_all
+        self._view.show_lines(draft_choices(texts, self._view.width))
+        numbers = "".join(map(str, range(1, len(texts) + 2)))
+        key = await self._view.read_key(Choice(keys=f"{numbers}b", legend=lambda: f"[1-{numbers[-1]}] edit  [b] back"))
+        if key == "b":
+            return None
+        name = dict(zip(numbers, texts, strict=False)).get(key)
+        return draft.edit_all if name is None else lambda screen: draft.edit_text(name, screen)
 
     async def _preview_edit(self, text: str) -> ApprovalRequest | str:
         """Return the request with the edited arguments, or why they are refused."""
@@ -233,11 +262,15 @@ class QuestionDialog:
             args = thaw(freeze(parse_args(text)))
         except ValueError as error:
             return f"This cannot be read: {error}."
+        if not edited_names(thaw(request.args), args):
+            return "Nothing was changed."
         problem = await asyncio.to_thread(schema_violation, args, request.parameters)
         if problem is not None:
             return f"This does not fit the tool: {truncate(problem, _LONGEST_PROBLEM)}."
-        if self._question.handle is None:
-            return msgspec.structs.replace(request, args=args, presentation=None)
+        if self._question.handle is None:  # then what the tool says and shows is about the other arguments
+            return msgspec.structs.replace(
+                request, args=args, description="", described_by="default", presentation=None
+            )
         try:
             return await self._question.while_open(self._question.handle.preview_edit(args))
         except ApprovalBlocked as blocked:
@@ -245,22 +278,27 @@ class QuestionDialog:
         except ValueError as error:
             return f"This cannot run: {error}."
 
-    async def _confirm_edit(self, changed: ApprovalRequest) -> str:
-        self._view.show_request(changed, whole=False)
+    async def _confirm_edit(self, changed: ApprovalRequest) -> ApprovalDecision | str:
+        """Show an edit; return the answer, or the key for another edit (e) or for the way back (b)."""
+        original = self._question.request.args
+        self._view.show_request(changed, whole=False, original=original)
         if self._question.handle is None:
             self._view.show_message(JUDGED_LATER)
-        words = "[y] allow once, with these arguments  [e] edit again  [v] view all  [b] back"
-        while (key := await self._view.read_key(Choice(keys="yevb", legend=lambda: words))) in {"y", "v"}:
+        choice = Choice(keys="yenmvb", legend=lambda: _EDIT_LEGEND, hint=self._hint)
+        while (key := await self._view.read_key(choice)) in {"y", "v"}:
+            self._refused_yes = False
             if key == "v":
-                await self._page_request(changed)
+                await self._page_request(changed, original)
             elif self._has_seen_all():
-                break
-        return key
+                return self._question.yes(args=changed.args)
+        if key == "n":
+            return await self._deny()
+        return await self._deny_with_note() if key == "m" else key
 
 
 async def show_in_pager(view: QuestionView, lines: Sequence[Line]) -> str | None:
     """Open lines in the user's pager; return why that failed, if it did."""
-    problem = await view.run_in_terminal(lambda screen: editor_pager.run_pager(lines, screen))
+    problem = await view.run_in_terminal(lambda screen: run_pager(lines, screen))
     return None if problem is None else f"Shown here, because {problem}."
 
 

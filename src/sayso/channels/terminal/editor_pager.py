@@ -17,8 +17,8 @@ from sayso.channels.display.request_lines import Line
 from sayso.channels.terminal.colours import ansi_text, plain_text
 
 
-def run_editor(text: str, screen: int) -> str:
-    """Return a text as edited in the user's editor.
+def run_editor(text: str, screen: int, name: str) -> str:
+    """Return a text as edited in the user's editor, in a file of this name; no line end is converted.
 
     Raises:
         OSError: the editor cannot be run.
@@ -27,15 +27,20 @@ def run_editor(text: str, screen: int) -> str:
     given = (shlex.split(os.environ.get(name, "")) for name in ("VISUAL", "EDITOR"))
     editor = next(filter(None, given), ["vi"])
     with tempfile.TemporaryDirectory(prefix="sayso-") as folder:
-        file = Path(folder, "arguments.json")
-        file.write_text(text, encoding="utf-8")
+        file = Path(folder, name)
+        file.write_bytes(text.encode())
         if subprocess.run([*editor, str(file)], check=False, stdout=screen, stderr=screen).returncode != 0:  # noqa: S603 - the person's own
             raise ValueError(f"{editor[0]!r} ended with an error")
-        return file.read_text(encoding="utf-8")
+        return file.read_bytes().decode()
 
 
 def run_pager(lines: Sequence[Line], screen: int) -> str | None:
     """Show lines in the user's pager; return why that failed, if it did."""
+    return page_text(plain_text(lines), ansi_text(lines), screen)
+
+
+def page_text(plain: str, coloured: str, screen: int) -> str | None:
+    """Show a text in the user's pager, coloured if that can; return why it failed, if it did."""
     try:
         command = _pager()
     except ValueError as error:
@@ -46,7 +51,7 @@ def run_pager(lines: Sequence[Line], screen: int) -> str | None:
     try:
         done = subprocess.run(  # noqa: S603 - the person's own
             [*command, "-R"] if colours else command,
-            input=(ansi_text(lines) if colours else plain_text(lines)).encode(),
+            input=(coloured if colours else plain).encode(),
             stdout=screen,
             stderr=screen,
             env={**os.environ, "LESSSECURE": "1"},  # it displays untrusted text, and must not start programs

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prompt_toolkit.application import Application, get_app
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.layout import HSplit, Layout, Window
+from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.output import Output
 
@@ -44,6 +45,7 @@ class Choice:
 
     keys: str
     legend: Callable[[], str]
+    hint: Callable[[], str] = str  # above the legend, for as long as it is true
     toggles: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
     is_idle: bool = False  # no step is in progress, so the user may select another request
 
@@ -111,10 +113,12 @@ async def wait_for_key(
     Raises:
         Interrupted: the user pressed Ctrl-C.
     """
+    hint = _text_window(choice.hint, lambda row: [("class:said", row)])
     app: Application[str] = Application(
         layout=Layout(
             HSplit(
                 [
+                    ConditionalContainer(hint, filter=Condition(lambda: bool(choice.hint()))),
                     _text_window(status, lambda row: [("class:status", row)]),
                     _text_window(lambda: choice.legend() if key_guard.armed else NOT_YET, highlight_keys),
                 ]

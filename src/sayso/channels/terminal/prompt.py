@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Generator, Iterable
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.formatted_text import FormattedText
@@ -62,9 +62,9 @@ class Prompt:
         """Width in columns."""
         return self._screen.get_size().columns
 
-    def show_request(self, request: ApprovalRequest, *, whole: bool) -> None:
+    def show_request(self, request: ApprovalRequest, *, whole: bool, original: Mapping[str, Any] | None = None) -> None:
         """Print a request."""
-        found = request_lines(request, self.width, whole=whole)
+        found = request_lines(request, self.width, whole=whole, original=original, needs=self._question.needs)
         self._rows, self._before = len(found.lines) if found.whole else None, self.rows_printed_by_others
         self._is_seen = whole
         self._print([[], *found.lines])
@@ -80,7 +80,10 @@ class Prompt:
         return self._terminal.captured.rows_printed
 
     def fits_on_screen(self, rows: int, before: int) -> bool:
-        """Whether these rows are still on the screen above the keys, after the rows that other code printed since."""
+        """Whether these rows are still on the screen above the keys, after the rows that other code printed since.
+
+        The hint above the keys does not count: it is there only as long as they are not.
+        """
         below = [row for text in (self._status(), self._choice.legend()) for row in wrap_items(text, self.width - 1)]
         return rows + self.rows_printed_by_others - before + len(below) <= self._screen.get_size().rows
 

@@ -12,7 +12,9 @@ import time
 from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
-from sayso.channels.display.blocks import time_left
+from msgspec.structs import replace
+
+from sayso.channels.display.blocks import time_left, votes_text
 from sayso.channels.display.durations import format_clock
 from sayso.channels.display.phrases import request_title
 from sayso.channels.display.request_lines import truncate
@@ -45,6 +47,8 @@ class Question:
         self.handle = handle
         self.number = 0  # position in the queue
         self.seen: tuple[Seen, ...] = request.seen
+        self.votes: tuple[ApprovalDecision, ...] = request.votes
+        self.needs: str | None = None  # whose yes it needs, and whether this person's counts, if that is known
         self.since = time.time() if since is None else since
         self.answer: concurrent.futures.Future[ApprovalDecision | None] = concurrent.futures.Future()
         self.closed = asyncio.Event()  # used in the loop of the view
@@ -80,9 +84,12 @@ class Question:
         left = time_left(self.request, time.time())
         if left is not None:
             facts.append(f"expires in {format_clock(left)}")
+        votes = votes_text(replace(self.request, votes=self.votes))
+        if votes:
+            facts.append(votes)
         others = self._other_viewers()
         if others:
-            facts.append(f"also before: {others}")
+            facts.append(f"also seen by {others}")
         return " · ".join(facts)
 
     def _other_viewers(self) -> str:

@@ -49,10 +49,11 @@ _ESCAPE = "\x1b"
 
 
 class AnswerReport(NamedTuple):
-    """Result of an answer: a sentence, and the ids of the requests it closed."""
+    """Result of an answer: a sentence, the ids of the requests that are closed now, and the request if it is open."""
 
     sentence: str
     closed: Sequence[str]
+    still_open: ApprovalRequest | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +174,7 @@ class Watch:
         question = self._pane.question
         now = self._requests.get(question.request.id)
         if now is not None:
-            question.seen = now.seen
+            question.seen, question.votes = now.seen, now.votes
         elif question.request.id != self._answering and not question.closed.is_set():
             question.closed.set()
 
@@ -207,13 +208,33 @@ class Watch:
         request = pane.question.request
         presence = asyncio.ensure_future(self._mark_seen(request.id))
         try:
-            answer = await QuestionDialog(pane.question, pane, waiting=lambda: list(self._requests.values())).ask()
+            barred = await self._barred_keys(pane.question)
+            answer = await QuestionDialog(
+                pane.question, pane, waiting=lambda: list(self._requests.values()), disabled_keys=barred
+            ).ask()
         except Closed:
             return
         finally:
             presence.cancel()
         if isinstance(answer, ApprovalDecision):
             await self._submit_answer(request, answer)
+
+    async def _barred_keys(self, question: Question) -> str:
+        """Return the keys of answers that would not count, after the question says why."""
+        request, wanted = question.request, question.request.approvers
+        try:
+            barrier = await self._context.inbox.barrier(request, self._context.who)
+        except StoreError as problem:
+            self._show_message(f"Whether your answer counts is not known: {problem}.")
+            return ""  # a hub refuses it if it does not
+        if wanted is not None and wanted.needs_identity:
+            known = "your yes counts" if barrier is None else barrier.reason
+            rule = f"its rule asks for {wanted}"
+            question.needs = f"{wanted}{known.removeprefix(rule)}" if known.startswith(rule) else f"{wanted}; {known}"
+        elif barrier is not None:
+            self._show_message(f"You cannot answer this: {barrier.reason}.")
+        several = "e" if wanted is not None and wanted.count > 1 else ""  # they say yes to the same arguments
+        return several if barrier is None else "yaenm" if barrier.also_no else "yae"
 
     async def _mark_seen(self, request_id: str) -> None:
         """Mark the selected request as viewed (presence)."""
@@ -226,13 +247,15 @@ class Watch:
         """Submit the answer, and select the next request in the list."""
         self._answering, after = request.id, [each for each in self._listed if each > request.id]
         try:
-            sentence, closed = await self._context.answer(request, answer)
+            sentence, closed, still_open = await self._context.answer(request, answer)
         except StillOpen as problem:
-            sentence, closed, after = str(problem), (), [request.id]
+            sentence, closed, still_open, after = str(problem), (), None, [request.id]
         finally:
             self._answering = None
-        for each in (*closed, *(() if request.id in after else (request.id,))):
+        for each in closed:
             self._requests.pop(each, None)  # before the change feed reports it
+        if still_open is not None:
+            self._requests[still_open.id] = still_open  # with the vote
         self._asking = None  # this task itself, which is about to end
         self._select(next((each for each in after if each in self._requests), next(iter(self._listed), None)))
         self._show_message(sentence)

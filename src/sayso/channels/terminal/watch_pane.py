@@ -6,9 +6,9 @@ Tests: tests/cli/test_watch.py
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.application.current import set_app
@@ -48,12 +48,18 @@ class Pane:
         """Width in columns."""
         return self._app.output.get_size().columns
 
-    def show_request(self, request: ApprovalRequest, *, whole: bool) -> None:  # noqa: ARG002 - it can be scrolled, so nothing is folded
+    def show_request(
+        self,
+        request: ApprovalRequest,
+        *,
+        whole: bool,  # noqa: ARG002 - it can be scrolled, so nothing is folded
+        original: Mapping[str, Any] | None = None,
+    ) -> None:
         """Show a request in place of the previous lines."""
 
         @lru_cache(maxsize=1)
         def rows(width: int) -> list[Line]:
-            return request_lines(request, width, whole=True).lines
+            return request_lines(request, width, whole=True, original=original, needs=self.question.needs).lines
 
         self._parts = [rows]
         self.seen_all = False
@@ -121,6 +127,7 @@ class Pane:
                 choice.toggles[key]()
                 self._app.invalidate()
             elif not waiting.done():
+                self._show_message("")  # the last one is obsolete
                 waiting.set_result(key)
 
         self.key_guard.accept_key(act)
@@ -141,7 +148,8 @@ class Pane:
         """Return the key legend, once keys count."""
         if self.choice is None:
             return ""
-        return self.choice.legend() if self.key_guard.armed else NOT_YET
+        legend = self.choice.legend() if self.key_guard.armed else NOT_YET
+        return "\n".join(filter(None, (self.choice.hint(), legend)))
 
     # --- Drawing -------------------------------------------------------------------------------------
 

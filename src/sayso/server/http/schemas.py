@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from sayso.core.conversation import Role
-from sayso.core.model import Remember, ScopeKind, Status
+from sayso.core.model import DescribedBy, Remember, ScopeKind, Status
 
 Args = dict[str, Any]
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -106,6 +106,7 @@ class DecisionModel(BaseModel):
     scope: ScopeKind | None
     uses: int | None
     until: float | None
+    unattended: bool = Field(description="Nobody could be asked, so this is no person's answer.")
 
 
 class SeenModel(BaseModel):
@@ -143,6 +144,7 @@ class RequestModel(BaseModel):
     payload: Args | None
     parameters: Any
     description: str
+    described_by: DescribedBy = Field(description="Whose words `description` is; `default` if neither gave one.")
     summary: str | None
     reason: str
     rule: RuleModel | None

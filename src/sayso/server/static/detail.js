@@ -85,7 +85,9 @@ export class Detail {
     return h(
       "dl",
       { class: "why" },
-      renderFact("The tool says", visibleNodes(request.description)),
+      request.described_by === "default"
+        ? null
+        : renderFact(`The ${request.described_by} says`, visibleNodes(request.description)),
       renderFact("Because", visibleNodes(request.reason)),
       rule ? renderFact("Rule", h("code", {}, rule)) : null,
     );

@@ -26,6 +26,7 @@ export function asker(request) {
 
 /** Return the state of a request in words. */
 export function stateText(request) {
+  if (request.decision?.unattended) return "withdrawn: nobody could be asked";
   return (request.status === "used" && RESULTS[request.result]) || STATES[request.status] || visible(request.status);
 }
 
@@ -39,7 +40,7 @@ export function outcomeWord(request) {
 export function answerText(request) {
   const decision = request.decision;
   if (!decision) return null;
-  const how = decision.approved ? "Allowed" : "Denied";
+  const how = decision.approved ? "Allowed" : request.status === "withdrawn" ? "Withdrawn" : "Denied";
   const who = decision.who ? ` by ${visible(decision.who)}` : "";
   const over = decision.channel ? ` (${visible(decision.channel)})` : "";
   return `${how}${who}${over}${decision.decided_at ? ` at ${formatMoment(decision.decided_at)}` : ""}`;

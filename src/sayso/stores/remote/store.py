@@ -179,6 +179,7 @@ class RemoteStore:
             now=now,
             note=None if decision is None else decision.note,
             decided_at=None if decision is None else decision.decided_at or now,
+            unattended=decision is not None and decision.unattended,
         )
         try:
             return self._require(request_id, await self._row("close", message))

@@ -30,7 +30,7 @@ from tests.waiting import until
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalPresentation, ApprovalRequest, Policy, ToolCall
 from sayso.core import agent_protocol as protocol
-from sayso.core import audit, tokens
+from sayso.core import audit, decide, tokens
 from sayso.core.approvers import Approvers, Escalation, Seen
 from sayso.core.model import Remembered, Rule, Scope
 from sayso.core.msgpack_codec import pack_request, unpack_remembered
@@ -418,6 +418,19 @@ async def test_a_plain_question_can_be_taken_back(served: Served) -> None:
         False,
     )
     assert (await served.store.recent())[0].asked_by == "builder"
+
+
+async def test_that_nobody_could_be_asked_is_told_over_both_ways_to_the_hub(served: Served, agent: RemoteStore) -> None:
+    plain = say(served, "POST", "/requests", json={"tool": "pay"}).json()
+    taken = say(served, "POST", f"/requests/{plain['id']}/withdraw", json={"note": "night", "unattended": True}).json()
+    assert (taken["decision"]["unattended"], taken["decision"]["who"]) == (True, None)
+    assert taken["state"] == "withdrawn: nobody could be asked, so it does not run"
+    nobody = ApprovalDecision(approved=False, note="night", unattended=True)
+    request = await agent.open(sample_request())
+    closed = await agent.close(request.id, "withdrawn", nobody, now=1.0)
+    assert (decide.refusal(closed).cause, decide.refusal(closed).reason) == ("unattended", "night")
+    stored = [each.decision for each in await served.store.recent()]
+    assert [each and each.unattended for each in stored] == [True, True]
 
 
 @pytest.mark.parametrize(

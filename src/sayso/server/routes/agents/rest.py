@@ -58,9 +58,10 @@ class AskBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class WithdrawBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why no answer is wanted any more."""
+    """Why no answer is wanted any more; `unattended` if nobody can be asked where the agent runs."""
 
     note: Annotated[str, msgspec.Meta(max_length=10_000)] | None = None
+    unattended: bool = False
 
 
 class ClaimBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -146,6 +147,7 @@ def _request(question: AskBody, now: float) -> ApprovalRequest:
         tool_name=call.tool,
         args=call.args,
         description=question.description or f"Run {call.tool}",
+        described_by="tool" if question.description else "default",
         reason=question.reason,
         session=question.session,
         run=question.run,
@@ -195,8 +197,8 @@ async def claim(request_id: str, request: Request, agent: Agent) -> Response:
 async def withdraw(request_id: str, request: Request, agent: Agent) -> Response:
     """Take a question back; returns it as it stands, which may be answered."""
     operations = RestOperations(request, agent)
-    note, now = (await operations.read_json(WithdrawBody)).note, operations.hub.clock.now()
-    decision = ApprovalDecision(approved=False, note=note, decided_at=now)
+    body, now = await operations.read_json(WithdrawBody), operations.hub.clock.now()
+    decision = ApprovalDecision(approved=False, note=body.note, decided_at=now, unattended=body.unattended)
     with map_errors():
         await operations.own_request(request_id)
         return operations.respond(await operations.store.close(request_id, "withdrawn", decision, now=now))

@@ -87,7 +87,9 @@ class RpcOperations(AgentOperations):
         """Close a request without an answer; the message type allows no other status."""
         decision = None
         if message.status == "withdrawn" and message.decided_at is not None:
-            decision = ApprovalDecision(approved=False, note=message.note, decided_at=message.decided_at)
+            decision = ApprovalDecision(
+                approved=False, note=message.note, decided_at=message.decided_at, unattended=message.unattended
+            )
         await self.own_request(message.id)
         return self._packed(await self.store.close(message.id, message.status, decision, now=message.now))
 
