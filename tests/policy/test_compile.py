@@ -770,9 +770,9 @@ def test_the_function_of_the_lower_policy_is_heard_too() -> None:
     def asks(call: ToolCall) -> Verdict:
         return Verdict(approval="required", reason=call.tool)
 
-    assert judge(Policy().over(Policy(needs_approval=blocks)), "t") == "blocked"
-    assert judge(Policy({"t": "none"}).over(Policy(needs_approval=asks)), "t") == "none"
-    assert judge(Policy().over(Policy(needs_approval=asks)), "t") == "required"
+    assert judge(Policy(default="none").over(Policy(needs_approval=blocks, default="none")), "t") == "blocked"
+    assert judge(Policy({"t": "none"}, default="none").over(Policy(needs_approval=asks, default="none")), "t") == "none"
+    assert judge(Policy(default="none").over(Policy(needs_approval=asks, default="none")), "t") == "required"
 
 
 def test_a_default_that_blocks_is_for_what_no_file_names_and_is_told_once() -> None:

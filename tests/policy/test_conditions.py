@@ -98,7 +98,7 @@ def test_all_tests_of_all_arguments_must_hold() -> None:
 @pytest.mark.proves("H1")
 @pytest.mark.parametrize("options", [[{"force": 1}], '{"force": 1}', None, 5])
 def test_a_name_in_what_has_no_names_is_no_missing_one(options: object) -> None:
-    policy = Policy({"pay": {"approval": "blocked", "when": {"args.options.force": {"exists": True}}}})
+    policy = Policy({"pay": {"approval": "blocked", "when": {"args.options.force": {"exists": True}}}}, default="none")
     assert policy.judge(ToolCall(tool="pay", args={"options": options})).approval == "blocked"
     assert policy.judge(ToolCall(tool="pay", args={"options": {}})).approval == "none"
 

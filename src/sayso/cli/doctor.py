@@ -76,7 +76,7 @@ def _check_policies() -> Iterator[Diagnosis]:
     for path in files:
         yield _check_policy(path)
     if not files:
-        sentence = "there is no policy file here, so only tools that are marked ask; run `sayso init` to write one"
+        sentence = "there is no policy file here; run `sayso init` to write one"
         yield Diagnosis("warning", "policy", sentence)
 
 

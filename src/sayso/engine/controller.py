@@ -56,7 +56,7 @@ class ApprovalController:
         Args:
             mode: `interactive`, `approve_all`, `auto_deny` or `defer`, or one of their other spellings.
             approval_callback: asked about each request; a function, sync or async, or an object with `choose`.
-            policy: what runs, what asks, what is blocked; without one, only marked tools ask.
+            policy: what runs, what asks, what is blocked; without one, every tool asks.
             memory: remembered decisions; shared with others that get the same object.
             store: where requests live: an object, a file, the address of a hub or of a PostgreSQL database; left out,
                 the hub or database that SAYSO_STORE names, else in memory.

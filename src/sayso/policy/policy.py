@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 _CACHE_LIMIT = 10_000
 _LOG = logging.getLogger("sayso")
+_NO_DEFAULT = "the policy sets no default (default='none' would let it run)"
 
 T = TypeVar("T")
 
@@ -74,7 +75,7 @@ class Policy:
         self,
         tools: Mapping[str, Mapping[str, Any] | str] | None = None,
         *,
-        default: str = "none",
+        default: str | None = None,
         tool_configs: Mapping[str, Mapping[str, Any] | str] | None = None,
         pre_approved: Iterable[str] | None = None,
         needs_approval: Callable[..., Any] | None = None,
@@ -85,7 +86,7 @@ class Policy:
 
         Args:
             tools: per tool name or glob, an approval word or a mapping such as `{"approval": "required"}`.
-            default: the approval for tools that no entry names.
+            default: the approval for tools that no entry names; left out, they ask.
             tool_configs: alias of `tools`.
             pre_approved: deprecated; use `{"approval": "none"}`.
             needs_approval: called for every call; it decides if `tools` has no entry, and may always block.
@@ -102,6 +103,7 @@ class Policy:
         if pre_approved is not None:
             entries = _with_pre_approved(entries, _read_pre_approved(pre_approved))
         self._index = Index(entries)
+        self._states_default = default is not None
         self.default = _default_verdict(default, Rule(source="policy", key="default"))  # for tools that no rule names
         self._below: Policy | None = None
         self._deeds = Deeds()
@@ -159,13 +161,16 @@ class Policy:
         """Return this policy layered over another one.
 
         A block from either is final. Else this policy decides about the tools that it names, then the other about the
-        tools that that names; this default is for the rest, unless the other's default blocks. A verdict of the other's
-        shell rules or zones is loosened only by rules or zones of this one; a path in no zone of either stays blocked.
+        tools that that names; this default is for the rest, unless it is left out or the other's default blocks. A
+        verdict of the other's shell rules or zones is loosened only by rules or zones of this one; a path in no zone of
+        either stays blocked.
         """
         under = below if self._deeds.shell is None else below.running_in(self._deeds.shell.folder)
+        keeps_default = self._states_default and below.default.approval != "blocked"
         return self._copy(
             _below=under if self._below is None else self._below.over(under),
-            default=below.default if below.default.approval == "blocked" else self.default,
+            default=self.default if keeps_default else below.default,
+            _states_default=self._states_default or below._states_default,
             custom_tools=below.custom_tools if self.custom_tools is None else self.custom_tools,
             _remember=self._remember and below._remember,
             remember_max=min((each for each in (self.remember_max, below.remember_max) if each), default=None),
@@ -365,7 +370,9 @@ class Policy:
         return verdict if self._remember else replace(verdict, remember=False)
 
 
-def _default_verdict(word: str, rule: Rule) -> Verdict:
+def _default_verdict(word: str | None, rule: Rule) -> Verdict:
+    if word is None:
+        return Verdict(approval="required", reason=f"no rule names this tool, and {_NO_DEFAULT}", rule=rule)
     approval = parse_approval(word, "default")
     reason = f"no rule names this tool, and the default is {approval!r}"
     return Verdict(approval=approval, reason=reason, rule=rule)

@@ -319,7 +319,8 @@ class ApprovalToolset(GuardedToolset):
     """One toolset behind a controller of its own; a call waits in place for its answer.
 
     Precedence of the rules: `tool_configs`, the toolset's own `needs_approval` or `check_approval`,
-    `@requires_approval` on a function or PydanticAI's own mark. The inner toolset is `wrapped`; its attributes are not
+    `@requires_approval` on a function or PydanticAI's own mark; a tool about which none of them says anything runs,
+    unless `controller` has a policy that says otherwise. The inner toolset is `wrapped`; its attributes are not
     forwarded, so that none of them bypasses the guard by accident.
     """
 
@@ -353,7 +354,7 @@ class ApprovalToolset(GuardedToolset):
             warnings.warn("prompt_fn is deprecated; use approval_callback", DeprecationWarning, stacklevel=2)
         asked = approval_callback if prompt_fn is None else prompt_fn
         if controller is None:
-            policy = Policy(tool_configs=tool_configs, pre_approved=pre_approved)
+            policy = Policy(default="none", tool_configs=tool_configs, pre_approved=pre_approved)
             controller = ApprovalController(approval_callback=asked, policy=policy, memory=memory)
         elif any(each is not None for each in (asked, memory, pre_approved, tool_configs)):
             raise ConfigurationError("the controller has its own callback, memory and policy; pass it alone")
