@@ -1130,7 +1130,25 @@ async def test_the_entry_of_a_call_is_there_before_its_tool_runs() -> None:
             r"the store 5 cannot be opened; use .* all that `sayso.core.ports.Store` names",
         ),
         ({"mode": "strict", "audit": "loose"}, r"audit is 'loose'; use 'queued' or 'strict'"),
-        ({"mode": "strict", "policy": {"pay": "required"}}, r"policy is .*; pass a Policy"),
+        (
+            {"mode": "strict", "policy": {"pay": "required"}},
+            r"^a mapping is not a Policy; pass policy=Policy\({…}\)$",
+        ),
+        (
+            {"mode": "strict", "policy": {"version": 1, "default": "none"}},
+            r"^a mapping is not a Policy; pass policy=Policy\.from_dict\({…}\)$",
+        ),
+        (
+            {"mode": "strict", "policy": "sayso.yaml"},
+            r"^'sayso.yaml' is not a Policy; pass policy=load_policy\('sayso.yaml'\)$",
+        ),
+        (
+            {"mode": "strict", "policy": Path("a") / "b.yaml"},
+            r"is not a Policy; pass policy=load_policy\('a/b.yaml'\)$",
+        ),
+        ({"mode": "strict", "policy": "ask"}, r"^'ask' is not a Policy; pass policy=Policy\(default='ask'\)$"),
+        ({"mode": "strict", "policy": "default: none\n"}, r"pass policy=load_policy\(…\), with the path of a file"),
+        ({"mode": "strict", "policy": 5}, r"^5 is not a Policy; pass a Policy$"),
         ({"mode": "strict", "channels": [print]}, r"is not a channel"),
         ({"mode": "strict", "hooks": [5]}, r"5 is not a hook"),
         ({"mode": "strict", "memory": {}}, r"memory is {}; pass an ApprovalMemory"),

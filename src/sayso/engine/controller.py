@@ -75,7 +75,7 @@ class ApprovalController:
         self._asks_async = callback is not None and callback.is_async
         hooks = settings.check_hooks(hooks)
         asked = settings.check_channels([*channels, *([callback] if callback and self.mode != "defer" else [])])
-        self.policy = Policy() if policy is None else settings.check_kind(policy, Policy, "policy")
+        self.policy = Policy() if policy is None else settings.check_policy(policy)
         if memory is not None:
             settings.check_kind(memory, ApprovalMemory, "memory")
         if session is not None:

@@ -403,6 +403,7 @@ async def test_the_same_call_id_runs_once(till: Till) -> None:
         (lambda: PermissionManager(Person(), controller=ApprovalController(mode="strict")), "settings of its own"),
         (lambda: PermissionManager(mode="defer"), "cannot stop and go on later"),
         (lambda: PermissionManager(3), "approval_callback is 3"),
+        (lambda: PermissionManager(Person(), policy="sayso.yaml"), r"pass policy=load_policy\('sayso.yaml'\)$"),
     ],
 )
 @pytest.mark.proves("H5")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from pathlib import Path
 from typing import Any, cast
 
 import anyio
@@ -296,7 +297,11 @@ async def test_a_deferred_run_takes_refusals_edits_and_external_calls(till: Till
 @pytest.mark.parametrize(
     ("arguments", "settings", "problem"),
     [
-        (("policy",), {}, "neither an ApprovalController nor a Policy"),
+        (("sayso.yaml",), {}, r"^'sayso.yaml' is not a Policy; pass load_policy\('sayso.yaml'\)$"),
+        (("sayso.yaml",), {"mode": "auto_deny"}, r"pass load_policy\('sayso.yaml'\)$"),
+        ((Path("sayso.yaml"),), {}, r"pass load_policy\('sayso.yaml'\)$"),
+        (({"pay": "required"},), {}, r"^a mapping is not a Policy; pass Policy\({…}\)$"),
+        ((5,), {}, "5 is not a Policy; pass a Policy"),
         ((Policy(default="none"),), {"on_denied": "return"}, "use 'model' or 'raise'"),
         ((ApprovalController(mode="defer"),), {"memory": ApprovalMemory()}, "the controller has its own memory"),
         ((Policy(default="none"),), {"mode": "interactive"}, "nobody to ask"),
