@@ -76,6 +76,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     effect: EffectSpec | None = None
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it only names a tool, as a list of tools does, and changes nothing about its calls."""
+        return self.says is None and self.effect is None and self.ask_options == AskOptions()
+
+    @property
     def is_plain(self) -> bool:
         """Whether the verdict depends on the name of the tool alone."""
         return self.when is None and self.effect is None and (self.says is None or isinstance(self.says, Verdict))

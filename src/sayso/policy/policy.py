@@ -293,6 +293,18 @@ class Policy:
         own = () if self._deeds.shell is None else (self._deeds.shell,)
         return own if self._below is None else (*own, *self._below.shells)
 
+    def names(self, tool: str) -> bool:
+        """Whether a rule of this policy, or of the policies below, is about this tool, by its name or by a glob."""
+        named = any(not entry.is_empty for _, entry in self._index.matching(tool))
+        return named or (self._below is not None and self._below.names(tool))
+
+    @property
+    def patterns(self) -> dict[str, Rule]:
+        """The names and globs of tools that the owner's entries are about, each with its nearest rule."""
+        found = (entry for entry in self._index.entries if entry.rule.source != "sayso" and not entry.is_empty)
+        own = {entry.pattern: entry.rule for entry in found}
+        return own if self._below is None else {**self._below.patterns, **own}
+
     @property
     def rules(self) -> tuple[Rule, ...]:
         """Every rule of this policy and of the policies below, as verdicts name them."""

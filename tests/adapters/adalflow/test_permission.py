@@ -50,6 +50,17 @@ class Person:
 
 
 @EVERY_RUNNER
+def test_a_rule_that_misspells_a_tool_of_the_agent_is_logged_once(
+    kind: type[Runner], till: Till, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine = manager(Person(), {"payy": "blocked", "look": "none"})
+    for _ in range(2):
+        kind(agent_of(till.tools())[0], permission_manager=mine)
+    sentences = [record.getMessage() for record in caplog.records if record.name == "sayso"]
+    assert sentences == ["the rule policy tools.payy names no tool of this agent; did you mean 'pay'?"]
+
+
+@EVERY_RUNNER
 @pytest.mark.proves("R62", "H5")
 def test_without_a_policy_every_tool_asks_and_a_default_lets_unmarked_ones_run(kind: type[Runner], till: Till) -> None:
     steps = PAY, ("look", {"what": "it"})

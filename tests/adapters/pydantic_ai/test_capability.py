@@ -59,6 +59,33 @@ async def test_a_tool_that_a_misspelt_rule_does_not_name_is_asked_about(till: Ti
     assert till.ran == [("look", "x")]
 
 
+async def test_a_rule_that_misspells_a_tool_of_the_agent_is_logged_once(
+    till: Till, caplog: pytest.LogCaptureFixture
+) -> None:
+    approvals = Approvals(Policy({"payy": "required", "elsewhere": "none"}, default="none"), mode="auto_deny")
+    for _ in range(2):
+        await agent_of(till, Scripted([LOOK], [PAY_5]), approvals).run("go")
+    assert [(record.name, record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("sayso", "WARNING", "the rule policy tools.payy names no tool of this agent; did you mean 'pay'?")
+    ]
+
+
+async def test_agents_that_share_a_policy_are_not_warned_of_each_other_s_rules(
+    till: Till, caplog: pytest.LogCaptureFixture
+) -> None:
+    inner = Agent(Scripted([PAY_5]).model, tools=[till.pay], capabilities=[Approvals()])
+    approvals = Approvals(Policy({"pay": "none", "ask_inner": "none"}), mode="auto_deny")
+    outer = Agent(Scripted([("ask_inner", {})]).model, capabilities=[approvals])
+
+    @outer.tool_plain
+    async def ask_inner() -> str:
+        return (await inner.run("go")).output
+
+    await outer.run("go")
+    assert till.ran == [("pay", 5)]
+    assert not caplog.records
+
+
 @pytest.mark.proves("H12")
 async def test_a_refusal_is_told_to_the_model_with_its_note_and_the_other_calls_go_on(till: Till) -> None:
     person = Person(ApprovalDecision(approved=False, note="too much"), YES)

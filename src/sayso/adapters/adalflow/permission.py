@@ -93,6 +93,8 @@ class PermissionManager(AdalFlowPermissionManager):
         if controller.mode == "defer":
             raise ConfigurationError("a run of AdalFlow cannot stop and go on later; use another mode than 'defer'")
         self._controller = controller
+        if tool_manager is not None:
+            self._know_tools(tool_manager)
 
     @property
     def controller(self) -> ApprovalController:
@@ -104,6 +106,7 @@ class PermissionManager(AdalFlowPermissionManager):
     def set_tool_manager(self, tool_manager: ToolManager) -> None:
         """Set the tools; a manager that several runners share has those of the last one."""
         self._tool_manager = tool_manager
+        self._know_tools(tool_manager)
 
     def register_tool(self, tool_name: str, require_approval: bool = True) -> None:  # noqa: FBT001, FBT002 - as AdalFlow calls it
         """Register whether a tool asks; a tool that asks keeps asking if it is registered again."""
@@ -247,6 +250,10 @@ class PermissionManager(AdalFlowPermissionManager):
         for each in memory.list():
             if each.tool == tool_name and each.scope.kind == "tool" and each.decision.approved:
                 memory.revoke(each.id)
+
+    def _know_tools(self, tool_manager: ToolManager) -> None:
+        known = cast("dict[str, object]", getattr(tool_manager, "context", {}))
+        self._controller.adapter.know_tools([name for name, tool in known.items() if isinstance(tool, FunctionTool)])
 
     def _tool(self, name: object, tool_manager: ToolManager | None) -> GuardedFunctionTool | None:
         """Return the tool that a runner would run under this name."""

@@ -6,7 +6,7 @@ import contextlib
 import copy
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
@@ -71,6 +71,11 @@ class AgentGuard:
         """The policies of the nested agents down to this one, which can only restrict that of the outermost."""
         return context.tightening(self._policy)
 
+    def know_tools(self, tools: Collection[str]) -> None:
+        """Compare the rules of the agent's own controller with its tools."""
+        if self._controller is not None:
+            self._controller.adapter.know_tools(tools)
+
     def hides(self, tool: str) -> bool:
         """Whether the tool is blocked for all arguments, so that it is not offered to the model."""
         return any(each.blocks(tool) for each in (self.controller.policy, *self.tightening))
@@ -122,6 +127,7 @@ class GuardedToolset(WrapperToolset[Any]):
         guard = self.guard
         memory = guard.controller.memory
         tools = await self.wrapped.get_tools(ctx)
+        guard.know_tools(tools)
         return {
             name: guard_tool(name, tool, self.wrapped, memory, ctx)
             for name, tool in tools.items()
