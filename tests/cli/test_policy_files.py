@@ -317,15 +317,17 @@ Considered
 @pytest.mark.usefixtures("policy")
 def test_an_explanation_tells_on_which_terms_people_are_asked() -> None:
     done = sayso("explain", "--tool", "pay", "--args", '{"amount": 500}')
-    assert done.stdout.startswith("required: tools.pay is 'required'\n  by sayso.yaml:4 tools.pay\n")
+    assert done.stdout.startswith(
+        "required: tools.pay is 'required' where args.amount is more than 100\n  by sayso.yaml:4 tools.pay\n"
+    )
     assert "  needs the yes of 2 people in the role ops\n  expires unanswered after 10m\n" in done.stdout
 
 
 @pytest.mark.usefixtures("policy")
 def test_a_rule_whose_condition_does_not_hold_is_shown_as_silent() -> None:
     done = sayso("explain", '{"tool": "pay", "args": {"amount": 5}}')
-    assert re.search(r"\n  - +sayso\.yaml:4 tools\.pay +its condition does not hold\n", done.stdout)
-    assert done.stdout.startswith("required: no rule names this tool")
+    assert re.search(r"\n  - +sayso\.yaml:4 tools\.pay +its condition does not hold \(args\.amount is\n", done.stdout)
+    assert done.stdout.startswith("required: tools.pay is not about this call: its condition does not hold\n")
 
 
 @pytest.mark.usefixtures("policy")

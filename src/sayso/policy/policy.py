@@ -28,6 +28,7 @@ from sayso.policy.combining import (
     stricter_verdict,
     strictest_first,
     trace_entry,
+    why_default,
     with_agreed_deeds,
     with_details,
 )
@@ -226,7 +227,7 @@ class Policy:
         owner, matching = await self._by_owner(call)
         policy = await self.judge_by_functions(call)
         if self.default.approval == "blocked" and not owner and not policy:
-            return self.default  # the default blocks, and the owner has named nothing here
+            return self._by_default(call, matching)  # the default blocks, and the owner has named nothing here
         toolset = await _evaluate(rules.judge, call, Rule(source="toolset", key="needs_approval"))
         mark = Rule(source="@requires_approval", key=call.tool)
         marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if rules.marked else None
@@ -295,8 +296,7 @@ class Policy:
 
     def names(self, tool: str) -> bool:
         """Whether a rule of this policy, or of the policies below, is about this tool, by its name or by a glob."""
-        named = any(not entry.is_empty for _, entry in self._index.matching(tool))
-        return named or (self._below is not None and self._below.names(tool))
+        return any(not entry.is_empty for _, entry in self.matching_entries(tool))
 
     @property
     def patterns(self) -> dict[str, Rule]:
@@ -365,11 +365,24 @@ class Policy:
             return None  # the description depends on the arguments
         return self._finish(strictest_first(ranked), None, matching)
 
+    def _by_default(self, call: ToolCall | None, matching: list[Ranked]) -> Verdict:
+        """Return the default, with the reason why no entry for this name has decided."""
+        found = matching if call is None else self.matching_entries(call.tool)
+        if not found:
+            return self.default
+        words = f"the default is {self.default.approval!r}" if self._states_default else _NO_DEFAULT
+        return replace(self.default, reason=f"{why_default(found, call)}, and {words}")
+
+    def matching_entries(self, tool: str) -> list[Ranked]:
+        """Return the entries for this name, whether or not their conditions hold, the nearest policy's first."""
+        own = self._index.matching(tool)
+        return own if self._below is None else [*own, *self._below.matching_entries(tool)]
+
     def _finish(
         self, said: list[Verdict], details: Verdict | None, matching: list[Ranked], call: ToolCall | None = None
     ) -> Verdict:
         """Return the final verdict: a block from any rule, else the first, else the default; details if it asks."""
-        first = said[0] if said else self.default
+        first = said[0] if said else self._by_default(call, matching)
         known = said if details is None else [*said, details]
         verdict = next((each for each in known if each.approval == "blocked"), first)
         if not verdict.asks:
