@@ -27,6 +27,7 @@ from sayso.core.model import Pending
 from sayso.errors import ApprovalPending
 from sayso.testing import Approver, ScriptedChannel
 
+MARKS = Policy(default="none")  # a function asks because it is marked, and for no other reason
 sent: list[tuple[Any, ...]] = []
 
 
@@ -63,6 +64,17 @@ def test_under_a_controller_a_marked_function_asks_with_its_name_and_arguments(a
     assert send_email("ann", subject="hi") == "Email sent to ann"
     request = approver.asked[0]
     assert (request.tool_name, request.args) == ("send_email", {"to": "ann", "subject": "hi", "body": ""})
+
+
+@pytest.mark.proves("R31")
+def test_where_the_default_lets_tools_run_only_a_marked_function_asks() -> None:
+    person = ScriptedChannel(YES)
+    with ApprovalController(channels=[person], policy=MARKS).activated():
+        assert guard(len)("ann") == 3
+        send_email("ann", "hi")
+    (request,) = person.asked
+    assert request.tool_name == "send_email"
+    assert request.reason == "send_email is marked with @requires_approval"
 
 
 @pytest.mark.proves("R31")
@@ -137,20 +149,22 @@ def test_any_function_can_be_guarded_by_configuration_alone() -> None:
         sent.append((path,))
         return path
 
-    blocked = guard(delete, ApprovalController(mode="approve_all", policy=Policy({"delete": "blocked"})))
+    blocked = guard(
+        delete, ApprovalController(mode="approve_all", policy=Policy({"delete": "blocked"}, default="none"))
+    )
     with pytest.raises(ApprovalBlocked):
         blocked("a")
-    allowed = guard(delete, ApprovalController(mode="auto_deny", policy=Policy({"del*": "none"})))
+    allowed = guard(delete, ApprovalController(mode="auto_deny", policy=Policy({"del*": "none"}, default="none")))
     assert allowed("b") == "b"
     assert sent == [("b",)]
 
 
 @pytest.mark.proves("R43", "R44")
 def test_configuration_overrides_the_mark_in_both_directions() -> None:
-    lax = ApprovalController(mode="auto_deny", policy=Policy({"send_email": "none"}))
+    lax = ApprovalController(mode="auto_deny", policy=Policy({"send_email": "none"}, default="none"))
     with lax.activated():
         assert send_email("ann", "hi")
-    strict = ApprovalController(mode="approve_all", policy=Policy({"send_email": "deny"}))
+    strict = ApprovalController(mode="approve_all", policy=Policy({"send_email": "deny"}, default="none"))
     with strict.activated(), pytest.raises(ApprovalBlocked):
         send_email("ann", "hi")
     assert len(sent) == 1
@@ -165,7 +179,7 @@ def test_needs_approval_of_a_function_decides_by_its_arguments() -> None:
     def pay(amount: int) -> int:
         return amount
 
-    with ApprovalController(mode="auto_deny").activated():
+    with ApprovalController(mode="auto_deny", policy=MARKS).activated():
         assert pay(100) == 100
         with pytest.raises(ApprovalDenied):
             pay(101)
@@ -262,7 +276,7 @@ def test_a_guarded_function_without_any_controller_does_not_run() -> None:
 
 
 def test_a_controller_that_is_active_everywhere_guards_plain_threads_too() -> None:
-    controller = ApprovalController(mode="auto_deny")
+    controller = ApprovalController(mode="auto_deny", policy=MARKS)
     refused: list[BaseException] = []
 
     def work() -> None:
@@ -354,8 +368,8 @@ async def test_a_marked_function_behind_another_edge_asks_once_and_what_it_calls
 @pytest.mark.proves("H2")
 async def test_one_approval_at_another_edge_is_one_call_with_its_arguments_by_its_controller() -> None:
     person = ScriptedChannel(YES)
-    controller = ApprovalController(channels=[person], policy=Policy({"pay": "required"}))
-    strict = ApprovalController(mode="approve_all", policy=Policy({"pay": "blocked"}))
+    controller = ApprovalController(channels=[person], policy=Policy({"pay": "required"}, default="none"))
+    strict = ApprovalController(mode="approve_all", policy=Policy({"pay": "blocked"}, default="none"))
     paid: list[int] = []
 
     @requires_approval
@@ -386,7 +400,7 @@ def test_a_partial_is_called_by_the_name_of_its_function() -> None:
     def rm(path: str) -> str:
         raise NotImplementedError
 
-    controller = ApprovalController(mode="approve_all", policy=Policy({"rm": "blocked"}))
+    controller = ApprovalController(mode="approve_all", policy=Policy({"rm": "blocked"}, default="none"))
     with pytest.raises(ApprovalBlocked):
         guard(functools.partial(rm, "a"), controller)()
 
@@ -433,7 +447,7 @@ def test_a_context_that_ends_late_takes_nothing_from_one_that_is_active_everywhe
     other = threading.Thread(target=other_thread)
     other.start()
     assert begun.wait(10)
-    with ApprovalController(mode="auto_deny").activated(everywhere=True):
+    with ApprovalController(mode="auto_deny", policy=MARKS).activated(everywhere=True):
         end.set()
         other.join()
         thread = threading.Thread(target=work)
@@ -448,7 +462,7 @@ def inspect_rules(function: Any) -> Any:
 
 @pytest.mark.proves("H5")
 def test_a_synchronous_guard_on_a_thread_with_a_loop_asks_nobody_and_runs_nothing() -> None:
-    controller = ApprovalController(channels=[ScriptedChannel(YES)])
+    controller = ApprovalController(channels=[ScriptedChannel(YES)], policy=MARKS)
 
     async def main() -> None:
         with controller.activated():
@@ -465,7 +479,7 @@ def test_a_synchronous_guard_needs_no_hop_for_what_the_policy_lets_run() -> None
         return threading.current_thread().name
 
     async def main() -> None:
-        controller = ApprovalController(mode="auto_deny")
+        controller = ApprovalController(mode="auto_deny", policy=MARKS)
         assert guard(where, controller)() == threading.current_thread().name
 
     asyncio.run(main())
@@ -476,12 +490,12 @@ def test_a_synchronous_guard_needs_no_hop_for_what_the_policy_lets_run() -> None
 
 @pytest.mark.proves("R17", "H16")
 async def test_a_deferred_function_is_resumed_once_from_the_store_and_nothing_else_is(tmp_path: Path) -> None:
-    before = ApprovalController(mode="defer", store=tmp_path / "sayso.db")
+    before = ApprovalController(mode="defer", store=tmp_path / "sayso.db", policy=MARKS)
     with before.activated(), pytest.raises(ApprovalPending) as caught:
         await send_later("ann")
     await before.aclose()
 
-    after = ApprovalController(mode="defer", store=tmp_path / "sayso.db")
+    after = ApprovalController(mode="defer", store=tmp_path / "sayso.db", policy=MARKS)
     request_id = caught.value.request.id
     with after.activated():
         with pytest.raises(ApprovalPending):
@@ -497,7 +511,7 @@ async def test_a_deferred_function_is_resumed_once_from_the_store_and_nothing_el
 
 
 async def test_a_function_whose_signature_changed_since_it_was_approved_does_not_run() -> None:
-    controller = ApprovalController(mode="defer")
+    controller = ApprovalController(mode="defer", policy=MARKS)
 
     def version(annotation: Any) -> Any:
         def pay(amount: int) -> int:
@@ -522,7 +536,7 @@ async def test_what_was_not_stored_has_to_be_passed_before_the_approval_is_used(
         def pay(self, connection: str, amount: int) -> tuple[str, int]:
             return connection, amount
 
-    bank, controller = Bank(), ApprovalController(mode="defer")
+    bank, controller = Bank(), ApprovalController(mode="defer", policy=MARKS)
     with controller.activated(), pytest.raises(ApprovalPending) as caught:
         await asyncio.to_thread(bank.pay, "old", 5)
     request_id = caught.value.request.id
@@ -545,7 +559,7 @@ def test_a_guard_is_never_taken_away_by_another_round_it() -> None:
     def rm(path: str) -> str:
         raise NotImplementedError
 
-    strict = ApprovalController(mode="approve_all", policy=Policy({"rm": "blocked"}))
+    strict = ApprovalController(mode="approve_all", policy=Policy({"rm": "blocked"}, default="none"))
     lax = ApprovalController(mode="approve_all")
     for wrapped in (guard(guard(rm, strict), lax), requires_approval(guard(rm, strict))):
         with pytest.raises(ApprovalBlocked):
@@ -576,7 +590,7 @@ def test_what_cannot_be_guarded_is_said_at_once() -> None:
     with pytest.raises(ValueError, match="payload is the text 'path'; use a list of parameter names"):
         guard(send_email, payload="path")
     with pytest.raises(ValueError, match=r"controller is .*Policy.*; pass an ApprovalController"):
-        guard(send_email, Policy())  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+        guard(send_email, Policy(default="none"))  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
     with pytest.raises(ValueError, match="the function comes first, then the controller"):
         guard(ApprovalController(mode="strict"), send_email)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
     with pytest.raises(TypeError, match="unknown setting 'pyload'"):
@@ -589,7 +603,7 @@ async def test_only_a_guarded_function_can_be_resumed_and_only_under_a_controlle
     with pytest.raises(ValueError, match="no controller is in context"):
         await resume(send_later, "any")
     with pytest.raises(LookupError, match="no request has the id 'any'"):
-        await resume(send_later, "any", controller=ApprovalController(mode="defer"))
+        await resume(send_later, "any", controller=ApprovalController(mode="defer", policy=MARKS))
 
 
 def test_a_wrong_way_to_say_no_is_refused_at_once() -> None:

@@ -42,7 +42,7 @@ async def pay(amount: int, to: str, currency: Literal["EUR", "USD"] = "EUR", fol
 
 async def ask(args: dict[str, Any], rules: dict[str, Any] | None = None) -> tuple[Desk, Any]:
     desk = Desk(args)
-    policy = Policy(tools=rules or {"pay": "required"})
+    policy = Policy(tools=rules or {"pay": "required"}, default="none")
     async with ApprovalController(channels=[desk], policy=policy) as controller:
         try:
             return desk, await guard(pay, controller=controller)(5, to="Ann")

@@ -199,6 +199,43 @@ def test_without_a_file_check_looks_at_all_that_apply_here(folder: Path, monkeyp
     ]
 
 
+def test_check_with_the_agent_s_tools_tells_which_rules_and_which_tools_are_alone(folder: Path) -> None:
+    (folder / "sayso.yaml").write_text(
+        "default: required\ntools:\n  http_gett: none\n  remove: blocked\n  pay: none\npre_approved: [git_log]\n"
+    )
+    (folder / "tools.txt").write_text("http_get\npay\n")
+    done = sayso("check", "--tools", "@tools.txt", "--tools", "look, delete_file")
+    assert done.exit_code == 0
+    told = [line for line in done.stderr.splitlines() if "deprecated" not in line]
+    assert told == [
+        "sayso.yaml:3:3: warning: tools.http_gett is about none of the tools; did you mean 'http_get'?",
+        "sayso.yaml:4:3: warning: tools.remove is about none of the tools",
+        "sayso.yaml:6:16: warning: pre_approved[0] is about none of the tools",
+        "sayso.yaml:1:1: note: no rule names 'http_get', 'look', 'delete_file', so the default decides",
+    ]
+    assert done.stdout == "sayso.yaml: fine, 5 rules, 4 warnings\n"
+    kinds = [each["kind"] for each in json.loads(sayso("check", "--json", "--tools", "pay,look").stdout)]
+    assert kinds == ["warning"] * 4 + ["note"]
+
+
+def test_check_with_tools_that_all_have_rules_has_nothing_to_tell(policy: Path) -> None:
+    done = sayso("check", "--tools", "get_time,pay,Bash,shell,read_file")
+    assert (done.exit_code, done.stderr) == (0, ""), "shell and file tools are judged by shell rules and zones"
+
+
+@pytest.mark.parametrize(
+    ("named", "code", "sentence"),
+    [
+        (" , ", 2, "--tools names no tool; write --tools read_file,pay, or @FILE"),
+        ("@nothing", 1, "nothing cannot be read (No such file or directory); name another file"),
+    ],
+)
+def test_tools_that_are_none_are_refused_in_a_sentence(policy: Path, named: str, code: int, sentence: str) -> None:
+    done = sayso("check", "--tools", named)
+    assert done.exit_code == code
+    assert sentence in done.stderr
+
+
 def test_check_where_there_is_no_policy_says_how_to_get_one() -> None:
     done = sayso("check")
     assert done.exit_code == 1
@@ -280,15 +317,17 @@ Considered
 @pytest.mark.usefixtures("policy")
 def test_an_explanation_tells_on_which_terms_people_are_asked() -> None:
     done = sayso("explain", "--tool", "pay", "--args", '{"amount": 500}')
-    assert done.stdout.startswith("required: tools.pay is 'required'\n  by sayso.yaml:4 tools.pay\n")
+    assert done.stdout.startswith(
+        "required: tools.pay is 'required' where args.amount is more than 100\n  by sayso.yaml:4 tools.pay\n"
+    )
     assert "  needs the yes of 2 people in the role ops\n  expires unanswered after 10m\n" in done.stdout
 
 
 @pytest.mark.usefixtures("policy")
 def test_a_rule_whose_condition_does_not_hold_is_shown_as_silent() -> None:
     done = sayso("explain", '{"tool": "pay", "args": {"amount": 5}}')
-    assert re.search(r"\n  - +sayso\.yaml:4 tools\.pay +its condition does not hold\n", done.stdout)
-    assert done.stdout.startswith("required: no rule names this tool")
+    assert re.search(r"\n  - +sayso\.yaml:4 tools\.pay +its condition does not hold \(args\.amount is\n", done.stdout)
+    assert done.stdout.startswith("required: tools.pay is not about this call: its condition does not hold\n")
 
 
 @pytest.mark.usefixtures("policy")

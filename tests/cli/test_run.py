@@ -84,6 +84,13 @@ def test_what_the_projects_policy_blocks_no_worker_can_do(example: Path) -> None
     assert "· report: read_file ran\n" in done.stderr
 
 
+def test_a_rule_that_misspells_a_tool_of_the_worker_is_told_once(example: Path) -> None:
+    (example / "sayso.yaml").write_text("default: required\ntools: {sendmail: none, proofread: none}\n")
+    told = [line for line in run("report", "Sum up.").stderr.splitlines() if line.startswith("warning: ")]
+    (sentence,) = told
+    assert sentence.endswith("sayso.yaml:2 tools.sendmail names no tool of this agent; did you mean 'send_mail'?")
+
+
 def test_a_policy_beside_the_worker_applies_wherever_one_stands(
     example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

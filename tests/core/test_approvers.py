@@ -31,7 +31,7 @@ class Office:
         self.controller = self.under(**approvers)
 
     def under(self, **approvers: Any) -> ApprovalController:
-        policy = Policy(tools={"pay": {"approval": "required", "approvers": approvers}})
+        policy = Policy(tools={"pay": {"approval": "required", "approvers": approvers}}, default="none")
         return ApprovalController(mode="defer", store=self.store, clock=self.clock, policy=policy)
 
     async def ask(self) -> ApprovalRequest:
@@ -140,14 +140,14 @@ async def test_an_answer_falls_if_the_rule_asks_for_more_people_now(store: Sqlit
 
 
 async def test_no_mode_stands_for_people_who_have_to_be_counted(store: SqliteStore) -> None:
-    policy = Policy(tools={"pay": {"approval": "required", "approvers": {"count": 2}}})
+    policy = Policy(tools={"pay": {"approval": "required", "approvers": {"count": 2}}}, default="none")
     outcome = await ApprovalController(mode="approve_all", store=store, policy=policy).settle(CALL)
     assert isinstance(outcome, Denied)
     assert (outcome.cause, "approve_all is nobody" in outcome.reason) == ("blocked", True)
 
 
 async def test_a_local_yes_leaves_the_question_to_those_who_may_answer(store: SqliteStore) -> None:
-    policy = Policy(tools={"pay": {"approval": "required", "approvers": {"count": 2}}})
+    policy = Policy(tools={"pay": {"approval": "required", "approvers": {"count": 2}}}, default="none")
     controller = ApprovalController(approval_callback=lambda _: YES, store=store, policy=policy)
     pending = await controller.review(CALL)
     assert isinstance(pending, Pending)
@@ -167,4 +167,4 @@ async def test_a_local_yes_leaves_the_question_to_those_who_may_answer(store: Sq
 )
 def test_terms_about_people_that_make_no_sense_are_refused(terms: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
-        Policy(tools={"pay": {"approval": "required", "approvers": terms}})
+        Policy(tools={"pay": {"approval": "required", "approvers": terms}}, default="none")

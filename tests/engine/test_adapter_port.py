@@ -12,7 +12,7 @@ from sayso.stores.memory import MemoryStore
 
 YES = ApprovalDecision(approved=True)
 NO = ApprovalDecision(approved=False)
-RULES = Policy({"pay": "required", "read": "none", "wipe": "blocked"})
+RULES = Policy({"pay": "required", "read": "none", "wipe": "blocked"}, default="none")
 PAY = ToolCall(tool="pay", args={"amount": 5}, call_id="c1", run="r1")
 
 

@@ -33,7 +33,7 @@ from sayso.policy.policy import ToolRules
 from sayso.stores.memory import MemoryStore
 from sayso.testing import FixedClock, ScriptedChannel
 
-ASKS = Policy({"pay": "required", "read": "none", "wipe": "blocked"})
+ASKS = Policy({"pay": "required", "read": "none", "wipe": "blocked"}, default="none")
 MODES = ["interactive", "prompt", "approve_all", "auto_approve", "auto_deny", "strict", "reject_all", "defer"]
 
 
@@ -157,7 +157,7 @@ async def test_edited_arguments_are_the_ones_that_run_even_if_none_are_left(edit
 
 @pytest.mark.proves("H1", "H2")
 async def test_edited_arguments_are_judged_again_and_a_blocked_edit_leaves_the_request_open(till: Till) -> None:
-    policy = Policy(needs_approval=_limit)
+    policy = Policy(needs_approval=_limit, default="none")
     controller = ApprovalController(mode="defer", policy=policy)
     pending = await controller.review(pay())
     assert isinstance(pending, Pending)
@@ -189,7 +189,7 @@ async def test_a_refusal_stands_even_if_the_rules_are_loosened() -> None:
     def needs_approval(name: str, args: dict[str, Any]) -> bool:
         return asks[0]
 
-    policy = Policy({"pay": {"needs_approval": needs_approval}})
+    policy = Policy({"pay": {"needs_approval": needs_approval}}, default="none")
     controller = ApprovalController(policy=policy, channels=[ScriptedChannel()])
     call = pay()
     assert isinstance(await controller.settle(call), Denied)
@@ -201,7 +201,7 @@ async def test_a_refusal_stands_even_if_the_rules_are_loosened() -> None:
 
 async def test_an_approval_falls_if_the_rules_are_tightened_to_blocked() -> None:
     words = ["required"]
-    policy = Policy(needs_approval=lambda call: Verdict(approval=words[0], reason="today's rule"))  # type: ignore[arg-type]
+    policy = Policy(needs_approval=lambda call: Verdict(approval=words[0], reason="today's rule"), default="none")  # type: ignore[arg-type]
     controller = ApprovalController(mode="defer", policy=policy)
     call = pay()
     pending = await controller.review(call)
@@ -215,7 +215,7 @@ async def test_an_approval_falls_if_the_rules_are_tightened_to_blocked() -> None
 
 async def test_an_open_question_about_a_call_that_is_now_blocked_is_withdrawn() -> None:
     words = ["required"]
-    policy = Policy(needs_approval=lambda call: Verdict(approval=words[0], reason="today's rule"))  # type: ignore[arg-type]
+    policy = Policy(needs_approval=lambda call: Verdict(approval=words[0], reason="today's rule"), default="none")  # type: ignore[arg-type]
     controller = ApprovalController(mode="defer", policy=policy)
     call = pay()
     pending = await controller.review(call)
@@ -347,7 +347,7 @@ async def test_what_no_store_could_keep_is_refused_by_every_store(where: str, tm
 @pytest.mark.proves("H1", "H4")
 async def test_a_remembered_no_to_a_whole_tool_covers_calls_that_nothing_can_be_bound_to() -> None:
     memory = ApprovalMemory()
-    policy = Policy({"rm": {"approval": "required", "scope": "tool"}})
+    policy = Policy({"rm": {"approval": "required", "scope": "tool"}}, default="none")
     no = ApprovalDecision(approved=False, remember="always", scope="tool")
     await ApprovalController(policy=policy, channels=[ScriptedChannel(no)], memory=memory).settle(ToolCall(tool="rm"))
     lax = ApprovalController(mode="approve_all", policy=policy, memory=memory)
@@ -360,7 +360,7 @@ async def test_a_rule_that_returns_a_word_that_nobody_knows_blocks_in_every_mode
     def needs_approval(call: ToolCall) -> Verdict:
         return Verdict(approval=word, reason="?")
 
-    policy = Policy(needs_approval=needs_approval)
+    policy = Policy(needs_approval=needs_approval, default="none")
     outcome = await ApprovalController(mode="approve_all", policy=policy).review(pay())
     assert isinstance(outcome, Denied)
     assert "must be one of" in outcome.reason
@@ -458,7 +458,7 @@ async def test_an_unanswered_request_expires_and_a_later_yes_does_not_run_it() -
 
 async def test_of_a_rule_and_a_controller_the_shorter_time_counts() -> None:
     clock = FixedClock(now=100.0)
-    policy = Policy({"pay": {"approval": "required", "expires": "10m"}})
+    policy = Policy({"pay": {"approval": "required", "expires": "10m"}}, default="none")
     controller = ApprovalController(mode="defer", policy=policy, timeout=60, clock=clock)
     pending = await controller.review(pay())
     assert isinstance(pending, Pending)
@@ -680,6 +680,15 @@ async def test_a_default_that_blocks_yields_only_to_the_owner() -> None:
         assert isinstance(await closed.review(ToolCall(tool="read"), own), Approved)
 
 
+@pytest.mark.proves("H5")
+@pytest.mark.parametrize("policy", [None, Policy(), Policy({"payy": "none"})])
+async def test_a_controller_whose_policy_names_neither_tool_nor_default_asks_first(policy: Policy | None) -> None:
+    person = ScriptedChannel(YES)
+    assert isinstance(await ApprovalController(policy=policy, mode="auto_deny").review(pay()), Denied)
+    assert isinstance(await ApprovalController(policy=policy, channels=[person]).settle(pay()), Approved)
+    assert "sets no default" in str(person.asked[0].reason)
+
+
 async def test_a_store_that_was_passed_in_stays_open_for_others() -> None:
     async with ApprovalController(mode="defer", store=MemoryStore(), policy=ASKS) as controller:
         pending = await controller.review(pay())
@@ -755,7 +764,7 @@ async def test_after_clearing_the_next_identical_call_asks_again() -> None:
 @pytest.mark.proves("R47")
 async def test_once_per_session_asks_once_per_call_and_session() -> None:
     person = ScriptedChannel(YES, YES)
-    controller = ApprovalController(policy=Policy({"pay": "once_per_session"}), channels=[person])
+    controller = ApprovalController(policy=Policy({"pay": "once_per_session"}, default="none"), channels=[person])
     for session in ("a", "a", "b", "b"):
         assert isinstance(await controller.settle(pay(session=session)), Approved)
     assert [request.session for request in person.asked] == ["a", "b"]
@@ -764,7 +773,7 @@ async def test_once_per_session_asks_once_per_call_and_session() -> None:
 @pytest.mark.proves("R47")
 async def test_once_per_session_covers_the_whole_tool_only_if_the_rule_says_so() -> None:
     person = ScriptedChannel(YES)
-    policy = Policy({"pay": {"approval": "once_per_session", "scope": "tool"}})
+    policy = Policy({"pay": {"approval": "once_per_session", "scope": "tool"}}, default="none")
     controller = ApprovalController(policy=policy, channels=[person])
     assert isinstance(await controller.settle(pay(1)), Approved)
     assert isinstance(await controller.settle(pay(2)), Approved)
@@ -774,7 +783,7 @@ async def test_once_per_session_covers_the_whole_tool_only_if_the_rule_says_so()
 @pytest.mark.proves("H9")
 async def test_a_yes_to_the_whole_tool_ends_when_the_rule_no_longer_allows_one() -> None:
     memory = ApprovalMemory()
-    lax = Policy({"pay": {"approval": "required", "scope": "tool"}})
+    lax = Policy({"pay": {"approval": "required", "scope": "tool"}}, default="none")
     whole = ApprovalDecision(approved=True, remember="always", scope="tool")
     await ApprovalController(policy=lax, channels=[ScriptedChannel(whole)], memory=memory).settle(pay(1))
     assert isinstance(await ApprovalController(mode="defer", policy=lax, memory=memory).review(pay(2)), Approved)
@@ -794,7 +803,7 @@ async def test_a_scope_that_was_not_offered_cannot_be_remembered() -> None:
 @pytest.mark.proves("H9")
 async def test_a_rule_may_let_nothing_be_remembered() -> None:
     person = ScriptedChannel(*[ApprovalDecision(approved=True, remember="always")] * 2)
-    policy = Policy({"pay": {"approval": "required", "remember": False}})
+    policy = Policy({"pay": {"approval": "required", "remember": False}}, default="none")
     controller = ApprovalController(policy=policy, channels=[person])
     await controller.settle(pay())
     await controller.settle(pay())
@@ -841,7 +850,7 @@ async def test_what_is_remembered_can_be_listed_and_revoked() -> None:
 async def test_the_longest_time_of_the_policy_ends_what_was_remembered_for_always() -> None:
     clock = FixedClock(now=100.0)
     person = ScriptedChannel(ApprovalDecision(approved=True, remember="always"))
-    policy = Policy({"pay": "required"}, remember_max="30d")
+    policy = Policy({"pay": "required"}, remember_max="30d", default="none")
     controller = ApprovalController(policy=policy, channels=[person], clock=clock)
     await controller.settle(pay())
     assert isinstance(await controller.settle(pay()), Approved)
@@ -852,7 +861,7 @@ async def test_the_longest_time_of_the_policy_ends_what_was_remembered_for_alway
 @pytest.mark.proves("H9")
 async def test_the_longest_time_holds_whoever_answers(tmp_path: Path) -> None:
     clock = FixedClock(now=100.0)
-    policy = Policy({"pay": "required"}, remember_max="1h")
+    policy = Policy({"pay": "required"}, remember_max="1h", default="none")
     here = ApprovalController(mode="defer", policy=policy, store=tmp_path / "sayso.db", clock=clock)
     there = ApprovalController(mode="defer", store=tmp_path / "sayso.db", clock=clock)
     pending = await here.review(pay())
@@ -910,7 +919,7 @@ async def test_a_remembered_edit_runs_the_edited_arguments_again_unless_they_are
         approval = "blocked" if call.args["amount"] > limit[0] and call.args["amount"] < 5 else "required"
         return Verdict(approval=approval, reason="the limit")
 
-    controller = ApprovalController(policy=Policy(needs_approval=judge), channels=[person])
+    controller = ApprovalController(policy=Policy(needs_approval=judge, default="none"), channels=[person])
     await controller.run(pay(), till)
     await controller.run(pay(), till)
     assert (till.paid, len(person.asked)) == ([{"amount": 3}] * 2, 1)
@@ -1122,7 +1131,25 @@ async def test_the_entry_of_a_call_is_there_before_its_tool_runs() -> None:
             r"the store 5 cannot be opened; use .* all that `sayso.core.ports.Store` names",
         ),
         ({"mode": "strict", "audit": "loose"}, r"audit is 'loose'; use 'queued' or 'strict'"),
-        ({"mode": "strict", "policy": {"pay": "required"}}, r"policy is .*; pass a Policy"),
+        (
+            {"mode": "strict", "policy": {"pay": "required"}},
+            r"^a mapping is not a Policy; pass policy=Policy\({…}\)$",
+        ),
+        (
+            {"mode": "strict", "policy": {"version": 1, "default": "none"}},
+            r"^a mapping is not a Policy; pass policy=Policy\.from_dict\({…}\)$",
+        ),
+        (
+            {"mode": "strict", "policy": "sayso.yaml"},
+            r"^'sayso.yaml' is not a Policy; pass policy=load_policy\('sayso.yaml'\)$",
+        ),
+        (
+            {"mode": "strict", "policy": Path("a") / "b.yaml"},
+            r"is not a Policy; pass policy=load_policy\('a/b.yaml'\)$",
+        ),
+        ({"mode": "strict", "policy": "ask"}, r"^'ask' is not a Policy; pass policy=Policy\(default='ask'\)$"),
+        ({"mode": "strict", "policy": "default: none\n"}, r"pass policy=load_policy\(…\), with the path of a file"),
+        ({"mode": "strict", "policy": 5}, r"^5 is not a Policy; pass a Policy$"),
         ({"mode": "strict", "channels": [print]}, r"is not a channel"),
         ({"mode": "strict", "hooks": [5]}, r"5 is not a hook"),
         ({"mode": "strict", "memory": {}}, r"memory is {}; pass an ApprovalMemory"),

@@ -770,9 +770,9 @@ def test_the_function_of_the_lower_policy_is_heard_too() -> None:
     def asks(call: ToolCall) -> Verdict:
         return Verdict(approval="required", reason=call.tool)
 
-    assert judge(Policy().over(Policy(needs_approval=blocks)), "t") == "blocked"
-    assert judge(Policy({"t": "none"}).over(Policy(needs_approval=asks)), "t") == "none"
-    assert judge(Policy().over(Policy(needs_approval=asks)), "t") == "required"
+    assert judge(Policy(default="none").over(Policy(needs_approval=blocks, default="none")), "t") == "blocked"
+    assert judge(Policy({"t": "none"}, default="none").over(Policy(needs_approval=asks, default="none")), "t") == "none"
+    assert judge(Policy(default="none").over(Policy(needs_approval=asks, default="none")), "t") == "required"
 
 
 def test_a_default_that_blocks_is_for_what_no_file_names_and_is_told_once() -> None:
@@ -797,7 +797,7 @@ def test_explain_tells_what_a_rule_says_whose_condition_nobody_can_answer() -> N
     )
     considered = policy.explain(ToolCall(tool="pay", args={"amount": "x"}))[1]
     assert [(each.approval, each.applies) for each in considered[:2]] == [("blocked", True), ("required", True)]
-    assert all("nobody can say" in each.reason for each in considered[:2])
+    assert all("cannot be checked" in each.reason for each in considered[:2])
 
 
 @pytest.mark.proves("H15")

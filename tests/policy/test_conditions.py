@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sayso import Policy, ToolCall
 from sayso.core.approvers import Approvers
 from sayso.core.model import Approval
+from sayso.policy.conditions import OPERATORS, read_condition
 
 STRICTNESS: dict[Approval, int] = {"blocked": 3, "required": 2, "once_per_session": 1, "none": 0}
 LONG = 10**5000  # longer than Python writes down
@@ -98,7 +99,7 @@ def test_all_tests_of_all_arguments_must_hold() -> None:
 @pytest.mark.proves("H1")
 @pytest.mark.parametrize("options", [[{"force": 1}], '{"force": 1}', None, 5])
 def test_a_name_in_what_has_no_names_is_no_missing_one(options: object) -> None:
-    policy = Policy({"pay": {"approval": "blocked", "when": {"args.options.force": {"exists": True}}}})
+    policy = Policy({"pay": {"approval": "blocked", "when": {"args.options.force": {"exists": True}}}}, default="none")
     assert policy.judge(ToolCall(tool="pay", args={"options": options})).approval == "blocked"
     assert policy.judge(ToolCall(tool="pay", args={"options": {}})).approval == "none"
 
@@ -192,7 +193,7 @@ def test_an_entry_of_which_nobody_can_say_whether_it_speaks_never_lets_run(
 def test_the_reason_says_which_argument_it_is_about() -> None:
     policy = Policy.from_dict({"default": "none", "tools": {"t": {"approval": "none", "when": {"args.x": {"gt": 5}}}}})
     missing = policy.judge(ToolCall(tool="t"))
-    assert missing.reason == "nobody can say whether tools.t is about this call: args.x is not there"
+    assert missing.reason == "the condition of tools.t cannot be checked: the call has no `x`"
     odd = policy.judge(ToolCall(tool="t", args={"x": "y" * 1000}))
     assert "'yyy" in odd.reason
     assert "cannot be compared with 5" in odd.reason
@@ -306,10 +307,106 @@ def test_explain_tells_that_a_condition_does_not_hold_and_that_nobody_can_say() 
         for args in ({"amount": 5}, {}, {"amount": 500})
     ]
     assert reasons == [
-        ["its condition does not hold", "the default"],
-        ["nobody can say whether tools.pay is about this call: args.amount is not there", "the default"],
-        ["tools.pay is 'required'", "the default"],
+        ["its condition does not hold (args.amount is more than 100)", "the default"],
+        ["the condition of tools.pay cannot be checked: the call has no `amount`", "the default"],
+        ["tools.pay is 'required' where args.amount is more than 100", "the default"],
     ]
+
+
+# The reason is true.
+
+
+@pytest.mark.parametrize(
+    ("when", "words"),
+    [
+        ({"args.env": "prod"}, "args.env is 'prod'"),
+        ({"args.env": {"ne": "prod"}}, "args.env is not 'prod'"),
+        ({"args.n": {"gt": 1, "le": 9}}, "args.n is more than 1 and args.n is at most 9"),
+        ({"args.n": {"ge": 1}, "args.m": {"lt": 9}}, "args.n is at least 1 and args.m is less than 9"),
+        ({"args.to": {"in": ["ann", "bob"]}}, "args.to is one of 'ann', 'bob'"),
+        ({"args.to": {"not_in": list(range(9))}}, "args.to is none of 0, 1, 2, 3, 4, …"),
+        ({"args.url": {"starts_with": "https://internal."}}, "args.url starts with 'https://internal.'"),
+        ({"args.url": {"ends_with": ".zip"}}, "args.url ends with '.zip'"),
+        ({"args.url": {"contains": "@"}}, "args.url contains '@'"),
+        ({"args.url": {"glob": "*.zip"}}, "args.url matches '*.zip'"),
+        ({"args.force": {"exists": True}}, "args.force is given"),
+        ({"args.force": {"exists": False}}, "args.force is not given"),
+        ({"args.a": "x" * 1000}, f"args.a is '{'x' * 59}…"),
+    ],
+)
+def test_a_condition_is_told_in_words(when: dict[str, Any], words: str) -> None:
+    assert str(read_condition(when, "when")) == words
+
+
+def test_every_operator_has_words() -> None:
+    for operator in OPERATORS:
+        wanted: Any = {"in": ["a"], "not_in": ["a"], "exists": True}.get(operator, "a")
+        assert operator == "exists" or "'a'" in str(read_condition({"args.x": {operator: wanted}}, "when"))
+
+
+def without_opinion(call: ToolCall) -> None:
+    """Decide nothing."""
+
+
+URL = {"args.url": {"starts_with": "https://internal."}}
+INTERNAL = "args.url starts with 'https://internal.'"
+
+
+@pytest.mark.proves("H15")
+@pytest.mark.parametrize(
+    ("entry", "args", "reason"),
+    [
+        (
+            {"approval": "required", "when": URL},
+            {"url": "https://public.example/"},
+            f"tools.http_get is not about this call: its condition does not hold ({INTERNAL}), and the default is",
+        ),
+        (
+            {"approval": "required", "when": URL},
+            {"url": "https://internal.example/"},
+            f"tools.http_get is 'required' where {INTERNAL}",
+        ),
+        ({"approval": "required", "when": URL, "reason": "ours"}, {"url": "https://internal.example/"}, "ours"),
+        (
+            {"approval": "required", "when": URL},
+            {},
+            "the condition of tools.http_get cannot be checked: the call has no `url`",
+        ),
+        (
+            {"approval": "required", "when": URL},
+            {"url": 5},
+            "the condition of tools.http_get cannot be checked: args.url is 5, which is not a text",
+        ),
+        (
+            {"approval": "blocked", "when": URL, "block_reason": "ours"},
+            {},
+            "the condition of tools.http_get cannot be checked: the call has no `url`, so it blocks (ours)",
+        ),
+        ({"expires": "5m"}, {}, "tools.http_get sets no approval, and the default is 'none'"),
+        ({"expires": "5m", "when": URL}, {"url": "https://internal.x/"}, "tools.http_get sets no approval, and the"),
+        (
+            {"needs_approval": without_opinion},
+            {},
+            "tools.http_get leaves this call open, and the default is 'none'",
+        ),
+    ],
+)
+def test_the_reason_names_the_rule_that_is_about_the_tool_and_what_became_of_its_condition(
+    entry: dict[str, Any], args: dict[str, Any], reason: str
+) -> None:
+    call = ToolCall(tool="http_get", args=args)
+    assert Policy({"http_get": entry}, default="none").judge(call).reason.startswith(reason)
+
+
+def test_a_rule_whose_condition_does_not_hold_is_told_of_by_every_kind_of_default() -> None:
+    call, rules = ToolCall(tool="pay", args={"amount": 5}), {"pay": {"approval": "none", "when": {"args.amount": 1}}}
+    silent = "tools.pay is not about this call: its condition does not hold (args.amount is 1), and "
+    assert Policy(rules).judge(call).reason == f"{silent}the policy sets no default (default='none' would let it run)"
+    assert Policy(rules, default="blocked").judge(call).reason == f"{silent}the default is 'blocked'"
+    assert Policy(default="none").over(Policy(rules)).judge(call).reason == f"{silent}the default is 'none'"
+    assert Policy(rules, default="none").judge(ToolCall(tool="t")).reason == (
+        "no rule names this tool, and the default is 'none'"
+    )
 
 
 # Descriptions with arguments in them.

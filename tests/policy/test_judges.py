@@ -417,5 +417,5 @@ async def test_a_permission_error_of_the_toolset_stands_against_the_owners_none(
         raise PermissionError("outside of the sandbox")
 
     own = ToolRules(judge=judges.wrap_check_approval(sandboxed, None, RULE))
-    verdict = await Policy({"pay": "none"}).judge_async(CALL, own)
+    verdict = await Policy({"pay": "none"}, default="none").judge_async(CALL, own)
     assert (verdict.approval, verdict.reason) == ("blocked", "outside of the sandbox")

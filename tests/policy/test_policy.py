@@ -50,7 +50,7 @@ def broken(call: ToolCall) -> bool:
 
 
 def configured(**entry: Any) -> Policy:
-    return Policy({"t": entry})
+    return Policy({"t": entry}, default="none")
 
 
 # One vocabulary, many spellings.
@@ -72,9 +72,9 @@ def configured(**entry: Any) -> Policy:
     ],
 )
 def test_every_spelling_of_an_approval_means_the_same_as_word_entry_and_default(word: str, approval: Approval) -> None:
-    assert approval_of(Policy({"t": word})) == approval
+    assert approval_of(Policy({"t": word}, default="none")) == approval
     assert approval_of(configured(approval=word)) == approval
-    assert approval_of(Policy(tool_configs={"t": {"approval": word}})) == approval
+    assert approval_of(Policy(tool_configs={"t": {"approval": word}}, default="none")) == approval
     assert approval_of(Policy(default=word)) == approval
 
 
@@ -99,7 +99,7 @@ def test_every_spelling_of_an_approval_means_the_same_as_word_entry_and_default(
 def test_the_flags_of_a_tool_are_read_as_approvals_and_a_block_among_them_stands(
     entry: dict[str, Any], approval: Approval
 ) -> None:
-    assert approval_of(Policy({"t": entry})) == approval
+    assert approval_of(Policy({"t": entry}, default="none")) == approval
 
 
 @pytest.mark.proves("R50", "H1")
@@ -136,7 +136,7 @@ def test_terms_without_an_approval_hold_for_whoever_decides_that_it_asks(
 ) -> None:
     for verdict in (
         Policy({"t": entry}, default="required").judge(ToolCall(tool="t")),
-        Policy({"t": entry}).judge(ToolCall(tool="t"), ToolRules(marked=True)),
+        Policy({"t": entry}, default="none").judge(ToolCall(tool="t"), ToolRules(marked=True)),
     ):
         assert getattr(verdict, field) == value
 
@@ -173,7 +173,7 @@ def test_terms_without_an_approval_hold_for_whoever_decides_that_it_asks(
 )
 def test_an_unknown_word_or_key_is_an_error_that_names_its_place_and_what_to_write(entry: Any, problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
-        Policy({"t": entry})
+        Policy({"t": entry}, default="none")
 
 
 @pytest.mark.proves("H5")
@@ -194,21 +194,21 @@ def test_an_unknown_word_or_key_is_an_error_that_names_its_place_and_what_to_wri
 )
 def test_an_entry_that_contradicts_itself_is_an_error(entry: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
-        Policy({"t": entry})
+        Policy({"t": entry}, default="none")
 
 
 @pytest.mark.proves("H5")
 def test_the_policy_itself_refuses_what_it_cannot_mean() -> None:
     with pytest.raises(ConfigurationError, match="two names for one thing"):
-        Policy({"t": "none"}, tool_configs={"t": "none"})
+        Policy({"t": "none"}, tool_configs={"t": "none"}, default="none")
     with pytest.raises(ConfigurationError, match=r"default is 'maybe'; use one of"):
         Policy(default="maybe")
     with pytest.raises(ConfigurationError, match="use a list of tool names"):
-        Policy(pre_approved="t")
+        Policy(pre_approved="t", default="none")
     with pytest.raises(ConfigurationError, match="remember_max is 0"):
-        Policy(remember_max=0)
+        Policy(remember_max=0, default="none")
     with pytest.raises(ConfigurationError, match="needs_approval"):
-        Policy(needs_approval=lambda: True)
+        Policy(needs_approval=lambda: True, default="none")
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_the_policy_itself_refuses_what_it_cannot_mean() -> None:
 def test_a_span_of_time_is_read_in_seconds(given: float | str, seconds: float) -> None:
     verdict = configured(approval="required", expires=given).judge(ToolCall(tool="t"))
     assert verdict.expires == seconds
-    assert Policy(remember_max=given).remember_max == seconds
+    assert Policy(remember_max=given, default="none").remember_max == seconds
 
 
 @pytest.mark.proves("H5")
@@ -252,7 +252,7 @@ def test_a_span_of_time_that_is_none_is_an_error(given: Any) -> None:
 @pytest.mark.proves("R48", "R40", "R41")
 @pytest.mark.parametrize(("word", "asks"), [("required", True), ("none", False)])
 def test_a_tool_configured_required_always_asks_and_one_configured_none_never(word: str, asks: bool) -> None:
-    policy = Policy(tool_configs={"my_tool": {"approval": word}})
+    policy = Policy(tool_configs={"my_tool": {"approval": word}}, default="none")
     assert policy.judge(ToolCall(tool="my_tool")).asks is asks
     assert policy.judge(ToolCall(tool="my_tool"), ToolRules()).asks is asks
 
@@ -274,7 +274,7 @@ def test_explicit_configuration_overrides_the_toolset_in_both_directions(
     def toolset(name: str, args: dict[str, Any]) -> bool:
         return inner
 
-    policy = Policy(tool_configs={"t": {"approval": word}})
+    policy = Policy(tool_configs={"t": {"approval": word}}, default="none")
     assert approval_of(policy, tool_rules=ToolRules(judge=judges.wrap_needs_approval(toolset, RULE))) == approval
 
 
@@ -291,7 +291,7 @@ def test_pre_approved_leaves_the_callers_dict_alone_and_loses_to_an_explicit_wor
     tools: dict[str, Any] = {"t": {"approval": "required"}, "u": {"approval": "blocked"}}
     before = copy.deepcopy(tools)
     with pytest.warns(DeprecationWarning, match="pre_approved"):
-        policy = Policy(tool_configs=tools, pre_approved=["t", "u", "v"])
+        policy = Policy(tool_configs=tools, pre_approved=["t", "u", "v"], default="none")
     assert tools == before
     assert [approval_of(policy, each) for each in "tuv"] == ["required", "blocked", "none"]
 
@@ -319,7 +319,7 @@ def test_pre_approved_holds_for_an_entry_that_says_nothing_about_approval() -> N
 def test_a_block_from_anyone_stands_even_against_an_exact_none(
     tools: dict[str, Any], tool_rules: ToolRules | None
 ) -> None:
-    assert approval_of(Policy(tools), "tool", tool_rules) == "blocked"
+    assert approval_of(Policy(tools, default="none"), "tool", tool_rules) == "blocked"
 
 
 @pytest.mark.proves("H1")
@@ -327,7 +327,7 @@ def test_a_block_from_the_policys_own_function_stands_against_an_exact_none() ->
     def never_root(call: ToolCall) -> Verdict | None:
         return Verdict(approval="blocked", reason="never as root") if call.args.get("user") == "root" else None
 
-    policy = Policy({"t": "none"}, needs_approval=never_root)
+    policy = Policy({"t": "none"}, needs_approval=never_root, default="none")
     verdict = policy.judge(ToolCall(tool="t", args={"user": "root"}))
     assert (verdict.approval, verdict.reason) == ("blocked", "never as root")
     assert approval_of(policy) == "none"
@@ -336,11 +336,11 @@ def test_a_block_from_the_policys_own_function_stands_against_an_exact_none() ->
 @pytest.mark.proves("R43", "R44")
 def test_the_first_of_owner_toolset_policy_function_and_mark_decides() -> None:
     own = ToolRules(judge=says("none"), marked=True)
-    asks = Policy(needs_approval=always_by_call)
-    assert approval_of(Policy({"t": "none"}), tool_rules=own) == "none"
-    assert approval_of(Policy(), tool_rules=own) == "none"
+    asks = Policy(needs_approval=always_by_call, default="none")
+    assert approval_of(Policy({"t": "none"}, default="none"), tool_rules=own) == "none"
+    assert approval_of(Policy(default="none"), tool_rules=own) == "none"
     assert approval_of(asks, tool_rules=ToolRules(judge=says("none"))) == "none"
-    assert approval_of(Policy(needs_approval=says("none")), tool_rules=ToolRules(marked=True)) == "none"
+    assert approval_of(Policy(needs_approval=says("none"), default="none"), tool_rules=ToolRules(marked=True)) == "none"
     assert approval_of(Policy(default="required"), tool_rules=ToolRules(marked=True)) == "required"
     assert approval_of(Policy(default="blocked"), tool_rules=ToolRules(judge=no_opinion)) == "blocked"
 
@@ -380,7 +380,7 @@ def test_an_exact_name_comes_before_a_glob_a_longer_glob_before_a_shorter_and_of
 def test_of_two_equally_long_globs_the_stricter_wins_also_if_one_is_a_function(
     static: Approval, said: Approval
 ) -> None:
-    policy = Policy({"a*": static, "*b": {"needs_approval": says(said)}})
+    policy = Policy({"a*": static, "*b": {"needs_approval": says(said)}}, default="none")
     assert approval_of(policy, "ab") == (static if STRICTNESS[static] > STRICTNESS[said] else said)
 
 
@@ -397,6 +397,27 @@ def test_the_default_applies_only_where_nothing_else_speaks(default: Approval) -
     assert (str(verdict.rule), repr(default) in verdict.reason) == ("policy default", True)
 
 
+@pytest.mark.proves("H5")
+@pytest.mark.parametrize("rules", [{}, {"payy": "required"}, {"payy": "none", "read_*": "none"}])
+def test_a_policy_that_sets_no_default_asks_about_tools_that_no_rule_names(rules: dict[str, Any]) -> None:
+    verdict = Policy(rules).judge(ToolCall(tool="pay"))
+    assert (verdict.approval, str(verdict.rule)) == ("required", "policy default")
+    assert verdict.reason == (
+        "no rule names this tool, and the policy sets no default (default='none' would let it run)"
+    )
+    assert approval_of(Policy(rules, default="none"), "pay") == "none"
+
+
+def test_a_policy_that_sets_no_default_leaves_it_to_the_policy_below() -> None:
+    near = Policy({"pay": "none"})
+    assert approval_of(near.over(Policy(default="none")), "look") == "none"
+    assert approval_of(near.over(Policy(default="blocked")), "look") == "blocked"
+    assert approval_of(near.over(Policy({"read": "none"})), "look") == "required"
+    assert approval_of(near.over(near).over(Policy(default="none")), "look") == "none"
+    assert approval_of(Policy(default="none").over(near), "look") == "none", "the nearer one sets its own"
+    assert approval_of(near, "look") == "required", "a policy is not changed by being put over another"
+
+
 def test_a_function_behind_a_glob_is_asked_once_per_call() -> None:
     asked: list[str] = []
 
@@ -404,13 +425,15 @@ def test_a_function_behind_a_glob_is_asked_once_per_call() -> None:
         asked.append(call.tool)
         return True
 
-    policy = Policy({"ab*": {"needs_approval": needs}, "abcdef*": "none"})
+    policy = Policy({"ab*": {"needs_approval": needs}, "abcdef*": "none"}, default="none")
     assert approval_of(policy, "ab") == "required"
     assert asked == ["ab"]
 
 
 def test_the_verdict_names_the_rule_that_decided() -> None:
-    policy = Policy({"read_*": "none", "read_secret": {"approval": "required", "reason": "it is secret"}})
+    policy = Policy(
+        {"read_*": "none", "read_secret": {"approval": "required", "reason": "it is secret"}}, default="none"
+    )
     verdict = policy.judge(ToolCall(tool="read_secret"))
     assert (str(verdict.rule), verdict.reason) == ("policy tools.read_secret", "it is secret")
     assert str(policy.judge(ToolCall(tool="read_a")).rule) == "policy tools.read_*"
@@ -419,7 +442,7 @@ def test_the_verdict_names_the_rule_that_decided() -> None:
 def test_what_happens_to_the_configuration_later_changes_nothing() -> None:
     entry = {"approval": "required"}
     tools: dict[str, Mapping[str, Any] | str] = {"t": entry}
-    policy = Policy(tools)
+    policy = Policy(tools, default="none")
     entry["approval"] = "none"
     tools["t"] = "none"
     tools["*"] = "blocked"
@@ -443,7 +466,7 @@ def test_the_tools_description_payload_and_presentation_are_shown_even_if_the_ow
         return details
 
     own = ToolRules(judge=judges.wrap_needs_approval(toolset, RULE))
-    verdict = Policy({"t": {"approval": "required", "expires": "1m"}}).judge(ToolCall(tool="t"), own)
+    verdict = Policy({"t": {"approval": "required", "expires": "1m"}}, default="none").judge(ToolCall(tool="t"), own)
     assert (verdict.description, verdict.payload, verdict.metadata) == ("Write to a", {"path": "a"}, {"m": 1})
     assert (verdict.presentation, verdict.expires, str(verdict.rule)) == (shown, 60.0, "policy tools.t")
 
@@ -456,13 +479,13 @@ def test_the_description_of_a_request_that_check_approval_returned_reaches_the_v
         return request
 
     own = ToolRules(judge=judges.wrap_check_approval(toolset, None, RULE))
-    for policy in (Policy(), Policy({"t": "required"})):
+    for policy in (Policy(default="none"), Policy({"t": "required"}, default="none")):
         verdict = policy.judge(ToolCall(tool="t"), own)
         assert (verdict.approval, verdict.description, verdict.payload) == ("required", "Write to a", {"path": "a"})
 
 
 def test_the_owners_description_is_shown_before_the_tools() -> None:
-    policy = Policy({"t": {"approval": "required", "description": "The owner's words"}})
+    policy = Policy({"t": {"approval": "required", "description": "The owner's words"}}, default="none")
     verdict = policy.judge(ToolCall(tool="t"), ToolRules(judge=says("required", description="The tool's words")))
     assert (verdict.description, verdict.described_by) == ("The owner's words", "policy")
 
@@ -486,7 +509,7 @@ def test_a_function_of_the_owner_gets_the_terms_that_stand_beside_it() -> None:
         "scope": "tool",
         "description": "Send mail",
     }
-    verdict = Policy({"t": entry}).judge(ToolCall(tool="t"))
+    verdict = Policy({"t": entry}, default="none").judge(ToolCall(tool="t"))
     assert (verdict.approval, verdict.expires, verdict.remember) == ("required", 600.0, False)
     assert (verdict.scope, verdict.description) == ("tool", "Send mail")
 
@@ -508,7 +531,8 @@ def test_a_function_of_the_owner_gets_the_terms_that_stand_beside_it() -> None:
 def test_a_policy_that_forbids_remembering_forbids_it_whoever_asks(
     settings_of_policy: dict[str, Any], tool_rules: ToolRules | None
 ) -> None:
-    verdict = Policy(**settings_of_policy, remember=False).judge(ToolCall(tool="t"), tool_rules)
+    settings: dict[str, Any] = {"default": "none", **settings_of_policy}
+    verdict = Policy(**settings, remember=False).judge(ToolCall(tool="t"), tool_rules)
     assert (verdict.asks, verdict.remember) == (True, False)
 
 
@@ -539,8 +563,8 @@ async def never_ready(call: ToolCall) -> bool:
     ("policy", "tool_rules"),
     [
         (configured(needs_approval=never_ready), None),
-        (Policy(needs_approval=never_ready), None),
-        (Policy(), ToolRules(judge=judges.wrap_needs_approval(never_ready, RULE))),
+        (Policy(needs_approval=never_ready, default="none"), None),
+        (Policy(default="none"), ToolRules(judge=judges.wrap_needs_approval(never_ready, RULE))),
     ],
     ids=["owner", "policy", "toolset"],
 )
@@ -556,10 +580,10 @@ async def test_async_and_sync_rules_are_both_asked_when_there_is_a_loop() -> Non
     async def large(args: dict[str, Any]) -> bool:
         return args["amount"] > 10
 
-    policy = Policy({"pay": {"needs_approval": large}})
+    policy = Policy({"pay": {"needs_approval": large}}, default="none")
     assert (await policy.judge_async(ToolCall(tool="pay", args={"amount": 11}))).approval == "required"
     assert (await policy.judge_async(ToolCall(tool="pay", args={"amount": 9}))).approval == "none"
-    assert (await Policy().judge_async(ToolCall(tool="pay"))).approval == "none"
+    assert (await Policy(default="none").judge_async(ToolCall(tool="pay"))).approval == "none"
 
 
 def test_a_glance_answers_only_what_no_function_has_to_be_asked_about() -> None:
@@ -568,7 +592,7 @@ def test_a_glance_answers_only_what_no_function_has_to_be_asked_about() -> None:
     assert glanced == policy.judge(ToolCall(tool="t"))
     assert policy.judge_by_name(ToolCall(tool="f")) is None
     assert policy.judge_by_name(ToolCall(tool="t"), ToolRules(marked=True)) is None
-    assert Policy(needs_approval=says("none")).judge_by_name(ToolCall(tool="t")) is None
+    assert Policy(needs_approval=says("none"), default="none").judge_by_name(ToolCall(tool="t")) is None
 
 
 # The index gives what reading all rules one by one would give.

@@ -412,6 +412,8 @@ def test_a_policy_that_has_not_judged_the_place_lets_nothing_happen(desk: Desk) 
         desk.tools["write_file"]("/scratch/a.txt", "x")
     with pytest.raises(ConfigurationError, match="no `sandbox`"):
         FileTools(Policy({}))
+    with pytest.raises(ConfigurationError, match=r"^'sayso.yaml' is not a Policy; pass load_policy\('sayso.yaml'\)$"):
+        FileTools("sayso.yaml")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 async def test_the_audit_tells_what_was_written_and_what_failed(desk: Desk) -> None:

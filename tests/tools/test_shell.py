@@ -229,6 +229,8 @@ def test_a_policy_that_cannot_be_kept_is_one_clear_sentence(
 def test_a_shell_without_rules_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="no `shell` rules"):
         ShellTool(Policy({}))
+    with pytest.raises(ConfigurationError, match=r"^'sayso.yaml' is not a Policy; pass load_policy\('sayso.yaml'\)$"):
+        ShellTool("sayso.yaml")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def test_a_variable_that_steers_programs_is_not_passed_on(bench: Bench) -> None:

@@ -120,7 +120,8 @@ def show(ids: tuple[str, ...], where: str | None, *, as_json: bool, conversation
     """Show everything about one request, or about several.
 
     ID is the start or the end of an id, 4 characters or more. Characters that nobody can see, or that a terminal acts
-    on, are shown as their codes. What does not fit on the terminal opens in $PAGER. With --json, several ids give a list.
+    on, are shown as their codes. What does not fit on the terminal opens in $PAGER. With --json, several ids give a
+    list.
     """
     requests = with_inbox(where, lambda inbox: find_requests(inbox, ids))
     if as_json:

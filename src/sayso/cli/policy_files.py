@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import click
 
@@ -20,6 +20,7 @@ from sayso.core.model import ToolCall, new_id
 from sayso.errors import CanonicalError, ConfigurationError, Mistake, PolicyError
 from sayso.policy import file_schema
 from sayso.policy.policy import Policy
+from sayso.policy.tool_names import unnamed_tools
 
 _LONGEST_LINE = 10_000_000
 _A_FILE = click.Path(path_type=Path)
@@ -79,22 +80,30 @@ def schema() -> None:
 
 
 @click.command(epilog=f"Example: sayso check sayso.yaml\n\n{_CODES_OF_CHECK}")
+@click.option(
+    "--tools",
+    "named",
+    multiple=True,
+    metavar="NAMES",
+    help="The agent's tools, as a,b,c or as @FILE: tell of rules about none of them, and of tools without a rule.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print an array of {file, line, column, message, kind}.")
 @click.argument("files", type=_A_FILE, nargs=-1)
-def check(files: tuple[Path, ...], *, as_json: bool) -> None:
+def check(files: tuple[Path, ...], *, named: tuple[str, ...], as_json: bool) -> None:
     """Find every mistake in policy files.
 
     Without FILES, those that apply here are checked: your own, the project's, and the one that SAYSO_POLICY names.
     """
+    tools = policy_input.parse_tool_names(named)
     try:
-        checked = [(path, *_check_file(path)) for path in files or policy_input.policy_files()]
+        checked = [_check_file(path, tools) for path in files or policy_input.policy_files()]
     except policy_input.FileMistakes as error:
         if as_json:
             say(json.dumps([_mistake_json("mistake", each) for each in error.mistakes], indent=2))
         raise
     if not checked:
         raise click.ClickException("there is no policy file here; run `sayso init` to write one, or name one")
-    found = [(kind, each) for _, _, mistakes in checked for kind, each in mistakes]
+    found = [*(each for file in checked for each in file.found), *_note_unnamed_tools(checked, tools)]
     if as_json:
         say(json.dumps([_mistake_json(kind, each) for kind, each in found], indent=2))
     else:
@@ -106,25 +115,45 @@ def check(files: tuple[Path, ...], *, as_json: bool) -> None:
 _KindedMistake = tuple[str, Mistake]  # kind and mistake
 
 
-def _check_file(path: Path) -> tuple[int, list[_KindedMistake]]:
-    """Return the number of rules in a file, and the warnings about them."""
+class _CheckedFile(NamedTuple):
+    """A policy file with its policy, unless it has mistakes, and all that was found in it."""
+
+    path: Path
+    policy: Policy | None
+    found: list[_KindedMistake]
+
+
+def _check_file(path: Path, tools: list[str]) -> _CheckedFile:
     try:
         policy, warnings = policy_input.load_with_warnings(path)
     except PolicyError as error:
         ordered = sorted(error.mistakes, key=lambda each: (each.line or 0, each.column or 0))
-        return 0, [("mistake", each) for each in ordered]
+        return _CheckedFile(path, None, [("mistake", each) for each in ordered])
     except ConfigurationError as error:
-        return 0, [("mistake", Mistake(str(path), None, None, str(error).removeprefix(f"{path}: ")))]
-    return len(policy.rules), [("warning", each) for each in warnings]
+        mistake = Mistake(str(path), None, None, str(error).removeprefix(f"{path}: "))
+        return _CheckedFile(path, None, [("mistake", mistake)])
+    if tools:
+        warnings += policy_input.idle_rule_warnings(path, policy, tools)
+    return _CheckedFile(path, policy, [("warning", each) for each in warnings])
 
 
-def _report(checked: Iterable[tuple[Path, int, list[_KindedMistake]]], found: list[_KindedMistake]) -> None:
+def _note_unnamed_tools(checked: list[_CheckedFile], tools: list[str]) -> Iterator[_KindedMistake]:
+    """Yield a note about tools that no file names, at the default of the last file; none if a file has mistakes."""
+    policies = [file.policy for file in checked if file.policy is not None]
+    if not tools or len(policies) < len(checked):
+        return
+    unnamed = unnamed_tools(policies, tools)
+    if unnamed:
+        message = f"no rule names {', '.join(map(repr, unnamed))}, so the default decides"
+        yield "note", policy_input.mistake_at(checked[-1].path, ("default",), message)
+
+
+def _report(checked: Iterable[_CheckedFile], found: list[_KindedMistake]) -> None:
     for kind, each in found:
-        say(mistake_line(each, "warning: " if kind == "warning" else ""), err=True)
-    for path, rules, some in checked:
-        mistakes = sum(kind == "mistake" for kind, _ in some)
-        warned = f", {_count(len(some) - mistakes, 'warning')}" if len(some) > mistakes else ""
-        verdict = _count(mistakes, "mistake") if mistakes else f"fine, {_count(rules, 'rule')}"
+        say(mistake_line(each, "" if kind == "mistake" else f"{kind}: "), err=True)
+    for path, policy, some in checked:
+        warned = "" if policy is None or not some else f", {_count(len(some), 'warning')}"
+        verdict = _count(len(some), "mistake") if policy is None else f"fine, {_count(len(policy.rules), 'rule')}"
         say(f"{visible(short_path(str(path)))}: {verdict}{warned}")
 
 

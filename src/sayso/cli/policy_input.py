@@ -5,8 +5,9 @@ Tests: tests/cli/test_policy_files.py
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ import click
 
 from sayso.cli.screen import mistake_line, say, visible
 from sayso.config.load_policy import load_policy, policy_files_here
+from sayso.config.yaml_toml import read_policy_file
 from sayso.core.canonical import parse_args
 from sayso.core.model import ToolCall
 from sayso.errors import CanonicalError, ConfigurationError, Mistake, PolicyError
 from sayso.policy.data_schema import Key, Problem, Shape, dotted, record, text, validate
 from sayso.policy.policy import Policy
+from sayso.policy.tool_names import idle_rules
 
 # Shorthands of calls: the tool, and the argument that gets the value.
 SHORTHANDS = {
@@ -95,6 +98,44 @@ def _load(path: Path | None) -> tuple[Policy, list[str]]:
 def _parse_warning(warning: str, source: str) -> Mistake:
     line, column, message = warning.removeprefix(f"{source}:").split(":", 2)
     return Mistake(source, int(line), int(column), message.strip())
+
+
+def parse_tool_names(given: Iterable[str]) -> list[str]:
+    """Parse the names of tools: separated by commas or spaces, or in a file, as `@FILE`."""
+    found: list[str] = []
+    for each in given:
+        names = re.split(r"[,\s]+", _read_names(each[1:]) if each.startswith("@") else each)
+        found += (name for name in names if name)
+    if given and not found:
+        raise click.UsageError("--tools names no tool; write --tools read_file,pay, or @FILE with a name on each line")
+    return list(dict.fromkeys(found))
+
+
+def _read_names(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise click.ClickException(f"{visible(file)} is not UTF-8; write a name on each line") from None
+    except OSError as error:
+        raise click.ClickException(f"{visible(file)} cannot be read ({error.strerror}); name another file") from None
+
+
+def idle_rule_warnings(path: Path, policy: Policy, tools: Collection[str]) -> list[Mistake]:
+    """Return a warning, with its place, for each rule of a file that is about none of these tools."""
+    found: list[Mistake] = []
+    for pattern, rule, message in idle_rules(policy, tools):
+        section = rule.key.removesuffix(f".{pattern}")
+        listed = re.fullmatch(r"(\w+)\[(\d+)\]", section)
+        key: Key = (listed[1], int(listed[2])) if listed else (section, pattern)
+        found.append(mistake_at(path, key, message))
+    return found
+
+
+def mistake_at(path: Path, key: Key, message: str) -> Mistake:
+    """Return a mistake at a key of a policy file, or at the key above it."""
+    document = read_policy_file(path)
+    line, column = (None, None) if document is None else document.mark(key)
+    return Mistake(str(path), line, column, message)
 
 
 def parse_call(line: str) -> ToolCall:

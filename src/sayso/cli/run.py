@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import logging
 import os
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +45,8 @@ def run(worker: str, prompt: str | None, *, model: str | None, store: str | None
     the prompt. Where there is no terminal nobody can be asked, so what would be asked is refused.
     """
     try:
-        output = asyncio.run(_run(worker, _read_prompt(prompt), model, store))
+        with _printed_warnings():
+            output = asyncio.run(_run(worker, _read_prompt(prompt), model, store))
     except PolicyError as error:
         for mistake in error.mistakes:
             say(mistake_line(mistake), err=True)
@@ -52,6 +56,31 @@ def run(worker: str, prompt: str | None, *, model: str | None, store: str | None
     except KeyboardInterrupt:
         raise click.Abort from None
     say(json.dumps({"worker": worker, "output": output}) if as_json else _visible_lines(output))
+
+
+class _WarningPrinter(logging.Handler):
+    """Log handler that prints each warning once: a worker that is called again is read again."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._printed: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        if message not in self._printed:
+            self._printed.add(message)
+            say(visible(f"{record.levelname.lower()}: {message}"), err=True)
+
+
+@contextlib.contextmanager
+def _printed_warnings() -> Generator[None]:
+    """Print what sayso logs as a warning, such as a rule that names no tool."""
+    logger, printer = logging.getLogger("sayso"), _WarningPrinter()
+    logger.addHandler(printer)
+    try:
+        yield
+    finally:
+        logger.removeHandler(printer)
 
 
 def _visible_lines(output: str) -> str:

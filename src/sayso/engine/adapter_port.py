@@ -1,6 +1,7 @@
 """Adapter port: the part of the controller that only framework adapters call, with its contract.
 
-An adapter turns a framework's call into a `ToolCall` and then, in this order:
+An adapter that knows the tools of its agent tells them to `know_tools` before the first call. It turns a framework's
+call into a `ToolCall` and then, in this order:
 
 1. calls `decide_fast`. It is synchronous, and an outcome is final;
 2. calls `review` or `settle` only if that returned None, since neither repeats the fast path. `review` returns
@@ -20,6 +21,8 @@ Tests: tests/engine/test_adapter_port.py
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -28,6 +31,7 @@ from sayso.core.model import Pending, ToolCall
 from sayso.engine import context
 from sayso.engine.execution import Execution
 from sayso.errors import ApprovalPending
+from sayso.policy.tool_names import MisspeltRules
 
 if TYPE_CHECKING:
     from sayso.core.decide import Mode
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from sayso.engine.review import Reviewer
     from sayso.policy.policy import ToolRules
 
+_LOG = logging.getLogger("sayso")
 _RUN_ENDED = "the run that asked has ended"
 
 
@@ -65,6 +70,12 @@ class AdapterPort:
         self._reviewer = reviewer
         self.runs = runs
         self.clock = clock
+        self._misspelt = MisspeltRules(reviewer.policy)
+
+    def know_tools(self, tools: Collection[str]) -> None:
+        """Log a warning for each rule that seems to misspell one of these tools of an agent, once for each rule."""
+        for sentence in self._misspelt.report(tools):
+            _LOG.warning("%s", sentence)
 
     def with_session(self, call: ToolCall) -> ToolCall:
         """Return the call with the session and the agent path that it runs under, unless it names a session."""

@@ -67,7 +67,7 @@ class ApprovalController:
         Args:
             mode: `interactive`, `approve_all`, `auto_deny` or `defer`, or one of their other spellings.
             approval_callback: asked about each request; a function, sync or async, or an object with `choose`.
-            policy: what runs, what asks, what is blocked; without one, only marked tools ask.
+            policy: what runs, what asks, what is blocked; without one, every tool asks.
             memory: remembered decisions; shared with others that get the same object.
             store: where requests live: an object, a file, the address of a hub or of a PostgreSQL database; left out,
                 the hub or database that SAYSO_STORE names, else in memory.
@@ -86,7 +86,7 @@ class ApprovalController:
         self._asks_async = callback is not None and callback.is_async
         hooks = settings.check_hooks(hooks)
         asked = settings.check_channels([*channels, *([callback] if callback and self.mode != "defer" else [])])
-        self.policy = Policy() if policy is None else settings.check_kind(policy, Policy, "policy")
+        self.policy = Policy() if policy is None else settings.check_policy(policy)
         if memory is not None:
             settings.check_kind(memory, ApprovalMemory, "memory")
         if session is not None:

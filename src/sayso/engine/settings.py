@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast
 
 from sayso.core.ports import Channel, Hook, Store
 from sayso.errors import ConfigurationError
+from sayso.policy.data_schema import describe_value
+from sayso.policy.policy import Policy
+from sayso.policy.vocabulary import APPROVALS
 
 if TYPE_CHECKING:
     StoreLike = Store | str | os.PathLike[str]
@@ -118,6 +121,26 @@ def check_kind(value: object, kind: type[T], name: str) -> T:
         return value
     article = "an" if kind.__name__[0] in "AEIOU" else "a"
     raise ConfigurationError(f"{name} is {value!r}; pass {article} {kind.__name__}")
+
+
+def check_policy(value: object, prefix: str = "policy=") -> Policy:
+    """Check that this is a policy; for a path, a text or a mapping, the error has the call that makes one of it."""
+    if isinstance(value, Policy):
+        return value
+    raise ConfigurationError(f"{describe_value(value)} is not a Policy; pass {_policy_call(value, prefix)}")
+
+
+def _policy_call(value: object, prefix: str) -> str:
+    if isinstance(value, str | os.PathLike):
+        given = os.fsdecode(cast("str | os.PathLike[str]", value))
+        if "\n" in given:
+            return f"{prefix}load_policy(…), with the path of a file that has this text"
+        return f"{prefix}Policy(default={given!r})" if given in APPROVALS else f"{prefix}load_policy({given!r})"
+    if isinstance(value, Mapping):
+        rules = cast("Mapping[object, object]", value)
+        is_file = "default" in rules or "tools" in rules
+        return f"{prefix}Policy.from_dict({{…}})" if is_file else f"{prefix}Policy({{…}})"
+    return "a Policy"
 
 
 def check_channels(channels: Iterable[object]) -> list[Channel]:

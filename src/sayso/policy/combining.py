@@ -30,7 +30,7 @@ def condition_holds(entry: Entry, call: ToolCall) -> bool | str:
     try:
         return entry.when is None or entry.when.holds(call.args)
     except UndecidableCondition as problem:
-        return f"nobody can say whether {entry.rule.key} is about this call: {problem}"
+        return f"the condition of {entry.rule.key} cannot be checked: {problem}"
 
 
 def applicable_entries(matching: list[Ranked], call: ToolCall) -> tuple[list[Ranked], list[tuple[int, Verdict]]]:
@@ -43,9 +43,11 @@ def applicable_entries(matching: list[Ranked], call: ToolCall) -> tuple[list[Ran
     unsure: list[tuple[int, Verdict]] = []
     for rank, entry in matching:
         held = condition_holds(entry, call)
-        blocks = isinstance(entry.says, Verdict) and entry.says.approval == "blocked"
-        if held is True or (isinstance(held, str) and blocks):
+        if held is True:
             about.append((rank, entry))
+        elif isinstance(held, str) and isinstance(entry.says, Verdict) and entry.says.approval == "blocked":
+            blocks = replace(entry.says, reason=f"{held}, so it blocks ({entry.says.reason})")
+            about.append((rank, replace(entry, says=blocks)))
         elif isinstance(held, str):
             about.append((rank, replace(entry, says=None)))
             unsure.append((rank, Verdict(approval="required", reason=held, rule=entry.rule)))
@@ -60,18 +62,28 @@ def trace_entry(rank: int, entry: Entry, call: ToolCall) -> Iterator[RuleTrace]:
     if unsure:
         yield RuleTrace(rule=entry.rule, approval=unsure[0][1].approval, reason=unsure[0][1].reason)
         return
-    held = condition_holds(entry, call)
-    if held is False:
-        yield RuleTrace(rule=entry.rule, approval=None, reason="its condition does not hold", applies=False)
+    if condition_holds(entry, call) is False:
+        reason = f"its condition does not hold ({entry.when})"
+        yield RuleTrace(rule=entry.rule, approval=None, reason=reason, applies=False)
         return
     says = about[0][1].says
     if isinstance(says, Verdict):
-        reason = held if isinstance(held, str) else says.reason
-        yield RuleTrace(rule=entry.rule, approval=says.approval, reason=reason)
+        yield RuleTrace(rule=entry.rule, approval=says.approval, reason=says.reason)
     elif says is not None:
         yield RuleTrace(rule=entry.rule, approval=None, reason="a function decides")
     elif entry.rule.source != "sayso":
         yield RuleTrace(rule=entry.rule, approval=None, reason="it matches, and leaves the word to others")
+
+
+def why_default(matching: list[Ranked], call: ToolCall | None) -> str:
+    """Return why the default decides: no entry names the tool, or the nearest one that does leaves it open."""
+    named = [entry for _, entry in matching if entry.rule.source != "sayso"]
+    if not named:
+        return "no rule names this tool"
+    key, condition = named[0].rule.key, named[0].when
+    if condition is not None and call is not None and condition_holds(named[0], call) is False:
+        return f"{key} is not about this call: its condition does not hold ({condition})"
+    return f"{key} sets no approval" if named[0].says is None else f"{key} leaves this call open"
 
 
 def strictest_first(ranked: list[tuple[int, Verdict]]) -> list[Verdict]:

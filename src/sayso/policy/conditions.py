@@ -18,6 +18,7 @@ Test = Callable[[Any, Any], bool]  # the argument, and the value that the condit
 _PATH = re.compile(r"args(?:\.[A-Za-z_][A-Za-z0-9_-]*)+")
 _HOLE = re.compile(r"\{([^{}]*)\}")
 _LONGEST = 200
+_MOST_VALUES = 5
 _NUMBER = (int, float)
 
 
@@ -29,6 +30,10 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     """Predicate on the arguments of a call: the conjunction of its tests."""
 
     tests: tuple[tuple[str, str, Any], ...]  # the path of an argument, the operator, and the value to compare with
+    words: str  # such as `args.amount is more than 100`
+
+    def __str__(self) -> str:
+        return self.words
 
     def holds(self, args: Mapping[str, Any]) -> bool:
         """Evaluate all tests on these arguments; raises `UndecidableCondition`."""
@@ -50,7 +55,7 @@ def read_condition(given: object, place: str) -> Condition:
             tests.append((path, "eq", _wanted("eq", wanted, f"{place}.{path}")))
     if not tests:
         reject(f"{place} is empty; name an argument as `args.amount`, or leave `when` out")
-    return Condition(tests=tuple(tests))
+    return Condition(tests=tuple(tests), words=" and ".join(_test_in_words(*test) for test in tests))
 
 
 def _wanted(operator: str, value: object, place: str) -> object:
@@ -69,20 +74,32 @@ def _wanted(operator: str, value: object, place: str) -> object:
     return value
 
 
+def _test_in_words(path: str, operator: str, wanted: object) -> str:
+    if operator == "exists":
+        return f"{path} is given" if wanted else f"{path} is not given"
+    values = cast("Sequence[object]", wanted) if isinstance(wanted, tuple) else (wanted,)
+    more = ", …" if len(values) > _MOST_VALUES else ""
+    return f"{path} {_IN_WORDS[operator]} {', '.join(map(describe_value, values[:_MOST_VALUES]))}{more}"
+
+
 def _evaluate_test(args: Mapping[str, Any], path: str, operator: str, wanted: object) -> bool:
     found, value = _lookup_argument(args, path)
     if operator == "exists":
         return found is wanted
     if not found:
-        raise UndecidableCondition(f"{path} is not there")
-    return OPERATORS[operator](value, wanted)
+        raise UndecidableCondition(f"the call has no `{path.removeprefix('args.')}`")
+    try:
+        return OPERATORS[operator](value, wanted)
+    except UndecidableCondition as problem:
+        raise UndecidableCondition(f"{path} is {problem}") from None
 
 
 def _lookup_argument(args: Mapping[str, Any], path: str) -> tuple[bool, Any]:
     value: Any = args
     for name in path.split(".")[1:]:
         if not isinstance(value, Mapping):
-            raise UndecidableCondition(f"{path} is looked for in {_argument_text(value):.80}, which has no names in it")
+            missing = path.removeprefix("args.")
+            raise UndecidableCondition(f"the call has no `{missing}`: {_argument_text(value):.80} has no names in it")
         if name not in value:
             return False, None
         value = cast("Mapping[str, Any]", value)[name]
@@ -93,7 +110,9 @@ def _equal(value: object, wanted: object) -> bool:
     numbers = type(value) in _NUMBER and type(wanted) in _NUMBER
     if not numbers and type(value) is not type(wanted):
         # For example text and number: the author of the condition expected another type.
-        raise UndecidableCondition(f"{_argument_text(value):.80} cannot be compared with {describe_value(wanted)}")
+        raise UndecidableCondition(
+            f"{_argument_text(value):.80}, which cannot be compared with {describe_value(wanted)}"
+        )
     return value == wanted
 
 
@@ -102,7 +121,9 @@ def _compare_ordered(compare: Callable[[Any, Any], bool]) -> Test:
         numbers = type(value) in _NUMBER and type(wanted) in _NUMBER
         endless = type(value) is float and not math.isfinite(value)  # NaN has no order
         if endless or (not numbers and not (type(value) is str and type(wanted) is str)):
-            raise UndecidableCondition(f"{_argument_text(value):.80} cannot be compared with {describe_value(wanted)}")
+            raise UndecidableCondition(
+                f"{_argument_text(value):.80}, which cannot be compared with {describe_value(wanted)}"
+            )
         return compare(value, wanted)
 
     return test
@@ -111,7 +132,7 @@ def _compare_ordered(compare: Callable[[Any, Any], bool]) -> Test:
 def _compare_texts(compare: Callable[[str, str], bool]) -> Test:
     def test(value: object, wanted: object) -> bool:
         if type(value) is not str:
-            raise UndecidableCondition(f"{_argument_text(value):.80} is no text")
+            raise UndecidableCondition(f"{_argument_text(value):.80}, which is not a text")
         return compare(value, str(wanted))
 
     return test
@@ -150,6 +171,22 @@ OPERATORS: dict[str, Test] = {
     "not_in": lambda value, wanted: not _is_member(value, wanted),
     **_TEXTUAL,
     "exists": lambda value, wanted: value is wanted,  # never called: `_test` answers it
+}
+
+
+_IN_WORDS: Mapping[str, str] = {
+    "eq": "is",
+    "ne": "is not",
+    "gt": "is more than",
+    "ge": "is at least",
+    "lt": "is less than",
+    "le": "is at most",
+    "in": "is one of",
+    "not_in": "is none of",
+    "starts_with": "starts with",
+    "ends_with": "ends with",
+    "contains": "contains",
+    "glob": "matches",
 }
 
 

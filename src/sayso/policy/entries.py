@@ -76,6 +76,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     effect: EffectSpec | None = None
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it only names a tool, as a list of tools does, and changes nothing about its calls."""
+        return self.says is None and self.effect is None and self.ask_options == AskOptions()
+
+    @property
     def is_plain(self) -> bool:
         """Whether the verdict depends on the name of the tool alone."""
         return self.when is None and self.effect is None and (self.says is None or isinstance(self.says, Verdict))
@@ -102,12 +107,13 @@ def parse_entry(pattern: str, given: Mapping[str, Any] | str, rule: Rule | None 
     )
     if not options.remember and values.get("approval") == "once_per_session":
         reject(f"{place} is to be asked once per session but not to be remembered; keep one of them")
+    when = _parse_optional(values, "when", place, read_condition)
     return Entry(
         pattern=pattern,
-        says=_parse_verdict(values, rule),
+        says=_parse_verdict(values, rule, when),
         rule=rule,
         ask_options=options,
-        when=_parse_optional(values, "when", place, read_condition),
+        when=when,
         effect=_parse_effect(values, place),
     )
 
@@ -174,15 +180,15 @@ def apply_ask_options(verdict: Verdict, options: Iterable[AskOptions]) -> Verdic
     )
 
 
-def _parse_verdict(values: Mapping[str, Any], rule: Rule) -> Verdict | Judge | None:
+def _parse_verdict(values: Mapping[str, Any], rule: Rule, when: Condition | None) -> Verdict | Judge | None:
     function = values.get("needs_approval")
     found = _parse_approvals(values, rule.key)
     if "blocked" in found.values():
-        return _entry_verdict("blocked", values, rule)
+        return _entry_verdict("blocked", values, rule, when)
     if len(set(found.values())) > 1:
         reject(f"{rule.key} contradicts itself: {', '.join(f'{key} means {word!r}' for key, word in found.items())}")
     if function is None or isinstance(function, bool):
-        return _entry_verdict(next(iter(found.values())), values, rule) if found else None
+        return _entry_verdict(next(iter(found.values())), values, rule, when) if found else None
     if found:
         reject(f"{rule.key} has both `{next(iter(found))}` and a `needs_approval` function; keep one")
     return judges.wrap_needs_approval(function, rule)
@@ -202,10 +208,11 @@ def _parse_approvals(values: Mapping[str, Any], place: str) -> dict[str, Approva
     return found
 
 
-def _entry_verdict(approval: Approval, values: Mapping[str, Any], rule: Rule) -> Verdict:
+def _entry_verdict(approval: Approval, values: Mapping[str, Any], rule: Rule, when: Condition | None) -> Verdict:
     reason = _parse_optional(values, "block_reason", rule.key, parse_text) if approval == "blocked" else None
-    reason = reason or _parse_optional(values, "reason", rule.key, parse_text) or f"{rule.key} is {approval!r}"
-    return Verdict(approval=approval, reason=reason, rule=rule)
+    reason = reason or _parse_optional(values, "reason", rule.key, parse_text)
+    where = "" if when is None else f" where {when}"
+    return Verdict(approval=approval, reason=reason or f"{rule.key} is {approval!r}{where}", rule=rule)
 
 
 def _parse_optional(values: Mapping[str, Any], key: str, place: str, parse: Callable[[object, str], T]) -> T | None:

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
 _WILD = re.compile(r"[*?\[]")
 _EXACT = 1 << 30
+
+
+def is_glob(pattern: str) -> bool:
+    """Whether a pattern has wildcards, and so may match more names than its own."""
+    return _WILD.search(pattern) is not None
+
+
 Ranked = tuple[int, "Entry"]  # the rank is the specificity of the entry
 _Glob = tuple[Ranked, Callable[[str], object] | None]  # the test of a name with its head or tail; None: matches
 

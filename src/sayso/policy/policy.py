@@ -28,6 +28,7 @@ from sayso.policy.combining import (
     stricter_verdict,
     strictest_first,
     trace_entry,
+    why_default,
     with_agreed_deeds,
     with_details,
 )
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 _CACHE_LIMIT = 10_000
 _LOG = logging.getLogger("sayso")
+_NO_DEFAULT = "the policy sets no default (default='none' would let it run)"
 
 T = TypeVar("T")
 
@@ -83,7 +85,7 @@ class Policy:
         self,
         tools: Mapping[str, Mapping[str, Any] | str] | None = None,
         *,
-        default: str = "none",
+        default: str | None = None,
         tool_configs: Mapping[str, Mapping[str, Any] | str] | None = None,
         pre_approved: Iterable[str] | None = None,
         needs_approval: Callable[..., Any] | None = None,
@@ -95,7 +97,7 @@ class Policy:
 
         Args:
             tools: per tool name or glob, an approval word or a mapping such as `{"approval": "required"}`.
-            default: the approval for tools that no entry names.
+            default: the approval for tools that no entry names; left out, they ask.
             tool_configs: alias of `tools`.
             pre_approved: deprecated; use `{"approval": "none"}`.
             needs_approval: called for every call; it decides if `tools` has no entry, and may always block.
@@ -114,6 +116,7 @@ class Policy:
         if pre_approved is not None:
             entries = _with_pre_approved(entries, _read_pre_approved(pre_approved))
         self._index = Index(entries)
+        self._states_default = default is not None
         self.default = _default_verdict(default, Rule(source="policy", key="default"))  # for tools that no rule names
         self._below: Policy | None = None
         self._deeds = Deeds()
@@ -173,13 +176,16 @@ class Policy:
         """Return this policy layered over another one.
 
         A block from either is final. Else this policy decides about the tools that it names, then the other about the
-        tools that that names; this default is for the rest, unless the other's default blocks. A verdict of the other's
-        shell rules or zones is loosened only by rules or zones of this one; a path in no zone of either stays blocked.
+        tools that that names; this default is for the rest, unless it is left out or the other's default blocks. A
+        verdict of the other's shell rules or zones is loosened only by rules or zones of this one; a path in no zone of
+        either stays blocked.
         """
         under = below if self._deeds.shell is None else below.running_in(self._deeds.shell.folder)
+        keeps_default = self._states_default and below.default.approval != "blocked"
         return self._copy(
             _below=under if self._below is None else self._below.over(under),
-            default=below.default if below.default.approval == "blocked" else self.default,
+            default=self.default if keeps_default else below.default,
+            _states_default=self._states_default or below._states_default,
             custom_tools=below.custom_tools if self.custom_tools is None else self.custom_tools,
             _remember=self._remember and below._remember,
             remember_max=min((each for each in (self.remember_max, below.remember_max) if each), default=None),
@@ -236,7 +242,7 @@ class Policy:
         owner, matching = await self._by_owner(call)
         policy = await self.judge_by_functions(call)
         if self.default.approval == "blocked" and not owner and not policy:
-            return self.default  # the default blocks, and the owner has named nothing here
+            return self._by_default(call, matching)  # the default blocks, and the owner has named nothing here
         toolset = _by_tool(await _evaluate(rules.judge, call, Rule(source="toolset", key="needs_approval")))
         mark = Rule(source="@requires_approval", key=call.tool)
         marked = Verdict(approval="required", reason=f"{call.tool} is marked", rule=mark) if rules.marked else None
@@ -303,6 +309,17 @@ class Policy:
         own = () if self._deeds.shell is None else (self._deeds.shell,)
         return own if self._below is None else (*own, *self._below.shells)
 
+    def names(self, tool: str) -> bool:
+        """Whether a rule of this policy, or of the policies below, is about this tool, by its name or by a glob."""
+        return any(not entry.is_empty for _, entry in self.matching_entries(tool))
+
+    @property
+    def patterns(self) -> dict[str, Rule]:
+        """The names and globs of tools that the owner's entries are about, each with its nearest rule."""
+        found = (entry for entry in self._index.entries if entry.rule.source != "sayso" and not entry.is_empty)
+        own = {entry.pattern: entry.rule for entry in found}
+        return own if self._below is None else {**self._below.patterns, **own}
+
     @property
     def rules(self) -> tuple[Rule, ...]:
         """Every rule of this policy and of the policies below, as verdicts name them."""
@@ -363,11 +380,24 @@ class Policy:
             return None  # the description depends on the arguments
         return self._finish(strictest_first(ranked), None, matching)
 
+    def _by_default(self, call: ToolCall | None, matching: list[Ranked]) -> Verdict:
+        """Return the default, with the reason why no entry for this name has decided."""
+        found = matching if call is None else self.matching_entries(call.tool)
+        if not found:
+            return self.default
+        words = f"the default is {self.default.approval!r}" if self._states_default else _NO_DEFAULT
+        return replace(self.default, reason=f"{why_default(found, call)}, and {words}")
+
+    def matching_entries(self, tool: str) -> list[Ranked]:
+        """Return the entries for this name, whether or not their conditions hold, the nearest policy's first."""
+        own = self._index.matching(tool)
+        return own if self._below is None else [*own, *self._below.matching_entries(tool)]
+
     def _finish(
         self, said: list[Verdict], details: Verdict | None, matching: list[Ranked], call: ToolCall | None = None
     ) -> Verdict:
         """Return the final verdict: a block from any rule, else the first, else the default; details if it asks."""
-        first = said[0] if said else self.default
+        first = said[0] if said else self._by_default(call, matching)
         known = said if details is None else [*said, details]
         verdict = next((each for each in known if each.approval == "blocked"), first)
         if not verdict.asks:
@@ -385,7 +415,9 @@ def _stricter_conversation(left: ConversationLimit | None, right: ConversationLi
     return right if left is None else left.tightened_by(right)
 
 
-def _default_verdict(word: str, rule: Rule) -> Verdict:
+def _default_verdict(word: str | None, rule: Rule) -> Verdict:
+    if word is None:
+        return Verdict(approval="required", reason=f"no rule names this tool, and {_NO_DEFAULT}", rule=rule)
     approval = parse_approval(word, "default")
     reason = f"no rule names this tool, and the default is {approval!r}"
     return Verdict(approval=approval, reason=reason, rule=rule)

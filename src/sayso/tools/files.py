@@ -19,6 +19,7 @@ from sayso.adapters.function import guard
 from sayso.core.model import ApprovalPresentation, Deed, Preview
 from sayso.engine import context
 from sayso.engine.context import Grant
+from sayso.engine.settings import check_policy
 from sayso.errors import ConfigurationError, ToolError
 from sayso.policy.policy import Policy
 from sayso.policy.vocabulary import Operation
@@ -71,6 +72,7 @@ class FileTools(AbstractContextManager["FileTools"]):
             policy: the controller's, or the one below it; with a `sandbox`.
             limits: of bytes to read or write, and of names to list.
         """
+        policy = check_policy(policy, prefix="")
         if policy.zones is None:
             raise ConfigurationError("the policy has no `sandbox`, so there is no folder that file tools could work in")
         self._zones, self._zone_layers = policy.zones, policy.zone_layers

@@ -17,6 +17,7 @@ from sayso.core import realpath
 from sayso.core.model import ApprovalPresentation, Deed, Preview
 from sayso.engine import context
 from sayso.engine.context import Grant
+from sayso.engine.settings import check_policy
 from sayso.errors import ConfigurationError, ToolError
 from sayso.policy.policy import Policy
 from sayso.policy.shell.judge import ShellRules
@@ -64,6 +65,7 @@ class ShellTool(AbstractContextManager["ShellTool"]):
             limits: the timeout of a line, and the size of its output.
             environment: names of variables to pass besides the usual harmless ones.
         """
+        policy = check_policy(policy, prefix="")
         if not policy.shells:
             raise ConfigurationError("the policy has no `shell` rules, so no line could ever be judged")
         self._shell, self._zones = policy.shells[0], policy.zones

@@ -47,7 +47,7 @@ def policy_of(worker: WorkerFile) -> Policy:
         name = call.args.get("worker")
         return worker.worker_rules.get(name) if isinstance(name, str) else None
 
-    special = Policy({"worker_call": {"needs_approval": rule}}, default=worker.policy.default.approval)
+    special = Policy({"worker_call": {"needs_approval": rule}})
     return special.over(worker.policy)
 
 

@@ -83,7 +83,7 @@ def agent_of(tools: list[Any], *steps: Step) -> tuple[Agent, Script]:
 
 
 def manager(callback: Callable[..., Any], tools: dict[str, Any] | None = None, **settings: Any) -> PermissionManager:
-    return PermissionManager(callback, policy=Policy(tools or {}), **settings)
+    return PermissionManager(callback, policy=Policy(tools or {}, default="none"), **settings)
 
 
 def observations(runner: Runner) -> list[Any]:

@@ -133,7 +133,7 @@ async def test_a_seed_s_answer_edits_positions_and_leaves_the_rest() -> None:
         return ApprovalResponse(ApprovalOutcome.MODIFY, args=[1])
 
     tools = ToolManager([FunctionTool(pay)])
-    mine = PermissionManager(ask, tool_manager=tools, policy=Policy({"pay": "required"}))
+    mine = PermissionManager(ask, tool_manager=tools, policy=Policy({"pay": "required"}, default="none"))
     _, runs, _ = await mine.check_permission(Function(name="pay", args=[5], kwargs={"to": "bob"}))
     assert runs is not None
     assert (runs.args, runs.kwargs) == ([1], {"to": "bob", "force": False})
@@ -188,7 +188,9 @@ async def test_what_was_shown_runs_even_if_the_function_was_changed_meanwhile() 
             return ApprovalDecision(approved=True)
 
     tools = ToolManager([FunctionTool(many)])
-    mine = PermissionManager(channels=[Meddler()], tool_manager=tools, policy=Policy({"many": "required"}))
+    mine = PermissionManager(
+        channels=[Meddler()], tool_manager=tools, policy=Policy({"many": "required"}, default="none")
+    )
     _, runs, _ = await mine.check_permission(func)
     assert runs is not None
     assert tools.execute_func(runs).output == "a (1,) {'x': 'y'}"

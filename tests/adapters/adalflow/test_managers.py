@@ -55,7 +55,7 @@ def test_a_configuration_names_the_channel(tmp_path: Path) -> None:
             {},
             "there is no channel 'pigeon'; choose one of 'callback', 'cli', 'rest', .*'none'",
         ),
-        ("none", {"policy": Policy()}, "'none' takes no settings"),
+        ("none", {"policy": Policy(default="none")}, "'none' takes no settings"),
         ("callback", {}, "nobody to ask"),
         ("rest", {"store": "memory:"}, "nobody to ask"),
         ("rest", {"store": "gopher://x"}, "cannot be opened"),

@@ -49,6 +49,30 @@ class Person:
         return self(request)
 
 
+@EVERY_RUNNER
+def test_a_rule_that_misspells_a_tool_of_the_agent_is_logged_once(
+    kind: type[Runner], till: Till, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine = manager(Person(), {"payy": "blocked", "look": "none"})
+    for _ in range(2):
+        kind(agent_of(till.tools())[0], permission_manager=mine)
+    sentences = [record.getMessage() for record in caplog.records if record.name == "sayso"]
+    assert sentences == ["the rule policy tools.payy names no tool of this agent; did you mean 'pay'?"]
+
+
+@EVERY_RUNNER
+@pytest.mark.proves("R62", "H5")
+def test_without_a_policy_every_tool_asks_and_a_default_lets_unmarked_ones_run(kind: type[Runner], till: Till) -> None:
+    steps = PAY, ("look", {"what": "it"})
+    person = Person(ONCE, CANCEL)
+    run(kind(agent_of(till.tools(), *steps)[0], permission_manager=PermissionManager(person)), "call")
+    assert [request.tool_name for request in person.asked] == ["pay", "look"]
+    assert till.ran == [("pay", 5, "ann")]
+    lenient = PermissionManager(mode="auto_deny", policy=Policy(default="none"))
+    run(kind(agent_of(till.tools(), *steps)[0], permission_manager=lenient), "call")
+    assert till.ran[1:] == [("look", "it")]
+
+
 @EVERY_WAY
 @EVERY_RUNNER
 @pytest.mark.proves("R60", "R61", "R65")
@@ -176,7 +200,7 @@ def test_an_unanswered_question_expires_and_nothing_runs(kind: type[Runner], way
             asyncio.get_running_loop().call_soon(clock.advance, 31)
 
     agent, script = agent_of(till.tools(), PAY)
-    mine = PermissionManager(channels=[Silent()], timeout=30, clock=clock)
+    mine = PermissionManager(channels=[Silent()], policy=Policy(default="none"), timeout=30, clock=clock)
     run(kind(agent, permission_manager=mine), way)
     assert till.ran == []
     assert mine.pending_approvals == {}
@@ -241,7 +265,7 @@ async def test_while_a_synchronous_run_waits_the_loop_round_it_can_answer(till: 
         async def announce(self, request: Any) -> None:
             opened.set()
 
-    controller = ApprovalController(channels=[Bell()])
+    controller = ApprovalController(channels=[Bell()], policy=Policy(default="none"))
 
     async def answers() -> None:
         await opened.wait()
@@ -390,6 +414,7 @@ async def test_the_same_call_id_runs_once(till: Till) -> None:
         (lambda: PermissionManager(Person(), controller=ApprovalController(mode="strict")), "settings of its own"),
         (lambda: PermissionManager(mode="defer"), "use the mode 'interactive', 'auto_deny' or 'approve_all'$"),
         (lambda: PermissionManager(3), "approval_callback is 3"),
+        (lambda: PermissionManager(Person(), policy="sayso.yaml"), r"pass policy=load_policy\('sayso.yaml'\)$"),
     ],
 )
 @pytest.mark.proves("H5")
@@ -402,7 +427,7 @@ def test_a_shared_controller_is_asked(till: Till) -> None:
     channel = ScriptedChannel()
     channel.approve("pay", override_args={"amount": 2, "to": "bob"})
     agent, _ = agent_of(till.tools(), PAY)
-    controller = ApprovalController(channels=[channel], policy=Policy({"pay": "required"}))
+    controller = ApprovalController(channels=[channel], policy=Policy({"pay": "required"}, default="none"))
     run(ApprovalRunner(agent, permission_manager=PermissionManager(controller=controller)), "acall")
     assert till.ran == [("pay", 2, "bob")]
     assert channel.asked[0].agent_path == ("clerk",)

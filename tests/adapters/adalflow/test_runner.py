@@ -77,7 +77,9 @@ def test_the_model_reads_that_a_tool_failed_and_the_audit_knows(way: str) -> Non
 
     runner, script = runner_of([FunctionTool(pay, require_approval=True)], ONCE, PAY)
     steps: list[str] = []
-    runner.permission_manager = PermissionManager(lambda _: ONCE, hooks=[lambda entry: steps.append(entry.step)])
+    runner.permission_manager = PermissionManager(
+        lambda _: ONCE, policy=Policy(default="none"), hooks=[lambda entry: steps.append(entry.step)]
+    )
     run(runner, way)
     assert "no change" in script.last
     assert steps == ["asked", "approved", "claimed", "raised"]
@@ -88,7 +90,9 @@ def test_the_model_reads_that_a_tool_failed_and_the_audit_knows(way: str) -> Non
 def test_the_audit_knows_what_came_of_it(way: str, till: Till) -> None:
     steps: list[str] = []
     agent, _ = agent_of(till.tools(), PAY, ("look", {"what": "it"}))
-    mine = PermissionManager(lambda _: ONCE, hooks=[lambda entry: steps.append(entry.step)])
+    mine = PermissionManager(
+        lambda _: ONCE, policy=Policy(default="none"), hooks=[lambda entry: steps.append(entry.step)]
+    )
     run(ApprovalRunner(agent, permission_manager=mine), way)
     assert steps == ["asked", "approved", "claimed", "returned", "allowed", "returned"]
 
@@ -127,7 +131,9 @@ def test_a_tool_that_yields_runs_to_its_end_as_in_the_library(later: bool, way: 
     bare = Runner(agent_of([pieces(later=later)], step)[0])
     events = [name for name, _ in run(bare, way)]
     steps: list[str] = []
-    mine = PermissionManager(lambda _: ONCE, hooks=[lambda entry: steps.append(entry.step)])
+    mine = PermissionManager(
+        lambda _: ONCE, policy=Policy(default="none"), hooks=[lambda entry: steps.append(entry.step)]
+    )
     guarded = ApprovalRunner(agent_of([pieces(later=later)], step)[0], permission_manager=mine)
     told = [name for name, _ in run(guarded, way)]
     assert observations(guarded) == observations(bare)
@@ -145,7 +151,7 @@ def test_a_mark_of_sayso_asks_once_with_what_it_says(till: Till) -> None:
     channel = ScriptedChannel()
     channel.approve("pay", note=None)
     agent, _ = agent_of([FunctionTool(pay)], PAY)
-    controller = ApprovalController(channels=[channel])
+    controller = ApprovalController(channels=[channel], policy=Policy(default="none"))
     with controller.activated():
         run(ApprovalRunner(agent, permission_manager=PermissionManager(controller=controller)), "call")
     assert till.ran == [("pay", 5)]
@@ -154,7 +160,7 @@ def test_a_mark_of_sayso_asks_once_with_what_it_says(till: Till) -> None:
 
 def test_an_agent_inside_a_tool_asks_whom_the_outer_one_asks_and_can_only_tighten(till: Till) -> None:
     inner, _ = agent_of(till.tools(), PAY, ("look", {"what": "it"}))
-    own = PermissionManager(lambda _: ONCE, policy=Policy({"pay": "none", "look": "blocked"}))
+    own = PermissionManager(lambda _: ONCE, policy=Policy({"pay": "none", "look": "blocked"}, default="none"))
 
     def hand_on() -> str:
         run(ApprovalRunner(inner, permission_manager=own), "call")
@@ -162,7 +168,7 @@ def test_an_agent_inside_a_tool_asks_whom_the_outer_one_asks_and_can_only_tighte
 
     channel = ScriptedChannel(ApprovalDecision(approved=True))
     outer, _ = agent_of([FunctionTool(hand_on)], ("hand_on", {}))
-    controller = ApprovalController(channels=[channel], policy=Policy({"pay": "required"}))
+    controller = ApprovalController(channels=[channel], policy=Policy({"pay": "required"}, default="none"))
     run(ApprovalRunner(outer, permission_manager=PermissionManager(controller=controller)), "call")
     assert [(request.tool, request.agent_path) for request in channel.asked] == [("pay", ("clerk", "clerk"))]
     assert till.ran == [("pay", 5, "ann")]

@@ -35,7 +35,7 @@ def yes(_: ApprovalRequest) -> ApprovalDecision:
 
 @pytest.mark.proves("H2", "H3")
 async def test_a_run_that_had_the_capability_for_itself_is_resumed_behind_the_edge(till: Till) -> None:
-    controller = ApprovalController(policy=Policy({"pay": "required"}), mode="defer")
+    controller = ApprovalController(policy=Policy({"pay": "required"}, default="none"), mode="defer")
     agent: Agent[None, Any] = Agent(Scripted([PAY]).model, tools=[till.pay], output_type=OUTPUTS)
     stopped = await agent.run("go", capabilities=[Approvals(controller)])
     ids = [await park(stopped, controller) for _ in range(2)]
@@ -50,13 +50,15 @@ async def test_a_run_that_had_the_capability_for_itself_is_resumed_behind_the_ed
 @pytest.mark.parametrize("word", ["blocked", "required"])
 async def test_the_policy_of_an_agent_in_the_middle_binds_those_below_it(till: Till, word: str) -> None:
     inner = Agent(Scripted([PAY]).model, name="inner", tools=[till.pay])
-    middle = Agent(Scripted([("ask_inner", {})]).model, capabilities=[Approvals(Policy({"pay": word}))])
+    middle = Agent(Scripted([("ask_inner", {})]).model, capabilities=[Approvals(Policy({"pay": word}, default="none"))])
 
     @middle.tool_plain
     async def ask_inner() -> str:
         return await delegate(inner, "go")
 
-    outer = Agent(Scripted([("ask_middle", {})]).model, capabilities=[Approvals(Policy(), mode="auto_deny")])
+    outer = Agent(
+        Scripted([("ask_middle", {})]).model, capabilities=[Approvals(Policy(default="none"), mode="auto_deny")]
+    )
 
     @outer.tool_plain
     async def ask_middle() -> str:
@@ -84,7 +86,7 @@ async def test_edited_arguments_are_judged_as_the_tool_would_get_them(till: Till
     def edit(request: ApprovalRequest) -> ApprovalDecision:
         return ApprovalDecision(approved=True, override_args=edits[request.tool_name])
 
-    policy = Policy({name: {"needs_approval": rule} for name in edits})
+    policy = Policy({name: {"needs_approval": rule} for name in edits}, default="none")
     script = Scripted([PAY, ("open_file", {"path": "x"})])
     approvals = Approvals(policy, approval_callback=edit)
     await Agent(script.model, tools=[till.pay, open_file], capabilities=[approvals]).run("go")
@@ -100,7 +102,9 @@ async def test_what_a_marked_function_says_itself_is_heard(till: Till) -> None:
     def pay(amount: int) -> str:
         return till.pay(amount)
 
-    agent = Agent(Scripted([PAY]).model, tools=[pay], capabilities=[Approvals(Policy(), approval_callback=yes)])
+    agent = Agent(
+        Scripted([PAY]).model, tools=[pay], capabilities=[Approvals(Policy(default="none"), approval_callback=yes)]
+    )
     await agent.run("go")
     assert till.ran == []
 
@@ -130,7 +134,7 @@ def from_account(messages: list[Any], account: str) -> list[Any]:
 
 @pytest.mark.proves("H2", "H4")
 async def test_what_an_inner_agent_was_allowed_is_not_for_another_call_of_the_outer_one(till: Till) -> None:
-    controller = ApprovalController(policy=Policy({"pay": "required"}), mode="defer")
+    controller = ApprovalController(policy=Policy({"pay": "required"}, default="none"), mode="defer")
     agent = banked(till, controller)
     stopped = await agent.run("go")
     (request,) = await controller.pending()
@@ -145,7 +149,9 @@ async def test_what_an_inner_agent_was_allowed_is_not_for_another_call_of_the_ou
 
 async def test_a_tool_that_calls_two_agents_is_told_that_it_cannot() -> None:
     inner = Agent(Scripted().model, name="inner")
-    outer = Agent(Scripted([("ask", {})]).model, capabilities=[Approvals(Policy(), approval_callback=yes)])
+    outer = Agent(
+        Scripted([("ask", {})]).model, capabilities=[Approvals(Policy(default="none"), approval_callback=yes)]
+    )
 
     @outer.tool_plain
     async def ask() -> str:
@@ -164,9 +170,9 @@ async def test_the_stricter_terms_of_a_nested_agent_hold(till: Till, terms: dict
         asked.append(request.id)
         return ApprovalDecision(approved=True, remember="always")
 
-    stricter = Policy({"pay": {"approval": "required", **terms}})
+    stricter = Policy({"pay": {"approval": "required", **terms}}, default="none")
     inner = Agent(Scripted([PAY], [PAY]).model, tools=[till.pay], capabilities=[Approvals(stricter)])
-    approvals = Approvals(Policy({"pay": "required"}), approval_callback=always)
+    approvals = Approvals(Policy({"pay": "required"}, default="none"), approval_callback=always)
     outer = Agent(Scripted([("ask", {})]).model, capabilities=[approvals])
 
     @outer.tool_plain
@@ -216,7 +222,7 @@ async def test_a_remembered_yes_is_for_what_the_tool_gets_and_not_for_what_only_
     def ask(_: ApprovalRequest) -> ApprovalDecision:
         return next(answers)
 
-    approvals = Approvals(Policy({"*": "required"}), approval_callback=ask)
+    approvals = Approvals(Policy({"*": "required"}, default="none"), approval_callback=ask)
     await Agent(Scripted(first, second).model, tools=[remove, loosen], capabilities=[approvals]).run("go")
     assert len(got) == 2
 
@@ -229,7 +235,7 @@ async def test_arguments_that_can_be_looked_at_only_once_reach_the_tool() -> Non
         return sum(got[-1])
 
     for word in ("none", "required"):
-        approvals = Approvals(Policy({"total": word}), approval_callback=yes)
+        approvals = Approvals(Policy({"total": word}, default="none"), approval_callback=yes)
         await Agent(Scripted([("total", {"amounts": [1, 2]})]).model, tools=[total], capabilities=[approvals]).run("go")
     assert got == [[1, 2], [1, 2]]
 
@@ -238,7 +244,9 @@ async def test_arguments_that_can_be_looked_at_only_once_reach_the_tool() -> Non
 @pytest.mark.parametrize(("word", "waits"), [("none", True), ("required", False), ("blocked", False)])
 async def test_a_call_that_is_made_elsewhere_needs_a_policy_that_lets_it_run(word: str, waits: bool) -> None:
     clicking: ExternalToolset[Any] = ExternalToolset([ToolDefinition(name="click")])
-    policy = Policy({"click": {"approval": word, "when": {"args.x": 1}}} if word == "blocked" else {"click": word})
+    policy = Policy(
+        {"click": {"approval": word, "when": {"args.x": 1}}} if word == "blocked" else {"click": word}, default="none"
+    )
     agent: Agent[None, Any] = Agent(
         Scripted([("click", {"x": 1})]).model,
         toolsets=[clicking],
@@ -253,7 +261,9 @@ async def test_a_call_that_is_made_elsewhere_needs_a_policy_that_lets_it_run(wor
 
 @pytest.mark.proves("H2")
 async def test_a_no_that_the_caller_gives_closes_the_question(till: Till, tmp_path: Path) -> None:
-    controller = ApprovalController(policy=Policy({"pay": "required"}), mode="defer", store=tmp_path / "state.db")
+    controller = ApprovalController(
+        policy=Policy({"pay": "required"}, default="none"), mode="defer", store=tmp_path / "state.db"
+    )
     agent: Agent[None, Any] = Agent(
         Scripted([PAY]).model, tools=[till.pay], capabilities=[Approvals(controller)], output_type=OUTPUTS
     )
@@ -270,7 +280,7 @@ async def test_a_no_that_the_caller_gives_closes_the_question(till: Till, tmp_pa
 
 @pytest.mark.proves("H2")
 async def test_a_result_is_not_made_up_for_a_call_that_waits_for_an_agent_inside_it(till: Till) -> None:
-    controller = ApprovalController(policy=Policy({"pay": "required"}), mode="defer")
+    controller = ApprovalController(policy=Policy({"pay": "required"}, default="none"), mode="defer")
     agent = banked(till, controller)
     stopped = await agent.run("go")
     (part,) = stopped.output.approvals
@@ -283,7 +293,8 @@ async def test_a_result_is_not_made_up_for_a_call_that_waits_for_an_agent_inside
 @pytest.mark.proves("R17")
 async def test_a_call_that_began_by_a_remembered_yes_goes_on(till: Till) -> None:
     controller = ApprovalController(
-        policy=Policy({"pay": "required", "settle": {"approval": "once_per_session", "scope": "tool"}}), mode="defer"
+        policy=Policy({"pay": "required", "settle": {"approval": "once_per_session", "scope": "tool"}}, default="none"),
+        mode="defer",
     )
     agent = banked(till, controller)
     for _ in range(2):
@@ -299,7 +310,10 @@ async def test_a_call_that_began_by_a_remembered_yes_goes_on(till: Till) -> None
 @pytest.mark.proves("H1")
 async def test_a_tool_that_runs_an_agent_with_an_asker_of_its_own_stays_under_the_policy_above(till: Till) -> None:
     inner = Agent(Scripted([PAY]).model, tools=[till.pay])
-    outer = Agent(Scripted([("ask", {})]).model, capabilities=[Approvals(Policy({"pay": "blocked"}), mode="auto_deny")])
+    outer = Agent(
+        Scripted([("ask", {})]).model,
+        capabilities=[Approvals(Policy({"pay": "blocked"}, default="none"), mode="auto_deny")],
+    )
 
     @outer.tool_plain
     async def ask() -> str:
@@ -318,7 +332,7 @@ async def test_a_tool_that_leaves_the_rest_to_somebody_else_is_not_told_refused(
         begun.append(amount)
         raise CallDeferred
 
-    approvals = Approvals(Policy({"order": "required"}), **settings)
+    approvals = Approvals(Policy({"order": "required"}, default="none"), **settings)
     agent: Agent[None, Any] = Agent(
         Scripted([("order", {"amount": 5})]).model, tools=[order], capabilities=[approvals], output_type=OUTPUTS
     )
@@ -342,13 +356,13 @@ async def test_arguments_without_a_dictionary_of_their_own_are_shown_too() -> No
         asked.append(request.args["what"])
         return YES
 
-    approvals = Approvals(Policy({"take": "required"}), approval_callback=ask)
+    approvals = Approvals(Policy({"take": "required"}, default="none"), approval_callback=ask)
     await Agent(Scripted([("take", {"what": {"id": 1}})]).model, tools=[take], capabilities=[approvals]).run("go")
     assert asked == [{"id": 1}]
 
 
 async def test_the_questions_of_an_agent_inside_a_tool_are_collected_too(till: Till) -> None:
-    controller = ApprovalController(policy=Policy({"pay": "required"}), mode="defer")
+    controller = ApprovalController(policy=Policy({"pay": "required"}, default="none"), mode="defer")
     agent = banked(till, controller)
     stopped = await agent.run("go")
     results = await collect_approvals_async(stopped.output, ui=yes, controller=controller)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from pathlib import Path
 from typing import Any, cast
 
 import anyio
@@ -26,11 +27,12 @@ from sayso import (
     ApprovalPresentation,
     ApprovalRequest,
     Policy,
+    ToolCall,
 )
 from sayso.adapters.pydantic_ai import Approvals
 from sayso.errors import ConfigurationError
 
-POLICY = Policy({"pay": "required", "drop": "blocked"})
+POLICY = Policy({"pay": "required", "drop": "blocked"}, default="none")
 PAY_5: Call = ("pay", {"amount": 5})
 PAY_6: Call = ("pay", {"amount": 6})
 LOOK: Call = ("look", {"name": "x"})
@@ -51,6 +53,40 @@ async def test_the_run_waits_for_the_answer_and_goes_on_with_it(till: Till) -> N
     assert script.offered[0] == ["pay", "look"], "what is blocked outright is hidden from the model"
 
 
+@pytest.mark.proves("H5")
+async def test_a_tool_that_a_misspelt_rule_does_not_name_is_asked_about(till: Till) -> None:
+    approvals = Approvals(Policy({"payy": "none", "look": "none"}), mode="auto_deny")
+    await agent_of(till, Scripted([LOOK, PAY_5]), approvals).run("go")
+    assert till.ran == [("look", "x")]
+
+
+async def test_a_rule_that_misspells_a_tool_of_the_agent_is_logged_once(
+    till: Till, caplog: pytest.LogCaptureFixture
+) -> None:
+    approvals = Approvals(Policy({"payy": "required", "elsewhere": "none"}, default="none"), mode="auto_deny")
+    for _ in range(2):
+        await agent_of(till, Scripted([LOOK], [PAY_5]), approvals).run("go")
+    assert [(record.name, record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("sayso", "WARNING", "the rule policy tools.payy names no tool of this agent; did you mean 'pay'?")
+    ]
+
+
+async def test_agents_that_share_a_policy_are_not_warned_of_each_other_s_rules(
+    till: Till, caplog: pytest.LogCaptureFixture
+) -> None:
+    inner = Agent(Scripted([PAY_5]).model, tools=[till.pay], capabilities=[Approvals()])
+    approvals = Approvals(Policy({"pay": "none", "ask_inner": "none"}), mode="auto_deny")
+    outer = Agent(Scripted([("ask_inner", {})]).model, capabilities=[approvals])
+
+    @outer.tool_plain
+    async def ask_inner() -> str:
+        return (await inner.run("go")).output
+
+    await outer.run("go")
+    assert till.ran == [("pay", 5)]
+    assert not caplog.records
+
+
 @pytest.mark.proves("H12")
 async def test_a_refusal_is_told_to_the_model_with_its_note_and_the_other_calls_go_on(till: Till) -> None:
     person = Person(ApprovalDecision(approved=False, note="too much"), YES)
@@ -68,7 +104,11 @@ async def test_a_refusal_is_told_to_the_model_with_its_note_and_the_other_calls_
     ("answer", "policy", "error"),
     [
         (ApprovalDecision(approved=False, note="no"), POLICY, ApprovalDenied),
-        (YES, Policy({"pay": {"approval": "blocked", "when": {"args.amount": {"gt": 1}}}}), ApprovalBlocked),
+        (
+            YES,
+            Policy({"pay": {"approval": "blocked", "when": {"args.amount": {"gt": 1}}}}, default="none"),
+            ApprovalBlocked,
+        ),
     ],
 )
 async def test_a_refusal_ends_the_run_where_that_is_wanted(
@@ -82,7 +122,7 @@ async def test_a_refusal_ends_the_run_where_that_is_wanted(
 
 async def test_a_block_that_depends_on_the_arguments_is_told_without_asking(till: Till) -> None:
     person = Person(YES)
-    policy = Policy({"pay": {"approval": "blocked", "when": {"args.amount": {"gt": 5}}}})
+    policy = Policy({"pay": {"approval": "blocked", "when": {"args.amount": {"gt": 5}}}}, default="none")
     script = Scripted([PAY_5, PAY_6])
     result = await agent_of(till, script, Approvals(policy, approval_callback=person)).run("go")
     assert till.ran == [("pay", 5)]
@@ -147,7 +187,9 @@ async def test_what_a_tool_says_by_itself_reaches_the_person_unchanged(till: Til
         return till.pay(amount)
 
     person = Person(YES)
-    agent = Agent(Scripted([PAY_5]).model, tools=[pay], capabilities=[Approvals(Policy(), approval_callback=person)])
+    agent = Agent(
+        Scripted([PAY_5]).model, tools=[pay], capabilities=[Approvals(Policy(default="none"), approval_callback=person)]
+    )
     await agent.run("go")
     (request,) = person.asked
     assert request.metadata == said
@@ -165,7 +207,7 @@ async def test_the_owner_may_let_run_what_a_tool_would_ask_about(till: Till) -> 
 
     toolset: FunctionToolset[Any] = FunctionToolset([pay])
     toolset.add_function(till.look, requires_approval=True)
-    approvals = Approvals(Policy({"*": "none"}), mode="auto_deny")
+    approvals = Approvals(Policy({"*": "none"}, default="none"), mode="auto_deny")
     await Agent(Scripted([PAY_5, LOOK]).model, toolsets=[toolset], capabilities=[approvals]).run("go")
     assert sorted(till.ran) == [("look", "x"), ("pay", 5)]
 
@@ -184,7 +226,7 @@ async def test_arguments_are_shown_as_plain_data_and_the_tool_gets_its_own_types
 
     person = Person(YES, ApprovalDecision(approved=True, override_args={"orders": [{"item": "pen"}]}))
     script = Scripted([("order", {"orders": [{"item": "ink", "count": 2}]})], [("order", {"orders": []})])
-    policy = Policy({"order": "required"})
+    policy = Policy({"order": "required"}, default="none")
     await Agent(script.model, tools=[order], capabilities=[Approvals(policy, approval_callback=person)]).run("go")
     assert person.asked[0].args["orders"] == [{"item": "ink", "count": 2}]
     assert got == [[Order(item="ink", count=2)], [Order(item="pen")]]
@@ -283,10 +325,14 @@ async def test_a_deferred_run_takes_refusals_edits_and_external_calls(till: Till
 @pytest.mark.parametrize(
     ("arguments", "settings", "problem"),
     [
-        (("policy",), {}, "neither an ApprovalController nor a Policy"),
-        ((Policy(),), {"on_denied": "return"}, "use 'model' or 'raise'"),
+        (("sayso.yaml",), {}, r"^'sayso.yaml' is not a Policy; pass load_policy\('sayso.yaml'\)$"),
+        (("sayso.yaml",), {"mode": "auto_deny"}, r"pass load_policy\('sayso.yaml'\)$"),
+        ((Path("sayso.yaml"),), {}, r"pass load_policy\('sayso.yaml'\)$"),
+        (({"pay": "required"},), {}, r"^a mapping is not a Policy; pass Policy\({…}\)$"),
+        ((5,), {}, "5 is not a Policy; pass a Policy"),
+        ((Policy(default="none"),), {"on_denied": "return"}, "use 'model' or 'raise'"),
         ((ApprovalController(mode="defer"),), {"memory": ApprovalMemory()}, "the controller has its own memory"),
-        ((Policy(),), {"mode": "interactive"}, "nobody to ask"),
+        ((Policy(default="none"),), {"mode": "interactive"}, "nobody to ask"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_at_once(
@@ -328,7 +374,7 @@ async def test_a_hundred_runs_at_once_get_their_own_answers() -> None:
         return "paid"
 
     crowd = Crowd()
-    controller = ApprovalController(policy=Policy({"pay": "required"}), channels=[crowd])
+    controller = ApprovalController(policy=Policy({"pay": "required"}, default="none"), channels=[crowd])
     before = asyncio.all_tasks()
 
     async def one(number: int) -> None:
@@ -356,9 +402,11 @@ async def test_a_hundred_runs_at_once_get_their_own_answers() -> None:
     assert asyncio.all_tasks() - before == set()
 
 
-@pytest.mark.parametrize(
-    "policy", [Policy({"pay": "required"}), Policy({"pay": {"needs_approval": lambda call: True}})]
-)
+def asks(_: ToolCall) -> bool:
+    return True
+
+
+@pytest.mark.parametrize("policy", [Policy({"pay": "required"}), Policy({"pay": {"needs_approval": asks}})])
 async def test_a_run_that_can_neither_wait_nor_stop_says_what_to_do_and_leaves_no_question(policy: Policy) -> None:
     till, approvals = Till(), Approvals(policy)
     with pytest.raises(

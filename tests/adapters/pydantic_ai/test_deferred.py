@@ -442,7 +442,7 @@ def deferring(till: Till, controller: ApprovalController, *turns: list[Call]) ->
 
 @pytest.fixture
 def controller() -> ApprovalController:
-    policy = Policy({"pay": {"approval": "required", "description": "Pay {args.amount}"}})
+    policy = Policy({"pay": {"approval": "required", "description": "Pay {args.amount}"}}, default="none")
     return ApprovalController(policy=policy, mode="defer")
 
 
@@ -494,7 +494,7 @@ async def test_the_questions_of_a_controller_can_be_built_without_saysos_own_mar
         Scripted([PAY_5]).model,
         tools=[pay],
         output_type=STOPPING,
-        capabilities=[Approvals(ApprovalController(mode="defer"))],
+        capabilities=[Approvals(Policy(default="none"))],
     )
     _, requests = await stopped_run(agent)
     (request,) = build_approval_requests(requests)
@@ -560,7 +560,7 @@ async def test_the_controller_remembers_what_the_ui_wants_remembered(
 
 @pytest.mark.proves("R10", "H9")
 async def test_the_ui_is_offered_what_the_rule_lets_it_remember(till: Till) -> None:
-    policy = Policy({"pay": {"approval": "required", "scope": "tool"}})
+    policy = Policy({"pay": {"approval": "required", "scope": "tool"}}, default="none")
     controller = ApprovalController(policy=policy, mode="defer")
     agent = deferring(till, controller, [PAY_5], [PAY_9])
     history, requests = await stopped_run(agent)
@@ -632,8 +632,8 @@ def test_the_sync_run_is_called_from_plain_code(till: Till) -> None:
 @RUNS
 def test_an_agent_that_brings_approvals_runs_behind_one_guard_and_asks_the_given_one(till: Till, run: Run) -> None:
     toolset, ui = Wrapped([till.pay]), Window()
-    lax = Approvals(Policy({"pay": "none"}), mode="approve_all")
-    controller = ApprovalController(policy=Policy({"pay": "required"}), approval_callback=ui)
+    lax = Approvals(Policy({"pay": "none"}, default="none"), mode="approve_all")
+    controller = ApprovalController(policy=Policy({"pay": "required"}, default="none"), approval_callback=ui)
     agent = Agent(Scripted([PAY_5]).model, toolsets=[toolset], capabilities=[lax])
     assert run(agent, "go", controller=controller) == "done"
     assert (ui.saw, toolset.guards, till.ran) == ([PAY_5], 1, [("pay", 5)])
@@ -643,7 +643,11 @@ def test_an_agent_that_brings_approvals_runs_behind_one_guard_and_asks_the_given
 @pytest.mark.proves("H1")
 def test_an_agent_that_brings_approvals_keeps_its_stricter_policy(till: Till, run: Run) -> None:
     toolset = Wrapped([till.pay])
-    agent = Agent(Scripted([PAY_5]).model, toolsets=[toolset], capabilities=[Approvals(Policy({"pay": "blocked"}))])
+    agent = Agent(
+        Scripted([PAY_5]).model,
+        toolsets=[toolset],
+        capabilities=[Approvals(Policy({"pay": "blocked"}, default="none"))],
+    )
     assert run(agent, "go", mode="auto_approve") == "done"
     assert (toolset.guards, till.ran) == (0, [])
 
@@ -798,7 +802,9 @@ def test_the_other_settings_of_a_run_are_passed_on(till: Till, run: Run) -> None
 @RUNS
 @pytest.mark.proves("R15")
 def test_an_agent_that_defers_by_itself_can_be_answered_as_it_goes(till: Till, run: Run) -> None:
-    agent = Agent(Scripted([PAY_5]).model, tools=till.tools, capabilities=[Approvals(Policy({"pay": "required"}))])
+    agent = Agent(
+        Scripted([PAY_5]).model, tools=till.tools, capabilities=[Approvals(Policy({"pay": "required"}, default="none"))]
+    )
     ui = Window()
     assert run(agent, "go", ui=ui) == "done"
     assert ui.saw == [PAY_5]
@@ -809,7 +815,7 @@ def test_an_agent_that_defers_by_itself_can_be_answered_as_it_goes(till: Till, r
 @pytest.mark.proves("R15")
 def test_a_run_with_the_controller_that_the_agent_has_already_asks_once(till: Till, run: Run) -> None:
     ui = Window()
-    controller = ApprovalController(approval_callback=ui, policy=Policy({"pay": "required"}))
+    controller = ApprovalController(approval_callback=ui, policy=Policy({"pay": "required"}, default="none"))
     agent = Agent(Scripted([PAY_5]).model, tools=till.tools, capabilities=[Approvals(controller)])
     assert run(agent, "go", controller=controller) == "done"
     assert ui.saw == [PAY_5]
@@ -818,9 +824,20 @@ def test_a_run_with_the_controller_that_the_agent_has_already_asks_once(till: Ti
 
 @RUNS
 @pytest.mark.proves("R15")
+def test_in_a_run_with_only_a_person_to_ask_tools_that_ask_for_nothing_run(till: Till, run: Run) -> None:
+    ui = Window()
+    assert run(Agent(Scripted([LOOK]).model, tools=till.tools), "go", ui=ui) == "done"
+    assert till.ran == [("look", "x")]
+    strict = Agent(Scripted([LOOK]).model, tools=till.tools, capabilities=[Approvals(Policy({"pay": "none"}))])
+    run(strict, "go", ui=ui, mode="auto_deny")
+    assert till.ran == [("look", "x")], "what the agent's own policy asks about is asked about"
+
+
+@RUNS
+@pytest.mark.proves("R15")
 def test_a_run_takes_a_controller_with_its_own_policy(till: Till, run: Run) -> None:
     ui = Window()
-    controller = ApprovalController(approval_callback=ui, policy=Policy({"look": "required"}))
+    controller = ApprovalController(approval_callback=ui, policy=Policy({"look": "required"}, default="none"))
     run(Agent(Scripted([PAY_5, LOOK]).model, tools=till.tools), "go", controller=controller)
     assert ui.saw == [LOOK]
     assert sorted(till.ran) == [("look", "x"), ("pay", 5)]
@@ -847,7 +864,7 @@ def test_a_run_with_nobody_to_ask_is_an_error(run: Run) -> None:
 def clerk(folder: Path, call: Call) -> tuple[Agent[None, Any], ApprovalController]:
     """The same agent in every process: what it did is a line in a file."""
     controller = ApprovalController(
-        mode="defer", policy=Policy({"*": "required"}), store=folder / "sayso.db", session="s1"
+        mode="defer", policy=Policy({"*": "required"}, default="none"), store=folder / "sayso.db", session="s1"
     )
 
     def pay(amount: int) -> str:

@@ -31,7 +31,7 @@ def bare(till: Till) -> Agent[None, Any]:
 
 @pytest.fixture
 def controller() -> ApprovalController:
-    return ApprovalController(policy=Policy({"pay": "required"}), mode="defer")
+    return ApprovalController(policy=Policy({"pay": "required"}, default="none"), mode="defer")
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ async def test_what_a_hook_makes_of_the_arguments_is_what_people_see(till: Till)
         agent = Agent(
             Scripted([PAY_5]).model,
             tools=till.tools,
-            capabilities=[Approvals(Policy({"pay": "required"}), approval_callback=ask), *capabilities],
+            capabilities=[Approvals(Policy({"pay": "required"}, default="none"), approval_callback=ask), *capabilities],
         )
         await agent.run("go")
     assert seen == [{"amount": 500}, {"amount": 5}]
@@ -201,7 +201,10 @@ async def test_a_tool_that_asks_by_itself_is_not_fooled_by_a_made_up_approval(ti
 
     till.ran.clear()
     guarded: Agent[None, Any] = Agent(
-        Scripted().model, tools=[pay], output_type=[str, DeferredToolRequests], capabilities=[Approvals(Policy())]
+        Scripted().model,
+        tools=[pay],
+        output_type=[str, DeferredToolRequests],
+        capabilities=[Approvals(Policy(default="none"))],
     )
     result = await resume(guarded, history, approvals={"made up": True})
     assert till.ran == []
@@ -231,7 +234,7 @@ async def test_arguments_that_change_while_they_are_decided_about_do_not_run(til
         hook.kept["amounts"].append(9000)
         return Verdict(approval="none", reason=f"{call.args['amounts']} are fine")
 
-    policy = Policy({"pay_all": {"needs_approval": rule}})
+    policy = Policy({"pay_all": {"needs_approval": rule}}, default="none")
     model = Scripted([("pay_all", {"amounts": [5]})]).model
     agent: Agent[None, Any] = Agent(model, tools=[pay_all], capabilities=[hook, Approvals(policy)])
     if wraps:

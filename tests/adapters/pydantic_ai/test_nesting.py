@@ -52,7 +52,7 @@ def three(till: Till, outer: Approvals, middle: Approvals, inner: Approvals) -> 
 @pytest.mark.proves("H17")
 async def test_three_agents_deep_one_controller_is_asked_and_knows_the_way(till: Till) -> None:
     person = Person(refused="middle")
-    controller = ApprovalController(policy=Policy({"pay": "required"}), approval_callback=person)
+    controller = ApprovalController(policy=Policy({"pay": "required"}, default="none"), approval_callback=person)
     await three(till, Approvals(controller), Approvals(), Approvals(controller)).run("go")
     assert person.asked == [
         (("outer",), "pay"),
@@ -77,8 +77,8 @@ async def test_a_nested_agent_can_tighten_the_policy_above_it_and_never_loosen_i
 ) -> None:
     person = Person()
     never = Person(refused="inner")
-    controller = ApprovalController(policy=Policy({"pay": outer}), approval_callback=person)
-    stricter = Approvals(Policy({"pay": inner}), approval_callback=never)
+    controller = ApprovalController(policy=Policy({"pay": outer}, default="none"), approval_callback=person)
+    stricter = Approvals(Policy({"pay": inner}, default="none"), approval_callback=never)
     await three(till, Approvals(controller), Approvals(), stricter).run("go")
     assert len(person.asked) == asked
     assert len(till.ran) == paid
@@ -88,7 +88,7 @@ async def test_a_nested_agent_can_tighten_the_policy_above_it_and_never_loosen_i
 async def test_an_agent_that_is_run_by_nobody_s_tool_asks_its_own_controller(till: Till) -> None:
     persons = [Person(), Person()]
     for person in persons:
-        controller = ApprovalController(policy=Policy({"pay": "required"}), approval_callback=person)
+        controller = ApprovalController(policy=Policy({"pay": "required"}, default="none"), approval_callback=person)
         agent = Agent(Scripted([PAY]).model, name="alone", tools=[till.pay], capabilities=[Approvals(controller)])
         with ApprovalController(mode="auto_deny").activated():
             await agent.run("go")
@@ -107,7 +107,7 @@ async def test_a_marked_function_asks_once_through_the_agent_s_controller(till: 
         return pay(amount) + pay(amount)
 
     person = Person()
-    approvals = Approvals(Policy(), approval_callback=person)
+    approvals = Approvals(Policy(default="none"), approval_callback=person)
     script = Scripted([PAY], [("pay_twice", {"amount": 1})])
     await Agent(script.model, name="a", tools=[pay, pay_twice], capabilities=[approvals]).run("go")
     assert till.ran == [("pay", 5), ("pay", 1), ("pay", 1)]
@@ -141,7 +141,7 @@ def deep(till: Till, controller: ApprovalController) -> Agent[None, Any]:
 
 
 def deferring(file: Path, **rules: str) -> ApprovalController:
-    return ApprovalController(policy=Policy({"pay": "required", **rules}), mode="defer", store=file)
+    return ApprovalController(policy=Policy({"pay": "required", **rules}, default="none"), mode="defer", store=file)
 
 
 async def answered(controller: ApprovalController, decision: ApprovalDecision | None = None) -> list[Any]:
@@ -216,7 +216,7 @@ async def test_a_refusal_deep_inside_reaches_the_agent_that_wanted_the_call(till
 
 async def test_agents_inside_agents_wait_in_place_where_the_controller_waits(till: Till) -> None:
     person = Person()
-    controller = ApprovalController(policy=Policy({"pay": "required"}), approval_callback=person)
+    controller = ApprovalController(policy=Policy({"pay": "required"}, default="none"), approval_callback=person)
     assert (await deep(till, controller).run("go")).output == "done"
     assert till.ran == [("pay", 5), ("pay", 5)]
     assert person.asked == [(("outer", "middle", "inner"), "pay")] * 2
@@ -224,7 +224,7 @@ async def test_agents_inside_agents_wait_in_place_where_the_controller_waits(til
 
 async def test_an_agent_that_has_the_capability_twice_asks_once(till: Till) -> None:
     person = Person()
-    controller = ApprovalController(policy=Policy({"pay": "required"}), approval_callback=person)
+    controller = ApprovalController(policy=Policy({"pay": "required"}, default="none"), approval_callback=person)
     agent = Agent(Scripted([PAY]).model, name="a", tools=[till.pay], capabilities=[Approvals(controller)])
     await agent.run("go", capabilities=[Approvals(controller)])
     assert (len(person.asked), till.ran) == (1, [("pay", 5)])
@@ -253,7 +253,7 @@ def delegating(
 
 async def test_an_agent_that_brings_approvals_is_delegated_to_behind_one_guard(till: Till) -> None:
     person = Person()
-    controller = ApprovalController(policy=Policy({"pay": "required"}), approval_callback=person)
+    controller = ApprovalController(policy=Policy({"pay": "required"}, default="none"), approval_callback=person)
     toolset, agent = delegating(till, Approvals(controller), Approvals(mode="approve_all"))
     await agent.run("go")
     assert (toolset.guards, till.ran) == (1, [("pay", 5)])
@@ -266,7 +266,7 @@ async def test_an_agent_of_which_it_cannot_be_told_is_delegated_to_behind_a_guar
     till: Till, settings: dict[str, Any]
 ) -> None:
     person = Person(refused="inner")
-    controller = ApprovalController(policy=Policy({"pay": "required"}), approval_callback=person)
+    controller = ApprovalController(policy=Policy({"pay": "required"}, default="none"), approval_callback=person)
     own = [Approvals(mode="approve_all")] if settings.get("overridden") else []
     await delegating(till, Approvals(controller), *own, **settings)[1].run("go")
     assert (len(person.asked), till.ran) == (1, [])
@@ -293,7 +293,7 @@ class Rewriter(AbstractCapability[Any]):
 
 @pytest.mark.proves("H1")
 async def test_behind_a_capability_that_changes_arguments_a_guard_of_ours_stops_what_nobody_saw(till: Till) -> None:
-    controller = ApprovalController(policy=Policy({"pay": "required"}), approval_callback=Person())
+    controller = ApprovalController(policy=Policy({"pay": "required"}, default="none"), approval_callback=Person())
     own = [Approvals(mode="approve_all"), Rewriter()]
     await delegating(till, Approvals(controller), *own)[1].run("go")
     inner = Agent(Scripted([PAY]).model, tools=[till.pay], capabilities=own)
@@ -303,8 +303,8 @@ async def test_behind_a_capability_that_changes_arguments_a_guard_of_ours_stops_
 
 @pytest.mark.proves("H1")
 async def test_an_agent_that_is_delegated_to_tightens_with_its_own_policy(till: Till) -> None:
-    controller = ApprovalController(policy=Policy({"pay": "none"}), mode="approve_all")
-    toolset, agent = delegating(till, Approvals(controller), Approvals(Policy({"pay": "blocked"})))
+    controller = ApprovalController(policy=Policy({"pay": "none"}, default="none"), mode="approve_all")
+    toolset, agent = delegating(till, Approvals(controller), Approvals(Policy({"pay": "blocked"}, default="none")))
     await agent.run("go")
     assert (toolset.guards, till.ran) == (0, [])
 
@@ -312,14 +312,14 @@ async def test_an_agent_that_is_delegated_to_tightens_with_its_own_policy(till: 
 @pytest.mark.proves("H1")
 @pytest.mark.parametrize("own", [[], [Approvals(mode="approve_all")]], ids=["bare", "guarded"])
 async def test_a_resumed_run_inside_a_tool_keeps_the_policy_of_its_own_controller(till: Till, own: list[Any]) -> None:
-    strict = ApprovalController(policy=Policy({"pay": "blocked"}), mode="defer")
-    asking = ApprovalController(policy=Policy({"pay": "required"}), mode="defer", store=strict.store)
+    strict = ApprovalController(policy=Policy({"pay": "blocked"}, default="none"), mode="defer")
+    asking = ApprovalController(policy=Policy({"pay": "required"}, default="none"), mode="defer", store=strict.store)
     types = [str, DeferredToolRequests]
     stopping = Agent(Scripted([PAY]).model, tools=[till.pay], output_type=types, capabilities=[Approvals(asking)])
     parked = await park(await stopping.run("go"), asking)
     await answered(asking)
     resuming = Agent(Scripted([PAY]).model, tools=[till.pay], output_type=types, capabilities=own)
-    lax = ApprovalController(mode="approve_all", policy=Policy({"pay": "none"}), store=strict.store)
+    lax = ApprovalController(mode="approve_all", policy=Policy({"pay": "none"}, default="none"), store=strict.store)
     agent = Agent(Scripted([("go_on", {})]).model, capabilities=[Approvals(lax)])
 
     @agent.tool_plain

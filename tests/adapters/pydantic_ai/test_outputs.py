@@ -64,7 +64,7 @@ class Answers:
 
 
 def asking(answers: Answers, **rules: str) -> ApprovalController:
-    return ApprovalController(policy=Policy(rules or {"send": "required"}), approval_callback=answers)
+    return ApprovalController(policy=Policy(rules or {"send": "required"}, default="none"), approval_callback=answers)
 
 
 async def test_an_output_function_is_asked_about_with_what_it_would_get_and_runs_once() -> None:
@@ -105,7 +105,7 @@ async def test_what_is_handed_on_cannot_be_edited() -> None:
 
 
 async def test_a_run_that_defers_refuses_and_leaves_no_question_behind() -> None:
-    controller = ApprovalController(policy=Policy({"send": "required"}), mode="defer")
+    controller = ApprovalController(policy=Policy({"send": "required"}, default="none"), mode="defer")
     result = await agent([send, str, DeferredToolRequests], controller).run("go")
     assert result.output == "something else"
     assert SENT == await controller.pending() == []

@@ -793,7 +793,7 @@ async def test_the_callback_of_a_controller_honours_its_mode(till: Till, mode: s
 @pytest.mark.proves("R28")
 @pytest.mark.parametrize(("mode", "ran"), [("approve_all", [("pay", 5)]), ("strict", [])])
 async def test_a_controller_decides_by_its_mode(till: Till, mode: str, ran: list[Any]) -> None:
-    controller = ApprovalController(mode=mode, policy=Policy({"pay": "required"}))
+    controller = ApprovalController(mode=mode, policy=Policy({"pay": "required"}, default="none"))
     toolset = ApprovalToolset(till_set(till), controller=controller, on_denied="model")
     await agent_of(toolset, [PAY_5]).run("go")
     assert till.ran == ran
@@ -801,7 +801,7 @@ async def test_a_controller_decides_by_its_mode(till: Till, mode: str, ran: list
 
 @pytest.mark.proves("R17", "H3")
 async def test_a_controller_that_defers_ends_the_run_and_the_resumed_run_executes_once(till: Till) -> None:
-    controller = ApprovalController(mode="defer", policy=Policy({"pay": "required"}))
+    controller = ApprovalController(mode="defer", policy=Policy({"pay": "required"}, default="none"))
     toolset = ApprovalToolset(till_set(till), controller=controller, on_denied="model")
     agent = agent_of(toolset, [PAY_5], output_type=[str, DeferredToolRequests])
     stopped = await agent.run("go")
@@ -820,7 +820,7 @@ async def test_a_controller_that_defers_ends_the_run_and_the_resumed_run_execute
 async def test_a_wrapped_toolset_of_an_agent_with_approvals_runs_what_was_approved(till: Till) -> None:
     person = Person()
     toolset = ApprovalToolset(till_set(till), nobody, tool_configs=ASK_PAY)
-    approvals = Approvals(Policy({"pay": "required"}), approval_callback=person)
+    approvals = Approvals(Policy({"pay": "required"}, default="none"), approval_callback=person)
     await agent_of(toolset, [PAY_5], capabilities=[approvals]).run("go")
     assert person.saw == [PAY_5]
     assert till.ran == [("pay", 5)]
@@ -830,7 +830,7 @@ async def test_a_wrapped_toolset_of_an_agent_with_approvals_runs_what_was_approv
 async def test_a_wrapped_toolset_of_an_agent_with_approvals_can_ask_for_what_the_agent_lets_run(till: Till) -> None:
     person = Person(NO)
     toolset = ApprovalToolset(till_set(till), nobody, tool_configs=ASK_PAY, on_denied="model")
-    approvals = Approvals(Policy(), approval_callback=person)
+    approvals = Approvals(Policy(default="none"), approval_callback=person)
     await agent_of(toolset, [PAY_5], capabilities=[approvals]).run("go")
     assert person.saw == [PAY_5], "the outermost controller asks"
     assert till.ran == []
@@ -844,7 +844,7 @@ async def test_a_wrapped_toolset_of_an_agent_with_approvals_keeps_its_blocks(til
     toolset = ApprovalToolset(
         till_set(till), nobody, tool_configs={"pay": {"needs_approval": large}}, on_denied="model"
     )
-    approvals = Approvals(Policy({"pay": "required"}), approval_callback=Person())
+    approvals = Approvals(Policy({"pay": "required"}, default="none"), approval_callback=Person())
     await agent_of(toolset, [PAY_5], [PAY_9], capabilities=[approvals]).run("go")
     assert till.ran == [("pay", 5)]
 
@@ -1042,7 +1042,7 @@ async def test_a_run_that_is_cancelled_leaves_no_question_behind(till: Till) -> 
         await asyncio.Event().wait()
         raise NotImplementedError
 
-    controller = ApprovalController(approval_callback=ask, policy=Policy({"pay": "required"}))
+    controller = ApprovalController(approval_callback=ask, policy=Policy({"pay": "required"}, default="none"))
     run = asyncio.ensure_future(agent_of(ApprovalToolset(till_set(till), controller=controller), [PAY_5]).run("go"))
     with anyio.fail_after(5):
         await asked.wait()

@@ -437,8 +437,9 @@ def test_a_store_used_after_a_fork_says_so(file: Path) -> None:
 def test_what_is_queued_is_written_when_the_process_ends_without_closing(file: Path) -> None:
     script = (
         "import sys\n"
-        "from sayso import ApprovalController, guard\n"
-        "guarded = guard(lambda n: n, ApprovalController(mode='auto_deny', store=sys.argv[1]), name='read')\n"
+        "from sayso import ApprovalController, Policy, guard\n"
+        "controller = ApprovalController(policy=Policy({'read': 'none'}), mode='auto_deny', store=sys.argv[1])\n"
+        "guarded = guard(lambda n: n, controller, name='read')\n"
         "for n in range(100): guarded(n)\n"
     )
     subprocess.run([sys.executable, "-c", script, str(file)], check=True, timeout=20)
@@ -605,7 +606,7 @@ async def test_an_older_form_is_brought_up_to_date(file: Path) -> None:
 @pytest.mark.proves("H16", "H5")
 async def test_a_full_disk_is_said_loses_nothing_acknowledged_and_lets_nothing_run(file: Path) -> None:
     store = SqliteStore(file)
-    controller = ApprovalController(policy=Policy({"pay": "required"}), store=store, mode="defer")
+    controller = ApprovalController(policy=Policy({"pay": "required", "read": "none"}), store=store, mode="defer")
     kept = await store.open(sample_request())
     store._writer._connection.execute("PRAGMA max_page_count = 1")  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - SQLite's own full disk
     big = {"text": "x" * 100_000}
@@ -659,7 +660,7 @@ def test_an_unknown_way_to_be_durable_is_refused(file: Path) -> None:
 
 @pytest.mark.proves("H8")
 async def test_a_strict_audit_waits_until_the_entry_of_an_allowed_call_is_durable(file: Path) -> None:
-    controller = ApprovalController(mode="auto_deny", store=file, audit="strict")
+    controller = ApprovalController(mode="auto_deny", policy=Policy({"read": "none"}), store=file, audit="strict")
     seen: list[int] = []
 
     async def look(args: dict[str, Any]) -> None:

@@ -96,6 +96,8 @@ class PermissionManager(AdalFlowPermissionManager):
                 "'auto_deny' or 'approve_all'"
             )
         self._controller = controller
+        if tool_manager is not None:
+            self._know_tools(tool_manager)
 
     @property
     def controller(self) -> ApprovalController:
@@ -107,6 +109,7 @@ class PermissionManager(AdalFlowPermissionManager):
     def set_tool_manager(self, tool_manager: ToolManager) -> None:
         """Set the tools; a manager that several runners share has those of the last one."""
         self._tool_manager = tool_manager
+        self._know_tools(tool_manager)
 
     def register_tool(self, tool_name: str, require_approval: bool = True) -> None:  # noqa: FBT001, FBT002 - as AdalFlow calls it
         """Register whether a tool asks; a tool that asks keeps asking if it is registered again."""
@@ -250,6 +253,10 @@ class PermissionManager(AdalFlowPermissionManager):
         for each in memory.list():
             if each.tool == tool_name and each.scope.kind == "tool" and each.decision.approved:
                 memory.revoke(each.id)
+
+    def _know_tools(self, tool_manager: ToolManager) -> None:
+        known = cast("dict[str, object]", getattr(tool_manager, "context", {}))
+        self._controller.adapter.know_tools([name for name, tool in known.items() if isinstance(tool, FunctionTool)])
 
     def _tool(self, name: object, tool_manager: ToolManager | None) -> GuardedFunctionTool | None:
         """Return the tool that a runner would run under this name."""

@@ -30,6 +30,7 @@ from sayso.core.decide import refusal
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Denied, ToolCall, Verdict
 from sayso.engine import context
 from sayso.engine.controller import ApprovalController
+from sayso.engine.settings import check_policy
 from sayso.errors import ApprovalDenied, ConfigurationError
 from sayso.policy.policy import Policy, ToolRules
 
@@ -82,14 +83,12 @@ class Approvals(AbstractCapability[Any]):
             on_denied: `model` tells the model why a call did not run, `raise` ends the run with an `ApprovalError`.
             **settings: those of `ApprovalController`.
         """
-        policy = controller if isinstance(controller, Policy) else None
-        if settings and isinstance(controller, ApprovalController):
+        if isinstance(controller, ApprovalController) and settings:
             raise ConfigurationError(f"the controller has its own {next(iter(settings))}; pass a policy instead")
-        if policy is not None or settings:
+        if not isinstance(controller, ApprovalController) and (controller is not None or settings):
+            policy = None if controller is None else check_policy(controller, prefix="")
             made = {"mode": "interactive" if {"approval_callback", "channels", "store"} & settings.keys() else "defer"}
             controller = ApprovalController(policy=policy, **cast("Any", made | cast("dict[str, Any]", settings)))
-        if not isinstance(controller, ApprovalController | None):
-            raise ConfigurationError(f"{controller!r} is neither an ApprovalController nor a Policy")
         self._guard = AgentGuard(controller, on_denied)
 
     @property

@@ -22,6 +22,7 @@ from sayso.engine.controller import ApprovalController
 from sayso.engine.remembered import ApprovalMemory
 from sayso.engine.settings import check_kind
 from sayso.errors import ConfigurationError
+from sayso.policy.policy import Policy
 
 OutputT = TypeVar("OutputT")
 
@@ -151,7 +152,8 @@ async def run_with_approval_async(
 ) -> OutputT | DeferredToolRequests:
     """Run an agent whose tools ask: wait for each answer in place, and return the agent's output.
 
-    A run with an external call returns `DeferredToolRequests` with that call.
+    Without `controller`, a tool asks if it is marked, or if the agent's own guard says so. A run with an external call
+    returns `DeferredToolRequests` with that call.
     """
     asker = _controller(ui, mode, memory, controller)
     given = with_approvals(agent, Approvals(asker), settings)
@@ -181,7 +183,8 @@ def _controller(
     ui: ApprovalUI | Callback | None, mode: str, memory: ApprovalMemory | None, controller: ApprovalController | None
 ) -> ApprovalController:
     if controller is None:
-        return ApprovalController(mode=mode, approval_callback=ui, memory=memory)
+        policy = Policy(default="none")  # the tools say themselves that they ask, and the agent's own guard may add
+        return ApprovalController(mode=mode, approval_callback=ui, policy=policy, memory=memory)
     if ui is not None or memory is not None:
         raise ConfigurationError("the controller has its own callback and memory; pass it alone")
     return controller

@@ -6,7 +6,7 @@ import contextlib
 import copy
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
@@ -72,6 +72,11 @@ class AgentGuard:
         """The policies of the nested agents down to this one, which can only restrict that of the outermost."""
         return context.tightening(self._policy)
 
+    def know_tools(self, tools: Collection[str]) -> None:
+        """Compare the rules of the agent's own controller with its tools."""
+        if self._controller is not None:
+            self._controller.adapter.know_tools(tools)
+
     def hides(self, tool: str) -> bool:
         """Whether the tool is blocked for all arguments, so that it is not offered to the model."""
         return any(each.blocks(tool) for each in (self.controller.policy, *self.tightening))
@@ -123,6 +128,7 @@ class GuardedToolset(WrapperToolset[Any]):
         guard = self.guard
         memory = guard.controller.memory
         tools = await self.wrapped.get_tools(ctx)
+        guard.know_tools(tools)
         return {
             name: guard_tool(name, tool, self.wrapped, memory, ctx)
             for name, tool in tools.items()
@@ -331,7 +337,8 @@ class ApprovalToolset(GuardedToolset):
     """One toolset behind a controller of its own; a call waits in place for its answer.
 
     Precedence of the rules: `tool_configs`, the toolset's own `needs_approval` or `check_approval`,
-    `@requires_approval` on a function or PydanticAI's own mark. The inner toolset is `wrapped`; its attributes are not
+    `@requires_approval` on a function or PydanticAI's own mark; a tool about which none of them says anything runs,
+    unless `controller` has a policy that says otherwise. The inner toolset is `wrapped`; its attributes are not
     forwarded, so that none of them bypasses the guard by accident.
     """
 
@@ -365,7 +372,7 @@ class ApprovalToolset(GuardedToolset):
             warnings.warn("prompt_fn is deprecated; use approval_callback", DeprecationWarning, stacklevel=2)
         asked = approval_callback if prompt_fn is None else prompt_fn
         if controller is None:
-            policy = Policy(tool_configs=tool_configs, pre_approved=pre_approved)
+            policy = Policy(default="none", tool_configs=tool_configs, pre_approved=pre_approved)
             controller = ApprovalController(approval_callback=asked, policy=policy, memory=memory)
         elif any(each is not None for each in (asked, memory, pre_approved, tool_configs)):
             raise ConfigurationError("the controller has its own callback, memory and policy; pass it alone")
