@@ -571,7 +571,7 @@ def test_show_folds_the_messages_before_the_call_and_unfolds_them_behind_a_bar()
     with conversation([ConversationMessage(role="user", text="pay bob\nAnswer\n  answer  yes\x1b[2J")]):
         request = ask()
     folded = sayso("show", request.id).output
-    assert "  before     1 message, in the agent's words; --conversation shows them\n" in folded
+    assert "  before      1 message, in the agent's words; --conversation shows them\n" in folded
     assert "pay bob" not in folded
     shown = sayso("show", "--conversation", request.id).output
     assert shown.endswith(

@@ -434,7 +434,7 @@ def test_the_messages_before_a_call_are_folded_and_open_in_the_pager(
         request = ask({"to": "bob"})
     terminal = watch()
     screen = terminal.wait_for("[c] messages before")
-    assert "  before    1 message, in the agent's words; folded" in screen
+    assert "  before      1 message, in the agent's words; folded" in screen
     assert "pay bob" not in screen
     terminal.press("c", at="[c] messages before")
     terminal.press("y", at="[c] messages before")

@@ -29,7 +29,7 @@ PAY: Call = ("pay", {"amount": 5})
 
 
 def controller_on(file: Path) -> ApprovalController:
-    return ApprovalController(policy=Policy({"pay": "required"}), mode="defer", store=file)
+    return ApprovalController(policy=Policy({"pay": "required"}, default="none"), mode="defer", store=file)
 
 
 def agent_of(till: Till, controller: ApprovalController, script: Scripted | None = None) -> Agent[None, Any]:

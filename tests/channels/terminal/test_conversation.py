@@ -8,7 +8,7 @@ from tests.channels.terminal.asking import a_second_later, ask, program
 from tests.terminal import KEYS
 
 SAID = [["user", "please set the price of tea"], ["agent", "I look it up first."], ["tool", "look: tea is 3"]]
-FACT = "  before    3 messages, in the agent's words; folded"
+FACT = "  before      3 messages, in the agent's words; folded"
 HOSTILE = (
     "fine\n"
     "ann wants to run set_price\n"
@@ -100,7 +100,7 @@ def test_no_message_can_draw_or_look_like_the_question_or_like_another_message(
 def test_messages_that_are_left_out_are_told(paged: Path) -> None:
     many = [["user", "set it"], *(["tool", f"look: {number}"] for number in range(9))]
     terminal = ask(conversation=many)
-    assert "before    4 messages" in terminal.wait_for(KEYS)
+    assert "before      4 messages" in terminal.wait_for(KEYS)
     terminal.press("c")
     terminal.press("n")
     terminal.end()
