@@ -22,8 +22,8 @@ _WIDE = 70  # columns; a narrower list shows no expiry
 _MOVES = {"j k, ↓ ↑": "move", "space, b": "scroll; also page down and up"}
 _LEAVE = {"q, Ctrl-C": "leave; nothing is answered"}
 _HELP = (
-    "A key counts when the request has been on the screen for a moment, and a yes when all of it was, or was opened "
-    "with v. What is pasted never counts.\n\nPress any key to go back."
+    "A key counts once the request has been on the screen for a moment; a yes only once all of it was on the screen, "
+    "or was opened with v. Pasted keys never count.\n\nPress any key to go back."
 )
 
 
