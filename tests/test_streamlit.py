@@ -172,15 +172,15 @@ def test_a_yes_can_stand_and_says_for_what(store: SqliteStore) -> None:
     """What else it would allow is said before; later calls run unasked, and one that waits is answered too."""
     run, other = asks(store, 5, policy=BY_TOOL), asks(store, 6, policy=BY_TOOL)
     page = press(look(store, who="ann"), "Allow for…")
-    assert "every call of pay, whatever its arguments; also calls that look quite unlike this one" in texts(page)
+    assert "every call of pay, whatever its arguments; including calls that look nothing like this one" in texts(page)
     assert page.radio[0].options == ["Only this", "The whole tool"]
     page.radio[0].set_value("The whole tool")
     page.selectbox[0].set_value("for a day, in every session").run()
-    assert "This also answers 1 more that waits." in [each.value for each in page.caption]
+    assert "This also answers 1 more open request." in [each.value for each in page.caption]
     press(page, "Allow and remember")
     assert run.over() == "paid 5 to ann"
     assert other.over() == "paid 6 to ann"
-    assert "It is remembered. The same went to 1 more." in texts(page)
+    assert "It is remembered. The same answer was given to 1 more open request." in texts(page)
     (remembered,) = ApprovalController(mode="defer", store=store).memory.list()
     assert (remembered.scope.kind, remembered.session, remembered.decision.who) == ("tool", None, "ann")
     assert remembered.expires_at == pytest.approx(time.time() + 86_400, abs=PATIENCE)

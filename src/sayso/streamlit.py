@@ -299,7 +299,7 @@ class _InboxView:
         )
 
     def _draw_remember_form(self, request: ApprovalRequest) -> None:
-        st.caption("Allow, and let it stand for")
+        st.caption("Allow, and remember it for")
         for each in request.scopes:
             self._draw_fact(_WIDTHS[each.kind], visible(f"{each.label}; {also_allowed(request, each)}"))
         kinds = {_WIDTHS[each.kind]: each for each in request.scopes}
@@ -312,7 +312,7 @@ class _InboxView:
         choice = RememberedApproval(request=request, scope=kinds[scope], lifetime=spans[lifetime], uses=often[uses])
         also = len(choice.also_covers(self.waiting))
         if choice.problem or also:
-            st.caption(choice.problem or f"This also answers {also} more that wait{'s' if also == 1 else ''}.")
+            st.caption(choice.problem or f"This also answers {also} more open request{'' if also == 1 else 's'}.")
 
         def submit() -> None:
             self._submit_answer(request, choice.decision(who=self.who, channel=_CHANNEL))
@@ -411,5 +411,6 @@ def _result_text(result: AnswerResult) -> str:
         return f"Your yes to {request_title(request)} counts. {blocks.votes_text(request)}."
     if request.status == "denied":
         return f"Denied: {request_title(request)} does not run."
-    also = f" The same went to {len(result.also_answered)} more." if result.also_answered else ""
+    alike = len(result.also_answered)
+    also = f" The same answer was given to {alike} more open request{'' if alike == 1 else 's'}." if alike else ""
     return f"Allowed: {request_title(request)} may run.{' It is remembered.' if result.remembered else ''}{also}"

@@ -446,7 +446,7 @@ def text(path: Path) -> None:
     [
         (empty, "is empty"),
         (text, "not a SQLite file"),
-        (Path.mkdir, "is no file"),
+        (Path.mkdir, "is not a file"),
         (foreign, "database of another program"),
         (newer, "of a newer sayso"),
     ],

@@ -31,9 +31,29 @@ def test_a_worker_runs_without_a_terminal_and_what_would_be_asked_is_refused(exa
     assert (done.exit_code, done.stdout) == (0, "I have done what I was allowed to.\n")
     assert "nobody can be asked" in done.stderr
     assert "· report: read_file ran\n" in done.stderr
-    assert "· report: send_mail did not run: refused by the mode auto_deny" in done.stderr
+    assert "· report: send_mail did not run: nobody can be asked: " in done.stderr
     assert (example / "scratch/sum.txt").exists()
     assert list((example / "output").iterdir()) == []
+
+
+def test_without_a_terminal_a_remembered_yes_still_counts_and_nobody_has_refused() -> None:
+    """A person said yes to later calls, in a terminal: the next run needs no terminal for those."""
+    terminal = Terminal([*SAYSO, "report", "Sum up.", "--store", "state.db"])
+    for tool in ("write_file", "worker_call"):
+        terminal.wait_for(f"Run report: {tool}?")
+        terminal.press("n")
+    terminal.wait_for("Run report: send_mail?")
+    terminal.press("a")
+    terminal.wait_for("[1] allow in this session")
+    for words in ("an hour", "a day", "a week", "30 days", "for ever"):
+        terminal.write("t")
+        terminal.wait_for(words)
+    terminal.press("1", at="for ever, in every session")
+    terminal.end()
+    done = run("report", "Sum up.", "--store", "state.db")
+    assert "· report: send_mail ran" in done.stderr
+    assert "· report: write_file did not run: nobody can be asked: " in done.stderr
+    assert "refused" not in done.stderr
 
 
 def test_the_prompt_can_come_in_at_the_standard_input_and_the_result_be_json() -> None:

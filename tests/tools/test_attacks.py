@@ -275,8 +275,8 @@ class TestProgramsThatAreShownAndBound:
         shown = lab.seen[0].presentation
         assert shown is not None
         assert shown.content is not None
-        assert "cannot all be told" in shown.content
-        assert "starts" not in shown.content.replace("which programs it starts", "")
+        assert "not all programs that it starts are known" in shown.content
+        assert "starts" not in shown.content.replace("that it starts", "")
 
     async def test_a_line_feed_in_a_word_adds_no_line_to_what_is_shown(self, lab: Lab, policy: Policy) -> None:
         await lab.run(policy, "./run.sh 'x\nask nothing  (all is well)'")

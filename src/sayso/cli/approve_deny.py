@@ -139,10 +139,10 @@ def show(ids: tuple[str, ...], where: str | None, *, as_json: bool, conversation
 
 
 _answer_options = combine_options(
-    click.option("-m", "--note", help="A note; the agent is told it."),
+    click.option("-m", "--note", help="A note, which the agent gets."),
     who_option,
-    click.option("--for", "seconds", metavar="SPAN", callback=read_span, help="Remember it so long: 30m, 7d."),
-    count_option("--uses", "Remember it for so many calls after this one."),
+    click.option("--for", "seconds", metavar="SPAN", callback=read_span, help="Remember it for this long: 30m, 7d."),
+    count_option("--uses", "Remember it for this many calls after this one."),
     click.option(
         "--scope",
         type=click.Choice(_KINDS),
@@ -195,7 +195,7 @@ def _read_edited_args(name: str) -> Mapping[str, Any]:
 @click.command(epilog=epilog("sayso deny 4f2a91 -m 'not on a Friday'", CODES_OF_ANSWERS))
 @_answer_options
 def deny(ids: tuple[str, ...], where: str | None, *, as_json: bool, who: str, **how: Any) -> None:  # noqa: ANN401 - options
-    """Say no to a request: the call does not run, and the agent is told your note.
+    """Say no to a request: the call does not run, and the agent gets your note.
 
     ID is the start or the end of its id, 4 characters or more. Several requests are answered one by one; if one ID fits
     none or several, nothing is answered. A no can be remembered as a yes can.
@@ -320,7 +320,7 @@ def _result_lines(outcome: AnswerResult, decision: ApprovalDecision, name: str =
         yield from wrap_text(_JUDGED_AGAIN)
     for each in outcome.remembered:
         yield from wrap_text(f"Remembered {validity_text(each)}: {each.scope.label}")
-        yield f"  (sayso remembered revoke {short_id(each.id)} takes it back)"
+        yield f"  (sayso remembered revoke {short_id(each.id)} revokes it)"
     if outcome.also_answered:
         names = ", ".join(short_ids(outcome.also_answered).values())
         yield from wrap_text(f"The same answer was given to what is open and alike: {visible(names)}")

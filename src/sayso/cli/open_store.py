@@ -45,10 +45,10 @@ OpenedT = TypeVar("OpenedT", bound=_AsyncCloseable)
 RecordT = TypeVar("RecordT", "ApprovalRequest", "ParkedRun", "Remembered", "Token")
 
 CODES_OF_READING = f"Ends with: {EXIT_CODES}."
-CODES_OF_IDS = f"Ends with: {EXIT_CODES}, 3 no such id, 4 several ids begin or end so."
+CODES_OF_IDS = f"Ends with: {EXIT_CODES}, 3 no such id, 4 several ids match."
 CODES_OF_NUMBERS = f"Ends with: {EXIT_CODES}, 3 no such entry."
 CODES_OF_ANSWERS = (
-    f"Ends with: {EXIT_CODES}, 3 no such id, 4 several ids begin or end so, 5 somebody else has answered, "
+    f"Ends with: {EXIT_CODES}, 3 no such id, 4 several ids match, 5 somebody else has answered, "
     "6 expired or withdrawn. Of several answers, the first that is not taken counts."
 )
 CODES_OF_CHAINS = f"Ends with: {EXIT_CODES}, 7 the chain is broken."
@@ -198,7 +198,7 @@ def _existing_file(where: str) -> Path:
     if settings.is_hub(where):
         raise Failure(f"{settings.redact_address(where)} is a hub, and this command works on the store itself; {_HOW}")
     if path is None:
-        raise Failure(f"{settings.redact_address(where)} is no store that two programs can share; {_FORMS}")
+        raise Failure(f"{settings.redact_address(where)} is not a store that two programs can share; {_FORMS}")
     shown = short_path(str(path))
     try:
         size = path.stat().st_size
@@ -207,11 +207,11 @@ def _existing_file(where: str) -> Path:
     except OSError as error:
         raise Failure(f"the store {shown} cannot be read: {error.strerror}; {_HOW}") from None
     if not path.is_file():
-        raise Failure(f"{shown} is no file, so it is no store; {_HOW}")
+        raise Failure(f"{shown} is not a file, so it is not a store; {_HOW}")
     if not os.access(path, os.R_OK):
         raise Failure(f"the store {shown} cannot be read: Permission denied; check its rights")
     if size == 0:
-        raise Failure(f"{shown} is empty, so it is no store; {_HOW}")
+        raise Failure(f"{shown} is empty, so it is not a store; {_HOW}")
     return path
 
 
@@ -246,7 +246,7 @@ def _normalize_id_part(part: str) -> str:
     """Normalise a typed part of an id; reject one that is malformed or too short."""
     plain = part.strip().lower().replace("-", "")
     if not plain or set(plain) - set("0123456789abcdef") or len(plain) > _WHOLE:
-        raise UnknownId(f"{part!r} is no id; see the ids with `sayso pending --all`")
+        raise UnknownId(f"{part!r} is not an id; see the ids with `sayso pending --all`")
     if len(plain) < _SHORTEST:
         raise AmbiguousId(f"{part!r} is too short for an id; write {_SHORTEST} characters or more of it")
     return plain

@@ -10,18 +10,21 @@ import os
 import sys
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import click
 
 from sayso.cli.main import EXIT_CODES
 from sayso.cli.screen import mistake_line, say, visible
 from sayso.config.load_policy import load_policy, policy_files_here
+from sayso.core.decide import refusal
 from sayso.core.model import AuditEntry
 from sayso.engine.controller import ApprovalController
 from sayso.errors import ApprovalError, ConfigurationError, PolicyError, StoreError, ToolError
 
-_STEP_WORDS = {"returned": "ran", "raised": "failed", "stopped": "did not run", "denied": "was refused"}
+_STEP_WORDS = {
+    "returned": "ran", "raised": "failed", "stopped": "did not run", "denied": "was refused",
+    "expired": "did not run", "withdrawn": "did not run",
+}  # fmt: skip
 
 
 @click.command(
@@ -39,10 +42,10 @@ _STEP_WORDS = {"returned": "ran", "raised": "failed", "stopped": "did not run", 
 @click.argument("worker")
 @click.argument("prompt", required=False)
 def run(worker: str, prompt: str | None, *, model: str | None, store: str | None, as_json: bool) -> None:
-    """Let a worker do something, and be asked about what it wants to do.
+    """Run a worker, and be asked about its calls.
 
     WORKER is a worker file, or the name of one in this folder. Without PROMPT, what comes in at the standard input is
-    the prompt. Where there is no terminal nobody can be asked, so what would be asked is refused.
+    the prompt. Where there is no terminal nobody can be asked, so a call that asks does not run.
     """
     try:
         with _printed_warnings():
@@ -109,12 +112,12 @@ async def _run(name: str, prompt: str, model: str | None, store: str | None) -> 
     worker = read_worker(path)
     problem = unavailable_reason()
     if problem is not None:
-        say(f"What would be asked is refused, because {problem}.", err=True)
-    asking: dict[str, Any] = {"channels": [TerminalChannel()]} if problem is None else {"mode": "auto_deny"}
+        say(f"Calls that ask will not run, because {problem}.", err=True)
     policy = policy_of(worker)
     if any(policy_files_here(worker.folder)):
         policy = policy.over(load_policy(extra_folder=worker.folder))  # a worker cannot relax these
-    async with ApprovalController(policy=policy, store=store or None, hooks=[_print_step], **asking) as controller:
+    channels, hooks = [TerminalChannel()], [_print_step]
+    async with ApprovalController(policy=policy, store=store or None, channels=channels, hooks=hooks) as controller:
         with Workers(controller, model=model) as workers:
             return (await workers.run(worker, prompt)).output
 
@@ -124,5 +127,11 @@ def _print_step(entry: AuditEntry) -> None:
     word = _STEP_WORDS.get(entry.step)
     if word is not None:
         who = " > ".join(entry.about.agent_path)
-        why = f": {entry.outcome.reason}" if entry.step == "stopped" and entry.outcome is not None else ""
-        say(click.style(visible(f"· {who}: {entry.about.tool} {word}{why}"), dim=True), err=True)
+        say(click.style(visible(f"· {who}: {entry.about.tool} {word}{_reason_text(entry)}"), dim=True), err=True)
+
+
+def _reason_text(entry: AuditEntry) -> str:
+    if entry.step == "stopped" and entry.outcome is not None:
+        return f": {entry.outcome.reason}"
+    closed = entry.request if entry.step in {"expired", "withdrawn"} else None
+    return "" if closed is None else f": {refusal(closed).reason}"

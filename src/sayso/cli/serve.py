@@ -126,8 +126,8 @@ def serve(**given: object) -> None:
     place = options.where if settings.is_database(options.where) else settings.store_file(options.where)
     if place is None:
         raise Failure(
-            f"{settings.redact_address(options.where)} is no store that a hub can serve; use a file such as sayso.db, "
-            "or postgresql://…"
+            f"{settings.redact_address(options.where)} is not a store that a hub can serve; use a file such as "
+            "sayso.db, or postgresql://…"
         )
     try:
         policy = None if options.policy is None else load_policy(Path(options.policy))

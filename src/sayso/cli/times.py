@@ -42,5 +42,5 @@ def read_moment(_: click.Context, __: click.Parameter, value: str | None) -> flo
     try:
         return datetime.fromisoformat(value).astimezone().timestamp()
     except (ValueError, OverflowError, OSError):
-        problem = f"{value!r} is no time; use a date such as 2026-01-31, or a span such as 2h or 30d"
+        problem = f"{value!r} is not a time; use a date such as 2026-01-31, or a span such as 2h or 30d"
         raise click.BadParameter(visible(problem)) from None

@@ -41,7 +41,7 @@ def token() -> None:
 _identity_options = combine_options(
     click.option("--name", required=True, metavar="NAME", help="Who it stands for."),
     click.option("--project", default="", metavar="NAME", help="Whose requests; * for all projects."),
-    click.option("--role", "roles", multiple=True, metavar="NAME", help="A role of theirs; may be repeated."),
+    click.option("--role", "roles", multiple=True, metavar="NAME", help="A role of this person; may be repeated."),
     own_store_option,
     json_option,
 )
@@ -69,7 +69,7 @@ def create(kind: str, where: str | None, *, seconds: float | None, as_json: bool
 @_identity_options
 @click.option("--opens", default="", metavar="ID", help="The request that it leads to.")
 @click.option(
-    "--url", default="http://127.0.0.1:8484", metavar="URL", help="Where the hub is; this machine if not said."
+    "--url", default="http://127.0.0.1:8484", metavar="URL", help="Where the hub is; this machine if left out."
 )
 def link(where: str | None, *, url: str, as_json: bool, **whose: Any) -> None:  # noqa: ANN401 - options
     """Make a link that signs a browser in as NAME: once, within 10 minutes."""
@@ -96,7 +96,7 @@ def keyring(store: Store) -> Keyring:
 @own_store_option
 @json_option
 def list_tokens(where: str | None, *, as_json: bool) -> None:
-    """List the tokens that are valid, oldest first; their texts are nowhere."""
+    """List the tokens that are valid, oldest first; the tokens themselves are stored nowhere."""
     known = with_store(where, _valid_tokens)
     if as_json:
         say(json_codec.to_json([token_json(each) for each in known], indent=2))
@@ -113,7 +113,7 @@ def list_tokens(where: str | None, *, as_json: bool) -> None:
 @json_option
 @click.argument("part", metavar="ID")
 def revoke(part: str, where: str | None, *, as_json: bool) -> None:
-    """Revoke a token: whoever has it is nobody from now on.
+    """Revoke a token: no hub accepts it any more.
 
     ID is the start or the end of its id, 4 characters or more.
     """

@@ -74,5 +74,5 @@ async def _submit_answer(inbox: Inbox, request: ApprovalRequest, decision: Appro
     if given.request.status == "open":
         return AnswerReport(f"Your yes counts: {votes_text(given.request)}.", (), given.request)
     alike = len(given.also_answered)
-    also = f" The same went to {alike} that {'is' if alike == 1 else 'are'} alike." if alike else ""
+    also = f" The same answer was given to {alike} more open request{'' if alike == 1 else 's'}." if alike else ""
     return AnswerReport(f"{answer_text(decision)} ({request_title(request)}){also}", [request.id, *given.also_answered])

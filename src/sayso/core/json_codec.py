@@ -27,7 +27,7 @@ _STATES = {
     "approved": "approved, and not run yet",
     "denied": "denied: it does not run",
     "expired": "expired: nobody answered in time, so it does not run",
-    "withdrawn": "withdrawn: whoever asked does not wait any more, so it does not run",
+    "withdrawn": "withdrawn: the agent no longer waits for an answer, so it does not run",
     "used, returned": "approved and run: it returned",
     "used, raised": "approved and run: it failed",
 }

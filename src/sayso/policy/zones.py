@@ -157,7 +157,8 @@ class Zones:
     def containing_folder(self, path: str, places: Sequence[str]) -> tuple[str, str] | None:
         """Return the folder that contains a file, as virtual and as real path; `places` are the judged real paths.
 
-        None for the root of a zone, and for a name that is a link to somewhere else.
+        None for the root of a zone, and for a name that is a link to somewhere else. A root is what the owner's rule is
+        about, and that of a project holds files that programs obey, such as a Makefile or `package.json`.
         """
         shown, _, last = path.rpartition("/")
         inner = shown[1:].partition("/")[2]

@@ -109,7 +109,7 @@ class Delegation:
             presentation=ApprovalPresentation(title=f"Call {worker}", content=content, content_type="text/markdown"),
             metadata={"chain": chain, "made_by_an_agent": made is not None},
             # A remembered yes is bound to the current content of the worker.
-            payload={"worker": worker, "prompt": prompt, "attachments": attachments or [], "file": found.basis},
+            payload={"worker": worker, "prompt": prompt, "attachments": attachments, "fingerprint": found.basis},
             basis=found.basis,
         )
 

@@ -165,7 +165,7 @@ class ShellTool(AbstractContextManager["ShellTool"]):
             yield f"confined to the zones, {'with' if self._confinement.network else 'without'} network"
         yield from (previews.line(f"starts {each}") for each in plan.programs.found if each != plan.program)
         if not plan.programs.all_known:
-            yield "which programs it starts cannot all be told"
+            yield "not all programs that it starts are known"
         yield from (previews.line(f"writes {each}") for each in _writes(plan.parts))
 
     def _plan_launch(self, command: str) -> _LaunchPlan:

@@ -26,7 +26,7 @@ def test_a_yes_to_those_that_are_alike_leaves_the_others_with_their_numbers() ->
     assert "   1 = set_price(item='tea', price=1)" in screen
     assert "   2   set_date(item='milk', price=1)" in screen
     assert "   3 = set_price(item='cake', price=1)" in screen
-    below = screen[screen.index("3 wait here") :]
+    below = screen[screen.index("3 wait for an answer") :]
     assert below.index("│ item: tea") < below.index("│ item: cake")  # what is answered is shown in full
     assert "│ item: milk" not in below
     terminal.press("y", at="[y] allow these 2 alike once  [v] view them  [n] deny all 3")
@@ -43,7 +43,7 @@ def test_what_cannot_be_shown_whole_stays_out_of_a_yes() -> None:
     long = "\n".join(f"line {number}" for number in range(100))
     terminal = ask(args=[{"item": "tea", "price": 1}, {"item": long, "price": 1}])
     others(terminal, 2)
-    terminal.wait_for("Number 2, set_price, is too long for this; it stays out of a yes.")
+    terminal.wait_for("Number 2, set_price, is too long to be shown here, so a yes does not include")
     terminal.press("y", at="[y] allow number 1 once  [v] view it  [n] deny all 2")
     terminal.wait_for("2 of 2")
     terminal.press("n")

@@ -237,11 +237,11 @@ def test_the_rest_of_a_note_is_no_answer_to_the_next_question(tmp_path: Path, re
     terminal.write("too chea")
     terminal.wait_for("too chea")
     elsewhere(store, f"if request.args['item'] == 'tea': {ALLOW}")
-    terminal.wait_for("It is closed; press Enter")
+    terminal.wait_for("The question is closed; press Enter")
     for each in f"p {rest} ":
         terminal.write(each)
         terminal.wait_for("press Enter. too chea" + f"p {rest} "[: f"p {rest} ".index(each) + 1].rstrip())
-    terminal.press("\r", at="It is closed")
+    terminal.press("\r", at="The question is closed")
     terminal.wait_for("2 of 2")
     terminal.press("y")
     screen, _ = terminal.end()

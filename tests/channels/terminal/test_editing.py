@@ -52,14 +52,14 @@ def test_an_edit_is_asked_about_until_it_fits_and_no_draft_is_lost(editor: Path)
     terminal.press("e", at=AGAIN)
     terminal.wait_for("This does not fit the tool: item: 7 is not of type 'string'")
     terminal.press("e", at=AGAIN)
-    terminal.wait_for("This must not run: these arguments cannot run: too dear")
+    terminal.wait_for("These arguments cannot run: too dear.")
     terminal.press("e", at=AGAIN)
     screen = terminal.wait_for(OFFER)
     assert "tool says   Change the price of tea to 5" in screen  # what the tool says of the new ones
     assert "price: 5\n" in screen
     terminal.press("y", at=OFFER)
     screen, _ = terminal.end()
-    assert "Allowed once, with other arguments." in screen
+    assert "Allowed once, with the arguments as you edited them." in screen
     assert "RAN: tea costs 5" in screen
     assert [(editor / f"given-{number}").read_text() for number in range(1, 4)] == drafts[:3]
 

@@ -6,7 +6,9 @@ import pytest
 from tests.channels.terminal.asking import ask
 from tests.terminal import KEYS
 
-from sayso.channels.display.remember_choices import lifetimes
+from sayso.channels.display.remember_choices import also_allowed, lifetimes
+from sayso.core.model import ApprovalRequest
+from sayso.policy import scopes
 
 HOUR, DAY = 3600.0, 86_400.0
 
@@ -83,9 +85,9 @@ def test_what_an_answer_would_answer_too_is_said_before() -> None:
     )
     terminal.wait_for("1 of 3")
     terminal.press("a")
-    terminal.wait_for("[1] also answers 1 more that waits")
-    assert "[2] also answers 2 more that wait\n" in terminal.screen
-    assert "also calls that look quite unlike this one" in terminal.screen
+    terminal.wait_for("[1] also answers 1 more open request")
+    assert "[2] also answers 2 more open requests\n" in terminal.screen
+    assert "including calls that look nothing like this one" in terminal.screen
     terminal.write("u")
     terminal.wait_for("also answers", gone=True)  # one that is counted answers nothing else
     for _ in range(3):
@@ -99,7 +101,23 @@ def test_what_must_not_stand_cannot_be_made_to() -> None:
     rules = {"default": "none", "tools": {"set_price": {"approval": "required", "remember": False}}}
     terminal = ask(policy=rules)
     terminal.press("a")
-    terminal.wait_for("The rule lets no answer stand for later calls.")
+    terminal.wait_for("The rule does not let an answer be remembered.")
     terminal.wait_for(KEYS)
     terminal.press("n")
     terminal.end()
+
+
+@pytest.mark.parametrize(
+    ("payload", "words"),
+    [
+        (None, "and nothing else"),
+        ({"path": "a"}, "whatever the other arguments are"),
+        ({"path": "A", "text": "x"}, "whatever the other arguments are"),  # another path may have the same payload
+        ({"path": "a", "text": "x", "fingerprint": "fa60"}, "and nothing else"),
+    ],
+)
+def test_what_else_a_remembered_yes_allows_is_said_of_the_arguments_that_may_differ(
+    payload: dict[str, Any] | None, words: str
+) -> None:
+    request = ApprovalRequest(tool_name="write", args={"path": "a", "text": "x"}, payload=payload)
+    assert also_allowed(request, scopes.call_scope("write", request.args, payload)) == words

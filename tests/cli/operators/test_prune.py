@@ -25,7 +25,7 @@ def closed() -> list[str]:
 def test_what_would_go_is_said_and_nothing_goes() -> None:
     waiting = ask()
     told = sayso("prune", "--closed-for", "90d", "--dry-run", "--archive", "a.jsonl")
-    assert told.stdout == "2 requests would go and, with --archive, 4 entries of the audit.\n"
+    assert told.stdout == "2 requests would be removed and, with --archive, 4 entries of the audit.\n"
     told = sayso("prune", "--closed-for", "90d", "--dry-run", "--json")
     assert json.loads(told.stdout) == {"requests": 2, "entries": 4, "start": 4, "dry_run": True}
     assert not Path("a.jsonl").exists()
@@ -34,8 +34,8 @@ def test_what_would_go_is_said_and_nothing_goes() -> None:
 
 def test_requests_go_and_the_audit_stays() -> None:
     told = sayso("prune", "--closed-for", "90d", "--who", "ann")
-    assert (told.exit_code, told.stdout) == (0, "2 requests dropped; the audit keeps all of its entries.\n")
-    assert sayso("prune", "--closed-for", "90d").stdout == "Nothing is over for so long.\n"
+    assert (told.exit_code, told.stdout) == (0, "2 requests removed; the audit keeps all of its entries.\n")
+    assert sayso("prune", "--closed-for", "90d").stdout == "No request has been closed for that long.\n"
     assert json.loads(sayso("pending", "--all", "--json").stdout) == []
     last = json.loads(sayso("audit", "show", "5", "--json").stdout)
     assert (last["step"], last["who"], last["reason"]) == (

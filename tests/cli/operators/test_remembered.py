@@ -38,7 +38,7 @@ def test_nothing_remembered_is_said_so() -> None:
     ask()
     assert sayso("remembered", "list").stdout == "Nothing is remembered.\n"
     assert known() == []
-    assert sayso("remembered", "revoke", "--all").stdout == "There was nothing to take back.\n"
+    assert sayso("remembered", "revoke", "--all").stdout == "Nothing was remembered, so nothing was revoked.\n"
 
 
 def test_what_is_taken_back_is_asked_about_again_and_the_audit_says_who_took_it() -> None:

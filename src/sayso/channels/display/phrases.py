@@ -27,7 +27,7 @@ def closed_text(request: ApprovalRequest) -> str:
     if decision is not None and decision.unattended:
         return f"{request_title(request)} was withdrawn: nobody could be asked."
     if request.status == "withdrawn" or decision is None:
-        return f"{request_title(request)} was withdrawn: nobody waits for an answer any more."
+        return f"{request_title(request)} was withdrawn: the agent no longer waits for an answer."
     where = f" ({decision.channel})" if decision.channel else ""
     word = "allowed" if decision.approved else "denied"
     return f"{request_title(request)} was {word} by {decision.who or 'somebody'}{where}."

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from sayso.channels.display.durations import format_duration_in_words
-from sayso.channels.display.request_lines import Line, hanging_indent
+from sayso.channels.display.request_lines import Line, edited_names, hanging_indent
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Remembered, Scope
 
 _SPANS = ((3600.0, "an hour"), (86_400.0, "a day"), (7 * 86_400.0, "a week"), (30 * 86_400.0, "30 days"))
@@ -24,11 +24,11 @@ USES: tuple[Uses, ...] = (
 )
 _ALSO = {
     "call": "and nothing else",
-    "prefix": "also with whatever else is written behind it",
-    "folder": "also every file that is put there later",
-    "tool": "also calls that look quite unlike this one",
+    "prefix": "whatever else follows these words",
+    "folder": "including files that are created there later",
+    "tool": "including calls that look nothing like this one",
 }
-_ALSO_BY_PAYLOAD = "also if arguments that are not named here differ"
+_ALSO_BY_PAYLOAD = "whatever the other arguments are"
 
 
 class Lifetime(NamedTuple):
@@ -62,8 +62,12 @@ def lifetimes(longest: float | None) -> list[Lifetime]:
 
 def also_allowed(request: ApprovalRequest, scope: Scope) -> str:
     """Return which other calls an approval of this scope would allow."""
-    by_payload = scope.kind == "call" and request.payload is not None
-    return _ALSO_BY_PAYLOAD if by_payload else _ALSO[scope.kind]
+    payload = request.payload if scope.kind == "call" else None
+    if payload is None or not edited_names(
+        request.args, {name: payload[name] for name in payload if name in request.args}
+    ):
+        return _ALSO[scope.kind]
+    return _ALSO_BY_PAYLOAD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +83,7 @@ class RememberedApproval:
     def problem(self) -> str | None:
         """Why this combination is invalid, if it is."""
         if self.scope.parts and self.uses is not None:
-            return "Several commands cannot stand for a number of times"
+            return "A yes to several commands cannot be limited to a number of uses"
         return None
 
     def decision(self, *, who: str, channel: str) -> ApprovalDecision:
@@ -139,7 +143,7 @@ class RememberChoices:
     def lines(self, width: int) -> Iterator[Line]:
         """Yield the scopes, each with the other calls it would allow."""
         yield []
-        yield [("class:heading", "allow, and let it stand for")]
+        yield [("class:heading", "allow, and remember it for")]
         for number, scope in enumerate(self._request.scopes, 1):
             yield from hanging_indent(("class:keys", f"  [{number}] "), scope.label, width)
             yield from hanging_indent(("", "      "), also_allowed(self._request, scope), width)
@@ -150,7 +154,7 @@ class RememberChoices:
         numbers = "1" if len(scopes) == 1 else f"1-{len(scopes)}"
         terms = f"{self._lifetimes[0].words}, {self._uses[0][1]}"
         also_answered = [
-            f"[{at}] also answers {count} more that wait{'s' if count == 1 else ''}"
+            f"[{at}] also answers {count} more open request{'' if count == 1 else 's'}"
             for at, scope in enumerate(scopes, 1)
             if (count := len(self.approval_for(scope).also_covers(self._others())))
         ]

@@ -78,7 +78,9 @@ def _decision_for_key(key: str, question: Question) -> ApprovalDecision | None:
 
 def _list_lines(question: Question, waiting: Sequence[Question], width: int) -> Iterator[Line]:
     yield []
-    yield [("class:heading", f"{len(waiting)} wait here; = is alike: the same agent, tool and rule")]
+    yield [
+        ("class:heading", f"{len(waiting)} wait for an answer; those with = are alike: the same agent, tool and rule")
+    ]
     for each in waiting:
         mark = "=" if _group_key(each) == _group_key(question) else " "
         who = asker(each.request)
@@ -89,14 +91,11 @@ def _list_lines(question: Question, waiting: Sequence[Question], width: int) -> 
 def _full_lines(question: Question, view: Prompt) -> list[Line]:
     """Return all lines of a similar request; empty, with a message why, if a yes cannot include it."""
     found = request_lines(question.request, view.width)
+    which = f"Number {question.number}, {request_title(question.request)}"
     if not question.can_be_allowed:
-        view.show_message(
-            f"Number {question.number}, {request_title(question.request)}, needs people whom only a hub knows."
-        )
+        view.show_message(f"{which}, needs a yes of people whom only a hub can identify.")
     elif not found.whole:
-        view.show_message(
-            f"Number {question.number}, {request_title(question.request)}, is too long for this; it stays out of a yes."
-        )
+        view.show_message(f"{which}, is too long to be shown here, so a yes does not include it.")
     else:
         return [[], [("class:status", f"{question.number}:")], *found.lines]
     return []

@@ -188,7 +188,7 @@ class QuestionDialog:
         """Offer the scopes, lifetimes and uses of a remembered approval."""
         scopes = self._question.request.scopes
         if not scopes:
-            self._view.show_message("The rule lets no answer stand for later calls.")
+            self._view.show_message("The rule does not let an answer be remembered.")
         if not scopes or not self._has_seen_all():
             return None
         choices = RememberChoices(self._question.request, self._waiting)
@@ -202,7 +202,7 @@ class QuestionDialog:
             approval = choices.approval_for(scopes[int(key) - 1])
             if approval.problem is None:
                 return approval.decision(who=self._question.who, channel=self._question.channel)
-            self._view.show_message(f"{approval.problem}; press u until it says any number.")
+            self._view.show_message(f"{approval.problem}: press u until it says 'any number of times'.")
         return None
 
     # --- Edited arguments ----------------------------------------------------------------------------
@@ -274,7 +274,7 @@ class QuestionDialog:
         try:
             return await self._question.while_open(self._question.handle.preview_edit(args))
         except ApprovalBlocked as blocked:
-            return f"This must not run: {blocked.reason}."
+            return f"{blocked.reason[:1].upper()}{blocked.reason[1:]}."
         except ValueError as error:
             return f"This cannot run: {error}."
 
@@ -308,5 +308,5 @@ def answer_text(answer: Answer) -> str:
         return "Left to others."
     if not answer.approved:
         return visible(f"Denied: {answer.note}" if answer.note else "Denied.")
-    edited = "" if answer.override_args is None else ", with other arguments"
+    edited = "" if answer.override_args is None else ", with the arguments as you edited them"
     return f"Allowed once{edited}." if answer.remember == "none" else "Allowed, and remembered."

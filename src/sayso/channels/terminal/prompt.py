@@ -135,7 +135,7 @@ class Prompt:
             input=self._terminal.keyboard, output=self._screen, erase_when_done=True, interrupt_exception=Interrupted
         )
         line = await session.prompt_async(
-            lambda: "It is closed; press Enter. " if self._question.closed.is_set() else words,
+            lambda: "The question is closed; press Enter. " if self._question.closed.is_set() else words,
             handle_sigint=False,
             refresh_interval=0.5,
         )

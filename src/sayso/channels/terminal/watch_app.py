@@ -344,7 +344,11 @@ class Watch:
     def _line_prompt(self) -> str:
         if self._pane is None:
             return ""
-        return "It is closed; press Enter. " if self._pane.question.closed.is_set() else self._pane.line_prompt or ""
+        return (
+            "The question is closed; press Enter. "
+            if self._pane.question.closed.is_set()
+            else self._pane.line_prompt or ""
+        )
 
     def _screen_text(self) -> FormattedText:
         size = self._app.output.get_size()

@@ -25,8 +25,8 @@ _MOVES = {"j k, ↓ ↑": "move", "space, b": "scroll; also page down and up"}
 _FILTER = {FILTER_KEY.key: f"{FILTER_KEY.label}: {FILTER_KEY.meaning}", "Esc": "list all again"}
 _LEAVE = {"q, Ctrl-C": "leave; nothing is answered"}
 _HELP = (
-    "A key counts when the request has been on the screen for a moment, and a yes when all of it was, or was opened "
-    "with v. What is pasted never counts.\n\nPress any key to go back."
+    "A key counts once the request has been on the screen for a moment; a yes only once all of it was on the screen, "
+    "or was opened with v. Pasted keys never count.\n\nPress any key to go back."
 )
 
 

@@ -66,7 +66,7 @@ _filter_options = combine_options(
     click.option("--step", type=click.Choice(_STEPS), metavar="STEP", help=f"Only one of: {', '.join(_STEPS)}."),
     click.option("--agent", metavar="NAME", help="Only where this agent is in the path."),
     click.option("--who", metavar="NAME", help="Only what this person answered."),
-    click.option("--request", metavar="ID", help="Only the request whose id begins or ends so."),
+    click.option("--request", metavar="ID", help="Only the request whose id begins or ends with this."),
     click.option("--since", metavar="TIME", callback=read_moment, help="Only from then on: 2026-01-31, or 2h ago."),
     click.option("--until", metavar="TIME", callback=read_moment, help="Only before then."),
 )

@@ -38,19 +38,23 @@ if TYPE_CHECKING:
 @json_option
 @who_option
 @click.option(
-    "--closed-for", metavar="TIME", required=True, callback=read_span, help="How long it has to be over: 90d."
+    "--closed-for",
+    metavar="TIME",
+    required=True,
+    callback=read_span,
+    help="For how long a request must have been closed: 90d.",
 )
 @click.option(
     "--archive",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A new file for all that goes; only with it the audit is cut too.",
+    help="A new file for all that is removed; without it, no audit entry is.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 def prune(
     where: str | None, *, as_json: bool, who: str, closed_for: float, archive: Path | None, dry_run: bool
 ) -> None:
-    """Drop requests that are long over and, into an archive, the audit of that time.
+    """Remove requests that were closed long ago and, into an archive, the audit of that time.
 
     Open requests stay, and approvals that nobody used, and the answers that are remembered. The chain still verifies:
     `sayso audit verify --archive FILE` follows it through the archives. Agents and hubs may go on meanwhile.
@@ -65,7 +69,7 @@ def prune(
                 return await retention.survey(store, before)
             return await _prune(store, before, archive, who)
         except AuditError as error:
-            raise BrokenChain(f"the chain is broken, so nothing more is dropped: {error}") from None
+            raise BrokenChain(f"the chain is broken, so nothing more is removed: {error}") from None
 
     _report(with_store(where, work), archive, as_json=as_json, dry_run=dry_run)
 
@@ -82,10 +86,10 @@ def _report(done: Pruned, archive: Path | None, *, as_json: bool, dry_run: bool)
     requests = f"{done.requests} {'request' if done.requests == 1 else 'requests'}"
     entries = f"{done.entries} {'entry' if done.entries == 1 else 'entries'} of the audit"
     if dry_run:
-        say(f"{requests} would go and, with --archive, {entries}.")
+        say(f"{requests} would be removed and, with --archive, {entries}.")
     elif not (done.requests or done.entries):
-        say("Nothing is over for so long.")
+        say("No request has been closed for that long.")
     elif archive is None:
-        say(f"{requests} dropped; the audit keeps all of its entries.")
+        say(f"{requests} removed; the audit keeps all of its entries.")
     else:
         say(f"{requests} and {entries} are now in {short_path(str(archive))}, and no longer in the store.")

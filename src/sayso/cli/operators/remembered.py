@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Commands, epilog=epilog("sayso remembered list --store sayso.db", CODES_OF_GROUPS))
 def remembered() -> None:
-    """See decisions that stand for later calls, and take them back."""
+    """List remembered decisions, and revoke them."""
 
 
 @remembered.command("list", epilog=epilog("sayso remembered list --tool shell --text git", CODES_OF_READING))
@@ -73,15 +73,15 @@ def _nothing_text(wanted: RequestFilter, others: int) -> str:
 @store_option
 @json_option
 @who_option
-@click.option("--all", "everything", is_flag=True, help="Take back all of them.")
+@click.option("--all", "everything", is_flag=True, help="Revoke all of them.")
 @click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=complete_remembered_ids)
 def revoke(ids: tuple[str, ...], where: str | None, *, as_json: bool, who: str, everything: bool) -> None:
-    """Take back what is remembered; who runs such a call is asked again.
+    """Revoke remembered decisions: the next such call asks again.
 
     ID is the start or the end of an id, 4 characters or more. If one ID names nothing, nothing is taken back.
     """
     if everything == bool(ids):
-        raise click.UsageError("name what to take back: one ID or more, or --all")
+        raise click.UsageError("name what to revoke: one ID or more, or --all")
 
     async def work(records: Records) -> list[Remembered]:
         known = await records.remembered()
@@ -97,7 +97,7 @@ def revoke(ids: tuple[str, ...], where: str | None, *, as_json: bool, who: str, 
     for each in gone:
         say_lines(wrap_text(f"{each.tool}: {each.scope.label}", head="revoked", indent=9))
     if not gone:
-        say("There was nothing to take back.")
+        say("Nothing was remembered, so nothing was revoked.")
 
 
 async def _remembered_with_requests(records: Records) -> list[tuple[Remembered, ApprovalRequest | None]]:

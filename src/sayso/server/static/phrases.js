@@ -12,7 +12,7 @@ const STATES = {
   approved: "allowed, has not run yet",
   denied: "denied",
   expired: "expired: nobody answered in time",
-  withdrawn: "withdrawn: whoever asked does not wait any more",
+  withdrawn: "withdrawn: the agent no longer waits for an answer",
   used: "allowed and begun",
 };
 const RESULTS = { returned: "allowed; it ran and returned", raised: "allowed; it ran and failed" };
