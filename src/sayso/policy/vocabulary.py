@@ -28,6 +28,11 @@ APPROVALS: Mapping[str, Approval] = {
 }
 Operation = Literal["read", "write", "delete", "list"]
 STRICTNESS: Mapping[Approval, int] = {"blocked": 3, "required": 2, "once_per_session": 1, "none": 0}
+# Words of other tools. The nearest spelling would mislead: that of `once` is `none`, and that of `approve` runs a call.
+_FOREIGN_WORDS = {
+    "approve": "required", "confirm": "required", "prompt": "required", "once": "once_per_session", "never": "blocked",
+    "forbid": "blocked", "reject": "blocked",
+}  # fmt: skip
 _ENDLESS = 1e15  # seconds: some thirty million years
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -86,7 +91,8 @@ def check_keys(given: Iterable[str], known: Iterable[str], place: str) -> None:
 
 def suggest(word: object, known: Iterable[str]) -> str:
     """Return `; did you mean …?` for a near miss, else an empty text."""
-    near = difflib.get_close_matches(str(word), list(known), n=1)
+    names, meant = list(known), _FOREIGN_WORDS.get(str(word), "")
+    near = [meant] if meant in names else difflib.get_close_matches(str(word), names, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
