@@ -42,6 +42,16 @@ def user_file(project: Path, tmp_path: Path) -> Path:
 # A file that is named.
 
 
+def test_a_policy_stays_as_its_file_was_and_a_file_with_a_mistake_gives_none(project: Path) -> None:
+    file = write(project / "sayso.yaml", "default: none")
+    policy = load_policy(file)
+    write(file, "default: blocked")
+    assert (judge(policy, "t"), judge(load_policy(file), "t")) == ("none", "blocked")
+    write(file, "{default: none, tools: {a: none, b: nun}}")
+    with pytest.raises(PolicyError):
+        load_policy(file)
+
+
 @pytest.mark.parametrize("name", ["sayso.yaml", "other.yml", "without-ending"])
 def test_a_named_file_is_read_as_yaml_whatever_it_is_called(tmp_path: Path, name: str) -> None:
     file = write(tmp_path / name, "default: required\ntools: {t: none}\n")

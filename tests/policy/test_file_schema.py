@@ -15,6 +15,7 @@ from sayso import Policy, ToolCall, Verdict, load_policy
 from sayso.config.yaml_toml import read_yaml
 from sayso.errors import ConfigurationError, PolicyError
 from sayso.policy.file_schema import policy_file_schema
+from sayso.policy.vocabulary import APPROVALS
 
 
 class Bad(NamedTuple):
@@ -95,30 +96,42 @@ BAD = (
     shaped("¶custom_tools: a", "custom_tools is 'a'; use a list or a mapping"),
     shaped("¶pre_approved: a", "pre_approved is 'a'; use a list"),
     shaped("pre_approved: [a, ¶{}]", "pre_approved[1] is a mapping; use a text"),
-    meant("tools: {¶a: {approval: none, pre_approved: false}}", "tools.a contradicts itself: approval means 'none'"),
-    meant("tools: {¶a: {approval: required, needs_approval: false}}", "tools.a contradicts itself"),
+    meant("tools: {a: {¶approval: none, pre_approved: false}}", "tools.a contradicts itself: approval means 'none'"),
+    meant("tools: {a: {¶approval: required, needs_approval: false}}", "tools.a contradicts itself"),
     meant("tools: {¶a: {pre_approved: true, preApproved: true}}", "says the same thing in two spellings; keep one"),
-    meant("tools: {¶a: {approval: once_per_session, remember: false}}", "asked once per session but not to be rem"),
-    meant("tools: {¶a: {when: {}}}", "tools.a.when is empty; name an argument as `args.amount`, or leave `when` out"),
-    meant("tools: {¶a: {when: {amount: 5}}}", "tools.a.when names 'amount'; name an argument as `args.amount`"),
-    meant("tools: {¶a: {when: {args: 5}}}", "tools.a.when names 'args'; name an argument"),
-    meant("tools: {¶a: {when: {args.x.: 5}}}", "tools.a.when names 'args.x.'; name an argument"),
-    meant("tools: {¶a: {when: {'args[0]': 5}}}", "tools.a.when names 'args[0]'; name an argument"),
-    meant("tools: {¶a: {when: {args.x: {in: 5}}}}", "tools.a.when.args.x.in is 5; use a list of values"),
-    meant("tools: {¶a: {when: {args.x: {in: []}}}}", "tools.a.when.args.x.in is a list; use a list of values"),
-    meant("tools: {¶a: {when: {args.x: {exists: 'yes'}}}}", "exists is 'yes'; use true or false"),
-    meant("tools: {¶a: {when: {args.x: {starts_with: 5}}}}", "starts_with is 5; use a text"),
-    meant("tools: {¶a: {when: {args.x: {glob: true}}}}", "glob is True; use a text"),
-    meant("tools: {¶a: {when: {args.x: {gt: true}}}}", "gt is True; use a number or a text"),
-    meant("tools: {¶a: {when: {args.x: {gt: [1]}}}}", "gt is a list; use a number or a text"),
-    meant("tools: {¶a: {when: {args.x: {eq: [1]}}}}", "eq is a list; compare with one value, or use `in` with a list"),
-    meant("tools: {¶a: {when: {args.x: {}}, approval: none}}", "tools.a.when is empty; name an argument"),
-    meant("tools: {¶a: {description: 'Pay {amount}'}}", "has the hole {amount}; name an argument as `{args.amount}`"),
-    meant("tools: {¶a: {description: 'Pay {}'}}", "has the hole {}; name an argument"),
-    meant("tools: {¶a: {description: 'Pay {args.x!r}'}}", "has the hole {args.x!r}; name an argument"),
+    meant("tools: {a: {approval: once_per_session, ¶remember: false}}", "asked once per session but not to be rem"),
+    meant("tools: {a: {¶when: {}}}", "tools.a.when is empty; name an argument as `args.amount`, or leave `when` out"),
+    meant("tools: {a: {¶when: {amount: 5}}}", "tools.a.when names 'amount'; name an argument as `args.amount`"),
+    meant("tools: {a: {¶when: {args: 5}}}", "tools.a.when names 'args'; name an argument"),
+    meant("tools: {a: {¶when: {args.x.: 5}}}", "tools.a.when names 'args.x.'; name an argument"),
+    meant("tools: {a: {¶when: {'args[0]': 5}}}", "tools.a.when names 'args[0]'; name an argument"),
+    meant("tools: {a: {¶when: {args.x: {in: 5}}}}", "tools.a.when.args.x.in is 5; use a list of values"),
+    meant("tools: {a: {¶when: {args.x: {in: []}}}}", "tools.a.when.args.x.in is a list; use a list of values"),
+    meant("tools: {a: {¶when: {args.x: {exists: 'yes'}}}}", "exists is 'yes'; use true or false"),
+    meant("tools: {a: {¶when: {args.x: {starts_with: 5}}}}", "starts_with is 5; use a text"),
+    meant("tools: {a: {¶when: {args.x: {glob: true}}}}", "glob is True; use a text"),
+    meant("tools: {a: {¶when: {args.x: {gt: true}}}}", "gt is True; use a number or a text"),
+    meant("tools: {a: {¶when: {args.x: {gt: [1]}}}}", "gt is a list; use a number or a text"),
+    meant("tools: {a: {¶when: {args.x: {eq: [1]}}}}", "eq is a list; compare with one value, or use `in` with a list"),
+    meant("tools: {a: {¶when: {args.x: {}}, approval: none}}", "tools.a.when is empty; name an argument"),
+    meant("tools: {a: {¶description: 'Pay {amount}'}}", "has the hole {amount}; name an argument as `{args.amount}`"),
+    meant("tools: {a: {¶description: 'Pay {}'}}", "has the hole {}; name an argument"),
+    meant("tools: {a: {¶description: 'Pay {args.x!r}'}}", "has the hole {args.x!r}; name an argument"),
+    meant(
+        "tools: {a: {approval: none, ¶approvers: {count: 2}}}", "tools.a is 'none', so nobody is asked; say 'required'"
+    ),
+    meant(
+        "tools: {a: {blocked: true, ¶approvers: {role: ops}}}", "is 'blocked', so nobody is asked; say 'required', or"
+    ),
+    meant("tools: {'a*': {approval: blocked, ¶approvers: {}}}", "is 'blocked', so nobody is asked; say 'required', or"),
+    meant("tools: {¶'[': none}", "tools.[ has a `[` that is never closed, so it matches no tool; close it, or write"),
+    meant("tools: {¶'a[b': none}", "has a `[` that is never closed"),
+    meant("tools: {¶'a[]': none}", "has a `[` that is never closed"),
+    meant("tools: {¶'a[!]': none}", "has a `[` that is never closed"),
+    meant("tools: {¶'a[z-a]': none}", "has '[z-a]', which matches no character; write a range upwards"),
     meant("tools: {¶a: {argument: cmd}}", "tools.a has `argument` without `kind`; say `kind: shell` or `kind: path`"),
     meant("tools: {¶a: {operation: read}}", "tools.a has `operation` without `kind`"),
-    meant("shell: {}\ntools: {¶a: {kind: shell, operation: read}}", "`operation` and `paths` mean nothing; leave"),
+    meant("shell: {}\ntools: {a: {¶kind: shell, operation: read}}", "`operation` and `paths` mean nothing; leave"),
     meant("tools: {a: {¶kind: shell}}", "tools.a.kind is 'shell', but the file has no `shell`"),
     meant("tools: {a: {¶kind: path}}", "tools.a.kind is 'path', but the file has no `sandbox`"),
     meant("shell: {}\ntools: {shell: {¶scope: tool}}", "tools.shell.scope cannot be 'tool': a yes to one command"),
@@ -145,8 +158,8 @@ BAD = (
     shaped("sandbox: {paths: {scratch: {¶write_approval: 1}}}", "write_approval is 1; use one of"),
     shaped("sandbox: {¶paths: [scratch]}", "sandbox.paths is a list; use a mapping"),
     meant("sandbox: {zones: {¶nowhere: {}}}", "which cannot be used: No such file or directory; make the folder"),
-    meant("sandbox: {zones: {¶a: {root: ./file}}}", "which cannot be used: Not a directory; make the folder"),
-    meant('sandbox: {zones: {¶a: {root: "x\\0y"}}}', "which cannot be used: the path has a NUL character in it"),
+    meant("sandbox: {zones: {a: {¶root: ./file}}}", "which cannot be used: Not a directory; make the folder"),
+    meant('sandbox: {zones: {a: {¶root: "x\\0y"}}}', "which cannot be used: the path has a NUL character in it"),
     meant("sandbox: {zones: {¶'..': {root: .}}}", "has the name '..'; use a name that can stand between two slashes"),
     meant("sandbox: {zones: [¶{name: a/b, root: .}]}", "has the name 'a/b'; use a name that can stand between"),
     meant(
@@ -176,7 +189,7 @@ BAD = (
     shaped("shell_default: {¶allow: true}", "shell_default has the unknown key 'allow'; did you mean 'allowed'?"),
     shaped("shell_rules: [{pattern: git, ¶allowed: no}]", "shell_rules[0].allowed is 'no'; use true or false"),
     meant('shell: {rules: [{¶pattern: "git \'status", approval: none}]}', "use plain words, such as 'git status'"),
-    meant("shell: {rules: [{¶pattern: rm *, approval: blocked}]}", "shell.rules[0].pattern is 'rm *'; use plain words"),
+    meant("shell: {rules: [{¶pattern: rm *, approval: blocked}]}", "is 'rm *'; leave the * out: a pattern matches"),
     meant("shell: {rules: [{¶pattern: git status; rm, approval: none}]}", "use plain words"),
     meant("shell: {rules: [{¶pattern: git status | cat, approval: none}]}", "use plain words"),
     meant("shell: {rules: [{¶pattern: git status &, approval: none}]}", "use plain words"),
@@ -188,11 +201,11 @@ BAD = (
     meant("shell: {rules: [¶{pattern: git status}]}", "has to say `approval`, or `allowed` and `approval_required`"),
     meant("shell_rules: [¶{pattern: git, approval: none, allowed: true}]", "has to say `approval`, or `allowed` and"),
     meant(
-        "shell: {rules: [¶{pattern: git log, approval: none, match: [git status]}]}",
+        "shell: {rules: [{pattern: git log, approval: none, match: [¶git status]}]}",
         "shell.rules[0] does not match 'git status', and should",
     ),
     meant(
-        "shell_rules: [¶{pattern: git log, approval: none, not_match: [ls && git log]}]",
+        "shell_rules: [{pattern: git log, approval: none, not_match: [¶ls && git log]}]",
         "shell_rules[0] matches 'ls && git log', and should not",
     ),
     meant("¶shell: {default: ask}\nshell_rules: []", "are two names for one thing; keep one of them"),
@@ -268,14 +281,14 @@ def test_all_mistakes_of_shape_are_told_at_once() -> None:
           rules:
             - ¶{approval: none}
             - {pattern: git, ¶approval: maybe}
-        sandbox: {zones: {scratch: {¶mode: w}}}
+        sandbox: {zones: {scratch: {root: /, ¶mode: w}}}
         """)
     )
     with pytest.raises(PolicyError) as caught:
         Policy.from_dict(data_of(text), places=dict(read_yaml(text.encode(), "s").marks).get)
     found = [(mistake.line, mistake.column) for mistake in caught.value.mistakes]
-    assert found == [*places, (1, 1)]
-    assert "has no `default`" in caught.value.mistakes[-1].message
+    assert found == [(1, 1), *places]
+    assert "has no `default`" in caught.value.mistakes[1].message
 
 
 @pytest.mark.proves("H5")
@@ -284,8 +297,8 @@ def test_all_mistakes_of_meaning_are_told_at_once(folder: Path) -> None:
         textwrap.dedent("""\
         default: none
         tools:
-          ¶a: {approval: none, pre_approved: false}
-          ¶b: {when: {amount: 5}}
+          a: {¶approval: none, pre_approved: false}
+          b: {¶when: {amount: 5}}
           c: {¶kind: shell}
           d: {kind: path, ¶scope: tool}
         sandbox:
@@ -295,6 +308,84 @@ def test_all_mistakes_of_meaning_are_told_at_once(folder: Path) -> None:
     error = mistakes_of(folder, text)
     assert sorted((mistake.line, mistake.column) for mistake in error.mistakes) == places
     assert len(str(error).splitlines()) == len(places)
+
+
+@pytest.mark.proves("H5")
+def test_mistakes_of_shape_and_of_meaning_are_told_together_each_at_its_place(folder: Path) -> None:
+    text, places = marked(
+        textwrap.dedent("""\
+        default: none
+        ¶tolls: none
+        tools:
+          a: {approvers: {¶count: 0}, ¶when: {amount: 5}, ¶description: 'Pay {amount}'}
+          ¶b: perhaps
+          c: {¶when: {args.x: {in: 5}}}
+          d: {approval: none, ¶approvers: {count: 2}}
+          ¶"[": none
+        sandbox:
+          zones: {a: {¶root: nowhere, ¶mode: w}, ¶neither: {}}
+        shell:
+          trusted_dirs: [¶5, ¶bin]
+          rules:
+            - {¶pattern: git *, approval: none}
+            - ¶{approval: none}
+            - {pattern: git log, ¶approval: perhaps, match: [¶git status]}
+            - {¶pattern: rm && ls, approval: none}
+        """)
+    )
+    error = mistakes_of(folder, text)
+    assert [(mistake.line, mistake.column) for mistake in error.mistakes] == places
+    assert len({mistake.message for mistake in error.mistakes}) == len(places)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "shell: 5\ntools: {a: {kind: shell}}",
+        "sandbox: 5\ntools: {a: {kind: path}}",
+        "sandbox: {zones: {a: {root: 5}}}\ntools: {a: {kind: path}}",
+        "tools: {a: {kind: sql, argument: cmd}}",
+        "shell: {confine: 'yes', network: true}",
+        "shell: {rules: [{pattern: git log, approval: perhaps}]}",
+        "shell_default: {allowed: 'no', approval_required: false}",
+        "tools: {a: {approvers: {escalate: {role: 5, after: 10m}, role: ops}}}",
+    ],
+)
+def test_what_follows_from_a_mistake_of_shape_is_not_told_as_another_one(folder: Path, text: str) -> None:
+    assert len(mistakes_of(folder, f"default: none\n{text}").mistakes) == 1
+
+
+SCALARS = (
+    st.none() | st.booleans() | st.integers(-2, 200) | st.sampled_from(["", "none", "required", "git *", "a", "["])
+)
+KEYS = st.sampled_from(
+    ["default", "tools", "tool_configs", "custom_tools", "pre_approved", "sandbox", "zones", "paths", "shell", "rules",
+     "shell_default", "shell_rules", "pattern", "approval", "approvers", "count", "when", "args.x", "kind", "argument",
+     "match", "root", "mode", "name", "trusted_dirs", "readable", "confine", "network", "remember", "max", "[", "*"]
+)  # fmt: skip
+
+
+@pytest.mark.proves("H5")
+@settings(deadline=None, max_examples=400)
+@given(
+    data=st.dictionaries(
+        KEYS,
+        st.recursive(
+            SCALARS,
+            lambda inside: st.lists(inside, max_size=3) | st.dictionaries(KEYS, inside, max_size=4),
+            max_leaves=12,
+        ),
+        max_size=6,
+    )
+)
+def test_data_of_any_shape_is_a_whole_policy_or_a_list_of_mistakes(data: dict[str, Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            policy = Policy.from_dict(data, base="/")
+        except PolicyError:
+            return
+    assert policy.default.approval == APPROVALS[data["default"]]
 
 
 @pytest.mark.proves("H5")
@@ -482,3 +573,71 @@ def test_a_file_never_runs_code(folder: Path, text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"sayso\.yaml:[12]:"):
         load_policy(file)
     assert not evil.exists()
+
+
+# What may be right, but is probably not meant.
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        (
+            "tools: {a: {approval: none, ¶expires: 5m}}",
+            "tools.a is 'none', so nobody is asked and `expires` means nothing",
+        ),
+        (
+            "tools: {a: {approval: none, ¶scope: tool}}",
+            "tools.a is 'none', so nobody is asked and `scope` means nothing",
+        ),
+        (
+            "tools: {a: {blocked: true, ¶remember: false}}",
+            "is 'blocked', so nobody is asked and `remember` means nothing",
+        ),
+        (
+            "tools: {'a*': {approval: deny, ¶expires: 5m}}",
+            "is 'blocked', so nobody is asked and `expires` means nothing",
+        ),
+        ("tools: {¶'*': none}", "tools.* is about every tool, so `default: required` never decides; say 'none' there"),
+        ("tools: {¶'**': {approval: deny}}", "is about every tool, so `default: required` never decides"),
+        (
+            "shell: {rules: [¶{pattern: ls, approval: none, expires: 5m}]}",
+            "shell.rules[0] is 'none', so nobody is asked and `expires` means nothing",
+        ),
+    ],
+)
+def test_a_part_that_means_nothing_is_warned_of_at_its_place(folder: Path, text: str, warning: str) -> None:
+    text, [place] = marked(f"default: required\n{text}")
+    file = folder / "sayso.yaml"
+    file.write_text(text, encoding="utf-8")
+    (found,) = load_policy(file).warnings
+    assert found.startswith(f"{file}:{place[0]}:{place[1]}: ")
+    assert warning in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tools: {a: {approval: required, expires: 5m, approvers: {count: 2}}}",
+        "tools: {a: {approval: once_per_session, scope: tool}}",
+        "tools: {a: {approval: none, remember: true}}",
+        "tools: {a: {approval: none, expires: 5m, when: {args.x: 1}}}",  # asks where nobody can say
+        "shell: {default: ask}\ntools: {shell: {approval: none, expires: 5m, approvers: {count: 2}}}",
+        "tools: {write_file: {approval: none, approvers: {count: 2}}}",  # another file may have the zones
+        "shell: {default: ask}\ntools: {Bash: {kind: shell, approval: none, approvers: {count: 2}}}",
+        "shell: {default: ask}\ntools: {Bash: {kind: shell}, 'B*': {approval: none, approvers: {count: 2}}}",
+        "tools: {'*': {expires: 5m}}",
+        "tools: {'*': {approval: none, when: {args.x: 1}}}",
+        "tools: {'*': {approval: ask, expires: 5m}}",
+        "tools: {'a*': none}",
+        "tools: {'file[write]': none, 'a[!b]': none, 'a[]b]': none, 'a[[]b': none}",
+    ],
+)
+def test_what_has_a_meaning_is_not_warned_of(text: str) -> None:
+    assert Policy.from_dict(data_of(f"default: required\n{text}")).warnings == ()
+
+
+def test_a_glob_that_matches_nothing_is_refused_in_python_too() -> None:
+    with pytest.raises(ConfigurationError, match="never closed, so it matches no tool"):
+        Policy({"pay[": "blocked"})
+    with pytest.raises(ConfigurationError, match=r"tools\.pay is 'none', so nobody is asked"):
+        Policy({"pay": {"approval": "none", "approvers": {"count": 2}}})

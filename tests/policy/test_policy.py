@@ -153,6 +153,14 @@ def test_terms_without_an_approval_hold_for_whoever_decides_that_it_asks(
         ("REQUIRED", "use one of 'none'"),
         ({"approval": True}, r"tools\.t\.approval is True; use one of"),
         ({"approval": {"write": "required"}}, "use one of 'none'"),
+        ("approve", r"did you mean 'required'\?$"),
+        ("once", r"did you mean 'once_per_session'\?$"),
+        ("allowed", r"did you mean 'allow'\?$"),
+        ("never", r"did you mean 'blocked'\?$"),
+        ({"approval": "required", "scope": "tols"}, r"did you mean 'tool'\?$"),
+        ({"kind": "shel"}, r"use 'shell' or 'path'; did you mean 'shell'\?$"),
+        ({"kind": "path", "operation": "reed"}, r"did you mean 'read'\?$"),
+        ({"kind": "path", "paths": "reel"}, r"did you mean 'real'\?$"),
         ({"aproval": "required"}, r"tools\.t has the unknown key 'aproval'; did you mean 'approval'\?"),
         ({"qwertz": 1}, r"unknown key 'qwertz'; known: approval, pre_approved"),
         ({"approval": "required", "blocked": "yes"}, r"tools\.t\.blocked is 'yes'; use true or false"),
@@ -629,7 +637,9 @@ class Linear:
 
 
 NAMES = st.text("ab_", max_size=6)
-PATTERNS = st.lists(st.sampled_from(["a", "b", "ab", "_", "*", "?", "[ab]", "[!a]", "[", "]"]), max_size=5).map("".join)
+PATTERNS = st.lists(st.sampled_from(["a", "b", "ab", "_", "*", "?", "[ab]", "[!a]", "[[]", "]"]), max_size=5).map(
+    "".join
+)
 WORDS = st.sampled_from(sorted(STRICTNESS))
 
 

@@ -319,7 +319,7 @@ def test_a_missing_file_is_told_with_the_workers_that_are_there(tmp_path: Path) 
         ("tools: {shell: none}", "clerk.md:2:9: tools has 'shell', but there are no rules for it; add `shell`"),
         ("tools: [list_files]", "clerk.md:2:9: tools has 'list_files', but there is no folder that it may use; add"),
         ("tools: [attach_file]", "clerk.md:2:9: tools has 'attach_file', but there is no folder"),
-        ("sandbox: {zones: {a: {root: gone}}}", "clerk.md:2:19: sandbox.zones.a has the root "),
+        ("sandbox: {zones: {a: {root: gone}}}", "clerk.md:2:23: sandbox.zones.a has the root "),
         ("workers: [../x]", "clerk.md:2:11: workers has '../x', which is no name of a worker; use small letters"),
         ("workers: {Helper: none}", "clerk.md:2:11: workers has 'Helper', which is no name of a worker"),
         ("workers: {helper: {approval: none, when: x}}", "clerk.md:2:36: workers.helper has the unknown key 'when'"),

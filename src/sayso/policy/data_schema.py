@@ -164,7 +164,7 @@ def mapping_of(about: str, of: Shape) -> Shape:
             if isinstance(name, str) and name:
                 yield from validate(of, item, (*key, name))
             else:
-                yield Problem(key, f"{dotted(key)} has the key {describe_value(name)}; use text keys")
+                yield Problem((*key, ""), f"{dotted(key)} has the key {describe_value(name)}; use text keys")
 
     schema = {"type": "object", "additionalProperties": of.schema, "description": about}
     return Shape(kind="a mapping", fits=_is_instance_of(Mapping), find_problems=problems_in, schema=schema)
@@ -178,9 +178,9 @@ def record(about: str, fields: Mapping[str, Shape], required: Sequence[str] = ()
             if isinstance(name, str) and name in fields:
                 yield from validate(fields[name], item, (*key, name))
             else:
-                where, near = ((*key, name), suggest(name, fields)) if isinstance(name, str) else (key, "")
+                where, near = (name, suggest(name, fields)) if isinstance(name, str) else ("", "")
                 known = near or "; known: " + ", ".join(fields)
-                yield Problem(where, f"{dotted(key)} has the unknown key {describe_value(name)}{known}")
+                yield Problem((*key, where), f"{dotted(key)} has the unknown key {describe_value(name)}{known}")
         for name in required:
             if name not in value:
                 yield Problem(key, f"{dotted(key)} has no `{name}`, which must be said: use {fields[name].kind}")

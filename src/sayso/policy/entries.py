@@ -5,6 +5,8 @@ Tests: tests/policy/test_compile.py
 
 from __future__ import annotations
 
+import fnmatch
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 
@@ -13,6 +15,7 @@ from msgspec.structs import replace
 
 from sayso.core.approvers import Approvers, Escalation
 from sayso.core.model import Rule, ScopeKind, Verdict
+from sayso.errors import ConfigurationError
 from sayso.policy import judges
 from sayso.policy.conditions import Condition, check_template, read_condition
 from sayso.policy.vocabulary import (
@@ -24,6 +27,7 @@ from sayso.policy.vocabulary import (
     parse_seconds,
     parse_text,
     reject,
+    suggest,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +40,7 @@ KEYS = (
     "operation", "paths",
 )  # fmt: skip
 T = TypeVar("T")
+_SET = re.compile(r"\[!?+\]?+[^\]]*\]")  # of characters, in a glob; as `fnmatch` reads it
 _ALIASES = {"preApproved": "pre_approved", "blockReason": "block_reason", "needsApproval": "needs_approval"}
 
 
@@ -44,6 +49,9 @@ FILE_TOOLS: dict[str, Operation] = {
     "read_file": "read", "attach_file": "read", "write_file": "write", "edit_file": "write", "delete_file": "delete",
     "list_files": "list",
 }  # fmt: skip
+_JUDGED = frozenset(
+    {"shell", *FILE_TOOLS}
+)  # tools that shell rules or zones may judge besides, perhaps of another file
 
 
 class EffectSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,25 +105,91 @@ def parse_entry(pattern: str, given: Mapping[str, Any] | str, rule: Rule | None 
     values = {_ALIASES.get(key, key): value for key, value in entry.items()}
     if len(values) < len(entry):
         reject(f"{place} says the same thing in two spellings; keep one of them")
-    description = _parse_optional(values, "description", place, parse_text)
-    options = AskOptions(
-        description=None if description is None else check_template(description, f"{place}.description"),
-        expires=None if "expires" not in values else parse_seconds(values["expires"], f"{place}.expires"),
-        scope=None if "scope" not in values else _parse_scope(values["scope"], f"{place}.scope"),
-        remember=parse_bool(values.get("remember", True), f"{place}.remember"),
-        approvers=_parse_optional(values, "approvers", place, _parse_approvers),
-    )
-    if not options.remember and values.get("approval") == "once_per_session":
-        reject(f"{place} is to be asked once per session but not to be remembered; keep one of them")
-    when = _parse_optional(values, "when", place, read_condition)
-    return Entry(
-        pattern=pattern,
-        says=_parse_verdict(values, rule, when),
-        rule=rule,
-        ask_options=options,
-        when=when,
-        effect=_parse_effect(values, place),
-    )
+    return _FieldsParser(values, rule).entry(pattern)
+
+
+class EntryError(ConfigurationError):
+    """The mistakes in an entry, each with its field and a sentence."""
+
+    def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(sentence for _, sentence in self.problems))
+
+
+class _FieldsParser:
+    """Parser of an entry's fields, in one spelling; collects the mistakes in all of them before it raises."""
+
+    def __init__(self, values: Mapping[str, Any], rule: Rule) -> None:
+        self._values = values
+        self._rule = rule
+        self._problems: list[tuple[str, str]] = []
+
+    def entry(self, pattern: str) -> Entry:
+        """Return the entry, or raise `EntryError`."""
+        self._attempt("", lambda: _check_glob(pattern, self._rule.key))
+        options = AskOptions(
+            description=self._optional("description", _parse_description),
+            expires=self._given("expires", parse_seconds),
+            scope=self._given("scope", _parse_scope),
+            remember=self._given("remember", parse_bool) is not False,
+            approvers=self._optional("approvers", _parse_approvers),
+        )
+        when = self._optional("when", read_condition)
+        says = self._attempt("approval", lambda: _parse_verdict(self._values, self._rule, when))
+        effect = self._attempt("kind", lambda: _parse_effect(self._values, self._rule.key))
+        if not options.remember and self._values.get("approval") == "once_per_session":
+            sentence = f"{self._rule.key} is to be asked once per session but not to be remembered; keep one of them"
+            self._problems.append(("remember", sentence))
+        entry = Entry(pattern=pattern, says=says, rule=self._rule, ask_options=options, when=when, effect=effect)
+        if "approvers" in idle_options(entry):
+            word = cast("Verdict", says).approval
+            sentence = f"{self._rule.key} is {word!r}, so nobody is asked; say 'required', or leave `approvers` out"
+            self._problems.append(("approvers", sentence))
+        if self._problems:
+            raise EntryError(self._problems)
+        return entry
+
+    def _given(self, field: str, parse: Callable[[object, str], T]) -> T | None:
+        """Parse a field that may be left out, but not be empty."""
+        place = f"{self._rule.key}.{field}"
+        return self._attempt(field, lambda: parse(self._values[field], place)) if field in self._values else None
+
+    def _optional(self, field: str, parse: Callable[[object, str], T]) -> T | None:
+        return self._attempt(field, lambda: _parse_optional(self._values, field, self._rule.key, parse))
+
+    def _attempt(self, field: str, parse: Callable[[], T]) -> T | None:
+        try:
+            return parse()
+        except ConfigurationError as error:
+            self._problems.append((field, str(error)))
+            return None
+
+
+def _check_glob(pattern: str, place: str) -> None:
+    """Refuse a glob that can match no name: a set that is not closed, or a range that is backwards."""
+    if "[" in _SET.sub("", pattern):
+        reject(
+            f"{place} has a `[` that is never closed, so it matches no tool; close it, or write `[[]` for a plain one"
+        )
+    empty = next((each for each in _SET.findall(pattern) if "(?!)" in fnmatch.translate(each)), None)
+    if empty is not None:
+        reject(f"{place} has {empty!r}, which matches no character; write a range upwards, such as [a-z]")
+
+
+def idle_options(entry: Entry) -> list[str]:
+    """Return the options for asking that mean nothing, because no call that the entry is about is ever asked about."""
+    says = entry.says.approval if isinstance(entry.says, Verdict) else None
+    # Besides an entry that lets calls run, shell rules or zones may ask, or its condition may be undecidable.
+    may_ask = entry.effect is not None or entry.when is not None or entry.pattern in _JUDGED or "*" in entry.pattern
+    if says != "blocked" and (says != "none" or may_ask):
+        return []
+    options = entry.ask_options
+    given = {"expires": options.expires, "scope": options.scope, "approvers": options.approvers}
+    return [*(name for name, value in given.items() if value is not None), *([] if options.remember else ["remember"])]
+
+
+def _parse_description(given: object, place: str) -> str:
+    return check_template(parse_text(given, place), place)
 
 
 def _parse_effect(values: Mapping[str, Any], place: str) -> EffectSpec | None:
@@ -126,7 +200,7 @@ def _parse_effect(values: Mapping[str, Any], place: str) -> EffectSpec | None:
                 reject(f"{place} has `{key}` without `kind`; say `kind: shell` or `kind: path`")
         return None
     if kind not in ("shell", "path"):
-        reject(f"{place}.kind is {kind!r}; use 'shell' or 'path'")
+        reject(f"{place}.kind is {kind!r}; use 'shell' or 'path'{suggest(kind, ('shell', 'path'))}")
     if kind == "shell" and ("operation" in values or "paths" in values):
         reject(f"{place} has the kind 'shell', so `operation` and `paths` mean nothing; leave them out")
     given = values.get("argument", "command" if kind == "shell" else "path")
@@ -135,9 +209,10 @@ def _parse_effect(values: Mapping[str, Any], place: str) -> EffectSpec | None:
         reject(f"{place}.argument is {given!r}; name one argument or, for the kind 'path', a list of them")
     operation, paths = values.get("operation", "write"), values.get("paths", "virtual")
     if operation not in get_args(Operation):
-        reject(f"{place}.operation is {operation!r}; use one of {get_args(Operation)}")
+        known = get_args(Operation)
+        reject(f"{place}.operation is {operation!r}; use one of {known}{suggest(operation, known)}")
     if paths not in ("virtual", "real"):
-        reject(f"{place}.paths is {paths!r}; use 'virtual' or 'real'")
+        reject(f"{place}.paths is {paths!r}; use 'virtual' or 'real'{suggest(paths, ('virtual', 'real'))}")
     names = tuple(parse_text(name, f"{place}.argument") for name in arguments)
     return EffectSpec(kind=kind, arguments=names, operation=operation, real=paths == "real")
 
@@ -222,4 +297,5 @@ def _parse_optional(values: Mapping[str, Any], key: str, place: str, parse: Call
 def _parse_scope(word: object, place: str) -> ScopeKind:
     if word in ("call", "tool"):
         return word
-    reject(f"{place} is {word!r}; use 'call' or 'tool', the broadest that may be remembered")
+    near = suggest(word, ("call", "tool"))
+    reject(f"{place} is {word!r}; use 'call' or 'tool', the broadest that may be remembered{near}")

@@ -31,6 +31,11 @@ Operation = Literal["read", "write", "delete", "list"]
 STRICTNESS: Mapping[Approval, int] = {"blocked": 3, "required": 2, "once_per_session": 1, "none": 0}
 _CONVERSATION = {"messages": MOST_MESSAGES, "characters": MOST_CHARACTERS}
 _SLIP = 3  # characters by which a slip may be longer or shorter: `version` is none of `conversation`
+# Words of other tools. The nearest spelling would mislead: that of `once` is `none`, and that of `approve` runs a call.
+_FOREIGN_WORDS = {
+    "approve": "required", "confirm": "required", "prompt": "required", "once": "once_per_session", "never": "blocked",
+    "forbid": "blocked", "reject": "blocked",
+}  # fmt: skip
 _ENDLESS = 1e15  # seconds: some thirty million years
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -103,8 +108,9 @@ def check_keys(given: Iterable[str], known: Iterable[str], place: str) -> None:
 
 def suggest(word: object, known: Iterable[str]) -> str:
     """Return `; did you mean …?` for a near miss, else an empty text."""
-    alike = [each for each in known if abs(len(each) - len(str(word))) <= _SLIP]
-    near = difflib.get_close_matches(str(word), alike, n=1)
+    names, meant = list(known), _FOREIGN_WORDS.get(str(word), "")
+    alike = [each for each in names if abs(len(each) - len(str(word))) <= _SLIP]
+    near = [meant] if meant in names else difflib.get_close_matches(str(word), alike, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
