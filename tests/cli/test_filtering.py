@@ -64,7 +64,7 @@ def test_a_filter_with_control_characters_does_nothing_to_the_terminal() -> None
 def test_a_time_that_is_none_is_wrong_usage(option: str) -> None:
     ask()
     done = sayso("pending", option, "soon")
-    assert (done.exit_code, "'soon' is no time" in done.stderr) == (2, True)
+    assert (done.exit_code, "'soon' is not a time" in done.stderr) == (2, True)
 
 
 def test_a_long_search_shows_how_far_it_has_come_and_leaves_no_trace(tmp_path: Path) -> None:
