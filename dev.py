@@ -258,6 +258,7 @@ def demo(arguments: list[str]) -> None:
 def test(arguments: list[str]) -> None:
     """Run all checks and all tests, as CI does; `test core`: what decides, in a minute; `test -k store`: pytest."""
     if arguments == ["core"]:
+        need_vocabulary()  # tests/test_house.py imports AdalFlow
         DEVELOPMENT.prepare().become("pytest", "-q", *CORE, *SEVERAL_AT_ONCE)
     need_bubblewrap()
     need_ps()

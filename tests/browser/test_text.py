@@ -282,3 +282,21 @@ def test_the_page_names_all_its_modules_and_nothing_from_elsewhere() -> None:
             file.name
         )
         assert file.suffix != ".html" or not re.search(r"\sstyle=|\son[a-z]+=|<script(?![^>]* src=)", text), file.name
+
+
+async def test_a_description_has_the_label_of_whoever_gave_it_and_nobodys_answer_names_nobody(stage: Stage) -> None:
+    by = {"by_tool": "tool", "by_policy": "policy", "by_default": "default"}
+    requests = [request(tool, description="Pay somebody", described_by=each) for tool, each in by.items()]
+    await stage.opened(*requests)
+    ann = await stage.person()
+    for tool, label in (("by_tool", "The tool says"), ("by_policy", "The policy says")):
+        await ann.opens(tool)
+        await expect(ann.page.locator("dl.why dt").first).to_have_text(label)
+    await ann.opens("by_default")
+    await expect(ann.page.locator("dl.why dt").first).to_have_text("Because")
+    nobody = ApprovalDecision(approved=False, note="nobody can be asked: it is night", unattended=True)
+    await stage.hub.controller.store.close(requests[2].id, "withdrawn", nobody, now=1.0)
+    result = ann.page.locator(".result")
+    await expect(result).to_contain_text("Withdrawn: nobody could be asked.")
+    await expect(result).not_to_contain_text("Denied")
+    await ann.shot("withdrawn")
