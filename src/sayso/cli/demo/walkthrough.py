@@ -68,7 +68,7 @@ async def _work(folder: Path) -> None:
     say(
         f"The worker {bold(worker.name)} wants to work in a folder. You have the say."
         if problem is None
-        else f"What would be asked is refused, because {problem}."
+        else f"{problem[0].upper()}{problem[1:]}, so calls that ask do not run."
     )
     settings: dict[str, Any] = {"channels": [_HintingChannel(who="you")]} if problem is None else {"mode": "auto_deny"}
     store = folder.with_name("sayso.db")
