@@ -17,7 +17,6 @@ from sybil.integration.pytest import SybilItem
 from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
 
 from sayso import load_policy
-from sayso.server.notices.settings_file import read_notices
 
 VOCABULARY = "llama-index-core-*/llama_index/core/_static/tiktoken_cache"
 for folder in Path(__file__).parent.joinpath(".tools").glob(VOCABULARY):
@@ -90,6 +89,8 @@ def load_yaml(example: Example) -> None:
 
 def load_notices(text: str) -> None:
     """Read a file of notices, whose secrets are in the environment."""
+    from sayso.server.notices.settings_file import read_notices  # noqa: PLC0415 - older environments lack its extra
+
     Path("notices.yaml").write_text(text, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BOB_CHAT", "json://127.0.0.1:1/")

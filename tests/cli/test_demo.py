@@ -14,7 +14,7 @@ DEMO = [sys.executable, "-m", "sayso", "demo"]
 
 def test_without_a_terminal_nobody_can_be_asked_so_what_would_be_asked_is_refused() -> None:
     done = subprocess.run(DEMO, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=60)
-    assert "nobody can be asked" in done.stdout
+    assert "Nobody can be asked" in done.stdout
     assert done.stdout.count("This does not run, and nobody is asked.") == 5
     assert "The chain is whole: 13 entries" in done.stdout
     files = done.stdout.split("really there:")[1]
