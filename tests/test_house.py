@@ -61,7 +61,7 @@ PUBLIC_PATHS = [
 # handler could turn an error into a silent "yes". One that raises again what it caught needs no place here.
 BROAD_HANDLERS: dict[tuple[str, str], str] = {
     ("sayso.core.audit", "encode"): "a step that cannot be described must still be told, and must stop nobody",
-    ("sayso.engine.journal", "_brief_error"): "the words of a tool's error are the tool's code",
+    ("sayso.engine.journal", "brief_error"): "the words of a tool's error are the tool's code",
     (
         "sayso.adapters.pydantic_ai.toolset",
         "_validator_problem",

@@ -26,6 +26,7 @@ from sayso.channels.notify import NotifyChannel, build_message
 from sayso.config.load_policy import load_policy
 from sayso.core.audit import encode
 from sayso.core.model import Pending, Verdict
+from sayso.engine.context import nested_call
 from sayso.errors import ConfigurationError
 from sayso.policy.policy import ToolRules
 from sayso.stores.memory import MemoryStore
@@ -315,3 +316,44 @@ def test_a_policy_file_limits_it(tmp_path: Path) -> None:
     assert [len(text) for text in found] == [56, 56]
     file.write_text("default: required\nconversation: none\n")
     assert shown(load_policy(file), MANY) == []
+
+
+async def test_a_task_that_outlives_the_block_shows_nothing_of_it() -> None:
+    go = anyio.Event()
+    found: list[ApprovalRequest] = []
+
+    async def later() -> None:
+        await go.wait()
+        found.append(await asked())
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            with conversation(SAID):
+                tasks.start_soon(later)
+                await anyio.lowlevel.checkpoint()
+            go.set()
+    assert [each.conversation for each in found] == [()]
+
+
+async def test_the_limit_of_the_agent_whose_tool_is_running_holds_for_other_controllers_inside_it() -> None:
+    outer = ApprovalController(mode="approve_all", policy=Policy(conversation="none"))
+
+    async def tool(_: dict[str, Any]) -> ApprovalRequest:
+        with conversation(SAID):
+            return await asked()
+
+    with nested_call(outer, ToolCall(tool="outer")):
+        assert (await tool({})).conversation == ()
+    assert (await tool({})).conversation
+
+
+async def test_an_error_that_cannot_even_be_told_stops_no_question() -> None:
+    class Unspeakable(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    def collect() -> list[ConversationMessage]:
+        raise Unspeakable
+
+    with conversation(collect):
+        assert (await asked()).conversation == ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Any, cast
+from urllib.parse import quote
 
 from sayso.core import json_codec
 from sayso.engine import settings
@@ -29,6 +30,12 @@ class HubReply(dict[str, Any]):
     def __missing__(self, name: str) -> Any:  # noqa: ANN401 - never returns
         """Raise: the reply is not from a hub, or from one of another version."""
         raise StoreError(f"the hub tells nothing of {name!r}; check its address, and whether it is of this version")
+
+
+def path_of(*parts: str) -> str:
+    """Return a path whose parts, which may come from an agent, cannot lead elsewhere."""
+    # A client resolves dots before it sends a path, quoted or not.
+    return "".join(f"/{'%2E' * len(part) if part in {'.', '..'} else quote(part, safe='')}" for part in parts)
 
 
 class HubClient:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from sayso.client.hub_http import HubClient
+from sayso.client.hub_http import HubClient, path_of
 from sayso.core import audit, json_codec
 from sayso.core.model import ApprovalRequest, ParkedRun, Remembered
 from sayso.errors import StoreError, UnknownRequest
@@ -49,7 +49,7 @@ class HubRecords:
     async def revoke(self, remembered_id: str, who: str) -> bool:
         """Revoke a remembered decision; the token identifies the approver."""
         del who
-        return await self._delete(f"/remembered/{remembered_id}")
+        return await self._delete(path_of("remembered", remembered_id))
 
     async def runs(self) -> list[ParkedRun]:
         """Return the parked runs."""
@@ -61,7 +61,7 @@ class HubRecords:
     async def drop_run(self, run: ParkedRun, who: str) -> bool:
         """Delete a parked run; the token identifies the approver."""
         del who
-        return await self._delete(f"/runs/{run.id}")
+        return await self._delete(path_of("runs", run.id))
 
     async def _delete(self, path: str) -> bool:
         try:
@@ -78,7 +78,7 @@ class HubRecords:
     async def request(self, request_id: str) -> ApprovalRequest | None:
         """Return a request, or None."""
         try:
-            return json_codec.request_from_dict(await self._hub.get(f"/approvals/{request_id}"))
+            return json_codec.request_from_dict(await self._hub.get(path_of("approvals", request_id)))
         except UnknownRequest:
             return None
 

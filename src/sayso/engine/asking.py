@@ -20,6 +20,7 @@ from sayso.core.model import ApprovalDecision, ApprovalRequest, ToolCall, Verdic
 from sayso.core.ports import InteractiveChannel
 from sayso.core.redaction import redact_text
 from sayso.engine import context
+from sayso.engine.journal import brief_error
 from sayso.errors import CanonicalError, NotEntitled, StoreError, Unattended
 from sayso.policy import scopes
 
@@ -88,7 +89,7 @@ def messages_before(limit: ConversationLimit) -> tuple[ConversationMessage, ...]
     try:
         return last_messages(collect(), limit)
     except Exception as error:  # noqa: BLE001 - a history is other people's code; the question is asked without it
-        _LOG.warning("a request shows no messages before it: %s: %s", type(error).__name__, redact_text(str(error)))
+        _LOG.warning("a request shows no messages before it: %s", redact_text(brief_error(error)))
         return ()
 
 

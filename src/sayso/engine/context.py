@@ -25,7 +25,7 @@ _CONTROLLER: ContextVar[ApprovalController | None] = ContextVar("sayso_controlle
 _PROCESS_WIDE: list[ApprovalController] = []  # the last one is for threads and tasks that have none of their own
 _PRE_APPROVED: ContextVar[list[_PreApproval]] = ContextVar("sayso_pre_approved")
 Messages = Callable[[], "Iterable[ConversationMessage]"]
-_MESSAGES: ContextVar[Messages | None] = ContextVar("sayso_messages", default=None)  # the newest first
+_MESSAGES: ContextVar[list[Messages] | None] = ContextVar("sayso_messages", default=None)  # the newest first
 
 
 def current_controller() -> ApprovalController | None:
@@ -113,7 +113,7 @@ class nested_call:  # noqa: N801 - reads as a statement: `with nested_call(contr
         messages: Messages | None = None,
     ) -> None:
         self._current = _CurrentCall(controller, call, by, [] if state is None else [state], tightening, [])
-        self._messages = messages
+        self._messages = None if messages is None else [messages]
 
     def __enter__(self) -> None:
         messages = None if self._messages is None else _MESSAGES.set(self._messages)
@@ -123,8 +123,9 @@ class nested_call:  # noqa: N801 - reads as a statement: `with nested_call(contr
         call, controller, messages = self._tokens
         _CURRENT_CALL.reset(call)
         _CONTROLLER.reset(controller)
-        if messages is not None:
+        if messages is not None and self._messages is not None:
             _MESSAGES.reset(messages)
+            self._messages.clear()  # also for tasks that the tool has left running
 
 
 def activate_unless_nested(controller: ApprovalController) -> contextlib.AbstractContextManager[None]:
@@ -158,7 +159,8 @@ def current_grant(deed: Deed | None = None, /, **args: object) -> Grant | None:
 
 def current_messages() -> Messages | None:
     """Return the function that collects the messages before the current call, the newest first, if there is one."""
-    return _MESSAGES.get()
+    found = _MESSAGES.get()
+    return found[0] if found else None
 
 
 class messages_from:  # noqa: N801 - reads as a statement: `with messages_from(collect):`
@@ -167,13 +169,14 @@ class messages_from:  # noqa: N801 - reads as a statement: `with messages_from(c
     __slots__ = ("_collect", "_token")
 
     def __init__(self, collect: Messages) -> None:
-        self._collect = collect
+        self._collect = [collect]
 
     def __enter__(self) -> None:
         self._token = _MESSAGES.set(self._collect)
 
     def __exit__(self, *_: object) -> None:
         _MESSAGES.reset(self._token)
+        self._collect.clear()  # also for tasks that began in the block
 
 
 def conversation(

@@ -50,7 +50,7 @@ class Journal:
     ) -> None:
         """Record the result or the error of a call."""
         step: Step = "returned" if error is None else "raised"
-        brief = _brief_result(result) if error is None else _brief_error(error)
+        brief = _brief_result(result) if error is None else brief_error(error)
         try:
             if outcome.request_id is not None:
                 self._store.finish(outcome.request_id, step)
@@ -70,7 +70,8 @@ class Journal:
                 _LOG.exception("a hook failed on %r; the decision stands", entry.step)
 
 
-def _brief_error(error: BaseException) -> str:
+def brief_error(error: BaseException) -> str:
+    """Return class and words of an error; the words are other people's code, and may fail."""
     try:
         return f"{type(error).__name__}: {error}"[:_LONG]
     except Exception:  # noqa: BLE001 - the words of an error are the tool's code; its own error is the one to report

@@ -29,19 +29,12 @@ class Lease:
         self._release_key = f"{name}\0lease"  # parked under this key: the holder that released its slot early
         self._holder = new_id().encode()
         self._won = self._lost = -1  # the last slots won and lost, as numbers since the epoch
-        self.has_lapsed = False  # it was held, and somebody else may have held it since
         self.check_again_at = 0.0  # when to call `acquire_or_renew` again
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the slot of this moment is won."""
-        return self._clock.now() < (self._won + 1) * self._seconds
 
     async def acquire_or_renew(self) -> bool:
         """Whether this process holds the lease now."""
         now = self._clock.now()
         current = int(now // self._seconds)
-        self.has_lapsed = self.has_lapsed or 0 <= self._won < current
         if self._won < current and (self._lost == current or not await self._try_acquire(current)):
             self.check_again_at = (current + 1) * self._seconds
             return False

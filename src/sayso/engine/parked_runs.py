@@ -73,14 +73,11 @@ class HeldRun:
         self.is_over = True
 
     async def _require_lease(self) -> None:
-        if self._lease.is_held and not self._lease.has_lapsed:
-            return
-        # The event loop stood still, or the store failed, for longer than the lease. That is no harm if nobody has
-        # resumed the run meanwhile.
-        mine = await self._lease.acquire_or_renew() and await self._store.parked(self._id) == self._packed
-        if not mine:
-            raise AlreadyResuming(f"another process has resumed the run {self._id!r}, so it does not go on here")
-        self._lease.has_lapsed = False
+        # The lease may have lapsed while the event loop stood still. That is no harm if the state is unchanged.
+        if not await self._lease.acquire_or_renew() or await self._store.parked(self._id) != self._packed:
+            raise AlreadyResuming(
+                f"the run {self._id!r} was dropped, or another process has resumed it, so it does not go on here"
+            )
 
 
 class ParkedRuns:

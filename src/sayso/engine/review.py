@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sayso.core.conversation import ConversationLimit
 from sayso.core.decide import by_mode_and_memory, by_policy, decide, is_overdue, resume_used
 from sayso.core.model import Approved, Ask, Denied, Pending, Verdict
+from sayso.engine import context
 from sayso.engine.asking import messages_before, new_request
 from sayso.engine.edit_preview import LocalRequestHandle, judge_edited
 from sayso.errors import CanonicalError
@@ -144,9 +145,11 @@ class Reviewer:
         return Pending(request=request)
 
     def _conversation_limit(self, tool_rules: ToolRules | None) -> ConversationLimit:
-        """Return how much of the conversation a request may show: nested agents only reduce it."""
+        """Return how much of the conversation a request may show: the agents whose tool is running only reduce it."""
         limit = self.policy.conversation or ConversationLimit()
-        for policy in tool_rules.tightening if tool_rules else ():
+        running = context.current_call()  # perhaps under another controller, whose agent the messages belong to
+        around = () if running is None else (running.controller.policy, *running.tightening)
+        for policy in (*around, *(tool_rules.tightening if tool_rules else ())):
             limit = limit.tightened_by(policy.conversation)
         return limit
 

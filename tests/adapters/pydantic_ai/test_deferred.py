@@ -977,3 +977,22 @@ async def test_between_stop_and_resume_the_state_is_json(till: Till, controller:
     )
     assert result.output == "done"
     assert till.ran == [("look", "x"), ("pay", 5)]
+
+
+@pytest.mark.proves("H1")
+@pytest.mark.parametrize("rules", [{"pay": "blocked"}, {"pay": "required"}, {}])
+@pytest.mark.parametrize("capabilities", [[], [Approvals()]])
+async def test_a_run_without_a_controller_of_its_own_stays_under_the_policy_of_the_active_one(
+    till: Till, rules: dict[str, str], capabilities: list[Any]
+) -> None:
+    asked: list[str] = []
+
+    def no(request: ApprovalRequest) -> ApprovalDecision:
+        asked.append(request.tool_name)
+        return NO
+
+    agent = Agent(Scripted([("pay", {"amount": 5})]).model, tools=[till.pay], capabilities=capabilities)
+    with ApprovalController(mode="auto_deny", policy=Policy(rules)).activated():
+        await run_with_approval_async(agent, "go", ui=no)
+    assert till.ran == []
+    assert asked == ([] if rules.get("pay") == "blocked" else ["pay"])

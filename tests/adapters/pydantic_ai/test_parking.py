@@ -309,3 +309,35 @@ async def test_a_run_that_is_dropped_withdraws_what_it_asked(till: Till, tmp_pat
         assert request.status == "withdrawn"
         with pytest.raises(UnknownRequest):
             await resume(agent_of(till, controller), parked, controller=controller)
+
+
+async def test_a_run_that_is_dropped_while_it_goes_on_stops_before_the_next_request_to_the_model(
+    till: Till, tmp_path: Path
+) -> None:
+    async with controller_on(tmp_path / "state.db") as controller:
+
+        async def pay(amount: int) -> str:
+            (run,) = await controller.parked_runs()
+            assert await controller.drop_run(run, "ann gave it up")
+            return till.pay(amount)
+
+        script, outputs = Scripted([PAY], [("look", {"name": "ann"})]), [str, DeferredToolRequests]
+        agent = Agent(script.model, tools=[pay, till.look], output_type=outputs, capabilities=[Approvals(controller)])
+        parked = await park(await agent.run("go"), controller)
+        await answer_all(controller)
+        with pytest.raises(AlreadyResuming, match="was dropped"):
+            await resume(agent, parked, controller=controller)
+        assert till.ran == [("pay", 5)]
+        assert await controller.parked_runs() == []
+
+
+async def test_a_run_that_has_gone_on_is_not_brought_back_by_parking_its_old_result(till: Till) -> None:
+    controller = ApprovalController(policy=Policy({"pay": "required"}), mode="defer", store=MemoryStore())
+    agent = agent_of(till, controller)
+    parked = await park(await agent.run("go"), controller)
+    await answer_all(controller)
+    asked_again = await resume(agent, parked, controller=controller)
+    await answer_all(controller)
+    assert (await resume(agent, parked, controller=controller)).output == "done"
+    assert await park(asked_again, controller) == parked
+    assert await controller.parked_runs() == []

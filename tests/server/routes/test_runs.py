@@ -15,11 +15,14 @@ from tests.server.served import POLICY, Served
 
 from sayso import ApprovalController, ToolCall
 from sayso.adapters.pydantic_ai import Approvals, park, resume_answered
+from sayso.client.hub_http import path_of
+from sayso.client.hub_records import HubRecords
 from sayso.core.model import ParkedRun, Pending, new_id
 from sayso.errors import StoreError
 from sayso.stores.remote import RemoteStore
 
 T = TypeVar("T")
+RUN = new_id()
 
 
 def as_agent(served: Served, name: str, work: Callable[[ApprovalController], Awaitable[T]], project: str = "shop") -> T:
@@ -81,23 +84,50 @@ def test_a_run_that_names_requests_of_others_withdraws_none_of_them(
 @pytest.mark.parametrize(
     "forged",
     [
-        ParkedRun(id="x" * 201),
-        ParkedRun(id="x", requests=("q",) * 1001),
-        ParkedRun(id="x", parked_at=float("nan")),
-        ParkedRun(id="x", session="s" * 1001),
+        ParkedRun(id="../remembered/" + RUN),
+        ParkedRun(id=RUN, requests=("../me",)),
+        ParkedRun(id=RUN, requests=(RUN,) * 201),
+        ParkedRun(id=RUN, agent="x" * 201),
+        ParkedRun(id=RUN, parked_at=float("nan")),
+        ParkedRun(id=RUN, session="s" * 1001),
     ],
 )
 def test_a_run_that_could_not_be_listed_is_refused(served: Served, forged: ParkedRun) -> None:
     with pytest.raises(StoreError, match="the request is refused"):
-        as_agent(served, "builder", lambda controller: controller.store.park("x", b"state", forged))
+        as_agent(served, "builder", lambda controller: controller.store.park(forged.id, b"state", forged))
     assert served.do(served.store.runs()) == []
 
 
 def test_what_an_agent_says_about_its_owner_is_replaced_by_what_its_token_says(served: Served) -> None:
-    lie = ParkedRun(id="x", project="office", parked_by="somebody")
-    as_agent(served, "builder", lambda controller: controller.store.park("x", b"state", lie))
+    lie = ParkedRun(id=RUN, project="office", parked_by="somebody")
+    as_agent(served, "builder", lambda controller: controller.store.park(RUN, b"state", lie))
     (stored,) = served.do(served.store.runs())
-    assert (stored.project, stored.parked_by, stored.name) == ("shop", "builder", "shop/builder/x")
+    assert (stored.project, stored.parked_by, stored.name) == ("shop", "builder", f"shop/builder/{RUN}")
+    with pytest.raises(StoreError, match="under its own id"):
+        as_agent(served, "builder", lambda controller: controller.store.park("another name", b"state", lie))
+
+
+@pytest.mark.proves("H11")
+def test_an_id_that_two_agents_use_drops_neither(served: Served) -> None:
+    for agent in ("builder", "copycat"):
+        as_agent(served, agent, lambda controller: controller.store.park(RUN, b"state", ParkedRun(id=RUN)))
+    with served.person(project="shop") as ann:
+        assert ann.delete(f"/runs/{RUN}").status_code == 409
+    assert len(served.do(served.store.runs())) == 2
+
+
+@pytest.mark.proves("H11")
+def test_an_id_that_is_a_path_leads_a_person_s_command_nowhere_else(served: Served) -> None:
+    async def drop(run_id: str) -> bool:
+        records = HubRecords(served.url, served.token(name="ann", project="shop"))
+        try:
+            return await records.drop_run(ParkedRun(id=run_id), "ann")
+        finally:
+            await records.aclose()
+
+    for run_id in ("../remembered/x", "..", ".", "a/b", "a?b=c#d"):
+        assert not asyncio.run(drop(run_id))
+    assert path_of("runs", "../me") == "/runs/..%2Fme"
 
 
 @pytest.mark.proves("R17")

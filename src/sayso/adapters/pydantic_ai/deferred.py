@@ -152,7 +152,8 @@ async def run_with_approval_async(
 ) -> OutputT | DeferredToolRequests:
     """Run an agent whose tools ask: wait for each answer in place, and return the agent's output.
 
-    Without `controller`, a tool asks if it is marked, or if the agent's own guard says so. A run with an external call
+    Without `controller`, the policy of the active controller decides; without one, a tool asks if it is marked, or if
+    the agent's own guard says so. A run with an external call
     returns `DeferredToolRequests` with that call.
     """
     asker = _controller(ui, mode, memory, controller)
@@ -183,7 +184,9 @@ def _controller(
     ui: ApprovalUI | Callback | None, mode: str, memory: ApprovalMemory | None, controller: ApprovalController | None
 ) -> ApprovalController:
     if controller is None:
-        policy = Policy(default="none")  # the tools say themselves that they ask, and the agent's own guard may add
+        active = context.current_controller()
+        # The tools say themselves that they ask, and the agent's own guard may add; an active policy stays in charge.
+        policy = Policy(default="none") if active is None else active.policy
         return ApprovalController(mode=mode, approval_callback=ui, policy=policy, memory=memory)
     if ui is not None or memory is not None:
         raise ConfigurationError("the controller has its own callback and memory; pass it alone")

@@ -81,7 +81,9 @@ async def park(result: AgentRunResult[Any], controller: ApprovalController) -> s
     """
     if not isinstance(result.output, DeferredToolRequests):
         raise ConfigurationError("this run is over: it ended with an output, and nobody has to be asked")
-    parked_id: str = vars(result).get(_PARKED_AS) or new_id()
+    if _PARKED_AS in vars(result):
+        return vars(result)[_PARKED_AS]  # it may have gone on since, so it is not written again
+    parked_id = new_id()
     state = await _state_of(result, controller)
     await controller.adapter.runs.add(msgspec.json.encode(state), _listing(parked_id, state, controller))
     return parked_id

@@ -27,10 +27,12 @@ async def runs(hub: TheHub, person: Person) -> Response:
     return json_answer(json_codec.to_json({"items": known}))
 
 
-@routes.delete("/runs/{run_id}", status_code=HTTPStatus.NO_CONTENT, responses=problem_responses(404))
+@routes.delete("/runs/{run_id}", status_code=HTTPStatus.NO_CONTENT, responses=problem_responses(404, 409))
 async def drop(hub: TheHub, person: Person, run_id: Annotated[str, Path(max_length=200)]) -> Response:
     """Drop a run that nobody will resume: the requests that it waits for are withdrawn."""
     known = [each for each in await _visible_runs(hub, person) if each.id == run_id]
+    if len(known) > 1:
+        raise HttpProblem(HTTPStatus.CONFLICT, "several agents have parked a run under this id, so none is dropped")
     if not known or not await hub.controller.drop_run(known[0], DROPPED.format(person.name)):
         raise HttpProblem(HTTPStatus.NOT_FOUND, "no run is parked under this id")
     return Response(status_code=HTTPStatus.NO_CONTENT)

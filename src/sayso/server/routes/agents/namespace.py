@@ -33,7 +33,7 @@ _TIME = 12  # hex digits of an id that hold its creation time in milliseconds
 _DAY = 24 * 3600 * 1000
 _SHORT, _MIDDLE, _LONG = 200, 1000, 100_000  # characters
 _MOST = 50  # names of an agent's path, scopes, parts of a scope, roles, people
-_MOST_OF_RUN = 1000  # requests and external calls that one run waits for
+_MOST_OF_RUN = 200  # requests and external calls that one run waits for
 LATEST = 1e11  # seconds since the epoch
 
 
@@ -85,9 +85,13 @@ class AgentNamespace(msgspec.Struct, frozen=True):
 
     def run_to_store(self, run: ParkedRun) -> ParkedRun:
         """Set owner and session prefix of a parked run from the hub's own data."""
-        names = (run.id, run.agent, run.framework, *run.requests, *run.calls)
-        if any(len(name) > _SHORT for name in names) or len(run.session) > _MIDDLE or len(names) > _MOST_OF_RUN:
-            raise _rejection("its run has too many names, or names that are too long")
+        if not all(map(_ID.fullmatch, (run.id, *run.requests))):
+            raise _rejection("the ids of its run, and of what that waits for, are not ones that sayso makes")
+        names = (run.agent, run.framework, *run.calls)
+        if any(len(name) > _SHORT for name in names) or len(run.session) > _MIDDLE:
+            raise _rejection("its run has names that are too long")
+        if len(run.requests) + len(run.calls) > _MOST_OF_RUN:
+            raise _rejection(f"its run waits for more than {_MOST_OF_RUN} answers and results")
         if not (math.isfinite(run.parked_at) and 0 <= run.parked_at < LATEST):
             raise _rejection("the time of its run is not a time")
         return replace(run, project=self.project, parked_by=self.agent, session=self.prefix + run.session)

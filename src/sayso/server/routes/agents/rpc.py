@@ -107,6 +107,8 @@ class RpcOperations(AgentOperations):
     async def park(self, message: protocol.Park) -> None:
         """See `Store.park`."""
         run = None if message.run is None else self.namespace.run_to_store(message.run)
+        if run is not None and run.id != message.name:
+            raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "a run is parked under its own id, and no other name")
         await self.store.park(self.namespace.prefix + message.name, message.state, run)
 
     async def parked(self, message: protocol.GetParked) -> bytes | None:
