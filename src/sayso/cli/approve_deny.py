@@ -180,7 +180,7 @@ def approve(
     who: str,
     **how: Any,  # noqa: ANN401 - options
 ) -> None:
-    """Say yes to a request: the call runs once, with exactly the arguments that it shows.
+    """Say yes to a request: the call may run once, with exactly the arguments that it shows.
 
     ID is the start or the end of its id, 4 characters or more. Several requests are answered one by one; if one ID fits
     none or several, nothing is answered. Without one of --for, --uses, --scope, --session and --always nothing is
