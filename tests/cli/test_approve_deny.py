@@ -71,6 +71,15 @@ def test_pending_says_that_nothing_waits_and_all_shows_what_is_closed() -> None:
     assert [each["id"] for each in facts("pending", "--all", "--limit", "1")] == [later.id]
 
 
+def test_a_limit_shows_the_oldest_that_wait_and_says_how_many_more_there_are() -> None:
+    ids = [ask({"amount": number}).id for number in range(3)]
+    assert [each["id"] for each in facts("pending", "--limit", "2")] == ids[:2]
+    told = sayso("pending", "--limit", "2")
+    assert (told.exit_code, told.stdout.count("report > payer")) == (0, 2)
+    assert told.stderr == "1 more waits; --limit 2 shows the oldest.\n"
+    assert sayso("pending", "--limit", "3").stderr == ""
+
+
 @pytest.mark.parametrize("columns", ["40", "80"])
 def test_every_line_fits_the_width_and_tricks_are_shown_as_codes(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", columns)
@@ -180,7 +189,7 @@ def test_a_yes_runs_the_call_once_and_the_audit_names_who_and_where() -> None:
     request = ask()
     done = sayso("approve", request.id[-6:], "-m", "fine", "--who", "ann")
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.startswith("Approved: pay of report > payer runs once, with exactly the arguments")
+    assert done.stdout.startswith("Approved: pay of report > payer may run once, with exactly the arguments")
     decision = stored(request).decision
     assert decision is not None
     assert (decision.who, decision.channel, decision.note, decision.remember) == ("ann", "command line", "fine", "none")

@@ -52,6 +52,13 @@ def test_a_link_is_an_address_that_is_valid_for_ten_minutes() -> None:
     assert (facts["kind"], facts["opens"], facts["expires_at"]) == ("link", "x", facts["made_at"] + 600)
 
 
+def test_a_link_without_an_address_says_that_it_is_for_the_default_one() -> None:
+    told = sayso("token", "link", "--name", "ann")
+    assert told.stdout.startswith("http://127.0.0.1:8484/sign-in?code=")
+    assert told.stderr == "This is for a hub at http://127.0.0.1:8484, the default; give another address with --url.\n"
+    assert sayso("token", "link", "--name", "ann", "--url", "http://127.0.0.1:9000").stderr == ""
+
+
 def test_tokens_are_listed_and_revoked_by_either_end_of_their_id() -> None:
     assert sayso("token", "list").stdout == "There are no tokens.\n"
     facts = made("create", "approver", "--name", "ann", "--role", "ops", "--project", "*")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sayso import ApprovalDecision, ApprovalMemory, ApprovalRequest, ToolCall, Verdict
 from sayso.core import audit, redaction
 from sayso.core.model import Approved, AuditEntry, Denied, Remembered, Rule
-from sayso.errors import AuditError
+from sayso.errors import AuditError, StoreError
 from sayso.policy import scopes
 from sayso.stores.memory import MemoryStore
 from sayso.stores.sqlite import SqliteStore
@@ -564,7 +564,7 @@ async def test_a_note_that_cannot_be_compared_is_not_taken_for_confirmed() -> No
     store = MemoryStore()
     store.record(entry())
     for note in ((0, "rubbish"), (-1, "rubbish"), (1, "rubbish"), (2, "rubbish")):
-        with pytest.raises(AuditError):
+        with pytest.raises(StoreError):
             await audit.verify(store, known=note)
     (number, _, sealed) = (await store.audit())[0]
     assert await audit.verify(store, known=(number, sealed)) == 1

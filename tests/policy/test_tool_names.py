@@ -18,6 +18,16 @@ def test_a_rule_that_is_nearly_the_name_of_a_tool_is_reported_with_that_name() -
     ]
 
 
+@pytest.mark.parametrize("slip", ["Pay", "PAY", "pya", "apy", "payy"])
+def test_another_case_and_two_swapped_letters_are_reported_in_a_short_name_too(slip: str) -> None:
+    assert len(reported({slip: "blocked"}, "pay")) == 1
+
+
+@pytest.mark.parametrize("other", ["yap", "pat", "buy", "ap"])
+def test_another_short_name_is_not_reported(other: str) -> None:
+    assert reported({other: "blocked"}, "pay") == []
+
+
 @pytest.mark.parametrize(
     "rules",
     [

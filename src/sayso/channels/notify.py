@@ -188,7 +188,9 @@ class SignedWebhook:
         try:
             self._signer = Webhook(secret)
         except (ValueError, RuntimeError) as error:
-            raise ConfigurationError(f"the secret of the webhook {url!r} cannot be used: {error}") from error
+            raise ConfigurationError(
+                f"the secret of the webhook {url!r} cannot be used ({error}); write `whsec_` followed by base64"
+            ) from error
         self._url = url
 
     async def send(self, message: Message) -> None:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 _CHANNEL = "command line"
 _KINDS = get_args(ScopeKind)
+_NEWEST = 100  # of the history, unless --limit is given
 _JUDGED_AGAIN = (
     "The edited arguments were not judged here: the policy and the tool judge them again where the call runs, and may "
     "still refuse them."
@@ -63,9 +64,9 @@ ids_argument = click.argument("ids", nargs=-1, required=True, metavar="ID...", s
 @store_option
 @json_option
 @click.option("--all", "everything", is_flag=True, help="Also those that are closed, newest last.")
-@count_option("--limit", "With --all, how many of the newest that match; 100 if not given.", default=100)
+@count_option("--limit", "How many at most: the oldest that wait, or with --all the newest; 100 of these if not given.")
 @filter_options
-def pending(where: str | None, *, as_json: bool, everything: bool, limit: int, **criteria: Any) -> None:  # noqa: ANN401 - options
+def pending(where: str | None, *, as_json: bool, everything: bool, limit: int | None, **criteria: Any) -> None:  # noqa: ANN401 - options
     """List the requests that wait for an answer, oldest first.
 
     Each has the end of its id, which is enough to name it: ids begin with the time, so their starts look alike. Of
@@ -75,11 +76,16 @@ def pending(where: str | None, *, as_json: bool, everything: bool, limit: int, *
 
     async def work(inbox: Inbox) -> tuple[list[ApprovalRequest], str]:
         if everything:
+            most = limit or _NEWEST
             with search_progress() as show:
-                page = await search_history(inbox, wanted, limit, show)
-            _warn_of_cut_search(page, limit)
+                page = await search_history(inbox, wanted, most, show)
+            _warn_of_cut_search(page, most)
             return page.found[::-1], _nothing_found_text(wanted, page.searched)
         found = await inbox.pending(wanted)
+        if limit is not None and len(found) > limit:
+            more = len(found) - limit
+            say(f"{more} more {'waits' if more == 1 else 'wait'}; --limit {limit} shows the oldest.", err=True)
+            return found[:limit], ""
         return found, "" if found else _nothing_waits_text(wanted, len(await inbox.pending()))
 
     found, otherwise = with_inbox(where, work)
@@ -174,7 +180,7 @@ def approve(
     who: str,
     **how: Any,  # noqa: ANN401 - options
 ) -> None:
-    """Say yes to a request: the call runs once, with exactly the arguments that it shows.
+    """Say yes to a request: the call may run once, with exactly the arguments that it shows.
 
     ID is the start or the end of its id, 4 characters or more. Several requests are answered one by one; if one ID fits
     none or several, nothing is answered. Without one of --for, --uses, --scope, --session and --always nothing is
@@ -333,8 +339,8 @@ def _result_text(request: ApprovalRequest, decision: ApprovalDecision) -> str:
     if not decision.approved:
         return f"Denied: {call} does not run."
     if decision.override_args is None:
-        return f"Approved: {call} runs once, with exactly the arguments that were shown."
-    return f"Approved with edited arguments: {call} runs once, with exactly these."
+        return f"Approved: {call} may run once, with exactly the arguments that were shown."
+    return f"Approved with edited arguments: {call} may run once, with exactly these."
 
 
 def _outcome_facts(given: _Given) -> dict[str, Any]:

@@ -34,7 +34,10 @@ _COMMANDS = {
     "run": ("run", "Run a worker, and be asked about its calls."),
     "pending": ("approve_deny", "List the requests that wait for an answer, oldest first."),
     "show": ("approve_deny", "Show everything about one request, or about several."),
-    "approve": ("approve_deny", "Say yes to a request: the call runs once, with exactly the arguments that it shows."),
+    "approve": (
+        "approve_deny",
+        "Say yes to a request: the call may run once, with exactly the arguments that it shows.",
+    ),
     "deny": ("approve_deny", "Say no to a request: the call does not run, and the agent gets your note."),
     "watch": ("watch", "Watch what waits for an answer, live and on the whole screen, and answer it with single keys."),
     "stats": (

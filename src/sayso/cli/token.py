@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sayso.core.ports import Keyring, Store
 
 LINK_SECONDS = 600.0
+_DEFAULT_URL = "http://127.0.0.1:8484"
 
 
 @click.group(cls=Commands, epilog=epilog("sayso token list --store sayso.db", CODES_OF_GROUPS))
@@ -68,14 +69,14 @@ def create(kind: str, where: str | None, *, seconds: float | None, as_json: bool
 @token.command(epilog=epilog("sayso token link --name ann --project shop", CODES_OF_READING))
 @_identity_options
 @click.option("--opens", default="", metavar="ID", help="The request that it leads to.")
-@click.option(
-    "--url", default="http://127.0.0.1:8484", metavar="URL", help="Where the hub is; this machine if left out."
-)
-def link(where: str | None, *, url: str, as_json: bool, **whose: Any) -> None:  # noqa: ANN401 - options
+@click.option("--url", metavar="URL", help=f"Where the hub is; {_DEFAULT_URL} if left out.")
+def link(where: str | None, *, url: str | None, as_json: bool, **whose: Any) -> None:  # noqa: ANN401 - options
     """Make a link that signs a browser in as NAME: once, within 10 minutes."""
     made, text = _make_token(where, "link", LINK_SECONDS, **whose)
-    address = tokens.sign_in_address(url, text, made.opens)
+    address = tokens.sign_in_address(url or _DEFAULT_URL, text, made.opens)
     say(json_codec.to_json({**token_json(made), "url": address}, indent=2) if as_json else address)
+    if url is None:
+        say(f"This is for a hub at {_DEFAULT_URL}, the default; give another address with --url.", err=True)
 
 
 def _make_token(where: str | None, kind: TokenKind, seconds: float | None, **whose: Any) -> tuple[Token, str]:  # noqa: ANN401 - options

@@ -133,7 +133,7 @@ def verify(path: Path, known: audit.EntryRef | None = None) -> tuple[audit.Entry
 
 
 def join(paths: Sequence[Path], start: audit.EntryRef, known: audit.EntryRef | None = None) -> audit.EntryRef | None:
-    """Verify archives, oldest first: each continues its predecessor's chain, and the store's audit the last one's.
+    """Verify archives, named in any order: each continues the chain of an older one, and the store's audit the last.
 
     Returns `known`, an entry that was noted earlier, if the archives do not contain it; then the store must.
 
@@ -141,11 +141,14 @@ def join(paths: Sequence[Path], start: audit.EntryRef, known: audit.EntryRef | N
         AuditError: names the first entry that was changed, dropped or moved.
         StoreError: a file is not an archive, or cannot be read.
     """
-    ends = [(path, found) for path in paths if (found := verify(path, known)) is not None]
+    ends = [(path, found) for path in dict.fromkeys(paths) if (found := verify(path, known)) is not None]
+    ends.sort(key=lambda each: (each[1][0][0], each[1][1][0]))
     places = [(str(path), first) for path, (first, _) in ends] + [("the store", start)]
     for (path, (_, last)), (place, first) in zip(ends, places[1:], strict=True):
         if last != first:
-            raise AuditError(f"{path} ends with audit entry {last[0]}, but {place} goes on after entry {first[0]}")
+            raise AuditError(
+                f"{path} ends with audit entry {last[0]}, but {place} goes on after entry {first[0]}; name all archives"
+            )
     is_there = known is not None and any(first[0] <= known[0] <= last[0] for _, (first, last) in ends)
     return None if is_there else known
 

@@ -12,7 +12,7 @@ import msgspec
 from sayso.core.canonical import FrozenDict
 from sayso.core.model import AuditEntry, Denied, ToolCall
 from sayso.core.redaction import redact, redact_text
-from sayso.errors import AuditError, CanonicalError
+from sayso.errors import AuditError, CanonicalError, StoreError
 
 if TYPE_CHECKING:
     from sayso.core.model import ApprovalDecision, ApprovalRequest, Approved, Step, Verdict
@@ -238,6 +238,7 @@ async def verify(store: AuditLog, *, known: EntryRef | None = None) -> int:
 
     Raises:
         AuditError: names the first entry that was changed, dropped or moved.
+        StoreError: the chain is whole, but the known entry was pruned.
     """
     while True:
         start, end = await store.audit_ends()
@@ -266,10 +267,7 @@ async def _verify(store: AuditLog, start: EntryRef, end: EntryRef, known: EntryR
     if known is not None and known[0] > last:
         raise AuditError(f"audit entry {known[0]} is missing: it was noted, but the chain ends with entry {last}")
     if known is not None and known[0] < start[0]:
-        raise AuditError(
-            f"audit entry {known[0]} was noted, but what is kept here begins after entry {start[0]}; "
-            "name the archive that has it"
-        )
+        raise StoreError(f"audit entry {known[0]} was pruned; name the archive that has it with --archive")
     return last
 
 

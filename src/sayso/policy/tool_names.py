@@ -42,10 +42,27 @@ class MisspeltRules:
         for name, rule in patterns:
             if name in self._known or name in self._reported or is_glob(name):
                 continue
-            near = difflib.get_close_matches(name, tools, n=1, cutoff=_ALIKE)
-            if near:
+            near = _nearest(name, tools)
+            if near is not None:
                 self._reported.add(name)
-                yield f"the rule {rule} names no tool of this agent; did you mean {near[0]!r}?"
+                yield f"the rule {rule} names no tool of this agent; did you mean {near!r}?"
+
+
+def _nearest(name: str, tools: Collection[str]) -> str | None:
+    slip = next((tool for tool in tools if _differs_by_case(name, tool) or _is_transposed(name, tool)), None)
+    return slip or next(iter(difflib.get_close_matches(name, tools, n=1, cutoff=_ALIKE)), None)
+
+
+def _differs_by_case(name: str, tool: str) -> bool:
+    return name.casefold() == tool.casefold()
+
+
+def _is_transposed(name: str, tool: str) -> bool:
+    """Tell whether two neighbouring characters are swapped; short names are too little alike for a ratio."""
+    apart = [place for place, pair in enumerate(zip(name, tool, strict=False)) if pair[0] != pair[1]]
+    if len(name) != len(tool) or len(apart) != 2 or apart[1] != apart[0] + 1:  # noqa: PLR2004 - neighbours are two
+        return False
+    return name[apart[0]] == tool[apart[1]] and name[apart[1]] == tool[apart[0]]
 
 
 def idle_rules(policy: Policy, tools: Collection[str]) -> Iterator[tuple[str, Rule, str]]:

@@ -1,12 +1,17 @@
 """`sayso prune`: what is long over leaves the store, and what is said of it is true."""
 
 import json
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.questions import ask, in_store, sayso, stored
 
+from sayso.client import retention
+from sayso.client.archive import Archive
 from sayso.testing import FixedClock
 from sayso.testing.samples import NO
 
@@ -75,9 +80,37 @@ def test_a_note_is_compared_with_the_archive_that_has_the_entry_by_now() -> None
         told = sayso("audit", "verify", "--archive", "a.jsonl", "--known", f"{number}:{'f' * 64}")
         assert (told.exit_code, f"entry {number} is not the one that was noted" in told.stderr) == (7, True)
     told = sayso("audit", "verify", "--known", f"{notes[1][0]}:{notes[1][1]}")
-    assert (told.exit_code, "name the archive that has it" in told.stderr) == (7, True)
+    assert told.exit_code == 1, "nothing is broken"
+    assert told.stderr.replace("\n", " ").endswith("entry 2 was pruned; name the archive that has it with --archive ")
+    assert "broken" not in told.stderr
     told = sayso("audit", "verify", "--archive", "a.jsonl", "--known", f"9:{'f' * 64}")
     assert (told.exit_code, "entry 9 is missing: it was noted" in told.stderr) == (7, True)
+
+
+def test_a_note_of_a_pruned_entry_hides_no_broken_chain() -> None:
+    note = json.loads(sayso("audit", "show", "2", "--json").stdout)["hash"]
+    ask()
+    assert sayso("prune", "--closed-for", "90d", "--archive", "a.jsonl").exit_code == 0
+    with sqlite3.connect("state.db") as database:
+        database.execute("UPDATE audit SET line = CAST(replace(line, 'asked', 'acted') AS BLOB) WHERE number = 5")
+    told = sayso("audit", "verify", "--known", f"2:{note}")
+    assert (told.exit_code, "the chain is broken: audit entry 5 was changed" in told.stderr) == (7, True)
+
+
+def test_archives_may_be_named_in_any_order() -> None:
+    assert sayso("prune", "--closed-for", "90d", "--archive", "a.jsonl").exit_code == 0
+
+    async def prune_all(store: Any) -> None:
+        with closing(Archive(Path("b.jsonl"))) as archive:
+            await retention.prune(store, time.time() + 60, archive=archive)
+
+    in_store(prune_all)
+    for order in (("a", "b"), ("b", "a"), ("b", "a", "b")):
+        named = [part for each in order for part in ("--archive", f"{each}.jsonl")]
+        told = sayso("audit", "verify", *named)
+        assert (told.exit_code, told.stdout.startswith("The chain is whole: 6 entries.")) == (0, True), order
+    told = sayso("audit", "verify", "--archive", "a.jsonl")
+    assert (told.exit_code, "a.jsonl ends with audit entry 4" in told.stderr) == (7, True)
 
 
 @pytest.mark.parametrize(

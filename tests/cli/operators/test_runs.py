@@ -33,7 +33,8 @@ def test_parked_runs_are_listed_with_what_they_wait_for() -> None:
     assert "waits for results from outside (1)" in " ".join(told.split())
     assert [(each["waits_for"], each["can_resume"]) for each in facts()] == [([second.id], False), ([], False)]
     within(lambda controller: controller.answer(second.id, ApprovalDecision(approved=False)))
-    assert "answered, it can be resumed" in sayso("runs").stdout
+    told = " ".join(sayso("runs").stdout.split())
+    assert "answered; it can be resumed, unless a process is resuming it now" in told
     assert facts()[0]["can_resume"]
 
 

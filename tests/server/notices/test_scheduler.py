@@ -314,7 +314,7 @@ async def test_a_channel_tells_through_a_service_and_leaves_the_answer_to_others
         ("people: [{name: ann, to: ['nonsense://x']}]", "no notification URL that Apprise knows"),
         ("people: [{name: ann, to: ['env:NOT_SET_HERE']}]", "does not have; set it"),
         ("webhooks: [{url: 'http://127.0.0.1.evil.example/', secret: whsec_eA==}]", "must be https"),
-        ("webhooks: [{url: 'https://a.example', secret: whsec_ü}]", "cannot be used"),
+        ("webhooks: [{url: 'https://a.example', secret: whsec_ü}]", "write `whsec_` followed by base64"),
         ("peeple: []", "unknown key 'peeple'"),
     ],
 )

@@ -184,7 +184,7 @@ def _parse_known_entry(_: click.Context, __: click.Parameter, value: str | None)
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE",
-    help="What `sayso prune` wrote, oldest first; may be repeated.",
+    help="What `sayso prune` wrote; may be repeated, in any order.",
 )
 def verify(where: str | None, *, as_json: bool, known: tuple[int, str] | None, archives: tuple[Path, ...]) -> None:
     """Check that no entry was changed, dropped or moved, and print the last one to note down.
@@ -201,7 +201,7 @@ def verify(where: str | None, *, as_json: bool, known: tuple[int, str] | None, a
             return {"whole": False, "problem": str(error), "first": None, "last": None}
         rows = await records.audit(last - 1, 1) if last else []
         end = {"number": last, "hash": rows[0][2] if rows else chain.START}
-        before = next(filter(None, map(archive.start, archives)), start)[0]
+        before = min([start, *filter(None, map(archive.start, archives))])[0]
         return {"whole": True, "problem": None, "first": before + 1, "last": end}
 
     found = with_records(where, work)

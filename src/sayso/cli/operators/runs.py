@@ -112,7 +112,8 @@ def _state(run: ParkedRun, waiting: list[ApprovalRequest]) -> str:
         return f"waits for {len(waiting)} of {len(run.requests)} answers"
     if run.calls:
         return f"waits for results from outside ({len(run.calls)})"
-    return "answered, it can be resumed" if run.requests else "broken off, it can be resumed"
+    state = "answered" if run.requests else "broken off"
+    return f"{state}; it can be resumed, unless a process is resuming it now"
 
 
 def _agent(run: ParkedRun) -> str:

@@ -109,6 +109,8 @@ class HubFollower:
         elif time.monotonic() - self._last_reply_at < _STALE_SECONDS:
             return
         if self._known:
-            _LOG.warning("what the hub remembers as allowed is not gone by until it can be heard again")
+            _LOG.warning(
+                "the hub cannot be reached: until it can, remembered approvals do not apply, and such calls ask again"
+            )
             self._known = ""
             self._subscribers.withdraw_approvals()

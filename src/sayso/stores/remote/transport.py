@@ -169,7 +169,7 @@ class AsyncHubTransport:
                 await self._client.post(self.hub.address(operation), content=body, timeout=timeout)
             )
         except httpx2.RequestError as error:
-            raise self.hub.unreachable(error) from error
+            raise self.hub.unreachable(error) from None  # the sentence has the detail
 
     async def send_with_retry(self, operation: str, message: AgentMessage, *, patience: float = math.inf) -> bytes:
         """Retry with back-off until there is a reply, or until the deadline."""
@@ -195,7 +195,7 @@ class HubTransport:
                 self._client.post(self.hub.address(operation), content=msgspec.msgpack.encode(message))
             )
         except httpx2.RequestError as error:
-            raise self.hub.unreachable(error) from error
+            raise self.hub.unreachable(error) from None  # the sentence has the detail
 
     def close(self) -> None:
         """Close all connections."""
