@@ -127,7 +127,7 @@ def test_having_seen_an_edit_is_not_having_seen_the_request(editor: Path) -> Non
     terminal.press("e", at=OFFER)
     terminal.wait_for("Nothing was changed:")
     terminal.press("y")
-    terminal.wait_for("Not all of it was on the screen yet")
+    terminal.wait_for("Not all of it is on the screen")
     terminal.press("n")
     assert "RAN" not in terminal.end()[0]
 

@@ -46,6 +46,7 @@ class Question:
         self.channel = channel
         self.handle = handle
         self.number = 0  # position in the queue
+        self.also_answers: list[str] = []  # ids of the other requests that the answer answers too
         self.seen: tuple[Seen, ...] = request.seen
         self.votes: tuple[ApprovalDecision, ...] = request.votes
         self.needs: str | None = None  # whose yes it needs, and whether this person's counts, if that is known
