@@ -94,8 +94,7 @@ class Question:
         return " · ".join(facts)
 
     def _other_viewers(self) -> str:
-        mine = (self.who, self.channel)
-        names = [_viewer_name(each) for each in reversed(self.seen) if (each.who, each.channel) != mine]
+        names = [_viewer_name(each) for each in reversed(self.seen) if each.who != self.who]
         more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
         return ", ".join([*names[:_MOST_NAMES], *more])
 
