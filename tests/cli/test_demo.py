@@ -45,9 +45,17 @@ def test_in_a_terminal_every_answer_is_honoured_and_only_what_was_approved_is_th
     assert "-3 ordres, 120 euros" in screen
     assert "+3 orders, 120 euros" in screen
     files = screen.split("really there:")[1]
-    assert "# Orders |  | 3 orders, 120 euros" in files
+    assert "# Orders | 3 orders, 120 euros" in files
     assert "outbox.txt" not in files
     assert "ask me for the address first" in screen
+
+
+def test_in_a_small_terminal_the_first_question_fits_and_a_yes_counts_at_once() -> None:
+    terminal = Terminal(DEMO, columns=80, rows=24)
+    terminal.press("y")
+    terminal.wait_for("wants to run worker_call")
+    terminal.press("\x03")
+    assert "Not all of it" not in terminal.end()[0]
 
 
 def test_a_no_to_the_inner_worker_leaves_the_outer_one_at_work() -> None:

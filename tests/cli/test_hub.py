@@ -7,6 +7,7 @@ import os
 import sqlite3
 import sys
 import threading
+import time
 from collections.abc import Generator
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from tests.cli.questions import Result
 from tests.cli.questions import sayso as run
 from tests.server.served import Served
 from tests.terminal import KEYS, Terminal
+from tests.waiting import within
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest
-from sayso.core.approvers import Approvers
+from sayso.core.approvers import Approvers, Seen
+from sayso.core.ports import Store
 from sayso.core.tokens import EVERY_PROJECT
 from sayso.policy.policy import ToolRules
 from sayso.server.http.problems import HttpProblem
@@ -165,6 +168,26 @@ def test_the_live_inbox_follows_a_hub(hub: Served) -> None:
 
 def watch(hub: Served) -> Terminal:
     return Terminal([sys.executable, "-m", "sayso", "watch", "--store", hub.url], columns=100)
+
+
+async def wait_until_seen(store: Store, request_id: str, who: str) -> None:
+    point, now = 0, await store.get(request_id)
+    with within(30, lambda: now):
+        while now is None or who not in [each.who for each in now.seen]:
+            await store.changed(point)
+            point, _ = await store.changes(point)
+            now = await store.get(request_id)
+
+
+def test_the_live_inbox_of_a_hub_tells_who_else_has_it_before_them_and_does_not_name_oneself(hub: Served) -> None:
+    request = hub.ask()
+    terminal = watch(hub)
+    terminal.wait_for(KEYS)
+    hub.do(wait_until_seen(hub.store, request.id, "ann"))
+    hub.do(hub.store.mark_seen(request.id, Seen(who="bob", channel="page", at=time.time())))
+    assert "ann (page)" not in terminal.wait_for("also seen by bob (page)")
+    terminal.write("q")
+    assert terminal.end()[1] == 0
 
 
 def vote(hub: Served, request: ApprovalRequest, who: str) -> None:

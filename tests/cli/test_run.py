@@ -70,7 +70,7 @@ def test_in_a_terminal_the_person_is_asked_with_chain_and_diff_and_their_answer_
     assert code == 0
     assert "report > proofreader wants to run edit_file" in screen
     assert "-3 ordres, 120 euros" in screen
-    assert (example / "output/report.md").read_text() == "# Orders\n\n3 orders, 120 euros\n"
+    assert (example / "output/report.md").read_text() == "# Orders\n3 orders, 120 euros\n"
     assert (example / "state.db").exists()
 
 

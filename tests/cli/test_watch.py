@@ -263,7 +263,7 @@ def test_a_yes_needs_that_all_of_it_was_on_the_screen() -> None:
     terminal = watch()
     terminal.wait_for(KEYS)
     terminal.write("y")
-    terminal.wait_for("Not all of it was on the screen yet: scroll to its end with space, or press v.")
+    terminal.wait_for("Not all of it is on the screen: scroll to its end with space, or press v.")
     while "more row" in terminal.wait_for(KEYS):
         before = terminal.screen
         terminal.write(" ")
@@ -287,7 +287,7 @@ def test_the_end_alone_is_not_all_of_it() -> None:
     terminal.wait_for("why this is asked")
     terminal.wait_for(KEYS)
     terminal.write("y")
-    terminal.wait_for("Not all of it was on the screen yet")
+    terminal.wait_for("Not all of it is on the screen")
     assert stored(request).status == "open"
     leave(terminal)
 

@@ -52,9 +52,7 @@ def test_only_what_matches_is_listed_and_the_title_counts_the_others(columns: in
     assert "· tool:git* ann" in screen
     assert ("git_push(" in screen, "git_pull" in screen, "pay(" in screen) == (True, False, False)
     assert "wants to run git_push" in screen, "the list and the request below it agree"
-    terminal.write("/")
-    terminal.wait_for("Filter: tool:git* ann")
-    terminal.write("\x15agent:nobody\r")  # Ctrl-U takes the line away
+    filter_by(terminal, "agent:nobody")  # a new filter begins with an empty line
     screen = terminal.wait_for("none match, 3 others wait")
     assert "wants to run" not in screen
     terminal.write(ESCAPE)
@@ -102,13 +100,13 @@ def test_what_is_typed_behind_the_line_answers_nothing() -> None:
     terminal = watch()
     for line in ("tool:pay", "tool:git*", "tool:git* amount"):
         terminal.wait_for(KEYS)
-        terminal.write("/\x15" + line)  # Ctrl-U takes the earlier line away
+        terminal.write("/" + line)
         terminal.wait_for(f"Filter: {line}")
         elsewhere(Path(STORE), SEE)  # takes longer than the time in which two keys are taken for pasted
         terminal.write("\ry")
         a_second_later(terminal)
     terminal.wait_for(KEYS)
-    terminal.write("/\x15\ry")
+    terminal.write("/\ry")
     terminal.wait_for("2 wait for an answer")
     a_second_later(terminal)
     assert [stored(each).status for each in (pay, push)] == ["open", "open"]

@@ -88,9 +88,18 @@ class HubInbox:
     async def barrier(self, request: ApprovalRequest, who: str) -> Barrier | None:
         """Return why an answer would not count now, for the person and the roles of the token."""
         del who
+        me = await self._get_me()
+        return find_barrier(request, me["name"], me["roles"], time.time())
+
+    async def approver_name(self, who: str) -> str:
+        """Return the name of the token."""
+        del who
+        return (await self._get_me())["name"]
+
+    async def _get_me(self) -> HubReply:
         if self._me is None:
             self._me = await self._hub.get("/me")
-        return find_barrier(request, self._me["name"], self._me["roles"], time.time())
+        return self._me
 
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Mark a request as viewed; the hub adds name and time."""

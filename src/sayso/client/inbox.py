@@ -82,6 +82,10 @@ class Inbox(Protocol):
         """Return why an answer of this person would not count now; a hub knows the person by the token."""
         ...
 
+    async def approver_name(self, who: str) -> str:
+        """Return the name under which this person answers and is seen; a hub knows the person by the token."""
+        ...
+
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Mark a request as viewed (presence), and return its current state."""
         ...
@@ -190,6 +194,10 @@ class StoreInbox:
     async def barrier(self, request: ApprovalRequest, who: str) -> Barrier | None:
         """Return why an answer of this person would not count now; a store verifies no roles."""
         return find_barrier(request, who, None, clock_of(self.store).now())
+
+    async def approver_name(self, who: str) -> str:
+        """Return the name that the person gave; a store verifies none."""
+        return who
 
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Mark a request as viewed."""

@@ -45,7 +45,7 @@ class Channel(Protocol):
 
 
 class RequestHandle(Protocol):
-    """Operations of a channel on an open request besides answering it: edit preview and presence."""
+    """Operations of a channel on an open request besides answering it: edit preview, presence, what else is open."""
 
     async def preview_edit(self, args: Mapping[str, Any]) -> ApprovalRequest:
         """Return the request as it would be asked with these arguments.
@@ -58,6 +58,10 @@ class RequestHandle(Protocol):
 
     async def mark_seen(self, who: str, channel: str) -> tuple[Seen, ...]:
         """Mark the request as viewed by this person, and return all viewers."""
+        ...
+
+    async def pending(self) -> list[ApprovalRequest]:
+        """Return all open requests of the store: an answer that is remembered may close others too."""
         ...
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from sayso.core.approvers import Seen
+from sayso.core.decide import is_overdue
 from sayso.core.model import ToolCall, Verdict
 from sayso.errors import ApprovalBlocked
 
@@ -62,3 +63,8 @@ class LocalRequestHandle:
         """Mark the request as viewed, and return all viewers; see `RequestHandle`."""
         mine = Seen(who=who, channel=channel, at=self.clock.now())
         return (await self.store.mark_seen(self.request.id, mine)).seen
+
+    async def pending(self) -> list[ApprovalRequest]:
+        """Return the open requests of the store, without the overdue ones; see `RequestHandle`."""
+        now = self.clock.now()
+        return [each for each in await self.store.pending() if not is_overdue(each, now)]

@@ -60,7 +60,7 @@ def test_those_that_have_scrolled_away_have_to_be_opened_before_a_yes(
     terminal = ask(args=[{"item": name, "price": 1} for name in ("tea", "milk", "cake")], rows=24)
     others(terminal, 3)
     terminal.press("y", at="[y] allow these 3 alike once")
-    terminal.wait_for("Not all of this was on the screen yet: press v")
+    terminal.wait_for("Not all of this is on the screen: press v")
     terminal.press("v", at="[y] allow these 3 alike once")
     assert "Not all of this" not in terminal.wait_for("[y] allow these 3 alike once")  # a yes works now
     terminal.press("y", at="[y] allow these 3 alike once")

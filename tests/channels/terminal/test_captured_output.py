@@ -43,7 +43,7 @@ def test_what_it_pushes_out_of_sight_has_to_be_opened_before_a_yes(monkeypatch: 
     terminal = ask(say=fake, rows=24)
     terminal.wait_for("┊ 19\nRun set_price?")
     terminal.press("y")
-    terminal.wait_for("Not all of it was on the screen yet")
+    terminal.wait_for("Not all of it is on the screen")
     terminal.press("v")
     terminal.press("y")
     screen, _ = terminal.end()
@@ -118,7 +118,7 @@ def test_the_warning_does_not_push_the_request_out_of_sight_unnoticed(rows: int,
     terminal = ask(beside=["cat", str(fifo)], rows=rows)
     terminal.wait_for(KEYS)
     terminal.write("y")
-    terminal.wait_for("Allowed once." if is_seen else "Not all of it was on the screen yet")
+    terminal.wait_for("Allowed once." if is_seen else "Not all of it is on the screen")
     if not is_seen:
         terminal.press("n")
     terminal.end()

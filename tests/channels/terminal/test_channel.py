@@ -104,7 +104,7 @@ def test_in_a_low_window_what_has_scrolled_away_has_to_be_opened_before_a_yes(mo
     terminal = ask(rows=10)
     assert "wants to run" not in terminal.wait_for(KEYS)
     terminal.press("y")
-    terminal.wait_for("Not all of it was on the screen yet: press v to see all of it first.")
+    terminal.wait_for("Not all of it is on the screen: press v to see all of it first.")
     terminal.press("v")
     assert "Not all of it" not in terminal.wait_for(KEYS)  # a yes works now
     terminal.press("y")
@@ -165,7 +165,7 @@ def test_an_endless_name_pushes_nothing_off_the_screen_and_has_to_be_seen_before
     terminal = ask(rows=24, **asked)
     assert f"Run {name}" in terminal.wait_for(KEYS)
     terminal.press("y")
-    terminal.wait_for("Not all of it was on the screen yet")
+    terminal.wait_for("Not all of it is on the screen")
     terminal.press("n")
     assert "RAN" not in terminal.end()[0]
 

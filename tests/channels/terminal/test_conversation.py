@@ -65,7 +65,7 @@ def test_a_look_at_the_messages_is_no_look_at_the_request(paged: Path) -> None:
     terminal.press("c")
     terminal.wait_for(KEYS)
     terminal.write("y")
-    terminal.wait_for("Not all of it was on the screen yet")
+    terminal.wait_for("Not all of it is on the screen")
     terminal.press("n")
     assert "NOT:" in terminal.end()[0]
     assert "line 50" not in paged.read_text()

@@ -127,7 +127,7 @@ def test_having_seen_an_edit_is_not_having_seen_the_request(editor: Path) -> Non
     terminal.press("e", at=OFFER)
     terminal.wait_for("Nothing was changed:")
     terminal.press("y")
-    terminal.wait_for("Not all of it was on the screen yet")
+    terminal.wait_for("Not all of it is on the screen")
     terminal.press("n")
     assert "RAN" not in terminal.end()[0]
 
@@ -171,6 +171,16 @@ def test_a_text_that_an_editor_would_not_show_or_keep_is_edited_as_json(editor: 
     assert "RAN: tea costs 5" in terminal.end()[0]
     assert json.loads((editor / "given-0").read_text()) == {"item": "tea", "price": text}
     assert (editor / "given-0").read_text().isascii()
+
+
+@pytest.mark.parametrize(("text", "size"), [("a\nb\nc\n", "3 lines"), ("a\nb", "2 lines"), ("a\n", "1 line")])
+def test_the_lines_of_a_text_are_counted_as_an_editor_counts_them(text: str, size: str) -> None:
+    terminal = ask(args=[{"item": "tea", "price": text}])
+    terminal.press("e")
+    terminal.wait_for(f"[1] price, a text of {size}\n")
+    terminal.press("b", at=PARTS)
+    terminal.press("n")
+    terminal.end()
 
 
 def test_after_a_text_the_rest_of_the_draft_can_be_edited_too_or_left(editor: Path) -> None:
@@ -242,11 +252,17 @@ def test_an_editor_that_is_named_by_blanks_is_none(
     assert f"RAN: tea costs {price}" in terminal.end()[0]
 
 
-def test_an_editor_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EDITOR", "/no/such/editor")
-    terminal = ask()
+@pytest.mark.parametrize("variable", ["VISUAL", "EDITOR"])
+@pytest.mark.parametrize(("editor", "why"), [("no-such-editor", "was not found"), ("/", "cannot be run (Permission")])
+def test_an_editor_that_cannot_be_run_is_told_and_where_to_name_another(
+    monkeypatch: pytest.MonkeyPatch, variable: str, editor: str, why: str
+) -> None:
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv(variable, editor)
+    terminal = ask(columns=150)
     terminal.press("e")
-    terminal.wait_for("Nothing was changed: ")
+    screen = terminal.wait_for(f"Nothing was changed: the editor '{editor}' {why}")
+    assert f"; set ${variable} to another one." in screen
     terminal.press("n")
     terminal.end()
 

@@ -1,13 +1,16 @@
 """Answers that stand for later calls: for what, how long, how often, and what else they answer."""
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.channels.terminal.asking import ask
 from tests.terminal import KEYS
 
-from sayso.channels.display.remember_choices import also_allowed, lifetimes
-from sayso.core.model import ApprovalRequest
+from sayso import ApprovalController, Policy
+from sayso.channels.display.remember_choices import RememberChoices, also_allowed, lifetimes
+from sayso.core.model import ApprovalRequest, ToolCall
 from sayso.policy import scopes
 
 HOUR, DAY = 3600.0, 86_400.0
@@ -94,7 +97,50 @@ def test_what_an_answer_would_answer_too_is_said_before() -> None:
         terminal.write("u")
         terminal.wait_for(["3 times", "10 times", "any number"][_])
     terminal.press("2", at="[u] how often")
-    assert terminal.end()[0].count("RAN:") == 3
+    screen, _ = terminal.end()
+    assert screen.count("RAN:") == 3
+    assert "Allowed, and remembered. The same answer goes to 2 more open requests." in screen
+    assert "answered elsewhere" not in screen, "the questions that go away were answered here"
+
+
+def ask_elsewhere(store: Path, count: int) -> None:
+    async def review() -> None:
+        rules = Policy.from_dict(policy())
+        async with ApprovalController(policy=rules, store=store, mode="defer", session="other") as controller:
+            for number in range(count):
+                await controller.review(ToolCall(tool="set_price", args={"item": "oil", "price": number}))
+
+    asyncio.run(review())
+
+
+def test_what_was_left_and_what_other_processes_ask_is_counted_too(tmp_path: Path) -> None:
+    store = tmp_path / "state.db"
+    terminal = ask(policy=policy(), store=str(store), args=[{"item": "tea", "price": 4}, {"item": "milk", "price": 1}])
+    terminal.wait_for("1 of 2")
+    terminal.press("l")
+    terminal.wait_for("2 of 2")
+    terminal.press("a")
+    terminal.wait_for("[2] also answers 1 more open request\n")
+    terminal.press("b", at="[b] back")
+    ask_elsewhere(store, 2)
+    terminal.press("a")
+    terminal.wait_for("[2] also answers 1 more open request\n")
+    terminal.write("t")
+    terminal.wait_for("[2] also answers 3 more open requests\n")
+    terminal.press("2", at="in every session")
+    screen, _ = terminal.end()
+    assert "The same answer goes to 3 more open requests." in screen
+    assert screen.count("RAN:") == 2
+
+
+def test_what_other_people_must_answer_is_not_counted() -> None:
+    scope = scopes.call_scope("pay", {}, None)
+    mine = ApprovalRequest(tool_name="pay", id="1", scopes=(scope,))
+    theirs = ApprovalRequest(tool_name="pay", id="2", scopes=(scope,), asked_by="bob")
+    alike = ApprovalRequest(tool_name="pay", id="3", scopes=(scope,))
+    elsewhere = ApprovalRequest(tool_name="pay", id="4", scopes=(scope,), project="other")
+    approval = RememberChoices(mine, list[ApprovalRequest]).approval_for(scope)
+    assert approval.also_covers([mine, theirs, alike, elsewhere]) == [alike]
 
 
 def test_what_must_not_stand_cannot_be_made_to() -> None:

@@ -112,12 +112,14 @@ class RememberedApproval:
             session=None if self.lifetime.remember == "always" else self.request.session,
             remembered_at=0.0,
             schema_hash=self.request.schema_hash,
+            project=self.request.project,
         )
         return [
             other
             for other in others
             if other.id != self.request.id
-            and remembered.covers(other.session, 0.0, other.schema_hash)
+            and remembered.covers(other.session, 0.0, other.schema_hash, other.project)
+            and (other.approvers, other.asked_by) == (self.request.approvers, self.request.asked_by)
             and any(keys.issuperset(each.keys) for each in other.scopes)
         ]
 

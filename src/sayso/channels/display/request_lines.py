@@ -182,10 +182,17 @@ def format_value(value: object) -> list[str]:
         if len(short) <= _SHORT:
             return [short]
         return json.dumps(plain, ensure_ascii=False, default=repr, indent=2).split("\n")
-    lines = value.split("\n")
-    if len(lines) > 1:
-        return [f"{_BLOCK}{len(lines):,} lines:", *(f"  {line}" for line in lines)]
+    if "\n" in value:
+        lines = value.removesuffix("\n").split("\n")
+        end = ", with a final newline" if value.endswith("\n") else ""  # texts that differ must not look alike
+        return [f"{_BLOCK}{count_lines(value)}{end}:", *(f"  {line}" for line in lines)]
     return [json.dumps(value, ensure_ascii=False) if _needs_quotes(value) else value]
+
+
+def count_lines(text: str) -> str:
+    """Return the number of lines in words; a final newline begins no other line."""
+    count = text.removesuffix("\n").count("\n") + 1
+    return f"{count:,} line{'' if count == 1 else 's'}"
 
 
 def _needs_quotes(text: str) -> bool:

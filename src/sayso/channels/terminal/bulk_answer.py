@@ -43,7 +43,7 @@ async def _read_bulk_key(whole: dict[Question, list[Line]], waiting: Sequence[Qu
         return in_pager or view.fits_on_screen(len(lines), before)
 
     def hint() -> str:
-        unseen = f"Not all of this was on the screen yet: {view.how_to_see_all}."
+        unseen = f"Not all of this is on the screen: {view.how_to_see_all}."
         return unseen if refused_yes and not seen_all() else ""
 
     words = _legend(list(whole), len(waiting))

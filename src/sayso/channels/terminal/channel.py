@@ -39,6 +39,7 @@ _CHANNEL = "terminal"
 _FAREWELL_SECONDS = 2.0
 _NO_TERMINAL = "there is no terminal"
 _GONE = "This was answered elsewhere, has expired or was withdrawn."
+_COVERED = "Your last answer answers this too."
 
 
 class TerminalChannel:
@@ -107,6 +108,10 @@ class _CrossLoopHandle:
         """Mark the request as viewed, and return all viewers."""
         return await self._in_owner_loop(self._handle.mark_seen(who, channel))
 
+    async def pending(self) -> list[ApprovalRequest]:
+        """Return all open requests of the store."""
+        return await self._in_owner_loop(self._handle.pending())
+
     async def _in_owner_loop(self, work: Coroutine[Any, Any, T]) -> T:
         try:
             result = asyncio.run_coroutine_threadsafe(work, self._owner_loop)
@@ -136,6 +141,7 @@ class _TerminalThread:
         self._questions: list[Question] = []
         self._count = 0
         self._previous_vanished = False  # the last question was closed elsewhere
+        self._covered: set[str] = set()  # ids of the requests that the answers given here answer too
         self._queue_task: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._loop.run_forever, name="sayso-terminal", daemon=True)
         self._thread.start()
@@ -200,12 +206,16 @@ class _TerminalThread:
         finally:
             presence.cancel()
         is_gone = answer is None or question.answer.done()
-        prompt.show_lines([[("class:status", _GONE if answer is None or is_gone else answer_text(answer))]])
+        gone = _COVERED if question.request.id in self._covered else _GONE
+        words = gone if answer is None or is_gone else answer_text(answer, also=len(question.also_answers))
+        prompt.show_lines([[("class:status", words)]])
         if len(self._waiting()) <= 1:
             terminal.captured.release()  # before the run goes on and prints
         self._previous_vanished = is_gone or not question.settle(None if answer == "left" else answer)
         if self._previous_vanished and not is_gone:
-            prompt.show_lines([[("class:status", _GONE)]])
+            prompt.show_lines([[("class:status", gone)]])
+        if not self._previous_vanished:
+            self._covered.update(question.also_answers)
 
     async def _ask(self, question: Question, view: Prompt) -> Answer | None:
         """Return the answer, or None if the question was closed elsewhere."""

@@ -24,7 +24,7 @@ from sayso.channels.terminal.question import Question
 from sayso.channels.terminal.rule_excerpt import rule_lines
 from sayso.core.canonical import freeze, parse_args, thaw
 from sayso.core.model import ApprovalDecision, ApprovalRequest
-from sayso.errors import ApprovalBlocked
+from sayso.errors import ApprovalBlocked, StoreError
 
 T = TypeVar("T")
 Answer = ApprovalDecision | Literal["left"]  # left to other approvers
@@ -150,7 +150,7 @@ class QuestionDialog:
     def _hint(self) -> str:
         if not self._refused_yes or self._view.seen_all:
             return ""
-        return f"Not all of it was on the screen yet: {self._view.how_to_see_all}."
+        return f"Not all of it is on the screen: {self._view.how_to_see_all}."
 
     async def _deny(self) -> ApprovalDecision:
         return self._question.no()
@@ -191,7 +191,7 @@ class QuestionDialog:
             self._view.show_message("The rule does not let an answer be remembered.")
         if not scopes or not self._has_seen_all():
             return None
-        choices = RememberChoices(self._question.request, self._waiting)
+        choices = RememberChoices(self._question.request, await self._others())
         self._view.show_lines(choices.lines(self._view.width))
         choice = Choice(
             keys="".join(map(str, range(1, len(scopes) + 1))) + "b",
@@ -201,9 +201,23 @@ class QuestionDialog:
         while (key := await self._view.read_key(choice)) != "b":
             approval = choices.approval_for(scopes[int(key) - 1])
             if approval.problem is None:
+                others = (await self._others())()
+                self._question.also_answers = [each.id for each in approval.also_covers(others)]
                 return approval.decision(who=self._question.who, channel=self._question.channel)
             self._view.show_message(f"{approval.problem}: press u until it says 'any number of times'.")
         return None
+
+    async def _others(self) -> Callable[[], Sequence[ApprovalRequest]]:
+        """Return a function for the open requests: those of the store now, or those that the full screen follows."""
+        handle = self._question.handle
+        if handle is None:
+            return self._waiting
+        try:
+            found = await self._question.while_open(handle.pending())
+        except StoreError as problem:
+            self._view.show_message(f"What else an answer would answer is not known: {problem}.")
+            found = []
+        return lambda: found
 
     # --- Edited arguments ----------------------------------------------------------------------------
 
@@ -302,11 +316,14 @@ async def show_in_pager(view: QuestionView, lines: Sequence[Line]) -> str | None
     return None if problem is None else f"Shown here, because {problem}."
 
 
-def answer_text(answer: Answer) -> str:
-    """Return the answer as a sentence, for the scrollback."""
+def answer_text(answer: Answer, *, also: int = 0) -> str:
+    """Return the answer in words, for the scrollback; `also` other requests get the same."""
     if answer == "left":
         return "Left to others."
     if not answer.approved:
         return visible(f"Denied: {answer.note}" if answer.note else "Denied.")
     edited = "" if answer.override_args is None else ", with the arguments as you edited them"
-    return f"Allowed once{edited}." if answer.remember == "none" else "Allowed, and remembered."
+    if answer.remember == "none":
+        return f"Allowed once{edited}."
+    more = f" The same answer goes to {also} more open request{'' if also == 1 else 's'}." if also else ""
+    return f"Allowed, and remembered.{more}"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sayso.channels.display.blocks import editable_json
-from sayso.channels.display.request_lines import Line, format_name, hanging_indent
+from sayso.channels.display.request_lines import Line, count_lines, format_name, hanging_indent
 from sayso.channels.terminal.editor_pager import run_editor
 from sayso.core.canonical import parse_args, thaw
 from sayso.policy.shell.lexer import hidden_character
@@ -57,8 +57,7 @@ def draft_choices(texts: Mapping[str, str], width: int) -> Iterator[Line]:
     yield []
     yield [("class:heading", "edit")]
     for number, (name, text) in enumerate(texts.items(), 1):
-        lines = text.count("\n") + 1
-        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        size = count_lines(text) if "\n" in text else f"{len(text):,} characters"
         about = f"{format_name(name)}, a text of {size}"
         yield from hanging_indent(("class:keys", f"  [{number}] "), about, width)
     yield from hanging_indent(("class:keys", f"  [{len(texts) + 1}] "), "all arguments, as JSON", width)

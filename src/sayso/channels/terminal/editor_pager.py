@@ -21,15 +21,20 @@ def run_editor(text: str, screen: int, name: str) -> str:
     """Return a text as edited in the user's editor, in a file of this name; no line end is converted.
 
     Raises:
-        OSError: the editor cannot be run.
-        ValueError: the editor ended with an error, or its file is not text.
+        OSError: the file cannot be written or read.
+        ValueError: the editor cannot be run or ended with an error, or its file is not text.
     """
-    given = (shlex.split(os.environ.get(name, "")) for name in ("VISUAL", "EDITOR"))
-    editor = next(filter(None, given), ["vi"])
+    given = ((variable, shlex.split(os.environ.get(variable, ""))) for variable in ("VISUAL", "EDITOR"))
+    variable, editor = next((each for each in given if each[1]), ("EDITOR", ["vi"]))
     with tempfile.TemporaryDirectory(prefix="sayso-") as folder:
         file = Path(folder, name)
         file.write_bytes(text.encode())
-        if subprocess.run([*editor, str(file)], check=False, stdout=screen, stderr=screen).returncode != 0:  # noqa: S603 - the person's own
+        try:
+            done = subprocess.run([*editor, str(file)], check=False, stdout=screen, stderr=screen)  # noqa: S603 - the person's own
+        except OSError as error:
+            why = "was not found" if isinstance(error, FileNotFoundError) else f"cannot be run ({error.strerror})"
+            raise ValueError(f"the editor {editor[0]!r} {why}; set ${variable} to another one") from None
+        if done.returncode != 0:
             raise ValueError(f"{editor[0]!r} ended with an error")
         return file.read_bytes().decode()
 

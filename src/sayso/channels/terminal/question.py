@@ -46,6 +46,7 @@ class Question:
         self.channel = channel
         self.handle = handle
         self.number = 0  # position in the queue
+        self.also_answers: list[str] = []  # ids of the other requests that the answer answers too
         self.seen: tuple[Seen, ...] = request.seen
         self.votes: tuple[ApprovalDecision, ...] = request.votes
         self.needs: str | None = None  # whose yes it needs, and whether this person's counts, if that is known
@@ -93,8 +94,7 @@ class Question:
         return " · ".join(facts)
 
     def _other_viewers(self) -> str:
-        mine = (self.who, self.channel)
-        names = [_viewer_name(each) for each in reversed(self.seen) if (each.who, each.channel) != mine]
+        names = [_viewer_name(each) for each in reversed(self.seen) if each.who != self.who]
         more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
         return ", ".join([*names[:_MOST_NAMES], *more])
 

@@ -223,6 +223,7 @@ class Watch:
         """Return the keys of answers that would not count, after the question says why."""
         request, wanted = question.request, question.request.approvers
         try:
+            question.who = await self._context.inbox.approver_name(self._context.who)
             barrier = await self._context.inbox.barrier(request, self._context.who)
         except StoreError as problem:
             self._show_message(f"Whether your answer counts is not known: {problem}.")

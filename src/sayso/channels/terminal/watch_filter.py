@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.layout import ConditionalContainer, VSplit, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
@@ -42,8 +41,8 @@ class FilterLine:
         return ConditionalContainer(row, filter=Condition(lambda: self.is_open))
 
     def open(self) -> None:
-        """Begin to type, at the end of the present line."""
-        self.buffer.document = Document(filter_line(self._wanted))
+        """Begin to type a new line; the present filter holds until that is entered."""
+        self.buffer.reset()
         self.is_open = True
 
     def clear(self) -> None:
