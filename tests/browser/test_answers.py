@@ -11,9 +11,10 @@ import pytest
 from playwright.async_api import Route, expect
 from tests.browser.stage import WAIT, Person, Stage, request
 
-from sayso import ApprovalDecision, ApprovalDenied, ApprovalTimeout, Policy
+from sayso import ApprovalDecision, ApprovalDenied, ApprovalRequest, ApprovalTimeout, Policy
 from sayso.core.approvers import Approvers, Escalation
 from sayso.core.model import Rule
+from sayso.policy.scopes import call_scope, tool_scope
 
 SENT: list[tuple[object, ...]] = []
 
@@ -173,6 +174,58 @@ async def test_an_answer_can_be_remembered_and_revoked(stage: Stage) -> None:
     assert not stage.hub.controller.memory.list()
 
 
+async def test_a_remembered_yes_names_the_other_requests_that_it_answers_too(stage: Stage) -> None:
+    def pay(amount: int, session: str, **facts: object) -> ApprovalRequest:
+        scopes = (call_scope("pay", {"amount": amount}), tool_scope("pay"))
+        return request("pay", args={"amount": amount}, scopes=scopes, session=session, agent_path=("payer",), **facts)
+
+    rows = [pay(1, "s1"), pay(2, "s1"), *(pay(amount, "s2") for amount in range(3, 9))]
+    apart = [pay(50, "s1", approvers=Approvers(roles=("ops",))), request("mail", scopes=(tool_scope("mail"),))]
+    await stage.opened(rows[0])
+    ann = await stage.person()
+    await ann.opens("pay")
+    await stage.opened(*rows[1:], *apart)
+    await expect(ann.rows).to_have_count(10)
+    await ann.page.locator("[data-act=lasting]").click()
+    dialog = ann.page.get_by_role("dialog")
+    others = dialog.locator(".covered")
+    await expect(others).to_have_text("It answers no other open request.")
+    await dialog.get_by_label("The whole tool").check()
+    await expect(others).to_contain_text("This also allows 1 other open request:")
+    await expect(others.locator("li")).to_have_text(["pay for payeramount: 2"])
+    await dialog.get_by_label("In every session of this project").check()
+    await expect(others).to_contain_text("This also allows 7 other open requests:")
+    await expect(others.locator("li")).to_have_count(6)
+    await expect(others.locator("li").last).to_have_text("and 2 more")
+    await dialog.get_by_label("How many calls after this one").fill("3")
+    await expect(others).to_have_text("It answers no other open request.")
+    await dialog.get_by_label("How many calls after this one").fill("")
+    await expect(others).to_contain_text("7 other")
+    await stage.opened(pay(9, "s3"))  # while the dialog is open
+    await expect(others).to_contain_text("This also allows 8 other open requests:")
+    await ann.shot("allow-for-others")
+    await ann.button("Allow and remember").click()
+    await expect(ann.notice).to_have_text(
+        "Allowed: pay may run. It is remembered. The same answer went to 8 other open requests."
+    )
+    assert {row.id for row in await stage.store.pending()} == {each.id for each in apart}
+
+
+async def test_where_the_hub_cannot_say_what_else_a_yes_answers_the_yes_is_off(stage: Stage) -> None:
+    await stage.opened(request("pay", scopes=(tool_scope("pay"),)))
+    ann = await stage.person()
+    await ann.opens("pay")
+    await ann.page.route("**/covered?*", lambda route: route.abort())
+    await ann.page.locator("[data-act=lasting]").click()
+    others = ann.page.locator(".covered")
+    await expect(others).to_contain_text("Which other requests this answers is not known. The hub cannot be reached.")
+    await expect(ann.button("Allow and remember")).to_be_disabled()
+    await ann.page.unroute("**/covered?*")
+    await ann.button("Ask again").click()
+    await expect(others).to_have_text("It answers no other open request.")
+    await expect(ann.button("Allow and remember")).to_be_enabled()
+
+
 async def test_a_request_whose_time_is_up_is_shown_as_expired_and_did_not_run(stage: Stage) -> None:
     ann = await stage.person()
     call = stage.asks(send_mail, "bob@example.org", agent=stage.agent(timeout=3))
@@ -326,8 +379,10 @@ async def test_what_differs_is_left_out_though_it_was_looked_at_before(stage: St
     await ann.together("Allow…").click()
     dialog = ann.page.get_by_role("dialog")
     await expect(dialog.get_by_role("button", name="Allow 1")).to_be_enabled()
+    await expect(dialog.get_by_role("heading", level=2)).to_have_text("Allow 1 of 2 requests, once each")
     await dialog.get_by_role("button", name="Open it, and include it").click()
     await expect(dialog.get_by_text("sda")).to_be_visible()
+    await expect(dialog.get_by_role("heading", level=2)).to_have_text("Allow 2 requests, once each")
     await dialog.get_by_role("button", name="Allow 2").click()
     await expect(ann.notice).to_have_text("2 allowed.")
 

@@ -83,7 +83,12 @@ class HubInbox:
         if status != HTTPStatus.OK:
             raise StillOpen(str(facts.get("detail", f"the hub says {status}")))
         remembered = [json_codec.remembered_from_dict(each) for each in facts["remembered"]]
-        return AnswerResult(request=json_codec.request_from_dict(facts), accepted=True, remembered=remembered)
+        return AnswerResult(
+            request=json_codec.request_from_dict(facts),
+            accepted=True,
+            remembered=remembered,
+            also_answered=facts.get("also_answered", []),  # an older hub does not say it
+        )
 
     async def barrier(self, request: ApprovalRequest, who: str) -> Barrier | None:
         """Return why an answer would not count now, for the person and the roles of the token."""

@@ -15,7 +15,7 @@ from sayso.core.model import ApprovalDecision, Approved, Ask, Denied, Pending
 from sayso.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from sayso.core.approvers import Approvers, Seen
     from sayso.core.model import ApprovalRequest, Remembered, Result, Status, Step, ToolCall, Verdict
@@ -124,6 +124,20 @@ def spend(remembered: Remembered | None) -> Remembered | None:
     if remembered is None or not remembered.uses_left:
         return None
     return replace(remembered, uses_left=remembered.uses_left - 1)
+
+
+def also_closes(
+    remembered: Remembered, keys: Collection[str], answered: ApprovalRequest, other: ApprovalRequest, now: float
+) -> bool:
+    """Whether a decision that is remembered under these keys, from one request, answers another open request too."""
+    return (
+        other.id != answered.id
+        and not is_overdue(other, now)
+        and remembered.uses_left is None
+        and (other.approvers, other.asked_by) == (answered.approvers, answered.asked_by)
+        and any(set(keys).issuperset(scope.keys) for scope in other.scopes)
+        and remembered.covers(other.session, now, other.schema_hash, other.project)
+    )
 
 
 def is_overdue(request: ApprovalRequest, now: float) -> bool:

@@ -28,7 +28,7 @@ from sayso.engine.adapter_port import AdapterPort
 from sayso.engine.asking import Announcer
 from sayso.engine.clock import clock_of
 from sayso.engine.journal import Journal
-from sayso.engine.lifecycle import RequestLifecycle
+from sayso.engine.lifecycle import Answered, RequestLifecycle
 from sayso.engine.parked_runs import ParkedRuns
 from sayso.engine.remembered import ApprovalMemory
 from sayso.engine.review import Reviewer
@@ -219,7 +219,23 @@ class ApprovalController:
             ValueError: the decision has a scope that is not offered, or edited arguments to which no approval can be
                 bound; the request stays open.
         """
+        return (await self._lifecycle.answer(request, decision, who=who, channel=channel, roles=roles)).request
+
+    async def answer_with_covered(
+        self, request: ApprovalRequest, decision: ApprovalDecision, *, who: str, channel: str, roles: Collection[str]
+    ) -> Answered:
+        """Answer like `answer`; return also the other requests that the remembered decision has answered."""
         return await self._lifecycle.answer(request, decision, who=who, channel=channel, roles=roles)
+
+    async def covered_by(
+        self, request: ApprovalRequest, decision: ApprovalDecision, *, who: str
+    ) -> list[ApprovalRequest]:
+        """Return the other open requests that this decision would answer too, if this person gave it now.
+
+        Raises:
+            ValueError: the decision has a scope that is not offered.
+        """
+        return await self._lifecycle.covered_by(request, decision, who=who)
 
     async def withdraw(self, request_id: str, reason: str) -> ApprovalRequest:
         """Close a request whose answer is no longer needed; return its current state."""

@@ -9,12 +9,12 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
 from sayso.core.approvers import same_person
-from sayso.core.decide import audit_step, is_overdue
+from sayso.core.decide import also_closes, audit_step, close, is_overdue
 from sayso.core.model import ApprovalDecision
 from sayso.errors import ApprovalBlocked, NotEntitled, StoreError, UnknownRequest
 
@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("sayso")
 _WITHDRAW_SECONDS = 5.0
+
+
+class Answered(NamedTuple):
+    """A request after an answer, and the other requests that its remembered decision has answered too."""
+
+    request: ApprovalRequest
+    others: list[ApprovalRequest]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -55,18 +62,13 @@ class RequestLifecycle:
         who: str | None = None,
         channel: str | None = None,
         roles: Collection[str] | None = None,
-    ) -> ApprovalRequest:
+    ) -> Answered:
         """Close a request with a decision; see `ApprovalController.answer`."""
         request = await self.get(request) if isinstance(request, str) else request
         now = self.clock.now()
         decision = replace(decision, who=who or decision.who, channel=channel or decision.channel, decided_at=now)
         _check_entitled(request, decision, roles, now)
-        forced = decision.approved and request.approval == "once_per_session" and decision.override_args is None
-        if forced and decision.remember == "none":
-            # `once_per_session` is remembered for the tool where the rule says so, else for this call: a prefix or a
-            # folder is wider than the call that was shown, so only the person can choose it.
-            for_tool = any(scope.kind == "tool" for scope in request.scopes)
-            decision = replace(decision, remember="session", scope="tool" if for_tool else None)
+        decision = _with_implied_memory(request, decision)
         await self._check_edited(request, decision)
         remembered = self._to_remember(request, decision, now)
         together = remembered if self.memory.belongs_to(self.store) else ()
@@ -74,8 +76,20 @@ class RequestLifecycle:
         if remembered and closed.decision == decision:
             if not together:
                 self.memory.add(*remembered)
-            await self._answer_covered(request, remembered)
-        return closed
+            return Answered(closed, await self._answer_covered(request, remembered))
+        return Answered(closed, [])
+
+    async def covered_by(
+        self, request: ApprovalRequest, decision: ApprovalDecision, *, who: str
+    ) -> list[ApprovalRequest]:
+        """Return the other open requests that this decision would answer now; see `ApprovalController.covered_by`."""
+        now = self.clock.now()
+        decision = _with_implied_memory(request, replace(decision, who=who, decided_at=now))
+        remembered = self._to_remember(request, decision, now)
+        after = close(request, "approved" if decision.approved else "denied", decision, now)
+        if not remembered or request.status != "open" or after.decision != decision:
+            return []  # the yes of somebody else is missing too, and only the last one is remembered
+        return await self._covered(request, remembered, now)
 
     async def withdraw(self, request_id: str, reason: str, *, unattended: bool = False) -> ApprovalRequest:
         """Close a request whose answer is no longer needed, or about which nobody can be asked."""
@@ -172,21 +186,37 @@ class RequestLifecycle:
         limits = [limit for limit in (request.remember_max, self.policy.remember_max) if limit is not None]
         return self.memory.build(request, decision, now=now, longest=min(limits, default=None))
 
-    async def _answer_covered(self, answered: ApprovalRequest, remembered: Sequence[Remembered]) -> None:
-        """Close the open requests that the new remembered decision covers, with the same answer."""
-        first = remembered[0]
-        if first.uses_left is not None:
-            return
-        known = {each.scope.key for each in remembered}
-        for other in await self.store.pending():
-            offered = any(known.issuperset(scope.keys) for scope in other.scopes)
-            if other.approvers != answered.approvers or other.asked_by != answered.asked_by:
-                continue
-            if offered and first.covers(other.session, self.clock.now(), other.schema_hash, other.project):
-                status = "approved" if first.decision.approved else "denied"
-                await self._close(
-                    other, status, replace(first.decision, remember="none", scope=None, uses=None, until=None)
-                )
+    async def _answer_covered(
+        self, answered: ApprovalRequest, remembered: Sequence[Remembered]
+    ) -> list[ApprovalRequest]:
+        """Answer the open requests that the new remembered decision covers; return those that took the answer."""
+        given = replace(remembered[0].decision, remember="none", scope=None, uses=None, until=None)
+        taken: list[ApprovalRequest] = []
+        for other in await self._covered(answered, remembered, self.clock.now()):
+            closed = await self._close(other, "approved" if given.approved else "denied", given)
+            if given in (closed.decision, *closed.votes):
+                taken.append(closed)
+        return taken
+
+    async def _covered(
+        self, answered: ApprovalRequest, remembered: Sequence[Remembered], now: float
+    ) -> list[ApprovalRequest]:
+        if remembered[0].uses_left is not None:
+            return []
+        keys = {each.scope.key for each in remembered}
+        waiting = await self.store.pending()
+        return [other for other in waiting if also_closes(remembered[0], keys, answered, other, now)]
+
+
+def _with_implied_memory(request: ApprovalRequest, decision: ApprovalDecision) -> ApprovalDecision:
+    """Return a yes to a `once_per_session` request as one that is remembered for the session."""
+    forced = decision.approved and request.approval == "once_per_session" and decision.override_args is None
+    if not forced or decision.remember != "none":
+        return decision
+    # It is remembered for the tool where the rule says so, else for this call: a prefix or a folder is wider than the
+    # call that was shown, so only the person can choose it.
+    for_tool = any(scope.kind == "tool" for scope in request.scopes)
+    return replace(decision, remember="session", scope="tool" if for_tool else None)
 
 
 def _check_entitled(

@@ -322,3 +322,39 @@ def test_of_edited_arguments_those_that_were_left_as_shown_stay_what_they_were(s
     assert decision.override_args is not None
     assert dict(decision.override_args) == {"amount": 7, "content": b"\x00", "parts": (1, 2), "on": 1}
     assert type(decision.override_args["on"]) is int
+
+
+def test_a_remembered_answer_names_the_other_requests_that_it_answers_before_and_after(served: Served) -> None:
+    wide = Policy.from_dict({"tools": {"pay": {"approval": "required", "scope": "tool"}}, "default": "none"})
+    facts: dict[str, Any] = {"policy": wide, "project": "shop"}
+    first, second, later = (served.ask({"amount": at}, **facts) for at in (1, 2, 3))
+    elsewhere = served.ask({"amount": 4}, policy=wide, project="lab")
+    by_two = served.ask({"amount": 5}, **facts, approvers=TWO)
+    terms = {"remember": "always", "scope": "tool"}
+    with served.person(project="shop") as ann, served.person("bob", project="lab") as bob:
+        address = f"/approvals/{first.id}/covered"
+        told = ann.get(address, params=terms).json()
+        assert (told["count"], [each["id"] for each in told["items"]]) == (2, [second.id, later.id])
+        assert told["items"][0]["tool"] == "pay"
+        assert ann.get(address, params={**terms, "uses": 2}).json() == {"count": 0, "items": []}
+        assert "not offered" in ann.get(address, params={**terms, "scope": "folder"}).json()["detail"]
+        assert bob.get(address, params=terms).status_code == 404
+        assert served.get(first).status == served.get(second).status == "open"
+        assert answer(ann, first, approved=True, **terms).json()["also_answered"] == [second.id, later.id]
+        assert ann.get(address, params=terms).json()["count"] == 0
+    assert [served.get(each).status for each in (second, later, elsewhere, by_two)] == [
+        "approved",
+        "approved",
+        "open",
+        "open",
+    ]
+
+
+def test_a_yes_that_needs_another_one_answers_no_other_request_yet(served: Served) -> None:
+    wide = Policy.from_dict({"tools": {"pay": {"approval": "required", "scope": "tool"}}, "default": "none"})
+    first, _ = (served.ask({"amount": at}, policy=wide, approvers=TWO) for at in (1, 2))
+    terms = {"remember": "always", "scope": "tool"}
+    with served.person(roles=("ops",)) as ann, served.person("bob", roles=("ops",)) as bob:
+        assert ann.get(f"/approvals/{first.id}/covered", params=terms).json()["count"] == 0
+        assert answer(ann, first, approved=True, **terms).json()["also_answered"] == []
+        assert bob.get(f"/approvals/{first.id}/covered", params=terms).json()["count"] == 1

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from sayso.channels.display.durations import format_duration_in_words
 from sayso.channels.display.request_lines import Line, edited_names, hanging_indent
+from sayso.core.decide import also_closes
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Remembered, Scope
 
 _SPANS = ((3600.0, "an hour"), (86_400.0, "a day"), (7 * 86_400.0, "a week"), (30 * 86_400.0, "30 days"))
@@ -114,14 +115,8 @@ class RememberedApproval:
             schema_hash=self.request.schema_hash,
             project=self.request.project,
         )
-        return [
-            other
-            for other in others
-            if other.id != self.request.id
-            and remembered.covers(other.session, 0.0, other.schema_hash, other.project)
-            and (other.approvers, other.asked_by) == (self.request.approvers, self.request.asked_by)
-            and any(keys.issuperset(each.keys) for each in other.scopes)
-        ]
+        now = time.time()
+        return [other for other in others if also_closes(remembered, keys, self.request, other, now)]
 
 
 class RememberChoices:

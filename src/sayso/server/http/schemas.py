@@ -177,9 +177,28 @@ class RememberedModel(BaseModel):
 
 
 class AnsweredModel(RequestModel):
-    """The request as it stands after an answer, and what is remembered of it."""
+    """The request as it stands after an answer, what is remembered of it, and what else it has answered."""
 
     remembered: list[RememberedModel]
+    also_answered: list[str] = Field(
+        description="The ids of the other open requests that the remembered answer covers: they got it too."
+    )
+
+
+class CoveredRequestModel(BaseModel):
+    """An open request, in short."""
+
+    id: str
+    tool: str
+    agent_path: list[str]
+    asked_by: str
+
+
+class CoveredModel(BaseModel):
+    """The other open requests that a remembered answer would close too."""
+
+    count: int
+    items: list[CoveredRequestModel] = Field(description="The oldest of them, at most 100.")
 
 
 class PageModel(BaseModel):

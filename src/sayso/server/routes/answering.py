@@ -10,6 +10,7 @@ import msgspec
 from sayso.channels.edit_schema import schema_violation
 from sayso.core import json_codec
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Remember, Remembered, ScopeKind
+from sayso.engine.lifecycle import Answered
 from sayso.errors import ApprovalBlocked, NotEntitled
 from sayso.server.http.problems import HttpProblem
 from sayso.server.http.schemas import AnswerModel
@@ -20,10 +21,11 @@ _APPROVES = {"proceed_once": True, "proceed_always": True, "modify": True, "canc
 
 
 class AnswerOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of an answer: the request after it, and the decisions remembered from it."""
+    """Result of an answer: the request after it, the decisions remembered from it, and the other requests answered."""
 
     request: ApprovalRequest
     remembered: list[Remembered]
+    also_answered: list[str]
 
 
 async def submit_answer(
@@ -37,12 +39,29 @@ async def submit_answer(
     hub.throttle.count_answer(person.name)
     request = await person.request(hub, request_id)
     decision = decision_of(answer, request, hub.clock.now())
+    others: list[ApprovalRequest] = []
     if request.status == "open":
         await _check_edited(request, answer)
-        request = await _close(hub, person, request, decision, f"{channel} from {person.address}")
+        request, others = await _close(hub, person, request, decision, f"{channel} from {person.address}")
     if not _has_answered(request, person.name, decision):
         raise _conflict(request)
-    return AnswerOutcome(request=request, remembered=_remembered(hub, request))
+    also_answered = [each.id for each in others]  # all of the same project: this person may see them
+    return AnswerOutcome(request=request, remembered=_remembered(hub, request), also_answered=also_answered)
+
+
+async def covered_requests(
+    hub: Hub, person: Principal, request: ApprovalRequest, answer: AnswerModel
+) -> list[ApprovalRequest]:
+    """Return the other open requests, all of the same project, that this answer would close too; nothing is answered.
+
+    Raises:
+        HttpProblem: the answer is invalid for this request.
+    """
+    decision = decision_of(answer, request, hub.clock.now())
+    try:
+        return await hub.controller.covered_by(request, decision, who=person.name)
+    except ValueError as error:
+        raise _unprocessable(str(error)) from None
 
 
 def _remembered(hub: Hub, request: ApprovalRequest) -> list[Remembered]:
@@ -116,9 +135,9 @@ async def _check_edited(request: ApprovalRequest, answer: AnswerModel) -> None:
 
 async def _close(
     hub: Hub, person: Principal, request: ApprovalRequest, decision: ApprovalDecision, channel: str
-) -> ApprovalRequest:
+) -> Answered:
     try:
-        return await hub.controller.answer(
+        return await hub.controller.answer_with_covered(
             request, decision, who=person.name, channel=channel, roles=person.token.roles
         )
     except NotEntitled as error:

@@ -18,7 +18,7 @@ from sayso.core.approvers import Seen
 from sayso.core.canonical import thaw
 from sayso.core.decide import is_overdue
 from sayso.core.filters import RequestFilter, StatusFilter
-from sayso.core.model import ApprovalRequest
+from sayso.core.model import ApprovalRequest, ScopeKind
 from sayso.server import identity
 from sayso.server.http import schemas
 from sayso.server.http.headers import header
@@ -28,7 +28,7 @@ from sayso.server.http.strict_json import StrictRoute, is_json_media, read_objec
 from sayso.server.identity import Anybody, Person, TheHub
 from sayso.server.openapi import json_answer, ok_response, problem_responses, request_response
 from sayso.server.routes import listing
-from sayso.server.routes.answering import question_text, submit_answer
+from sayso.server.routes.answering import covered_requests, question_text, submit_answer
 from sayso.server.routes.sse import EventStream
 
 routes = APIRouter(route_class=StrictRoute, responses=problem_responses(401, 403, 429, 503))
@@ -42,6 +42,7 @@ _OUTCOME: TypeAdapter[Outcome] = TypeAdapter(Outcome)
 _ANSWER = TypeAdapter(AnswerModel)
 _LONGEST_WAIT = 60
 _MOST = 1000
+_MOST_COVERED = 100
 _LARGEST_POINT = 2**62
 
 
@@ -140,7 +141,9 @@ async def _answer(sent: Request) -> Response:
     channel = "page" if person.token.kind == "session" else "rest"
     given = await submit_answer(identity.hub_of(sent), person, request_id, _read_answer(sent), channel=channel)
     return await request_response(
-        given.request, remembered=[json_codec.remembered_to_dict(each) for each in given.remembered]
+        given.request,
+        remembered=[json_codec.remembered_to_dict(each) for each in given.remembered],
+        also_answered=given.also_answered,
     )
 
 
@@ -169,6 +172,31 @@ def _validated(kind: TypeAdapter[T], value: object, *place: str) -> T:
     except ValidationError as error:
         mistakes = [{**each, "loc": (*place, *each["loc"])} for each in error.errors(include_url=False)]
         raise RequestValidationError(mistakes) from None
+
+
+class CoveredQuery(BaseModel):
+    """A yes that is to be remembered."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    remember: Literal["session", "always"]
+    scope: ScopeKind | None = Field(default=None, description="For which calls it is remembered.")
+    uses: int | None = Field(default=None, ge=1, le=1_000_000, description="For how many more calls.")
+
+
+@routes.get("/approvals/{request_id}/covered", responses=ok_response(schemas.CoveredModel) | problem_responses(404))
+async def covered(
+    hub: TheHub, person: Person, request_id: RequestId, wanted: Annotated[CoveredQuery, Query()]
+) -> Response:
+    """Say which other open requests a remembered yes would answer too; nothing is answered by this."""
+    asked = await person.request(hub, request_id)
+    yes = AnswerModel(approved=True, remember=wanted.remember, scope=wanted.scope, uses=wanted.uses)
+    others = await covered_requests(hub, person, asked, yes)
+    items = [
+        {"id": each.id, "tool": each.tool, "agent_path": list(each.agent_path), "asked_by": each.asked_by}
+        for each in others[:_MOST_COVERED]
+    ]
+    return json_answer(json_codec.to_json({"count": len(others), "items": items}))
 
 
 @routes.post("/approvals/{request_id}/seen", status_code=HTTPStatus.NO_CONTENT, responses=problem_responses(404))

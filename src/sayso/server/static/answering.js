@@ -23,9 +23,15 @@ export async function sendDecision(inbox, id, decision) {
 export function acceptedSentence(request) {
   const tool = visible(request.tool);
   if (request.status === "open") return `Your yes to ${tool} counts. ${phrases.votesText(request)}.`;
-  if (request.status === "denied") return `Denied: ${tool} does not run.`;
+  const others = alsoAnsweredText(request.also_answered?.length ?? 0);
+  if (request.status === "denied") return `Denied: ${tool} does not run.${others}`;
   const remembered = request.remembered?.length ? " It is remembered." : "";
-  return `Allowed: ${tool} may run.${remembered}`;
+  return `Allowed: ${tool} may run.${remembered}${others}`;
+}
+
+/** Return the sentence about other requests that the remembered answer has answered too; empty if there are none. */
+export function alsoAnsweredText(count) {
+  return count ? ` The same answer went to ${count} other open ${count === 1 ? "request" : "requests"}.` : "";
 }
 
 /** Update the inbox after a rejected answer, and return the reason. */

@@ -63,6 +63,7 @@ export const getAccounts = () => sendRequest("GET", "sign-in/accounts");
 export const signOut = () => sendRequest("POST", "sign-out", { body: {} });
 export const listRequests = (query) => sendRequest("GET", "approvals", { query });
 export const getRequest = (id) => sendRequest("GET", approvalPath(id));
+export const getCovered = (id, query) => sendRequest("GET", `${approvalPath(id)}/covered`, { query });
 export const postAnswer = (id, decision) => sendRequest("POST", approvalPath(id), { body: decision });
 export const markSeen = (id) => sendRequest("POST", `${approvalPath(id)}/seen`, { body: {} });
 export const listRemembered = () => sendRequest("GET", "remembered");

@@ -1,7 +1,7 @@
 /** Bulk answer: an approval shows every call in full; calls that differ are excluded until they are opened here. */
 
 import { showNotice } from "./announce.js";
-import { handleRejection } from "./answering.js";
+import { alsoAnsweredText, handleRejection } from "./answering.js";
 import { openDialog } from "./dialogs.js";
 import { button, fill, h, visibleNodes } from "./dom.js";
 import { findBarrier, missingAfterMine, missingYesText } from "./entitlement.js";
@@ -21,8 +21,8 @@ export async function askToAllowAll(inbox, me, ids) {
     return;
   }
   const chosen = await openDialog(
-    `Allow ${requests.length} requests, once each`,
-    (close, foot) => new BulkDialog(me, requests, { close, foot }).element,
+    "",
+    (close, foot, heading) => new BulkDialog(me, requests, { close, foot, heading }).element,
     { wide: true },
   );
   if (chosen) await answerAll(inbox, chosen, { approved: true }, "allowed");
@@ -66,7 +66,8 @@ async function answerAll(inbox, ids, decision, outcome) {
     if (problem?.status === 0 || problem?.status === 401) break;
   }
   const rest = problems.length ? ` ${problems.length} not: ${[...new Set(problems)].slice(0, 3).join(" ")}` : "";
-  showNotice(`${resultText(answered, outcome)}.${rest}`, problems.length ? "bad" : "good");
+  const others = new Set(answered.flatMap((each) => each.also_answered)).difference(new Set(ids)).size;
+  showNotice(`${resultText(answered, outcome)}.${alsoAnsweredText(others)}${rest}`, problems.length ? "bad" : "good");
 }
 
 /** Return what came of the answers: a request that is still open needs the yes of somebody else. */
@@ -93,8 +94,10 @@ async function retryWhenThrottled(work, progress) {
 
 /** Content of the dialog: every request in full, one below the other. */
 class BulkDialog {
-  constructor(me, requests, { close, foot }) {
+  constructor(me, requests, { close, foot, heading }) {
     this.me = me;
+    this.heading = heading;
+    this.total = requests.length;
     this.first = requests[0];
     this.close = close;
     this.tracker = new SeenTracker(() => this.#update());
@@ -170,8 +173,11 @@ class BulkDialog {
       ? "All of it was on your screen."
       : `To allow them, see all of it first: ${this.tracker.remaining}.`;
     this.hint.classList.toggle("done", this.tracker.isComplete);
-    this.yes.textContent = `Allow ${this.included.size}`;
-    this.yes.disabled = !this.tracker.isComplete || !this.tracker.isSettled || !this.included.size;
+    const count = this.included.size;
+    const requests = this.total === 1 ? "request" : "requests";
+    this.heading.textContent = `Allow ${count === this.total ? count : `${count} of ${this.total}`} ${requests}, once each`;
+    this.yes.textContent = `Allow ${count}`;
+    this.yes.disabled = !this.tracker.isComplete || !this.tracker.isSettled || !count;
   }
 }
 

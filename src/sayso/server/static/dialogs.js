@@ -6,7 +6,7 @@ let count = 0;
 
 /** Open a dialog with a title, and resolve with the argument of `close`.
  *
- * `build(close, foot)` returns its content, and may fill the foot, which does not scroll.
+ * `build(close, foot, heading)` returns its content, and may fill the foot, which does not scroll, and change the title.
  */
 export function openDialog(title, build, { wide = false } = {}) {
   return new Promise((resolve) => {
@@ -34,7 +34,7 @@ export function openDialog(title, build, { wide = false } = {}) {
       body,
       foot,
     );
-    body.append(...[build(close, foot)].flat());
+    body.append(...[build(close, foot, heading)].flat());
     document.body.append(dialog);
     dialog.showModal();
     (dialog.querySelector("[data-first]") ?? dialog.querySelector("input, textarea, select") ?? heading).focus();

@@ -275,7 +275,7 @@ export class InboxView {
   }
 
   async _lasting(id, request) {
-    const decision = await askHowLong(request);
+    const decision = await askHowLong(this.inbox, request);
     if (decision) await sendDecision(this.inbox, id, decision);
   }
 
