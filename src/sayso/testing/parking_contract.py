@@ -16,7 +16,7 @@ try:
 except ImportError as error:
     raise ImportError("sayso.testing.parking_contract needs pytest: install `sayso[testing]`") from error
 
-from sayso.core.model import ParkedRun
+from sayso.core.model import ParkedRun, new_id
 from sayso.core.ports import Store
 
 T = TypeVar("T")
@@ -53,15 +53,16 @@ class ParkingContract:
 
     async def test_parked_runs_are_listed_oldest_first_until_one_is_taken(self, stores: Stores) -> None:
         one, two = stores
-        waiting = ParkedRun(id="0192a", agent="clerk", framework="x", session="s", requests=("q",), parked_at=5.0)
-        later = ParkedRun(id="0192b", calls=("external",))
+        first, second = sorted([new_id(), new_id()])
+        waiting = ParkedRun(id=first, agent="clerk", framework="x", session="s", requests=(new_id(),), parked_at=5.0)
+        later = ParkedRun(id=second, calls=("external",))
         for run in (later, waiting):
             await one.park(run.id, b"state", run)
         await one.park("nested", b"state of an agent inside")
         assert await two.runs() == [waiting, later]
         await two.park(waiting.id, b"checkpoint")
         assert await one.runs() == [waiting, later]
-        changed = replace(waiting, requests=("q", "r"))
+        changed = replace(waiting, requests=(*waiting.requests, new_id()))
         await two.park(waiting.id, b"newer", changed)
         assert await one.runs() == [changed, later]
         await two.unpark(waiting.id)
