@@ -357,3 +357,10 @@ async def test_an_error_that_cannot_even_be_told_stops_no_question() -> None:
 
     with conversation(collect):
         assert (await asked()).conversation == ()
+
+
+async def test_a_conversation_can_be_entered_again() -> None:
+    talk = conversation(SAID)
+    for _ in range(2):
+        with talk:
+            assert (await asked()).conversation

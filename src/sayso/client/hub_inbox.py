@@ -8,7 +8,7 @@ import json
 import time
 from http import HTTPStatus
 
-from sayso.client.hub_http import HubClient, HubReply
+from sayso.client.hub_http import HubClient, HubReply, path_of
 from sayso.client.inbox import WAITING, AnswerResult, Barrier, SearchPage, check_edit, find_barrier
 from sayso.core import json_codec
 from sayso.core.approvers import Seen
@@ -77,7 +77,7 @@ class HubInbox:
             **{name: value for name, value in terms.items() if value is not None},
             **({} if decision.override_args is None else {"args": thaw(decision.override_args)}),
         }
-        status, facts = await self._hub.send("POST", f"/approvals/{request.id}", body)
+        status, facts = await self._hub.send("POST", path_of("approvals", request.id), body)
         if status == HTTPStatus.CONFLICT:
             return AnswerResult(request=json_codec.request_from_dict(facts["request"]), accepted=False)
         if status != HTTPStatus.OK:
@@ -109,8 +109,8 @@ class HubInbox:
     async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
         """Mark a request as viewed; the hub adds name and time."""
         del seen
-        await self._hub.send("POST", f"/approvals/{request_id}/seen", {})
-        return json_codec.request_from_dict(await self._hub.get(f"/approvals/{request_id}"))
+        await self._hub.send("POST", path_of("approvals", request_id, "seen"), {})
+        return json_codec.request_from_dict(await self._hub.get(path_of("approvals", request_id)))
 
     async def changes(self, after: int | None = None) -> tuple[int, list[ApprovalRequest]]:
         """Return the changes after a point, of those received since the subscription began."""

@@ -166,17 +166,18 @@ def current_messages() -> Messages | None:
 class messages_from:  # noqa: N801 - reads as a statement: `with messages_from(collect):`
     """Let the requests that the block opens show messages; `collect` is called only when one is opened."""
 
-    __slots__ = ("_collect", "_token")
+    __slots__ = ("_collect", "_current", "_token")
 
     def __init__(self, collect: Messages) -> None:
-        self._collect = [collect]
+        self._collect = collect
 
     def __enter__(self) -> None:
-        self._token = _MESSAGES.set(self._collect)
+        self._current = [self._collect]  # a new one each time: the block may be entered again
+        self._token = _MESSAGES.set(self._current)
 
     def __exit__(self, *_: object) -> None:
         _MESSAGES.reset(self._token)
-        self._collect.clear()  # also for tasks that began in the block
+        self._current.clear()  # also for tasks that began in the block
 
 
 def conversation(
