@@ -56,7 +56,8 @@ def test_only_what_matches_is_listed_and_the_title_counts_the_others(columns: in
     screen = terminal.wait_for("none match, 3 others wait")
     assert "wants to run" not in screen
     terminal.write(ESCAPE)
-    assert "wants to run pay" in terminal.wait_for("3 wait for an answer")
+    terminal.wait_for("3 wait for an answer")
+    terminal.wait_for("wants to run pay")
     leave(terminal)
 
 
@@ -67,7 +68,8 @@ def test_what_comes_in_and_does_not_match_is_counted_and_what_matches_is_listed(
     ask(tool="mail")
     terminal.wait_for("none match, 2 others wait")
     ask(tool="git_push")
-    assert "wants to run git_push" in terminal.wait_for("1 matches, 2 others wait")
+    terminal.wait_for("1 matches, 2 others wait")
+    terminal.wait_for("wants to run git_push")
     elsewhere(Path(STORE), f"if request.tool != 'git_push': {ALLOW}")
     screen = terminal.wait_for("1 matches, no others wait")
     assert "allowed by bob" not in screen, "what is not listed goes without a word"
@@ -124,7 +126,8 @@ def test_while_the_line_is_open_no_key_is_an_answer_and_escape_lists_all() -> No
     terminal.wait_for("Filter: y")
     elsewhere(Path(STORE), SEE)  # takes long enough for a key to have its effect
     terminal.write(ESCAPE)
-    assert "1 waits for an answer" in terminal.wait_for(KEYS)
+    terminal.wait_for(KEYS)
+    terminal.wait_for("1 waits for an answer")
     assert stored(request).status == "open"
     leave(terminal)
 
