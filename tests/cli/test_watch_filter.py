@@ -51,10 +51,10 @@ def test_only_what_matches_is_listed_and_the_title_counts_the_others(columns: in
     screen = terminal.wait_for("1 matches, 2 others wait")
     assert "· tool:git* ann" in screen
     assert ("git_push(" in screen, "git_pull" in screen, "pay(" in screen) == (True, False, False)
-    assert "wants to run git_push" in screen, "the list and the request below it agree"
+    terminal.wait_for("wants to run git_push")  # the list and the request below it agree
     filter_by(terminal, "agent:nobody")  # a new filter begins with an empty line
     screen = terminal.wait_for("none match, 3 others wait")
-    assert "wants to run" not in screen
+    terminal.wait_for("wants to run", gone=True)
     terminal.write(ESCAPE)
     terminal.wait_for("3 wait for an answer")
     terminal.wait_for("wants to run pay")
