@@ -26,7 +26,8 @@ from benchmarks.rows import Row, at_most, compare, row
 from benchmarks.timing import Effort, interleave, minus, repeat_async
 from sayso import ApprovalController, ApprovalDecision, Policy
 from sayso.adapters.pydantic_ai import Approvals, park, resume
-from sayso.adapters.pydantic_ai.toolset import AgentGuard, GuardedToolset
+from sayso.adapters.pydantic_ai.guard import AgentGuard
+from sayso.adapters.pydantic_ai.toolset import GuardedToolset
 
 ARGS: dict[str, Any] = {"path": "notes/today.txt", "content": "forty characters of text, more or less .."}
 RULES = 1_000

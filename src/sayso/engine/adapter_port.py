@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from sayso.core.decide import refusal
 from sayso.core.model import Pending, ToolCall
 from sayso.engine import context
 from sayso.engine.execution import Execution
@@ -55,6 +56,7 @@ class AdapterPort:
         *,
         mode: Mode,
         session: str,
+        has_session: bool,
         requests: Requests,
         journal: Journal,
         lifecycle: RequestLifecycle,
@@ -64,6 +66,7 @@ class AdapterPort:
     ) -> None:
         self._mode: Mode = mode
         self._session = session
+        self.has_session = has_session  # given by the owner, and not made up
         self._requests = requests
         self._journal = journal
         self._lifecycle = lifecycle
@@ -110,7 +113,9 @@ class AdapterPort:
         while isinstance(outcome, Pending):
             if self._mode == "defer":
                 raise ApprovalPending.for_request(outcome.request)
-            await self._wait_or_withdraw(outcome.request)
+            closed = await self._wait_or_withdraw(outcome.request)
+            if closed.status != "approved":
+                return refusal(closed)  # which the store has recorded
             outcome = await self._reviewer.review(call, tool_rules, asked=True)
         return outcome
 

@@ -102,6 +102,7 @@ class ApprovalController:
         clock = clock_of(self.store, clock)
         self.memory = memory if memory is not None else ApprovalMemory(store=self.store, session=session, clock=clock)
         self.session = session or self.memory.session
+        self._has_session = bool(session) or self.memory.has_session
         self._build_parts(asked, clock, hooks, timeout, strict_audit="strict" in {audit, self.policy.audit})
 
     def _build_parts(
@@ -136,6 +137,7 @@ class ApprovalController:
         self.adapter = AdapterPort(
             mode=self.mode,
             session=self.session,
+            has_session=self._has_session,
             requests=self.store,
             journal=journal,
             lifecycle=self._lifecycle,

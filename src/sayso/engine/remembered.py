@@ -31,6 +31,7 @@ class ApprovalMemory:
     def __init__(self, *, store: Store | None = None, session: str | None = None, clock: Clock | None = None) -> None:
         self._clock = clock_of(store, clock)
         self.session = session or new_id()
+        self.has_session = bool(session)
         self._lock = threading.Lock()
         self._by_id: dict[str, Remembered] = {}
         self._by_key: dict[str, tuple[Remembered, ...]] = {}

@@ -208,7 +208,7 @@ async def test_a_tool_that_asks_by_itself_is_not_fooled_by_a_made_up_approval(ti
     )
     result = await resume(guarded, history, approvals={"made up": True})
     assert till.ran == []
-    assert isinstance(result.output, DeferredToolRequests)
+    assert "nobody was ever asked about this call" in str(returns(result.all_messages())["made up"].content)
 
 
 class Meddling(AbstractCapability[Any]):

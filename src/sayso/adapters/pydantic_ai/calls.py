@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import pydantic_core
 from pydantic import BaseModel, SecretBytes, SecretStr
-from pydantic_ai.messages import ModelResponse
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.tools import RunContext
 
 from sayso.core.model import ToolCall, new_id
@@ -96,12 +96,43 @@ def _collected(value: Any) -> Any:  # noqa: ANN401 - any argument in, plain data
 
 
 def run_of(ctx: RunContext[Any], call_id: str | None) -> str:
-    """Return the id of the run in which a call was made: a resumed run continues the calls of an earlier one."""
+    """Return the run in which a call was made: a resumed run continues the calls of an earlier one.
+
+    Some providers use a call id again in the next response of a run. The run then gets the number of the call
+    appended, which a resumed history counts alike.
+    """
+    response = _response_with(ctx.messages, call_id)
+    if response is None or not response.run_id:
+        return (ctx.run_id or "") if response is None else ""
+    times = 0
     for message in reversed(ctx.messages):
-        if not isinstance(message, ModelResponse):
-            continue
-        if message.run_id and message.run_id == ctx.run_id:
-            break  # nearly always: this run's own call, for no history can hold the id of a new run
-        if any(call.tool_call_id == call_id for call in message.tool_calls):
-            return message.run_id or ""
-    return ctx.run_id or ""
+        if isinstance(message, ModelResponse):
+            if message.run_id != response.run_id and times:
+                break
+            times += message.run_id == response.run_id and _makes(message, call_id)
+    return response.run_id if times == 1 else f"{response.run_id}#{times}"
+
+
+def is_of_earlier_run(ctx: RunContext[Any]) -> bool:
+    """Whether the call of this context was made in an earlier run, which this one continues."""
+    response = _response_with(ctx.messages, ctx.tool_call_id)
+    return response is not None and response.run_id != ctx.run_id
+
+
+def _response_with(messages: Sequence[ModelMessage], call_id: str | None) -> ModelResponse | None:
+    """Return the newest response that makes a call with this id."""
+    responses = (each for each in reversed(messages) if isinstance(each, ModelResponse))
+    return next((each for each in responses if _makes(each, call_id)), None)
+
+
+def _makes(response: ModelResponse, call_id: str | None) -> bool:
+    return any(isinstance(part, ToolCallPart) and part.tool_call_id == call_id for part in response.parts)
+
+
+def calls_output_tool(ctx: RunContext[Any]) -> bool:
+    """Whether the response of this run that makes the call also calls an output tool, which may end the run."""
+    response = _response_with(ctx.messages, ctx.tool_call_id)
+    if response is None or response.run_id != ctx.run_id or ctx.tool_manager is None:
+        return False
+    known = [ctx.tool_manager.get_tool_def(part.tool_name) for part in response.tool_calls]
+    return any(definition is not None and definition.kind == "output" for definition in known)

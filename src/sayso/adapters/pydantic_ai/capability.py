@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
+import msgspec
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.capabilities.abstract import CapabilityOrdering
 from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset
 
-from sayso.adapters.pydantic_ai.calls import run_of
-from sayso.adapters.pydantic_ai.message_history import messages_of
-from sayso.adapters.pydantic_ai.outputs import call_output_function
-from sayso.adapters.pydantic_ai.toolset import (
-    AgentGuard,
-    GuardedToolset,
-    OnDenied,
+from sayso.adapters.pydantic_ai.calls import run_of, to_tool_call
+from sayso.adapters.pydantic_ai.deferrals import (
     all_request_ids,
+    deferral_metadata,
     read_deferral,
+    tool_metadata,
     waiting_mark_name,
 )
-from sayso.core.decide import refusal
-from sayso.core.model import ApprovalDecision, ApprovalRequest, Denied, ToolCall, Verdict
+from sayso.adapters.pydantic_ai.guard import AgentGuard, OnDenied, SessionOf
+from sayso.adapters.pydantic_ai.message_history import messages_of
+from sayso.adapters.pydantic_ai.outputs import call_output_function
+from sayso.adapters.pydantic_ai.tool_rules import guarded_tool, rules_of_asking_tool, validated_args
+from sayso.adapters.pydantic_ai.toolset import GuardedToolset
+from sayso.core.model import ApprovalDecision, Approved, Denied, ToolCall, Verdict
 from sayso.engine import context
 from sayso.engine.controller import ApprovalController
 from sayso.engine.settings import check_policy
-from sayso.errors import ApprovalDenied, ConfigurationError
+from sayso.errors import ApprovalDenied, ApprovalPending, ConfigurationError
 from sayso.policy.policy import Policy, ToolRules
 
 if TYPE_CHECKING:
@@ -46,6 +49,7 @@ _CANNOT_STOP = (
     "approval_callback=… or channels=[…] to `Approvals`, run the agent by `run_with_approval`, or let it stop: give it "
     "output_type=[…, DeferredToolRequests], and `park` it"
 )
+_HAS_ASKED = "_sayso_has_asked"
 
 
 class CapabilitySettings(TypedDict, total=False):
@@ -63,8 +67,9 @@ class CapabilitySettings(TypedDict, total=False):
 class Approvals(AbstractCapability[Any]):
     """Nothing that an agent calls runs without your say-so: `Agent(…, capabilities=[Approvals(controller)])`.
 
-    Where the controller waits for people, the run waits; where it defers, the run ends with `DeferredToolRequests` and
-    resumes later, perhaps in another process. All calls of one model response are asked about at once.
+    Where the controller waits for people, each call waits in place; where it defers, the run ends with
+    `DeferredToolRequests` and resumes later, perhaps in another process. All calls of one model response are asked
+    about at once.
     """
 
     def __init__(
@@ -72,6 +77,7 @@ class Approvals(AbstractCapability[Any]):
         controller: ApprovalController | Policy | None = None,
         *,
         on_denied: OnDenied = "model",
+        session_of: SessionOf | None = None,
         **settings: Unpack[CapabilitySettings],
     ) -> None:
         """Use a controller, or build one from a policy and its settings.
@@ -81,6 +87,8 @@ class Approvals(AbstractCapability[Any]):
                 A policy alone defers. Without either, the active controller is asked. Under another agent, the policy
                 can only make that agent's policy stricter.
             on_denied: `model` tells the model why a call did not run, `raise` ends the run with an `ApprovalError`.
+            session_of: returns the session of a run from its context, such as its user and chat; left out, the session
+                of the controller or, if that has none and the mode is `defer`, PydanticAI's conversation id.
             **settings: those of `ApprovalController`.
         """
         if isinstance(controller, ApprovalController) and settings:
@@ -89,7 +97,7 @@ class Approvals(AbstractCapability[Any]):
             policy = None if controller is None else check_policy(controller, prefix="")
             made = {"mode": "interactive" if {"approval_callback", "channels", "store"} & settings.keys() else "defer"}
             controller = ApprovalController(policy=policy, **cast("Any", made | cast("dict[str, Any]", settings)))
-        self._guard = AgentGuard(controller, on_denied)
+        self._guard = AgentGuard(controller, on_denied, session_of)
 
     @property
     def controller(self) -> ApprovalController:
@@ -110,12 +118,6 @@ class Approvals(AbstractCapability[Any]):
         """Return None: a controller cannot be serialised in the specification of an agent."""
         return
 
-    async def for_run(self, ctx: RunContext[Any]) -> Self:
-        """Return a copy for one run, with the requests of that run."""
-        mine = copy.copy(self)
-        vars(mine).update(_guard=self._guard.for_run())
-        return mine
-
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """Wrap all tools of the run in the guard."""
         return GuardedToolset(toolset, guard=self._guard)
@@ -123,19 +125,26 @@ class Approvals(AbstractCapability[Any]):
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
         """Withdraw the open requests of a run that fails: their answers have no waiter any more."""
         waits: set[str] = set()
-        try:
-            result = await handler()
-            if isinstance(result.output, DeferredToolRequests):
-                waits.update(all_request_ids(result.output))
-            return result
-        finally:
-            for request_id in self._guard.opened_requests:
-                if request_id not in waits:
-                    await self._guard.controller.adapter.withdraw_if_open(request_id)
+        with self._guard.running(ctx) as run:
+            try:
+                result = await handler()
+            except UserError as error:
+                vars(error)[_HAS_ASKED] = bool(run.opened_requests)  # PydanticAI 1 calls `on_run_error` after this
+                raise
+            else:
+                if isinstance(result.output, DeferredToolRequests):
+                    result.output.metadata.update(run.deferrals)
+                    waits.update(all_request_ids(result.output))
+                return result
+            finally:
+                for request_id in run.opened_requests:
+                    if request_id not in waits:
+                        await self._guard.controller.adapter.withdraw_if_open(request_id)
 
     async def on_run_error(self, ctx: RunContext[Any], *, error: BaseException) -> Any:  # noqa: ANN401 - PydanticAI's own types
         """Say what to do where a run has to stop for an answer, and PydanticAI does not let it."""
-        if isinstance(error, UserError) and self._guard.opened_requests and "DeferredToolRequests" in str(error):
+        asked = self._guard.state(ctx).opened_requests or vars(error).get(_HAS_ASKED)
+        if asked and isinstance(error, UserError) and "DeferredToolRequests" in str(error):
             raise ConfigurationError(_CANNOT_STOP) from error
         raise error
 
@@ -150,6 +159,7 @@ class Approvals(AbstractCapability[Any]):
         """Refuse given results of calls that a person was asked about: only running them yields results."""
         results = getattr(node, "deferred_tool_results", None)
         if isinstance(results, DeferredToolResults):
+            self._guard.state(ctx).resumed_calls.update(results.approvals)
             for call_id in results.calls:
                 await self._reject_forged_result(ctx, call_id)
             for call_id, answer in results.approvals.items():
@@ -179,55 +189,77 @@ class Approvals(AbstractCapability[Any]):
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
-        """Wait for the answers to all calls of one model response, unless the controller defers."""
-        found = {part.tool_call_id: read_deferral(requests, part.tool_call_id) for part in requests.approvals}
-        self._guard.handled_calls.update(found)
+        """Ask about the calls for which other code wants an approval, all at once; deny what the guard has denied."""
         results = DeferredToolResults(calls=await self._deny_external_calls(ctx, requests))
-        for call_id, facts in found.items():
-            if "denied" in facts:
-                results.approvals[call_id] = ToolDenied(facts["denied"])
-        if self._guard.controller.mode != "defer":
+        facts = {part.tool_call_id: read_deferral(requests, part.tool_call_id) for part in requests.approvals}
+        self._guard.state(ctx).handled_calls.update(facts)
+        async with asyncio.TaskGroup() as group:
             asked = {
-                call_id: facts["request"]
-                for call_id, facts in found.items()
-                if "request" in facts and await self._guard.controller.store.get(facts["request"]) is not None
+                part.tool_call_id: group.create_task(self._ask_for_others(ctx, requests, part))
+                for part in requests.approvals
+                if not facts[part.tool_call_id]
             }
-            for call_id, request in (await self._wait_for_answers(asked)).items():
-                results.approvals[call_id] = self._result(request)
+        results.approvals.update(
+            {call_id: ToolDenied(each["denied"]) for call_id, each in facts.items() if "denied" in each}
+        )
+        for call_id, task in asked.items():
+            outcome = task.result()
+            if isinstance(outcome, Denied) and self._guard.on_denied == "raise":
+                raise outcome.error(next(part.tool_name for part in requests.approvals if part.tool_call_id == call_id))
+            if outcome is not None:
+                approved = isinstance(outcome, Approved)
+                results.approvals[call_id] = ToolApproved() if approved else ToolDenied(outcome.message)
         return results if results.approvals or results.calls else None
+
+    async def _ask_for_others(
+        self, ctx: RunContext[Any], requests: DeferredToolRequests, part: ToolCallPart
+    ) -> Approved | Denied | None:
+        """Ask about a call that a validator, a hook or another capability does not let pass without an approval.
+
+        A yes is claimed here, before any of them hears of it, and kept for the guard; None if the run stops for it.
+        """
+        run, controller = self._guard.state(ctx), self._guard.controller
+        tool = guarded_tool(ctx, part.tool_name)
+        if tool is None:
+            return Denied(cause="blocked", reason="an approval is wanted for a tool that the guard does not see")
+        mine = replace(ctx, tool_call_id=part.tool_call_id, tool_name=part.tool_name)
+        try:
+            args = validated_args(tool, part, ctx)
+            session = context.current_session() or controller.session
+            call = to_tool_call(tool.source.tool_def.name, args, mine, tool.schema_hash, session)
+        except ValueError as error:
+            return Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
+        asking = rules_of_asking_tool(call, tool_metadata(requests, part.tool_call_id))
+        rules = self._guard.tighten(msgspec.structs.replace(tool.rules, marked=True, details=asking.details))
+        outcome = controller.adapter.decide_fast(call, rules)
+        try:
+            if outcome is None:
+                with context.messages_from(messages_of(mine)):
+                    outcome = await controller.adapter.settle(call, rules)
+        except ApprovalPending as pending:
+            run.opened_requests.append(pending.request.id)
+            run.deferrals[part.tool_call_id] = deferral_metadata(pending.request)
+            return None
+        if isinstance(outcome, Approved):
+            run.grants[call.call_id] = (call, outcome)
+        return outcome
 
     async def _deny_external_calls(self, ctx: RunContext[Any], requests: DeferredToolRequests) -> dict[str, Any]:
         """Refuse external calls that the policy does not allow: no person can be asked about them."""
         found: dict[str, Any] = {}
         for part in requests.calls:
-            if part.tool_call_id in self._guard.started_calls:
+            if part.tool_call_id in self._guard.state(ctx).started_calls:
                 continue  # it passed the guard, and its tool leaves the rest to an external system
             try:
                 call = ToolCall(tool=part.tool_name, args=part.args_as_dict(), call_id=part.tool_call_id)
                 verdict = await self._guard.controller.policy.judge_async(call, self._guard.tighten(ToolRules()))
             except ValueError as error:
                 verdict = Verdict(approval="blocked", reason=str(error))
-            if verdict.approval != "none":
+            approved = verdict.asks and self._guard.controller.mode == "approve_all"
+            if verdict.approval != "none" and not approved:
                 reason = f"{verdict.reason}; a call that is made elsewhere cannot be asked about"
                 found[part.tool_call_id] = Denied(cause="blocked", reason=reason).message
         return found
-
-    async def _wait_for_answers(self, asked: Mapping[str, str]) -> dict[str, ApprovalRequest]:
-        async with asyncio.TaskGroup() as group:
-            waiting = {
-                call_id: group.create_task(self._guard.controller.adapter.wait_or_withdraw(request_id))
-                for call_id, request_id in asked.items()
-            }
-        self._guard.opened_requests[:] = [each for each in self._guard.opened_requests if each not in asked.values()]
-        return {call_id: task.result() for call_id, task in waiting.items()}
-
-    def _result(self, request: ApprovalRequest) -> ToolApproved | ToolDenied:
-        if request.status == "approved":
-            return ToolApproved()  # the guard knows the approved arguments
-        refused = refusal(request)
-        if self._guard.on_denied == "raise":
-            raise refused.error(request.tool_name)
-        return ToolDenied(refused.message)
 
 
 def _brings_approvals(agent: Agent[Any, Any], settings: Mapping[str, Any]) -> bool:

@@ -9,8 +9,8 @@ from pydantic_ai import Agent
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
 
 from sayso.adapters.pydantic_ai.capability import Approvals, with_approvals
+from sayso.adapters.pydantic_ai.deferrals import request_ids, tool_metadata
 from sayso.adapters.pydantic_ai.tool_rules import rules_of_asking_tool
-from sayso.adapters.pydantic_ai.toolset import METADATA_KEY, request_ids
 from sayso.channels.callback import Callback, CallbackChannel
 from sayso.core.canonical import thaw
 from sayso.core.decide import Mode, parse_mode
@@ -33,7 +33,7 @@ def build_approval_requests(requests: DeferredToolRequests) -> list[ApprovalRequ
     """Return the requests in the output of a run, in order, without asking or storing anything."""
     found: list[ApprovalRequest] = []
     for part in requests.approvals:
-        metadata = _metadata(requests, part.tool_call_id)
+        metadata = tool_metadata(requests, part.tool_call_id)
         found.append(
             ApprovalRequest(
                 tool_call_id=part.tool_call_id,
@@ -44,12 +44,6 @@ def build_approval_requests(requests: DeferredToolRequests) -> list[ApprovalRequ
             )
         )
     return found
-
-
-def _metadata(requests: DeferredToolRequests, call_id: str) -> dict[str, Any] | None:
-    """Return the metadata of the tool itself, or None."""
-    given = requests.metadata.get(call_id)
-    return None if given is None else {key: value for key, value in given.items() if key != METADATA_KEY} or None
 
 
 async def collect_approvals_async(

@@ -11,7 +11,8 @@ from pydantic_ai.output import OutputContext
 from pydantic_ai.tools import RunContext
 
 from sayso.adapters.pydantic_ai.calls import to_tool_call
-from sayso.adapters.pydantic_ai.toolset import AgentGuard, deny_if_changed
+from sayso.adapters.pydantic_ai.guard import AgentGuard
+from sayso.adapters.pydantic_ai.toolset import deny_if_changed
 from sayso.core.model import Approved, Denied, Pending, ToolCall
 from sayso.engine import context
 from sayso.policy.policy import ToolRules

@@ -15,7 +15,7 @@ from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext
 
 from sayso.adapters.pydantic_ai.capability import Approvals, with_approvals
-from sayso.adapters.pydantic_ai.toolset import METADATA_KEY, all_request_ids, nested_run_name, waiting_mark_name
+from sayso.adapters.pydantic_ai.deferrals import METADATA_KEY, all_request_ids, nested_run_name, waiting_mark_name
 from sayso.core.model import ParkedRun, new_id
 from sayso.engine import context
 from sayso.engine.controller import ApprovalController
@@ -174,7 +174,7 @@ async def _require_answers(state: _State, controller: ApprovalController) -> Non
 async def _withdraw_leftovers(state: _State, controller: ApprovalController) -> None:
     """Withdraw what the run asked after this checkpoint, before its process died: nobody waits for the answers."""
     for row in await controller.pending() if state.attempt else ():
-        if (row.session, row.run) == (state.session, state.attempt):
+        if (row.session, row.run.partition("#")[0]) == (state.session, state.attempt):
             await controller.withdraw(row.id, _BROKEN_OFF)
 
 

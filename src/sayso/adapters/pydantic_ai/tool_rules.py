@@ -13,6 +13,8 @@ from typing import Any, cast
 
 import msgspec
 import pydantic_core
+from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, PrefixedToolset, RenamedToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
@@ -42,7 +44,7 @@ def guard_tool(
     tool: ToolsetTool[Any],
     outer_toolset: AbstractToolset[Any],
     memory: object,
-    ctx: Any,  # noqa: ANN401 - PydanticAI's context
+    ctx: RunContext[Any],
 ) -> GuardedToolsetTool:
     """Return a guarded tool: sayso asks where the framework would ask by itself."""
     tool_def = tool.tool_def
@@ -69,6 +71,22 @@ def guard_tool(
         schema_hash=_schema_hash(tool_def.parameters_json_schema) + getattr(function, "__sayso_origin__", ""),
         marked_as=getattr(own, "name", None),
     )
+
+
+def guarded_tool(ctx: RunContext[Any], name: str) -> GuardedToolsetTool | None:
+    """Return the guarded tool that a call of this name reaches, through any toolsets round the guard."""
+    inside: Any = ((ctx.tool_manager and ctx.tool_manager.tools) or {}).get(name)
+    while inside is not None and not isinstance(inside, GuardedToolsetTool):
+        inside = getattr(inside, "source_tool", None)
+    return inside
+
+
+def validated_args(tool: GuardedToolsetTool, part: ToolCallPart, ctx: RunContext[Any]) -> dict[str, Any]:
+    """Return the arguments of a call as the tool gets them; raises `ValueError` if they do not fit it."""
+    validator, given = tool.args_validator, part.args
+    if isinstance(given, str):
+        return validator.validate_json(given or "{}", context=ctx.validation_context)
+    return validator.validate_python(given or {}, context=ctx.validation_context)
 
 
 def _description_details(description: str | None) -> judges.Judge | None:

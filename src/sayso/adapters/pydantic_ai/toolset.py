@@ -6,22 +6,31 @@ import contextlib
 import copy
 import inspect
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgspec
 from pydantic_ai import __version__ as _version
 from pydantic_ai.exceptions import ApprovalRequired
-from pydantic_ai.tools import DeferredToolRequests, RunContext, ToolDenied
+from pydantic_ai.tools import RunContext, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
-from sayso.adapters.pydantic_ai.calls import to_plain, to_tool_call
+from sayso.adapters.pydantic_ai.calls import calls_output_tool, is_of_earlier_run, to_plain, to_tool_call
+from sayso.adapters.pydantic_ai.deferrals import (
+    METADATA_KEY,
+    deferral_metadata,
+    is_nested,
+    nested_run_name,
+    raised_request_ids,
+    waiting_mark_name,
+)
+from sayso.adapters.pydantic_ai.guard import AgentGuard, OnDenied
 from sayso.adapters.pydantic_ai.message_history import messages_of
 from sayso.adapters.pydantic_ai.tool_rules import GuardedToolsetTool, guard_tool, rules_of_asking_tool
 from sayso.core.canonical import freeze, thaw
-from sayso.core.model import ApprovalRequest, Approved, Denied, Pending, ToolCall
+from sayso.core.model import Approved, Denied, ToolCall
 from sayso.engine import context
 from sayso.engine.controller import ApprovalController
 from sayso.errors import ApprovalPending, ConfigurationError, ToolError
@@ -32,69 +41,11 @@ if TYPE_CHECKING:
     from sayso.core.ports import ApprovalUI
     from sayso.engine.remembered import ApprovalMemory
 
-OnDenied = Literal["model", "raise"]
-METADATA_KEY = "sayso"  # key of sayso's facts in the metadata of a deferred call
 _NO_PRE_APPROVAL = contextlib.nullcontext()
 _TAKES_DENIALS = not _version.startswith(("0.", "1."))  # older versions would show a returned denial as a success
-
-
-class AgentGuard:
-    """The guard of one agent: its controller, its policy, and the way of reporting a refusal."""
-
-    def __init__(self, controller: ApprovalController | None, on_denied: str) -> None:
-        if on_denied not in {"model", "raise"}:
-            raise ConfigurationError(f"on_denied is {on_denied!r}; use 'model' or 'raise'")
-        self._controller = controller
-        self._policy = None if controller is None else controller.policy
-        self.on_denied = on_denied
-        self.opened_requests: list[str] = []
-        self.handled_calls: set[str] = set()
-        self.started_calls: set[str] = set()
-
-    def for_run(self) -> AgentGuard:
-        """Return a copy for one run, with its own opened requests, handled calls and started calls."""
-        mine = copy.copy(self)
-        mine.opened_requests, mine.handled_calls, mine.started_calls = [], set(), set()
-        return mine
-
-    @property
-    def controller(self) -> ApprovalController:
-        """The controller of the outermost agent, which nested agents use too, else its own, else the active one."""
-        found = context.outer_controller() or self._controller or context.current_controller()
-        if found is None:
-            raise ConfigurationError(
-                "there is nobody to ask: pass a controller or a policy, or run the agent inside one that has some"
-            )
-        return found
-
-    @property
-    def tightening(self) -> tuple[Policy, ...]:
-        """The policies of the nested agents down to this one, which can only restrict that of the outermost."""
-        return context.tightening(self._policy)
-
-    def know_tools(self, tools: Collection[str]) -> None:
-        """Compare the rules of the agent's own controller with its tools."""
-        if self._controller is not None:
-            self._controller.adapter.know_tools(tools)
-
-    def hides(self, tool: str) -> bool:
-        """Whether the tool is blocked for all arguments, so that it is not offered to the model."""
-        return any(each.blocks(tool) for each in (self.controller.policy, *self.tightening))
-
-    def tighten(self, tool_rules: ToolRules) -> ToolRules:
-        """Return a tool's own rules, tightened by the policies of the nested agents."""
-        return context.tighten(tool_rules, self._policy)
-
-    async def is_approved_outside(self, call: ToolCall, rules: ToolRules) -> bool:
-        """Whether an outer guard has approved exactly this call, and the rules here ask for nothing more."""
-        running, controller = context.current_call(), self.controller
-        if running is None or running.call is None or running.controller is not controller:
-            return False
-        outer = running.call
-        if (outer.key, outer.tool, outer.args) != (call.key, call.tool, call.args):
-            return False
-        verdict = await controller.policy.judge_async(call, rules)
-        return verdict.approval != "blocked" and (not verdict.asks or running.by != "policy")
+_BESIDE_OUTPUT = (
+    "it stands beside the final result, and this run can only stop for an answer before it has one; call it alone"
+)
 
 
 @dataclass
@@ -102,7 +53,7 @@ class GuardedToolset(WrapperToolset[Any]):
     """A wrapper toolset that authorises each call of the toolset inside."""
 
     guard: AgentGuard
-    waits: bool = False  # for the answer, in place; else the call is deferred and answered with the others
+    in_capability: bool = True  # whose hook turns a denial into a result for PydanticAI 1
 
     async def for_run(self, ctx: RunContext[Any]) -> Self:
         """Return the toolset for one run, behind the same guard."""
@@ -139,28 +90,41 @@ class GuardedToolset(WrapperToolset[Any]):
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:  # noqa: ANN401 - what the tool returns
         """Decide about a call, and run it if it is approved."""
-        tool_args = _materialize_iterators(tool_args)
-        controller = self.guard.controller
         if not isinstance(tool, GuardedToolsetTool):
-            tool = guard_tool(name, tool, self.wrapped, controller.memory, ctx)
+            tool = guard_tool(name, tool, self.wrapped, self.guard.controller.memory, ctx)
+        try:
+            return await self._call(name, _materialize_iterators(tool_args), ctx, tool)
+        except ApprovalRequired as raised:
+            if not calls_output_tool(ctx) or METADATA_KEY not in (raised.metadata or {}):
+                raise
+            # PydanticAI would end the run with the output, and drop the deferred call without a word.
+            for request_id in raised_request_ids(raised):
+                await self.guard.controller.withdraw(request_id, f"the call cannot wait: {_BESIDE_OUTPUT}")
+            refused = Denied(cause="blocked", reason=_BESIDE_OUTPUT)
+            return self._denied_result(name, refused, ctx)
+
+    async def _call(self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: GuardedToolsetTool) -> Any:  # noqa: ANN401 - what the tool returns
+        controller = self.guard.controller
         try:
             call = to_tool_call(name, tool_args, ctx, tool.schema_hash, context.current_session() or controller.session)
-            inside = (
-                nested_run_name(call) if ctx.tool_call_approved else ""
-            )  # of an agent that was suspended inside this call
+            inside = nested_run_name(call) if ctx.tool_call_approved else ""  # an agent that was suspended inside it
         except ValueError as error:
             refused = Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
-            return self._denied_result(name, refused, ctx.tool_call_id)
+            return self._denied_result(name, refused, ctx)
         rules = self.guard.tighten(tool.rules)
         if context.current_call() is not None and await self.guard.is_approved_outside(call, rules):
             return await self.wrapped.call_tool(name, tool_args, ctx, tool.source)
-        asked = ctx.tool_call_approved
-        state = await controller.store.parked(inside) if asked else None
-        outcome = None if asked else controller.adapter.decide_fast(call, rules)  # enough for nearly all calls
+        state = await controller.store.parked(inside) if self._is_resumed(ctx) else None
+        if ctx.tool_call_approved and state is None:
+            # Somebody wanted an approval, so a default does not allow the call; only a rule that names it does.
+            rules = msgspec.structs.replace(rules, marked=True)
+        outcome = (
+            None if ctx.tool_call_approved else controller.adapter.decide_fast(call, rules)
+        )  # for nearly all calls
         if outcome is None:
-            outcome = deny_if_changed(await self._decide(call, rules, ctx, asked=asked, state=state), call, tool_args)
+            outcome = deny_if_changed(await self._decide(call, rules, ctx, state=state), call, tool_args)
         if isinstance(outcome, Denied):
-            return self._denied_result(name, outcome, call.call_id)
+            return self._denied_result(name, outcome, ctx)
         try:
             # Only sayso knows what was approved: a flag that came with the run may be forged.
             approved = outcome.by != "policy"
@@ -169,36 +133,47 @@ class GuardedToolset(WrapperToolset[Any]):
             if outcome.by != "policy" or is_nested(raised):
                 raise  # it is approved and asks again, or an agent inside it asks about another call
             rules = self.guard.tighten(rules_of_asking_tool(call, raised.metadata))
-        outcome = deny_if_changed(await self._decide(call, rules, ctx, asked=False), call, tool_args)
+        outcome = deny_if_changed(await self._review(call, rules, ctx, asked=False), call, tool_args)
         if isinstance(outcome, Denied):
-            return self._denied_result(name, outcome, call.call_id)
+            return self._denied_result(name, outcome, ctx)
         return await self._execute(call, outcome, tool_args, ctx, tool, approved=True)
 
-    async def _decide(
-        self, call: ToolCall, rules: ToolRules, ctx: RunContext[Any], *, asked: bool, state: bytes | None = None
-    ) -> Approved | Denied:
-        """Decide about a call; raise `ApprovalRequired` where a person has to answer first."""
-        with context.messages_from(messages_of(ctx)):
-            return await self._review(call, rules, asked=asked, state=state)
+    def _is_resumed(self, ctx: RunContext[Any]) -> bool:
+        """Whether the approval came with the run, so that the store must know of it."""
+        if not ctx.tool_call_approved:
+            return False
+        return ctx.tool_call_id in self.guard.state(ctx).resumed_calls or is_of_earlier_run(ctx)
 
-    async def _review(self, call: ToolCall, rules: ToolRules, *, asked: bool, state: bytes | None) -> Approved | Denied:
-        controller = self.guard.controller
+    async def _decide(
+        self, call: ToolCall, rules: ToolRules, ctx: RunContext[Any], *, state: bytes | None
+    ) -> Approved | Denied:
+        """Decide about a call; raise `ApprovalRequired` where the run has to stop for the answer."""
         if state is not None:
-            outcome = await controller.adapter.resume_suspended(call, rules)
-            if isinstance(outcome, Approved) and await controller.store.unpark(nested_run_name(call)) is None:
-                return Denied(cause="replayed", reason="somebody else goes on with it at the same moment")
-            await controller.store.unpark(waiting_mark_name(call.key))
-            return outcome
-        if self.waits:
-            try:
-                return await controller.adapter.settle(call, rules, asked=asked)
-            except ApprovalPending as pending:
-                raise ApprovalRequired(metadata=deferral_metadata(pending.request)) from None
-        outcome = await controller.adapter.review(call, rules, asked=asked)
-        if isinstance(outcome, Pending):
-            self.guard.opened_requests.append(outcome.request.id)
-            raise ApprovalRequired(metadata=deferral_metadata(outcome.request))
+            return await self._resume_suspended(call, rules)
+        granted = self.guard.state(ctx).take_grant(call) if ctx.tool_call_approved else None
+        asked = self._is_resumed(ctx)
+        if ctx.tool_call_approved and not asked and granted is None:
+            granted = self.guard.controller.adapter.decide_fast(call, rules)
+        return await self._review(call, rules, ctx, asked=asked) if granted is None else granted
+
+    async def _resume_suspended(self, call: ToolCall, rules: ToolRules) -> Approved | Denied:
+        controller = self.guard.controller
+        outcome = await controller.adapter.resume_suspended(call, rules)
+        if isinstance(outcome, Approved) and await controller.store.unpark(nested_run_name(call)) is None:
+            return Denied(cause="replayed", reason="somebody else goes on with it at the same moment")
+        await controller.store.unpark(waiting_mark_name(call.key))
         return outcome
+
+    async def _review(
+        self, call: ToolCall, rules: ToolRules, ctx: RunContext[Any], *, asked: bool
+    ) -> Approved | Denied:
+        """Wait for the answer in place, so that PydanticAI sees one call; in the mode `defer`, stop there."""
+        try:
+            with context.messages_from(messages_of(ctx)):
+                return await self.guard.controller.adapter.settle(call, rules, asked=asked)
+        except ApprovalPending as pending:
+            self.guard.state(ctx).opened_requests.append(pending.request.id)
+            raise ApprovalRequired(metadata=deferral_metadata(pending.request)) from None
 
     async def _execute(
         self,
@@ -217,7 +192,7 @@ class GuardedToolset(WrapperToolset[Any]):
             call = msgspec.structs.replace(call, args={name: to_plain(value) for name, value in args.items()})
             problem = await self._problem(call, args, ctx, tool)
             if problem is not None:
-                return self._denied_result(call.tool, Denied(cause="blocked", reason=problem), call.call_id)
+                return self._denied_result(call.tool, Denied(cause="blocked", reason=problem), ctx)
         if approved is not ctx.tool_call_approved:
             ctx = replace(ctx, tool_call_approved=approved)
         # A marked function would ask again under its own name, unless the call is pre-approved here.
@@ -231,14 +206,15 @@ class GuardedToolset(WrapperToolset[Any]):
             tightening=self.guard.tightening,
             messages=messages_of(ctx),  # also for what the tool itself asks about
         )
-        self.guard.started_calls.add(call.call_id)
+        run = self.guard.state(ctx)
+        run.started_calls.add(call.call_id)
         try:
             with controller.adapter.execution(call, outcome) as running, nested, answered:
                 try:
                     running.result = await self.wrapped.call_tool(call.tool, args, ctx, tool.source)
                 except ApprovalRequired as raised:
                     running.suspended = is_nested(raised)
-                    self.guard.opened_requests += nested_request_ids(raised)
+                    run.opened_requests += raised_request_ids(raised) if running.suspended else []
                     raise
         except ToolError as error:  # the model can read it; it does not end the run
             return f"{call.tool} failed: {error}"
@@ -253,12 +229,13 @@ class GuardedToolset(WrapperToolset[Any]):
             return f"the edited arguments cannot run: {verdict.reason}"
         return await _validator_problem(args, ctx, tool)
 
-    def _denied_result(self, name: str, outcome: Denied, call_id: str | None) -> Any:  # noqa: ANN401 - in the result's place
+    def _denied_result(self, name: str, outcome: Denied, ctx: RunContext[Any]) -> Any:  # noqa: ANN401 - in the result's place
         if self.guard.on_denied == "raise" and outcome.cause != "failed":
             raise outcome.error(name)
         if _TAKES_DENIALS:
             return ToolDenied(outcome.message)
-        if self.waits or call_id in self.guard.handled_calls:
+        handled = ctx.tool_call_id in self.guard.state(ctx).handled_calls or calls_output_tool(ctx)
+        if handled or not self.in_capability:
             return outcome.message  # the best that is possible: PydanticAI 1 calls its capabilities only once
         raise ApprovalRequired(metadata={METADATA_KEY: {"denied": outcome.message}})
 
@@ -287,50 +264,6 @@ async def _validator_problem(args: dict[str, Any], ctx: RunContext[Any], tool: G
     except Exception as error:  # noqa: BLE001 - a validator is the host's code, and refuses by raising
         return f"the edited arguments do not fit the tool: {error}"
     return None
-
-
-def nested_run_name(call: ToolCall) -> str:
-    """Return the name under which the run of an agent inside exactly this call is parked."""
-    return "\0".join(("nested", call.key, call.digest(), *call.agent_path))
-
-
-def waiting_mark_name(key: str) -> str:
-    """Return the name of the mark that a call waits for an agent inside it."""
-    return f"waiting\0{key}"
-
-
-def nested_request_ids(raised: ApprovalRequired) -> list[str]:
-    """Return the ids of the requests of the agent inside a tool."""
-    facts: Any = (raised.metadata or {}).get(METADATA_KEY)
-    found: Any = cast("Mapping[str, Any]", facts).get("requests") if isinstance(facts, Mapping) else None
-    return cast("list[str]", found) if isinstance(found, list) else []
-
-
-def is_nested(raised: ApprovalRequired) -> bool:
-    """Whether an agent inside the tool asks, and not the tool itself."""
-    return bool(nested_request_ids(raised))
-
-
-def deferral_metadata(request: ApprovalRequest) -> dict[str, Any]:
-    """Return the metadata of a deferred call: that of the tool, and the id of its request."""
-    return {**thaw(request.metadata or {}), METADATA_KEY: {"request": request.id}}
-
-
-def read_deferral(requests: DeferredToolRequests, call_id: str) -> Mapping[str, str]:
-    """Return sayso's facts about a deferred call; empty if sayso did not defer it."""
-    facts: Any = (requests.metadata.get(call_id) or {}).get(METADATA_KEY)
-    return cast("Mapping[str, str]", facts) if isinstance(facts, Mapping) else {}
-
-
-def request_ids(requests: DeferredToolRequests, call_id: str) -> list[str]:
-    """Return the ids of the requests that a call waits for: its own, or those of an agent inside it."""
-    facts: Mapping[str, Any] = read_deferral(requests, call_id)
-    return [facts["request"]] if "request" in facts else list(facts.get("requests", ()))
-
-
-def all_request_ids(requests: DeferredToolRequests) -> list[str]:
-    """Return the ids of all requests that a run waits for."""
-    return [each for part in requests.approvals for each in request_ids(requests, part.tool_call_id)]
 
 
 class ApprovalToolset(GuardedToolset):
@@ -376,4 +309,4 @@ class ApprovalToolset(GuardedToolset):
             controller = ApprovalController(approval_callback=asked, policy=policy, memory=memory)
         elif any(each is not None for each in (asked, memory, pre_approved, tool_configs)):
             raise ConfigurationError("the controller has its own callback, memory and policy; pass it alone")
-        super().__init__(wrapped=inner, guard=AgentGuard(controller, on_denied), waits=True)
+        super().__init__(wrapped=inner, guard=AgentGuard(controller, on_denied), in_capability=False)

@@ -1,0 +1,133 @@
+"""The guard of one agent: its controller, its policies, its sessions, and the state of each of its runs.
+
+Tests: tests/adapters/pydantic_ai/test_capability.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Generator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic_ai.tools import RunContext
+
+from sayso.core.model import Approved, ToolCall
+from sayso.engine import context
+from sayso.engine.controller import ApprovalController
+from sayso.errors import ConfigurationError
+from sayso.policy.policy import Policy, ToolRules
+
+OnDenied = Literal["model", "raise"]
+SessionOf = Callable[[RunContext[Any]], str]
+
+
+@dataclass
+class RunState:
+    """State of one run: the requests that it opened, and what is known of its calls, by their ids."""
+
+    opened_requests: list[str] = field(default_factory=list[str])
+    resumed_calls: set[str] = field(default_factory=set[str])  # whose approvals came with the run
+    handled_calls: set[str] = field(default_factory=set[str])  # that PydanticAI has deferred once
+    started_calls: set[str] = field(default_factory=set[str])
+    grants: dict[str, tuple[ToolCall, Approved]] = field(default_factory=dict[str, tuple[ToolCall, Approved]])
+    deferrals: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])  # metadata for the output
+
+    def take_grant(self, call: ToolCall) -> Approved | None:
+        """Return the claimed approval of exactly this call, once."""
+        granted, outcome = self.grants.pop(call.call_id, (None, None))
+        same = granted is not None and (granted.key, granted.digest()) == (call.key, call.digest())
+        return outcome if same else None
+
+
+class AgentGuard:
+    """The guard of one agent: its controller, its policy, and the way of reporting a refusal."""
+
+    def __init__(
+        self, controller: ApprovalController | None, on_denied: str, session_of: SessionOf | None = None
+    ) -> None:
+        if on_denied not in {"model", "raise"}:
+            raise ConfigurationError(f"on_denied is {on_denied!r}; use 'model' or 'raise'")
+        if session_of is not None and not callable(session_of):
+            raise ConfigurationError(f"session_of is {session_of!r}; pass a function of PydanticAI's run context")
+        self._controller = controller
+        self._policy = None if controller is None else controller.policy
+        self._session_of = session_of
+        self._runs: dict[str, RunState] = {}
+        self.on_denied = on_denied
+
+    @contextlib.contextmanager
+    def running(self, ctx: RunContext[Any]) -> Generator[RunState]:
+        """Hold the state of a run, and its session, for the block."""
+        # Not in a copy of the capability: PydanticAI selects the model of a run anew for a capability that copies.
+        run_id = ctx.run_id or ""
+        state = self._runs[run_id] = RunState()
+        with context.resumed_session(self._session(ctx)):
+            try:
+                yield state
+            finally:
+                self._runs.pop(run_id, None)
+
+    def state(self, ctx: RunContext[Any]) -> RunState:
+        """Return the state of a run; an empty one outside a run that this guard holds."""
+        return self._runs.get(ctx.run_id or "") or RunState()
+
+    def _session(self, ctx: RunContext[Any]) -> str:
+        """Return the session of a run: that of a resumed run or of the host, else the conversation if the run may end.
+
+        A run that stops for its answers goes on later, perhaps in another process, whose controller would have made up
+        another session.
+        """
+        here = context.current_session()
+        if here or context.current_call() is not None:
+            return here
+        if self._session_of is not None:
+            return _checked_session(self._session_of(ctx))
+        controller = self.controller
+        made_up = controller.mode == "defer" and not controller.adapter.has_session
+        return (ctx.conversation_id or "") if made_up else ""
+
+    @property
+    def controller(self) -> ApprovalController:
+        """The controller of the outermost agent, which nested agents use too, else its own, else the active one."""
+        found = context.outer_controller() or self._controller or context.current_controller()
+        if found is None:
+            raise ConfigurationError(
+                "there is nobody to ask: pass a controller or a policy, or run the agent inside one that has some"
+            )
+        return found
+
+    @property
+    def tightening(self) -> tuple[Policy, ...]:
+        """The policies of the nested agents down to this one, which can only restrict that of the outermost."""
+        return context.tightening(self._policy)
+
+    def know_tools(self, tools: Collection[str]) -> None:
+        """Compare the rules of the agent's own controller with its tools."""
+        if self._controller is not None:
+            self._controller.adapter.know_tools(tools)
+
+    def hides(self, tool: str) -> bool:
+        """Whether the tool is blocked for all arguments, so that it is not offered to the model."""
+        return any(each.blocks(tool) for each in (self.controller.policy, *self.tightening))
+
+    def tighten(self, tool_rules: ToolRules) -> ToolRules:
+        """Return a tool's own rules, tightened by the policies of the nested agents."""
+        return context.tighten(tool_rules, self._policy)
+
+    async def is_approved_outside(self, call: ToolCall, rules: ToolRules) -> bool:
+        """Whether an outer guard has approved exactly this call, and the rules here ask for nothing more."""
+        running, controller = context.current_call(), self.controller
+        if running is None or running.call is None or running.controller is not controller:
+            return False
+        outer = running.call
+        if (outer.key, outer.tool, outer.args) != (call.key, call.tool, call.args):
+            return False
+        verdict = await controller.policy.judge_async(call, rules)
+        return verdict.approval != "blocked" and (not verdict.asks or running.by != "policy")
+
+
+def _checked_session(session: object) -> str:
+    if not isinstance(session, str) or not session:
+        raise ConfigurationError(f"session_of returned {session!r}; return a text, such as the user and the chat")
+    return session
