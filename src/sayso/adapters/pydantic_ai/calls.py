@@ -129,10 +129,12 @@ def _makes(response: ModelResponse, call_id: str | None) -> bool:
     return any(isinstance(part, ToolCallPart) and part.tool_call_id == call_id for part in response.parts)
 
 
-def calls_output_tool(ctx: RunContext[Any]) -> bool:
-    """Whether the response of this run that makes the call also calls an output tool, which may end the run."""
+def is_beside_output(ctx: RunContext[Any]) -> bool:
+    """Whether the run may end with an output that stands beside the call, in the same response."""
     response = _response_with(ctx.messages, ctx.tool_call_id)
-    if response is None or response.run_id != ctx.run_id or ctx.tool_manager is None:
+    if response is None:  # `run_stream` runs the calls beside its output before it records the response
+        return bool(ctx.messages) and not isinstance(ctx.messages[-1], ModelResponse)
+    if response.run_id != ctx.run_id or ctx.tool_manager is None:
         return False
     known = [ctx.tool_manager.get_tool_def(part.tool_name) for part in response.tool_calls]
     return any(definition is not None and definition.kind == "output" for definition in known)

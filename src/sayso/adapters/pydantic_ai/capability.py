@@ -27,7 +27,7 @@ from sayso.adapters.pydantic_ai.deferrals import (
 )
 from sayso.adapters.pydantic_ai.guard import AgentGuard, OnDenied, SessionOf
 from sayso.adapters.pydantic_ai.message_history import messages_of
-from sayso.adapters.pydantic_ai.outputs import call_output_function
+from sayso.adapters.pydantic_ai.outputs import call_output_function, report_lost_calls
 from sayso.adapters.pydantic_ai.tool_rules import guarded_tool, rules_of_asking_tool, validated_args
 from sayso.adapters.pydantic_ai.toolset import GuardedToolset
 from sayso.core.model import ApprovalDecision, Approved, Denied, ToolCall, Verdict
@@ -135,6 +135,8 @@ class Approvals(AbstractCapability[Any]):
                 if isinstance(result.output, DeferredToolRequests):
                     result.output.metadata.update(run.deferrals)
                     waits.update(all_request_ids(result.output))
+                else:
+                    report_lost_calls(ctx, result.all_messages())
                 return result
             finally:
                 for request_id in run.opened_requests:

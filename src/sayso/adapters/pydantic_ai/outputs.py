@@ -7,6 +7,13 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 from pydantic_ai import ModelRetry
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ToolCallPart,
+    ToolReturnPart,
+)
 from pydantic_ai.output import OutputContext
 from pydantic_ai.tools import RunContext
 
@@ -17,6 +24,7 @@ from sayso.core.model import Approved, Denied, Pending, ToolCall
 from sayso.engine import context
 from sayso.policy.policy import ToolRules
 
+_LOST = "the run ended with the final result beside it before this call was approved"
 _ARGUMENT = "output"  # the name of the value, where the model was asked for one value
 
 
@@ -71,3 +79,25 @@ def _args(output: Any) -> dict[str, Any]:  # noqa: ANN401 - what the model gave
     if isinstance(output, BaseModel):
         return dict(output)
     return dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {_ARGUMENT: output}
+
+
+def report_lost_calls(ctx: RunContext[Any], messages: list[ModelMessage]) -> None:
+    """Add a denial to the history for each call that PydanticAI dropped, because a final result stood beside it.
+
+    It does so with calls for which a hook wants an approval, and tells no capability.
+    """
+    at = next((at for at in range(len(messages) - 1, -1, -1) if isinstance(messages[at], ModelResponse)), None)
+    if at is None or messages[at].run_id != ctx.run_id:
+        return
+    answered = {getattr(part, "tool_call_id", None) for message in messages[at + 1 :] for part in message.parts}
+    denial = Denied(cause="blocked", reason=_LOST).message
+    lost = [
+        ToolReturnPart(part.tool_name, denial, part.tool_call_id, outcome="denied")
+        for part in messages[at].parts
+        if isinstance(part, ToolCallPart) and part.tool_call_id not in answered
+    ]
+    last = messages[-1]
+    if lost and isinstance(last, ModelRequest):
+        last.parts = [*last.parts, *lost]
+    elif lost:
+        messages.append(ModelRequest(parts=lost, run_id=ctx.run_id))

@@ -17,7 +17,7 @@ from pydantic_ai.tools import RunContext, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
-from sayso.adapters.pydantic_ai.calls import calls_output_tool, is_of_earlier_run, to_plain, to_tool_call
+from sayso.adapters.pydantic_ai.calls import is_beside_output, is_of_earlier_run, to_plain, to_tool_call
 from sayso.adapters.pydantic_ai.deferrals import (
     METADATA_KEY,
     deferral_metadata,
@@ -95,7 +95,7 @@ class GuardedToolset(WrapperToolset[Any]):
         try:
             return await self._call(name, _materialize_iterators(tool_args), ctx, tool)
         except ApprovalRequired as raised:
-            if not calls_output_tool(ctx) or METADATA_KEY not in (raised.metadata or {}):
+            if not is_beside_output(ctx) or METADATA_KEY not in (raised.metadata or {}):
                 raise
             # PydanticAI would end the run with the output, and drop the deferred call without a word.
             for request_id in raised_request_ids(raised):
@@ -234,9 +234,10 @@ class GuardedToolset(WrapperToolset[Any]):
             raise outcome.error(name)
         if _TAKES_DENIALS:
             return ToolDenied(outcome.message)
-        handled = ctx.tool_call_id in self.guard.state(ctx).handled_calls or calls_output_tool(ctx)
-        if handled or not self.in_capability:
+        handled = self.guard.state(ctx).handled_calls
+        if not self.in_capability or ctx.tool_call_id in handled or is_beside_output(ctx):
             return outcome.message  # the best that is possible: PydanticAI 1 calls its capabilities only once
+        handled.add(ctx.tool_call_id or "")
         raise ApprovalRequired(metadata={METADATA_KEY: {"denied": outcome.message}})
 
 
