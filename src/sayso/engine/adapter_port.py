@@ -131,9 +131,9 @@ class AdapterPort:
         """Wait until a request is closed, and return it; a wait that is cancelled or fails withdraws the request."""
         return await self._wait_or_withdraw(await self._lifecycle.get(request_id))
 
-    async def withdraw_if_open(self, request_id: str) -> None:
-        """Withdraw a request, if it exists and is open, because the run that asked has ended; never raises for that."""
-        await self._lifecycle.withdraw_quietly(request_id, _RUN_ENDED)
+    async def withdraw_if_open(self, request_id: str, reason: str = _RUN_ENDED) -> None:
+        """Withdraw a request, if it exists and is open; never raises for that."""
+        await self._lifecycle.withdraw_quietly(request_id, reason)
 
     async def find_request(self, run: str, call_id: str) -> ApprovalRequest | None:
         """Return the request that a call of the current session opened, by the run and the framework's call id."""

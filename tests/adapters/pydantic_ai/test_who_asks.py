@@ -15,7 +15,7 @@ from tests.adapters.pydantic_ai.scripted import Scripted, Till, returns
 from tests.people import YES, Person
 
 from sayso import ApprovalController, ApprovalDecision, Policy
-from sayso.adapters.pydantic_ai import Approvals, park
+from sayso.adapters.pydantic_ai import Approvals, park, run_with_approval_async
 from sayso.adapters.pydantic_ai import resume as resume_parked
 
 NO = ApprovalDecision(approved=False, note="not today")
@@ -212,3 +212,13 @@ async def test_a_rule_that_names_the_tool_with_none_answers_for_the_owner(till: 
         approvals = Approvals(Policy({"pay": "none"}), mode="auto_deny")
         await agent_of(way(till), approvals).run("go")
         assert till.ran == [("pay", 5)], way
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_an_agent_with_two_guards_asks_once(till: Till, way: Callable[[Till], dict[str, Any]]) -> None:
+    person = Person(YES)
+    controller = ApprovalController(policy=Policy(default="none"), approval_callback=person)
+    agent = agent_of(way(till), Approvals(Policy(default="none"), mode="auto_deny"))
+    assert await run_with_approval_async(agent, "go", controller=controller) == "done"
+    assert till.ran == [("pay", 5)]
+    assert len(person.asked) == 1

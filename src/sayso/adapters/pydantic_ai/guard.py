@@ -66,7 +66,8 @@ class AgentGuard:
             try:
                 yield state
             finally:
-                self._runs.pop(run_id, None)
+                if self._runs.get(run_id) is state:  # not that of another run, to which a host gave the same id
+                    del self._runs[run_id]
 
     def state(self, ctx: RunContext[Any]) -> RunState:
         """Return the state of a run; an empty one outside a run that this guard holds."""

@@ -99,7 +99,7 @@ class GuardedToolset(WrapperToolset[Any]):
                 raise
             # PydanticAI would end the run with the output, and drop the deferred call without a word.
             for request_id in raised_request_ids(raised):
-                await self.guard.controller.withdraw(request_id, f"the call cannot wait: {_BESIDE_OUTPUT}")
+                await self.guard.controller.adapter.withdraw_if_open(request_id, _BESIDE_OUTPUT)
             refused = Denied(cause="blocked", reason=_BESIDE_OUTPUT)
             return self._denied_result(name, refused, ctx)
 
