@@ -118,9 +118,8 @@ class GuardedToolset(WrapperToolset[Any]):
         if ctx.tool_call_approved and state is None:
             # Somebody wanted an approval, so a default does not allow the call; only a rule that names it does.
             rules = msgspec.structs.replace(rules, marked=True)
-        outcome = (
-            None if ctx.tool_call_approved else controller.adapter.decide_fast(call, rules)
-        )  # for nearly all calls
+        # Enough for nearly all calls.
+        outcome = None if ctx.tool_call_approved else controller.adapter.decide_fast(call, rules)
         if outcome is None:
             outcome = deny_if_changed(await self._decide(call, rules, ctx, state=state), call, tool_args)
         if isinstance(outcome, Denied):
@@ -187,14 +186,14 @@ class GuardedToolset(WrapperToolset[Any]):
         state: bytes | None = None,
     ) -> Any:  # noqa: ANN401 - what the tool returns
         controller = self.guard.controller
+        if approved is not ctx.tool_call_approved:
+            ctx = replace(ctx, tool_call_approved=approved)
         if outcome.decision is not None and outcome.decision.override_args is not None:
             args = tool.args_validator.validate_python(thaw(outcome.args), context=ctx.validation_context)
             call = msgspec.structs.replace(call, args={name: to_plain(value) for name, value in args.items()})
             problem = await self._problem(call, args, ctx, tool)
             if problem is not None:
                 return self._denied_result(call.tool, Denied(cause="blocked", reason=problem), ctx)
-        if approved is not ctx.tool_call_approved:
-            ctx = replace(ctx, tool_call_approved=approved)
         # A marked function would ask again under its own name, unless the call is pre-approved here.
         may_ask = approved or tool.rules.marked or tool.marked_as is not None
         answered = context.pre_approve(controller, tool.marked_as or call.tool, args) if may_ask else _NO_PRE_APPROVAL
