@@ -222,3 +222,21 @@ async def test_an_agent_with_two_guards_asks_once(till: Till, way: Callable[[Til
     assert await run_with_approval_async(agent, "go", controller=controller) == "done"
     assert till.ran == [("pay", 5)]
     assert len(person.asked) == 1
+
+
+@pytest.mark.proves("H3")
+@pytest.mark.parametrize("policy", [*POLICIES, Policy({"pay": "none"})], ids=["default none", "required", "none"])
+async def test_a_hook_that_wants_an_approval_after_the_tool_has_run_does_not_make_it_run_again(
+    till: Till, policy: Policy
+) -> None:
+    class AsksAfter(AbstractCapability[Any]):
+        async def after_tool_execute(
+            self, ctx: RunContext[Any], *, call: Any, tool_def: Any, args: Any, result: Any
+        ) -> Any:
+            check(ctx, **args)
+            return result
+
+    way = {"tools": [till.pay], "capabilities": [AsksAfter()]}
+    result = await agent_of(way, Approvals(policy, approval_callback=Person(YES))).run("go")
+    assert till.ran == [("pay", 5)]
+    assert "Not executed" in str(returns(result.all_messages())["c1"].content)

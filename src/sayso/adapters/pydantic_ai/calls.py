@@ -113,6 +113,11 @@ def run_of(ctx: RunContext[Any], call_id: str | None) -> str:
     return response.run_id if times == 1 else f"{response.run_id}#{times}"
 
 
+def call_key(ctx: RunContext[Any], call_id: str) -> str:
+    """Return the key of a call of this run, or of the one that it continues."""
+    return ToolCall(tool="", call_id=call_id, run=run_of(ctx, call_id)).key
+
+
 def is_of_earlier_run(ctx: RunContext[Any]) -> bool:
     """Whether the call of this context was made in an earlier run, which this one continues."""
     response = _response_with(ctx.messages, ctx.tool_call_id)

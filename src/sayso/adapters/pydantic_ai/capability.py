@@ -17,7 +17,7 @@ from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset
 
-from sayso.adapters.pydantic_ai.calls import run_of, to_tool_call
+from sayso.adapters.pydantic_ai.calls import call_key, run_of, to_tool_call
 from sayso.adapters.pydantic_ai.deferrals import (
     all_request_ids,
     deferral_metadata,
@@ -177,11 +177,10 @@ class Approvals(AbstractCapability[Any]):
             await self._guard.controller.answer(found.id, ApprovalDecision(approved=False, note=note, who="the host"))
 
     async def _reject_forged_result(self, ctx: RunContext[Any], call_id: str) -> None:
-        run = run_of(ctx, call_id)
-        found = await self._guard.controller.adapter.find_request(run, call_id)
+        found = await self._guard.controller.adapter.find_request(run_of(ctx, call_id), call_id)
         asked = found is not None and found.status != "used"  # a tool that ran may leave the rest to an external system
-        key = ToolCall(tool="", call_id=call_id, run=run).key
-        if asked or await self._guard.controller.store.parked(waiting_mark_name(key)) is not None:
+        mark = waiting_mark_name(call_key(ctx, call_id))
+        if asked or await self._guard.controller.store.parked(mark) is not None:
             raise ApprovalDenied(
                 "the tool" if found is None else found.tool_name,
                 f"a result is given for the call {call_id!r}, about which a person was asked; approve it instead",
@@ -231,6 +230,11 @@ class Approvals(AbstractCapability[Any]):
             call = to_tool_call(tool.source.tool_def.name, args, mine, tool.schema_hash, session)
         except ValueError as error:
             return Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
+        if call.key in run.started_calls:
+            return Denied(
+                cause="replayed",
+                reason="it has run already, and an approval that is wanted afterwards does not run it again",
+            )
         asking = rules_of_asking_tool(call, tool_metadata(requests, part.tool_call_id))
         rules = self._guard.tighten(msgspec.structs.replace(tool.rules, marked=True, details=asking.details))
         outcome = controller.adapter.decide_fast(call, rules)
@@ -250,7 +254,7 @@ class Approvals(AbstractCapability[Any]):
         """Refuse external calls that the policy does not allow: no person can be asked about them."""
         found: dict[str, Any] = {}
         for part in requests.calls:
-            if part.tool_call_id in self._guard.state(ctx).started_calls:
+            if call_key(ctx, part.tool_call_id) in self._guard.state(ctx).started_calls:
                 continue  # it passed the guard, and its tool leaves the rest to an external system
             try:
                 call = ToolCall(tool=part.tool_name, args=part.args_as_dict(), call_id=part.tool_call_id)

@@ -29,7 +29,7 @@ class RunState:
     opened_requests: list[str] = field(default_factory=list[str])
     resumed_calls: set[str] = field(default_factory=set[str])  # whose approvals came with the run
     handled_calls: set[str] = field(default_factory=set[str])  # that PydanticAI has deferred once
-    started_calls: set[str] = field(default_factory=set[str])
+    started_calls: set[str] = field(default_factory=set[str])  # by their keys
     grants: dict[str, tuple[ToolCall, Approved]] = field(default_factory=dict[str, tuple[ToolCall, Approved]])
     deferrals: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])  # metadata for the output
 

@@ -206,7 +206,7 @@ class GuardedToolset(WrapperToolset[Any]):
             messages=messages_of(ctx),  # also for what the tool itself asks about
         )
         run = self.guard.state(ctx)
-        run.started_calls.add(call.call_id)
+        run.started_calls.add(call.key)
         try:
             with controller.adapter.execution(call, outcome) as running, nested, answered:
                 try:
