@@ -93,6 +93,36 @@ async def test_every_argument_is_shown_by_its_name_and_runs_as_it_was(
     assert tools.execute_func(runs).output == came_to
 
 
+class Payment(Function):
+    """A call with an `__init__` of its own, as programs on AdalFlow write them."""
+
+    def __init__(self, amount: int) -> None:
+        super().__init__(id="1", name="pay", kwargs={"amount": amount})
+        self.invoice = "2026-17"
+
+
+@pytest.mark.proves("R61", "R64")
+@pytest.mark.parametrize(("edit", "came_to"), [(None, "5 ann False"), ({"amount": 1}, "1 ann False")])
+async def test_a_function_with_an_init_of_its_own_is_asked_about_and_runs(
+    edit: dict[str, Any] | None, came_to: str
+) -> None:
+    channel = ScriptedChannel(ApprovalDecision(approved=True, override_args=edit))
+    mine, tools = managed(channel)
+    func = Payment(5)
+    allowed, runs, _ = await mine.check_permission(func)
+    assert (allowed, channel.asked[0].args["amount"]) == (True, 5)
+    assert isinstance(runs, Payment)
+    assert (runs.invoice, tools.execute_func(runs).output) == ("2026-17", came_to)
+    assert (runs is func, func.kwargs) == (False, {"amount": 5})
+
+
+def test_the_event_of_a_function_with_an_init_of_its_own_shows_a_copy_of_it() -> None:
+    mine, _ = managed(ScriptedChannel())
+    func = Payment(5)
+    shown = mine.create_permission_event(func).data.tool
+    assert (shown is func, shown.kwargs, shown.invoice) == (False, {"amount": 5}, "2026-17")
+
+
 @pytest.mark.proves("R64")
 @pytest.mark.parametrize(
     ("edit", "came_to"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
@@ -39,7 +40,7 @@ class FunctionCall:
         if self.tool is None:
             raise TypeError(f"{self.call.tool} cannot be called: {self.problem}")
         args, kwargs = self.tool.split_arguments(thaw(outcome.args), positional=len(self.func.args or ()))
-        return replace(self.func, args=args, kwargs=kwargs)
+        return copy_function(self.func, args, kwargs)
 
     def edited_arguments(self, args: object, kwargs: object) -> dict[str, Any]:
         """Return edited arguments by name; None leaves the positional or the keyword arguments as they are.
@@ -155,13 +156,20 @@ def to_function_call(func: Function, tool: GuardedFunctionTool | None, *, agent_
         tool = _require_tool(tool, name)
         call = ToolCall(args=tool.bind_arguments(args, kwargs), schema_hash=tool.schema_hash, **facts)
         # A copy: a callback may keep the model's function, and change it.
-        kept = replace(func, **thaw(freeze({"args": args, "kwargs": kwargs})))
+        kept = copy_function(func, **thaw(freeze({"args": args, "kwargs": kwargs})))
     except (TypeError, CanonicalError) as error:
         problem = f"{name} cannot be called like that: {error}"
         call = ToolCall(args={"args": repr(func.args), "kwargs": repr(func.kwargs)}, **facts)
         refused = Verdict(approval="blocked", reason=problem, rule=Rule(source="AdalFlow", key=name), fails=True)
         return FunctionCall(func=func, call=call, rules=ToolRules(judge=lambda _: refused), tool=None, problem=problem)
     return FunctionCall(func=kept, call=call, rules=tool.rules, tool=tool)
+
+
+def copy_function(func: Function, args: list[Any], kwargs: dict[str, Any]) -> Function:
+    """Return a copy with these arguments; a subclass may have an `__init__` of its own, which takes others."""
+    copied = copy.copy(func)
+    copied.args, copied.kwargs = args, kwargs
+    return copied
 
 
 def _require_tool(tool: GuardedFunctionTool | None, name: str) -> GuardedFunctionTool:

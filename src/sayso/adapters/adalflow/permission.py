@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import dataclasses
 from collections.abc import Callable, Generator, Iterable
 from contextvars import ContextVar
@@ -315,7 +316,7 @@ class PermissionManager(AdalFlowPermissionManager):
 
 def permission_event(function_call: FunctionCall, details: object) -> ToolCallPermissionRequest:
     """Return the event of a permission request for a stream."""
-    func = dataclasses.replace(function_call.func)
+    func = copy.copy(function_call.func)
     request = FunctionRequest(
         id=function_call.call.call_id, tool_name=function_call.call.tool, tool=func, confirmation_details=details
     )
