@@ -160,6 +160,15 @@ def test_a_presentation_carries_diff_language_and_content_type() -> None:
     assert (shown.title, shown.content) == ("Edit a.py", "x = 1")
 
 
+def test_a_presentation_of_another_library_keeps_its_type_and_its_metadata_and_a_diff_is_one() -> None:
+    facts: dict[str, Any] = {"lines": [1]}
+    shown = ApprovalPresentation(type="diff", content="-x\n+y", language="python", metadata=facts)
+    facts["lines"].append(2)
+    assert (shown.type, shown.content, shown.diff, shown.metadata) == ("diff", "-x\n+y", "-x\n+y", {"lines": [1]})
+    plain = ApprovalPresentation(type="command", content="ls")
+    assert (plain.diff, plain.metadata) == (None, {})
+
+
 @pytest.mark.proves("R2")
 def test_a_decision_shows_approved_note_override_args_and_remember() -> None:
     decision = ApprovalDecision(approved=True, note="fine", override_args={"a": 1}, remember="session")

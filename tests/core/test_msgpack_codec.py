@@ -52,7 +52,9 @@ FULL = ApprovalRequest(
     description="Pay",
     described_by="policy",
     payload={"path": Path("a")},
-    presentation=ApprovalPresentation(title="t", content="c", content_type="text/plain", language="en", diff="-\n+"),
+    presentation=ApprovalPresentation(
+        title="t", content="c", content_type="text/plain", language="en", diff="-\n+", type="text", metadata={"a": (1,)}
+    ),
     metadata={"pair": (1, 2)},
     summary="s",
     tool_call_id="c1",

@@ -116,7 +116,7 @@ def request_to_dict(request: ApprovalRequest) -> dict[str, Any]:
         "reason": request.reason,
         "rule": None if request.rule is None else rule_to_dict(request.rule),
         "approval": request.approval,
-        "presentation": None if request.presentation is None else asdict(request.presentation),
+        "presentation": None if request.presentation is None else _presentation_to_dict(request.presentation),
         "scopes": [{"kind": scope.kind, "label": scope.label} for scope in request.scopes],
         "remember_max": request.remember_max,
         "conversation": [asdict(each) for each in request.conversation],
@@ -170,6 +170,11 @@ def remembered_to_dict(each: Remembered) -> dict[str, Any]:
 def run_to_dict(run: ParkedRun) -> dict[str, Any]:
     """Return a parked run as plain data."""
     return {**asdict(run), "requests": list(run.requests), "calls": list(run.calls)}
+
+
+def _presentation_to_dict(shown: ApprovalPresentation) -> dict[str, Any]:
+    """Return what the front ends of people show; the rest is for the callback of the host."""
+    return {name: value for name, value in asdict(shown).items() if name not in {"type", "metadata"}}
 
 
 def run_from_dict(facts: Mapping[str, Any]) -> ParkedRun:

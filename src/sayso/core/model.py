@@ -70,13 +70,24 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
 
 
 class ApprovalPresentation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Display hints for a request; never part of what is authorised."""
+    """Display hints for a request; never part of what is authorised.
+
+    `type` and `metadata` are for the host's own callback, as in other libraries; a content of type `diff` is a diff.
+    """
 
     title: str | None = None
     content: str | None = None
     content_type: str | None = None
     language: str | None = None
     diff: str | None = None
+    type: str | None = None
+    metadata: Mapping[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Freeze the metadata, and take a diff under its other name."""
+        force_setattr(self, "metadata", freeze(self.metadata))
+        if self.type == "diff" and self.diff is None:
+            force_setattr(self, "diff", self.content)
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True, gc=False):

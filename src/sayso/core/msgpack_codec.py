@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sayso.core.canonical import restore, storable
-from sayso.core.model import ApprovalDecision, ApprovalRequest, ParkedRun, Remembered
+from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, ParkedRun, Remembered
 from sayso.core.tokens import Token
 from sayso.errors import CanonicalError, StoreError
 
@@ -30,7 +30,7 @@ def pack_request(request: ApprovalRequest) -> bytes:
     """Encode a request without loss: arguments keep their types."""
     args, decision = storable(request.args), request.decision
     edited = decision is not None and decision.override_args is not None
-    plain = request.payload is None and request.metadata is None and not request.votes
+    plain = request.payload is None and request.metadata is None and request.presentation is None and not request.votes
     if args is request.args and not edited and plain:
         return _pack(request)  # the common case: no value needs conversion
     return _pack(
@@ -39,6 +39,7 @@ def pack_request(request: ApprovalRequest) -> bytes:
             args=args,
             payload=_storable_or_none(request.payload),
             metadata=_storable_or_none(request.metadata),
+            presentation=_storable_presentation(request.presentation),
             votes=tuple(_storable_decision(vote) for vote in request.votes),
             decision=None if decision is None else _storable_decision(decision),
         )
@@ -100,6 +101,10 @@ def unpack_runs(rows: Iterable[bytes]) -> list[ParkedRun]:
 
 def _storable_decision(decision: ApprovalDecision) -> ApprovalDecision:
     return replace(decision, override_args=_storable_or_none(decision.override_args))
+
+
+def _storable_presentation(shown: ApprovalPresentation | None) -> ApprovalPresentation | None:
+    return None if shown is None else replace(shown, metadata=storable(shown.metadata))
 
 
 def _storable_or_none(values: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -47,7 +47,8 @@ def new_request(
     for name, word in (("tool", call.tool), ("call_id", call.call_id), ("session", call.session), ("run", call.run)):
         if type(word) is not str:
             raise CanonicalError(f"{name} is {word!r}, and only a text can be stored")
-    for name, values in (("payload", verdict.payload), ("metadata", verdict.metadata)):
+    shown = None if verdict.presentation is None else verdict.presentation.metadata
+    for name, values in (("payload", verdict.payload), ("metadata", verdict.metadata), ("presentation", shown)):
         if values is not None:
             canonical(freeze(values), name)  # refused here, so that it does not depend on the store
     known_only = verdict.approvers is not None and verdict.approvers.needs_identity

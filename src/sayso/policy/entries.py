@@ -82,6 +82,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     ask_options: AskOptions
     when: Condition | None = None
     effect: EffectSpec | None = None
+    config: Mapping[str, Any] = {}  # as it was written
 
     @property
     def is_empty(self) -> bool:
@@ -105,7 +106,7 @@ def parse_entry(pattern: str, given: Mapping[str, Any] | str, rule: Rule | None 
     values = {_ALIASES.get(key, key): value for key, value in entry.items()}
     if len(values) < len(entry):
         reject(f"{place} says the same thing in two spellings; keep one of them")
-    return _FieldsParser(values, rule).entry(pattern)
+    return replace(_FieldsParser(values, rule).entry(pattern), config=entry)
 
 
 class EntryError(ConfigurationError):

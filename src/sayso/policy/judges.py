@@ -2,6 +2,7 @@
 
     needs_approval(call)              sayso's own; None means no opinion
     needs_approval(name, args)        a toolset's: False, True, or a dict with a description
+    needs_approval(name, args, ctx[, config])  the same, with the framework's context and the configured tools
     needs_approval(args[, options])   a tool's: False or True
     check_approval(name, args, memory)  a toolset's, with memory: None, a request, or PermissionError
 
@@ -25,14 +26,18 @@ _CALLS = ("call", "_")
 _NAMES = ("name", "tool_name", "tool")
 _ARGS = ("args", "tool_args", "arguments", "kwargs", "input")
 _OPTIONS = ("options", "opts", "ctx", "context", "_")
+_EXTRAS = (("ctx", "context", "_ctx", "_"), ("config", "_config", "_"))
 _SIGNATURES = "(call), (name, args), (args) or (args, options)"
 
 
-def wrap_needs_approval(function: Callable[..., Any], rule: Rule) -> Judge:
-    """Adapt a `needs_approval` function of any known signature to a judge."""
+def wrap_needs_approval(function: Callable[..., Any], rule: Rule, *extras: object) -> Judge:
+    """Adapt a `needs_approval` function of any known signature to a judge.
+
+    `extras` are what a toolset's function may also take: the framework's context, then the configured tools.
+    """
     if not callable(function):
         reject(f"{rule} has needs_approval {function!r}; use True, False or a function of {_SIGNATURES}")
-    arguments = _match_signature(function, rule)
+    arguments = _match_signature(function, rule, extras)
 
     async def judge(call: ToolCall) -> Verdict | None:
         answer = function(*arguments(call))
@@ -84,7 +89,16 @@ def _by_options(call: ToolCall) -> tuple[Any, ...]:
     return (thaw(call.args), options)
 
 
-def _match_signature(function: Callable[..., Any], rule: Rule) -> Callable[[ToolCall], tuple[Any, ...]]:
+def _by_name_with(*extras: object) -> Callable[[ToolCall], tuple[Any, ...]]:
+    return lambda call: (*_by_name(call), *extras)
+
+
+def _match_signature(
+    function: Callable[..., Any], rule: Rule, extras: tuple[object, ...]
+) -> Callable[[ToolCall], tuple[Any, ...]]:
+    forms = dict(_FORMS)
+    for count in range(1, len(extras) + 1):
+        forms[_NAMES, _ARGS, *_EXTRAS[:count]] = _by_name_with(*extras[:count])
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -93,10 +107,11 @@ def _match_signature(function: Callable[..., Any], rule: Rule) -> Callable[[Tool
     named = [each for each in parameters if each.kind is not each.VAR_KEYWORD]
     if all(each.kind in _POSITIONAL for each in named):
         for given in (named, [each for each in named if each.default is each.empty]):
-            for form, arguments in _FORMS.items():
+            for form, arguments in forms.items():
                 if _fits_signature([each.name for each in given], form):
                     return arguments
-    reject(f"{rule} has a needs_approval function that takes ({', '.join(map(str, parameters))}); use {_SIGNATURES}")
+    known = f"{_SIGNATURES}; or (name, args, ctx) or (name, args, ctx, config)" if extras else _SIGNATURES
+    reject(f"{rule} has a needs_approval function that takes ({', '.join(map(str, parameters))}); use {known}")
 
 
 def _fits_signature(names: list[str], form: tuple[tuple[str, ...], ...]) -> bool:
@@ -104,7 +119,12 @@ def _fits_signature(names: list[str], form: tuple[tuple[str, ...], ...]) -> bool
 
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_FORMS = {(_CALLS,): _by_call, (_NAMES, _ARGS): _by_name, (_ARGS,): _by_args, (_ARGS, _OPTIONS): _by_options}
+_FORMS: dict[tuple[tuple[str, ...], ...], Callable[[ToolCall], tuple[Any, ...]]] = {
+    (_CALLS,): _by_call,
+    (_NAMES, _ARGS): _by_name,
+    (_ARGS,): _by_args,
+    (_ARGS, _OPTIONS): _by_options,
+}
 
 
 def _verdict_from_answer(answer: object, rule: Rule, arguments: object) -> Verdict | None:

@@ -321,6 +321,12 @@ class Policy:
         return own if self._below is None else {**self._below.patterns, **own}
 
     @property
+    def tool_configs(self) -> dict[str, dict[str, Any]]:
+        """The owner's entries, by name or glob, as they were written; a word alone is their `approval`."""
+        own = {entry.pattern: dict(entry.config) for entry in self._index.entries if entry.rule.source != "sayso"}
+        return own if self._below is None else {**self._below.tool_configs, **own}
+
+    @property
     def rules(self) -> tuple[Rule, ...]:
         """Every rule of this policy and of the policies below, as verdicts name them."""
         own = [entry.rule for entry in self._index.entries if entry.rule.source != "sayso"]

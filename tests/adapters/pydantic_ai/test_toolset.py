@@ -24,6 +24,7 @@ from sayso import (
     ApprovalController,
     ApprovalDecision,
     ApprovalMemory,
+    ApprovalPresentation,
     ApprovalRequest,
     Policy,
     ToolCall,
@@ -463,6 +464,26 @@ async def test_a_toolset_that_needs_approval_asks_in_its_own_words(
     assert till.ran == [("pay", 5)]
 
 
+@pytest.mark.proves("R42")
+@pytest.mark.parametrize(
+    "shown",
+    [
+        ApprovalPresentation(type="diff", content="-a\n+b", metadata={"path": "a.txt"}),
+        {"type": "diff", "content": "-a\n+b", "metadata": {"path": "a.txt"}},
+    ],
+    ids=["record", "dict"],
+)
+async def test_a_toolset_that_shows_something_by_its_type_is_asked_about(till: Till, shown: Any) -> None:
+    person = Person()
+    says = {"description": "Pay 5", "presentation": shown}
+    await agent_of(ApprovalToolset(Opinionated(says=says, pay=till.pay), person), [PAY_5]).run("go")
+    (request,) = person.asked
+    assert request.presentation is not None
+    assert (request.presentation.type, request.presentation.diff) == ("diff", "-a\n+b")
+    assert request.presentation.metadata == {"path": "a.txt"}
+    assert till.ran == [("pay", 5)]
+
+
 @OPINIONATED
 @pytest.mark.proves("H5", "R42")
 @pytest.mark.parametrize("says", [None, "no", 0, {"descripton": "a slip of the pen"}])
@@ -490,6 +511,82 @@ async def test_configuration_overrides_a_toolset_that_needs_none(till: Till, kin
     with pytest.raises(PermissionError):
         await agent_of(toolset, [PAY_5]).run("go")
     assert person.saw == [PAY_5]
+    assert till.ran == []
+
+
+class WithContext(Shelf):
+    """A toolset whose rule takes the context of the call."""
+
+    def __init__(self, **functions: Callable[..., Any]) -> None:
+        super().__init__(**functions)
+        self.heard: list[tuple[Any, ...]] = []
+        self.configured: list[Any] = []
+
+    def needs_approval(self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any]) -> bool:
+        self.heard.append((name, tool_args.get("amount"), ctx.deps, ctx.tool_call_id))
+        return ctx.deps != "trusted"
+
+
+class WithConfig(WithContext):
+    """A toolset whose rule also takes what the owner has configured."""
+
+    async def needs_approval(  # pyright: ignore[reportIncompatibleMethodOverride] - the later form of the same method
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], config: Mapping[str, Mapping[str, Any]]
+    ) -> bool:
+        self.configured.append(config)
+        return not config.get(name, {}).get("pre_approved") and super().needs_approval(name, tool_args, ctx)
+
+
+class WithDefaults(WithContext):
+    def needs_approval(self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any] | None = None) -> bool:
+        assert ctx is not None
+        return super().needs_approval(name, tool_args, ctx)
+
+
+@pytest.mark.proves("R42")
+@pytest.mark.parametrize("kind", [WithContext, WithDefaults, WithConfig])
+@pytest.mark.parametrize("as_capability", [False, True], ids=["ApprovalToolset", "Approvals"])
+async def test_a_rule_of_a_toolset_gets_the_context_of_the_very_call(
+    till: Till, kind: type[WithContext], *, as_capability: bool
+) -> None:
+    person, inner = Person(), kind(pay=till.pay)
+    turns: list[list[Call]] = [[PAY_5, PAY_9]]
+    if as_capability:
+        policy = Policy(default="none")
+        agent = agent_of(inner, *turns, capabilities=[Approvals(policy, approval_callback=person, mode="interactive")])
+    else:
+        agent = agent_of(ApprovalToolset(inner, person), *turns)
+    await agent.run("go", deps="trusted")
+    assert person.asked == []
+    await agent.run("go", deps="anybody")
+    assert sorted(till.ran) == [("pay", 5), ("pay", 5), ("pay", 9), ("pay", 9)]
+    assert [request.args["amount"] for request in person.asked] == [5, 9]
+    expected = [(5, "trusted", "c1"), (9, "trusted", "c2"), (5, "anybody", "c3"), (9, "anybody", "c4")]
+    assert set(inner.heard) == {("pay", *each) for each in expected}
+
+
+@pytest.mark.proves("R42", "R43")
+async def test_a_rule_of_a_toolset_gets_what_is_configured_and_configuration_still_decides(till: Till) -> None:
+    configured: dict[str, Any] = {"look": {"pre_approved": True}, "drop": "blocked"}
+    inner = WithConfig(pay=till.pay, look=till.look)
+    person = Person(NO)
+    with pytest.raises(ApprovalDenied):
+        await agent_of(ApprovalToolset(inner, person, tool_configs=configured), [LOOK], [PAY_5]).run("go")
+    assert till.ran == [("look", "x")]
+    assert inner.configured[0] == {"look": {"pre_approved": True}, "drop": {"approval": "blocked"}}
+    shared = ApprovalController(approval_callback=person, policy=Policy(configured))
+    await agent_of(ApprovalToolset(inner, controller=shared), [LOOK]).run("go")
+    assert inner.configured[-1] == inner.configured[0]
+
+
+@pytest.mark.proves("H5")
+async def test_a_rule_of_a_toolset_that_takes_something_else_is_named_with_the_known_forms(till: Till) -> None:
+    class Odd(Shelf):
+        def needs_approval(self, name: str, tool_args: dict[str, Any], config: dict[str, Any]) -> bool:
+            return False
+
+    with pytest.raises(ConfigurationError, match=r"\(name, args, ctx\) or \(name, args, ctx, config\)"):
+        await agent_of(ApprovalToolset(Odd(pay=till.pay), nobody), [PAY_5]).run("go")
     assert till.ran == []
 
 

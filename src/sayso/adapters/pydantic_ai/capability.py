@@ -236,7 +236,9 @@ class Approvals(AbstractCapability[Any]):
                 reason="it has run already, and an approval that is wanted afterwards does not run it again",
             )
         asking = rules_of_asking_tool(call, tool_metadata(requests, part.tool_call_id))
-        rules = self._guard.tighten(msgspec.structs.replace(tool.rules, marked=True, details=asking.details))
+        rules = self._guard.tighten(
+            msgspec.structs.replace(tool.for_call(mine).rules, marked=True, details=asking.details)
+        )
         outcome = controller.adapter.decide_fast(call, rules)
         try:
             if outcome is None:

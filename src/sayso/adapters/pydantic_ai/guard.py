@@ -6,7 +6,7 @@ Tests: tests/adapters/pydantic_ai/test_capability.py
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -102,6 +102,11 @@ class AgentGuard:
     def tightening(self) -> tuple[Policy, ...]:
         """The policies of the nested agents down to this one, which can only restrict that of the outermost."""
         return context.tightening(self._policy)
+
+    @property
+    def tool_configs(self) -> Mapping[str, Mapping[str, Any]]:
+        """What the owner's policy says about single tools, for the toolset's own `needs_approval`."""
+        return (self._policy or self.controller.policy).tool_configs
 
     def know_tools(self, tools: Collection[str]) -> None:
         """Compare the rules of the agent's own controller with its tools."""

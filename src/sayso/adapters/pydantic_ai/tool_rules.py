@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import pydantic_core
@@ -25,6 +25,9 @@ from sayso.policy import judges
 from sayso.policy.policy import ToolRules
 from sayso.policy.vocabulary import STRICTNESS
 
+if TYPE_CHECKING:
+    from sayso.adapters.pydantic_ai.guard import AgentGuard
+
 _MOST_HASHES = 10_000
 _HASHES: dict[int, tuple[object, str]] = {}
 
@@ -37,13 +40,20 @@ class GuardedToolsetTool(ToolsetTool[Any]):
     rules: ToolRules
     schema_hash: str
     marked_as: str | None  # the tool name of its function, if that is marked
+    judge_of: Callable[[RunContext[Any]], judges.Judge | None]
+
+    def for_call(self, ctx: RunContext[Any]) -> GuardedToolsetTool:
+        """Return the tool with rules for one call, whose context a toolset's own rule may read."""
+        if self.rules.judge is None:
+            return self
+        return replace(self, rules=msgspec.structs.replace(self.rules, judge=self.judge_of(ctx)))
 
 
 def guard_tool(
     name: str,
     tool: ToolsetTool[Any],
     outer_toolset: AbstractToolset[Any],
-    memory: object,
+    guard: AgentGuard,
     ctx: RunContext[Any],
 ) -> GuardedToolsetTool:
     """Return a guarded tool: sayso asks where the framework would ask by itself."""
@@ -51,10 +61,13 @@ def guard_tool(
     function = _function(tool)
     own = getattr(function, "__sayso__", None)
     unapproved = tool_def.kind == "unapproved"
+
+    def judge_of(ctx: RunContext[Any]) -> judges.Judge | None:
+        toolset_judge = _toolset_judge(name, tool, outer_toolset, guard, ctx)
+        return _stricter_of(toolset_judge, own.rules.judge if isinstance(own, Tool) else None)
+
     rules = ToolRules(
-        judge=_stricter_of(
-            _toolset_judge(name, tool, outer_toolset, memory), own.rules.judge if isinstance(own, Tool) else None
-        ),
+        judge=judge_of(ctx),
         marked=unapproved or bool(getattr(function, "_requires_approval", False)),
         details=getattr(own, "details", None) or _description_details(tool_def.description),
         misfit=lambda args: _validation_problem(tool, args, ctx.validation_context),
@@ -70,6 +83,7 @@ def guard_tool(
         rules=rules,
         schema_hash=_schema_hash(tool_def.parameters_json_schema) + getattr(function, "__sayso_origin__", ""),
         marked_as=getattr(own, "name", None),
+        judge_of=judge_of,
     )
 
 
@@ -108,16 +122,16 @@ def _function(tool: ToolsetTool[Any]) -> Callable[..., Any] | None:
 
 
 def _toolset_judge(
-    name: str, tool: ToolsetTool[Any], outer_toolset: AbstractToolset[Any], memory: object
+    name: str, tool: ToolsetTool[Any], outer_toolset: AbstractToolset[Any], guard: AgentGuard, ctx: RunContext[Any]
 ) -> judges.Judge | None:
     """Return the approval rule of the outermost toolset that has one."""
     for toolset, inner_name in _toolsets(name, tool, outer_toolset):
         rule = Rule(source="toolset", key=type(toolset).__name__)
         judge = None
         if _has(toolset, "needs_approval"):
-            judge = judges.wrap_needs_approval(cast("Any", toolset).needs_approval, rule)
+            judge = judges.wrap_needs_approval(cast("Any", toolset).needs_approval, rule, ctx, guard.tool_configs)
         elif _has(toolset, "check_approval"):
-            judge = judges.wrap_check_approval(cast("Any", toolset).check_approval, memory, rule)
+            judge = judges.wrap_check_approval(cast("Any", toolset).check_approval, guard.controller.memory, rule)
         if judge is not None:
             return judge if inner_name == name else _by_name(judge, inner_name)
     return None

@@ -77,11 +77,10 @@ class GuardedToolset(WrapperToolset[Any]):
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """Return the tools that are not blocked for all arguments, each guarded."""
         guard = self.guard
-        memory = guard.controller.memory
         tools = await self.wrapped.get_tools(ctx)
         guard.know_tools(tools)
         return {
-            name: guard_tool(name, tool, self.wrapped, memory, ctx)
+            name: guard_tool(name, tool, self.wrapped, guard, ctx)
             for name, tool in tools.items()
             if not guard.hides(name)
         }
@@ -91,9 +90,9 @@ class GuardedToolset(WrapperToolset[Any]):
     ) -> Any:  # noqa: ANN401 - what the tool returns
         """Decide about a call, and run it if it is approved."""
         if not isinstance(tool, GuardedToolsetTool):
-            tool = guard_tool(name, tool, self.wrapped, self.guard.controller.memory, ctx)
+            tool = guard_tool(name, tool, self.wrapped, self.guard, ctx)
         try:
-            return await self._call(name, _materialize_iterators(tool_args), ctx, tool)
+            return await self._call(name, _materialize_iterators(tool_args), ctx, tool.for_call(ctx))
         except ApprovalRequired as raised:
             if not is_beside_output(ctx) or METADATA_KEY not in (raised.metadata or {}):
                 raise

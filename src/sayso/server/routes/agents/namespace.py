@@ -121,7 +121,8 @@ def _check_request(request: ApprovalRequest) -> None:
     _check_numbers(request)
     _check_parameters(request.parameters)
     try:
-        for values in (request.args, request.payload, request.metadata):
+        shown = None if request.presentation is None else request.presentation.metadata
+        for values in (request.args, request.payload, request.metadata, shown):
             if values is not None:
                 canonical(freeze(values))
     except CanonicalError as error:
@@ -144,7 +145,7 @@ def _texts(request: ApprovalRequest) -> Iterator[tuple[str, str, int]]:
     shown = request.presentation
     if shown is not None:
         yield "title", shown.title or "", _MIDDLE
-        yield "language", (shown.language or "") + (shown.content_type or ""), _SHORT
+        yield "language", (shown.language or "") + (shown.content_type or "") + (shown.type or ""), _SHORT
     if len(request.agent_path) > _MOST:
         raise _rejection(f"it comes through more than {_MOST} agents")
     yield from (("agent path", name, _SHORT) for name in request.agent_path)
