@@ -1,6 +1,7 @@
 """Guarding plain functions, sync and async, with no framework anywhere."""
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import threading
@@ -472,6 +473,17 @@ def test_a_synchronous_guard_on_a_thread_with_a_loop_asks_nobody_and_runs_nothin
 
     asyncio.run(main())
     assert len(sent) == 1
+
+
+@pytest.mark.proves("R67")
+@pytest.mark.parametrize(("mode", "came"), [("approve_all", 1), ("auto_deny", 0)])
+def test_a_marked_function_needs_no_worker_thread_where_the_mode_decides(mode: str, came: int) -> None:
+    async def main() -> None:
+        with ApprovalController(mode=mode, policy=MARKS).activated(), contextlib.suppress(ApprovalDenied):
+            send_email("ann", "hi")
+
+    asyncio.run(main())
+    assert len(sent) == came
 
 
 def test_a_synchronous_guard_needs_no_hop_for_what_the_policy_lets_run() -> None:

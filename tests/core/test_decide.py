@@ -164,7 +164,8 @@ def test_a_refusal_says_who_and_carries_their_note() -> None:
     own = decide(call=CALL, verdict=verdict, request=a_request("denied"), digest=DIGEST)
     remembered = decide(call=CALL, verdict=verdict, remembered=NO)
     assert own == Denied(cause="refused", reason="refused by bob", note="not today", request_id="r1")
-    assert remembered == Denied(cause="refused", reason="refused by bob, who had it remembered", note="never")
+    reason = "refused by bob, who had it remembered"
+    assert remembered == Denied(cause="refused", reason=reason, note="never", by="memory")
 
 
 @pytest.mark.proves("R57", "H5")

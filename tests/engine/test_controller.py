@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 from tests.people import YES
 
 from sayso import (
@@ -1043,6 +1044,65 @@ def test_the_callback_that_a_controller_hands_out_honours_mode_and_memory() -> N
     assert ApprovalController(mode="approve_all").approval_callback(request).approved
 
 
+@pytest.mark.parametrize("asks_through_a_controller", [False, True], ids=["directly", "as a callback"])
+@pytest.mark.proves("R18", "R29")
+async def test_a_decision_of_a_mode_does_not_pass_for_a_persons(*, asks_through_a_controller: bool) -> None:
+    steps: list[AuditEntry] = []
+
+    def through(inner: ApprovalController) -> ApprovalController:
+        if not asks_through_a_controller:
+            return inner
+        return ApprovalController(approval_callback=inner.approval_callback, hooks=[steps.append])
+
+    yes = await through(ApprovalController(mode="approve_all")).request_approval(ApprovalRequest(tool_name="t"))
+    assert (yes.approved, yes.who) == (True, "the mode approve_all")
+    allowed = ApprovalController(mode="auto_deny", policy=Policy({"t": "none"}))
+    by_policy = await through(allowed).request_approval(ApprovalRequest(tool_name="t"))
+    assert (by_policy.approved, by_policy.who) == (True, "the policy")
+    no = await through(ApprovalController(mode="strict")).request_approval(ApprovalRequest(tool_name="t"))
+    assert (no.approved, no.unattended) == (False, True)
+    assert no.note == "refused by the mode auto_deny, because somebody would have to be asked"
+    answers = [(each.step, each.request.decision) for each in steps if each.request and each.request.decision]
+    said = [(step, given.who, given.unattended) for step, given in answers if step not in {"claimed", "returned"}]
+    expected = [
+        ("approved", "the mode approve_all", False),
+        ("approved", "the policy", False),
+        ("withdrawn", None, True),
+    ]
+    assert said == (expected if asks_through_a_controller else [])
+
+
+@pytest.mark.proves("R29", "H9")
+async def test_a_refusal_by_a_mode_ends_the_question_for_all_channels_and_is_not_remembered() -> None:
+    class Told:
+        """Somebody who is told, and could still answer elsewhere."""
+
+        async def announce(self, request: ApprovalRequest) -> None:
+            return None
+
+    strict = ApprovalController(mode="strict").approval_callback
+
+    def ask(request: ApprovalRequest) -> ApprovalDecision:
+        return replace(strict(request), remember="session")
+
+    controller = ApprovalController(approval_callback=ask, channels=[Told()])
+    with anyio.fail_after(5):
+        outcome = await controller.settle(ToolCall(tool="t"))
+    assert isinstance(outcome, Denied)
+    assert (outcome.cause, "a person" in outcome.message, len(controller.memory)) == ("unattended", False, 0)
+
+
+@pytest.mark.proves("R18", "R28")
+async def test_a_persons_no_through_another_controller_stays_a_persons() -> None:
+    def ask(request: ApprovalRequest) -> ApprovalDecision:
+        return ApprovalDecision(approved=False, note="not on Mondays", who="ann")
+
+    inner = ApprovalController(approval_callback=ask)
+    outcome = await ApprovalController(approval_callback=inner.approval_callback).settle(ToolCall(tool="t"))
+    assert isinstance(outcome, Denied)
+    assert (outcome.cause, outcome.note) == ("refused", "not on Mondays")
+
+
 @pytest.mark.proves("R30")
 def test_asking_synchronously_through_an_async_callback_is_an_explicit_error() -> None:
     async def ask(request: ApprovalRequest) -> ApprovalDecision:
@@ -1051,6 +1111,8 @@ def test_asking_synchronously_through_an_async_callback_is_an_explicit_error() -
     controller = ApprovalController(approval_callback=ask)
     with pytest.raises(ValueError, match="await `request_approval`"):
         controller.request_approval_sync(ApprovalRequest(tool_name="t"))
+    nobody_is_asked = ApprovalController(mode="approve_all", approval_callback=ask)
+    assert nobody_is_asked.request_approval_sync(ApprovalRequest(tool_name="t")).approved
 
 
 # Hooks and audit.
@@ -1197,13 +1259,45 @@ async def test_a_controller_serves_several_event_loops_at_once(till: Till) -> No
 
 
 @pytest.mark.proves("R67")
-def test_a_synchronous_call_on_a_thread_that_runs_a_loop_is_refused_with_a_clear_error() -> None:
-    controller = ApprovalController(mode="strict")
+def test_a_synchronous_call_that_would_wait_on_a_thread_that_runs_a_loop_is_refused_with_a_clear_error() -> None:
+    channel = ScriptedChannel(ApprovalDecision(approved=False))
+    controller = ApprovalController(channels=[channel])
     request = ApprovalRequest(tool_name="t")
 
     async def main() -> None:
         with pytest.raises(RuntimeError, match="await the async form, or call it from a worker thread"):
             controller.request_approval_sync(request)
+        assert (channel.asked, await controller.pending()) == ([], [])
         assert not (await asyncio.to_thread(controller.request_approval_sync, request)).approved
 
     asyncio.run(main())
+
+
+@pytest.mark.proves("R67")
+async def test_a_synchronous_call_for_which_nobody_is_waited_runs_on_a_thread_that_runs_a_loop() -> None:
+    request = ApprovalRequest(tool_name="t", args={"a": 1})
+    assert ApprovalController(mode="approve_all").request_approval_sync(request).approved
+    assert not ApprovalController(mode="strict").request_approval_sync(request).approved
+    allows = ApprovalController(channels=[ScriptedChannel()], policy=Policy({"t": "none"}))
+    assert allows.request_approval_sync(request).approved
+    blocks = ApprovalController(mode="approve_all", policy=Policy({"t": "blocked"}))
+    with pytest.raises(ApprovalBlocked):
+        blocks.request_approval_sync(request)
+    remembers = ApprovalController(channels=[ScriptedChannel()])
+    for approved in (True, False):
+        answer = ApprovalDecision(approved=approved, remember="session")
+        remembers.memory.store(ApprovalRequest(tool_name="t", args={"a": approved}), answer)
+        assert (
+            remembers.request_approval_sync(ApprovalRequest(tool_name="t", args={"a": approved})).approved is approved
+        )
+
+
+@pytest.mark.proves("R67", "H5")
+async def test_a_rule_that_has_to_wait_decides_nothing_on_a_thread_that_runs_a_loop() -> None:
+    async def slow(call: ToolCall) -> Verdict:
+        await asyncio.sleep(0)
+        return Verdict(approval="none", reason="")
+
+    controller = ApprovalController(mode="approve_all", policy=Policy(needs_approval=slow))
+    with pytest.raises(RuntimeError, match="await the async form"):
+        controller.request_approval_sync(ApprovalRequest(tool_name="t"))

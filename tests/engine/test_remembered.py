@@ -16,6 +16,7 @@ from sayso import (
     ApprovalMemory,
     ApprovalRequest,
     Policy,
+    ToolCall,
     guard,
     requires_approval,
 )
@@ -347,6 +348,44 @@ def test_after_clear_nothing_is_remembered() -> None:
     memory.clear()
     assert memory.lookup("pay", {"amount": 5}) is None
     assert (memory.list(), bool(memory)) == ([], False)
+
+
+def test_decisions_are_counted_and_listed_with_the_arguments_that_they_are_about() -> None:
+    clock = FixedClock(0.0)
+    memory = ApprovalMemory(clock=clock)
+    assert (len(memory), memory.list_approvals()) == (0, [])
+    memory.store("pay", {"amount": 5, "to": ["ann"]}, YES)
+    memory.store(ApprovalRequest(tool_name="shell", args={"line": "rm a"}, payload={"program": "rm"}), NO)
+    memory.store("pay", {"amount": 6}, ApprovalDecision(approved=True))
+    assert len(memory) == 2
+    assert memory.list_approvals() == [("pay", {"amount": 5, "to": ["ann"]}, YES), ("shell", {"program": "rm"}, NO)]
+    remembered(memory, replace(YES, until=5.0))
+    assert len(memory) == 3
+    clock.advance(9.0)
+    assert len(memory) == 2
+    memory.clear()
+    assert (len(memory), memory.list_approvals()) == (0, [])
+
+
+@pytest.mark.parametrize("own_memory", [True, False])
+async def test_a_given_answer_is_listed_with_its_arguments_and_one_for_every_call_without(*, own_memory: bool) -> None:
+    tool_wide = replace(YES, scope="tool")
+    channel = ScriptedChannel(YES, tool_wide)
+    policy = Policy({"pay": {"approval": "required", "scope": "tool"}})
+    memory = ApprovalMemory() if own_memory else None
+    async with ApprovalController(channels=[channel], policy=policy, memory=memory) as controller:
+        for amount in (5, 6):
+            await controller.settle(ToolCall(tool="pay", args={"amount": amount}))
+        listed = [(tool, args, given.scope) for tool, args, given in controller.memory.list_approvals()]
+    assert listed == [("pay", {"amount": 5}, None), ("pay", None, "tool")]
+
+
+def test_what_another_process_has_remembered_is_listed_without_its_arguments(tmp_path: Path) -> None:
+    with contextlib.closing(ApprovalController(mode="auto_deny", store=tmp_path / "state.db")) as first:
+        first.memory.store("pay", {"amount": 5}, ALWAYS)
+        assert first.memory.list_approvals() == [("pay", {"amount": 5}, ALWAYS)]
+    with contextlib.closing(ApprovalController(mode="auto_deny", store=tmp_path / "state.db")) as second:
+        assert second.memory.list_approvals() == [("pay", None, ALWAYS)]
 
 
 @pytest.mark.proves("H9")

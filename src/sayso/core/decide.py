@@ -267,10 +267,11 @@ def by_mode_and_memory(
     decision = remembered.decision if remembered else None
     if decision is not None and not decision.approved:
         who = decision.who or "a person"
-        return Denied(cause="refused", reason=f"refused by {who}, who had it remembered", note=decision.note)
+        reason = f"refused by {who}, who had it remembered"
+        return Denied(cause="refused", reason=reason, note=decision.note, by="memory")
     if mode == "auto_deny":
         reason = "refused by the mode auto_deny, because somebody would have to be asked"
-        return Denied(cause="refused", reason=reason)
+        return Denied(cause="refused", reason=reason, by="mode")
     if verdict.approvers is not None and verdict.approvers.needs_identity:
         if mode != "approve_all":
             return Ask()  # a remembered decision cannot replace votes of identified people

@@ -412,6 +412,7 @@ class Denied(_Outcome, frozen=True, kw_only=True, gc=False):
     reason: str
     note: str | None = None
     request_id: str | None = None
+    by: By | None = None  # set where the mode or a remembered decision refused
 
     @property
     def message(self) -> str:

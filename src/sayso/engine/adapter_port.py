@@ -87,9 +87,14 @@ class AdapterPort:
         path = call.agent_path or context.agent_path()
         return replace(call, session=context.current_session() or self._session, agent_path=path)
 
-    def decide_fast(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Approved | Denied | None:
-        """Decide if that needs no store, no person and no event loop; else return None, and nothing has happened."""
-        return self._reviewer.decide_fast(self.with_session(call), tool_rules)
+    def decide_fast(
+        self, call: ToolCall, tool_rules: ToolRules | None = None, *, functions: bool = False
+    ) -> Approved | Denied | None:
+        """Decide if that needs no store, no person and no event loop; else return None, and nothing has happened.
+
+        With `functions`, for callers that cannot wait, the functions among the rules are called too, if none is async.
+        """
+        return self._reviewer.decide_fast(self.with_session(call), tool_rules, functions=functions)
 
     async def review(
         self, call: ToolCall, tool_rules: ToolRules | None = None, *, asked: bool = False

@@ -173,9 +173,15 @@ class ApprovalController:
         return await self.adapter.settle(call, tool_rules, asked=asked) if outcome is None else outcome
 
     def settle_sync(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Approved | Denied:
-        """Do what `settle` does, for synchronous callers; a call that the fast path decides needs no thread hop."""
+        """Do what `settle` does, for synchronous callers; a call that the fast path decides needs no thread hop.
+
+        Raises:
+            RuntimeError: this thread runs an event loop, and a person has to answer.
+        """
         call = self.adapter.with_session(call)
         outcome = self.adapter.decide_fast(call, tool_rules)
+        if outcome is None and (self._asks_async or blocking.runs_a_loop()):  # it can decide, but not wait
+            outcome = self.adapter.decide_fast(call, tool_rules, functions=True)
         if outcome is not None:
             return outcome
         self._refuse_async_callback()
@@ -274,23 +280,11 @@ class ApprovalController:
         Raises:
             ApprovalBlocked: the policy blocks it; nobody was asked.
         """
-        verdict = judges.verdict_from_request(request, Rule(source="tool", key=request.tool_name))
-        call = replace(
-            request.call(),
-            args=request.args or request.payload or {},
-            call_id=request.tool_call_id or new_id(),
-        )
-        outcome = await self.settle(call, ToolRules(judge=lambda _: verdict))
-        if isinstance(outcome, Approved):
-            return outcome.decision or ApprovalDecision(approved=True, note=outcome.reason)
-        if outcome.cause == "blocked":
-            raise outcome.error(request.tool_name)
-        return ApprovalDecision(approved=False, note=outcome.note or outcome.reason)
+        return _as_decision(await self.settle(*_as_call(request)), request)
 
     def request_approval_sync(self, request: ApprovalRequest) -> ApprovalDecision:
-        """Do what `request_approval` does, for synchronous callers."""
-        self._refuse_async_callback()
-        return blocking.run(self.request_approval, request)
+        """Do what `request_approval` does, for synchronous callers; see `settle_sync`."""
+        return _as_decision(self.settle_sync(*_as_call(request)), request)
 
     @property
     def approval_callback(self) -> Callable[[ApprovalRequest], ApprovalDecision]:
@@ -342,3 +336,21 @@ class ApprovalController:
                 "the approval callback is async, so only async functions can ask through it: "
                 "make the function async, await `request_approval`, or pass a plain function as the callback"
             )
+
+
+def _as_call(request: ApprovalRequest) -> tuple[ToolCall, ToolRules]:
+    """Return the call that a tool's own request is about, and the rule that it asks."""
+    verdict = judges.verdict_from_request(request, Rule(source="tool", key=request.tool_name))
+    args, call_id = request.args or request.payload or {}, request.tool_call_id or new_id()
+    return replace(request.call(), args=args, call_id=call_id), ToolRules(judge=lambda _: verdict)
+
+
+def _as_decision(outcome: Approved | Denied, request: ApprovalRequest) -> ApprovalDecision:
+    """Return an outcome as a decision that does not pass for a person's where no person has decided."""
+    if isinstance(outcome, Approved):
+        who = f"the {outcome.by}" if outcome.by == "policy" else "the mode approve_all"
+        return outcome.decision or ApprovalDecision(approved=True, note=outcome.reason, who=who)
+    if outcome.cause == "blocked":
+        raise outcome.error(request.tool_name)
+    by_person = outcome.cause == "refused" and outcome.by != "mode"
+    return ApprovalDecision(approved=False, note=outcome.note or outcome.reason, unattended=not by_person)

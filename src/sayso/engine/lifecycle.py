@@ -72,8 +72,9 @@ class RequestLifecycle:
         await self._check_edited(request, decision)
         remembered = self._to_remember(request, decision, now)
         together = remembered if self.memory.belongs_to(self.store) else ()
-        closed = await self._close(request, "approved" if decision.approved else "denied", decision, together)
+        closed = await self._close(request, _status_after(decision), decision, together)
         if remembered and closed.decision == decision:
+            self.memory.note_args(request, remembered)
             if not together:
                 self.memory.add(*remembered)
             return Answered(closed, await self._answer_covered(request, remembered))
@@ -86,7 +87,7 @@ class RequestLifecycle:
         now = self.clock.now()
         decision = _with_implied_memory(request, replace(decision, who=who, decided_at=now))
         remembered = self._to_remember(request, decision, now)
-        after = close(request, "approved" if decision.approved else "denied", decision, now)
+        after = close(request, _status_after(decision), decision, now)
         if not remembered or request.status != "open" or after.decision != decision:
             return []  # the yes of somebody else is missing too, and only the last one is remembered
         return await self._covered(request, remembered, now)
@@ -178,7 +179,7 @@ class RequestLifecycle:
             raise ApprovalBlocked(call.tool, f"the edited arguments cannot run: {verdict.reason}", cause="blocked")
 
     def _to_remember(self, request: ApprovalRequest, decision: ApprovalDecision, now: float) -> list[Remembered]:
-        if decision.remember == "none":
+        if decision.remember == "none" or decision.unattended:
             return []
         if not request.scopes:
             _LOG.warning("the answer to %s is not remembered: its rule does not allow that", request.id)
@@ -206,6 +207,11 @@ class RequestLifecycle:
         keys = {each.scope.key for each in remembered}
         waiting = await self.store.pending()
         return [other for other in waiting if also_closes(remembered[0], keys, answered, other, now)]
+
+
+def _status_after(decision: ApprovalDecision) -> Status:
+    """Return the status of a request with this answer; where no person has answered, it is withdrawn."""
+    return "approved" if decision.approved else "withdrawn" if decision.unattended else "denied"
 
 
 def _with_implied_memory(request: ApprovalRequest, decision: ApprovalDecision) -> ApprovalDecision:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 from msgspec.structs import replace
 
 from sayso.core import decide
+from sayso.core.canonical import thaw
 from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Denied, Remembered, Scope, ToolCall, new_id
 from sayso.engine.clock import clock_of
 from sayso.errors import CanonicalError, NotEntitled
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sayso.core.ports import Clock, Store
 
 _LOG = logging.getLogger("sayso")
+_MOST_ARGS = 10_000
 
 
 class ApprovalMemory:
@@ -35,6 +37,7 @@ class ApprovalMemory:
         self._lock = threading.Lock()
         self._by_id: dict[str, Remembered] = {}
         self._by_key: dict[str, tuple[Remembered, ...]] = {}
+        self._args: dict[str, Mapping[str, Any]] = {}  # of decisions about one call, by id; only in this process
         self._dropped: set[str] = set()
         self._unsynced_denials: dict[str, Remembered] = {}
         self._lists_received = 0  # from the store
@@ -45,6 +48,10 @@ class ApprovalMemory:
     def __bool__(self) -> bool:
         """Whether anything is remembered; the hot path asks before it hashes arguments."""
         return bool(self._by_id)
+
+    def __len__(self) -> int:
+        """Return the number of decisions that have not expired."""
+        return len(self.list())
 
     @overload
     def lookup(self, request: ApprovalRequest, /) -> ApprovalDecision | None: ...
@@ -78,7 +85,9 @@ class ApprovalMemory:
         except CanonicalError as error:
             _LOG.warning("not remembered: %s", error)
             return
-        self.add(*self.build(replace(request, scopes=(scope,)), decision, now=self._clock.now()))
+        built = self.build(replace(request, scopes=(scope,)), decision, now=self._clock.now())
+        self.add(*built)
+        self.note_args(request, built)
 
     def build(
         self,
@@ -142,11 +151,27 @@ class ApprovalMemory:
                     approval = approval or each
         return approval
 
+    def list_approvals(self) -> list[tuple[str, dict[str, Any] | None, ApprovalDecision]]:
+        """Return tool, arguments and decision of all that `list` returns.
+
+        The arguments are None where the decision covers more than one call, or was remembered by another process: a
+        record holds only their digest.
+        """
+        found = ((each, self._args.get(each.id)) for each in self.list())
+        return [(each.tool, None if args is None else thaw(args), each.decision) for each, args in found]
+
     def list(self) -> list[Remembered]:
         """Return all decisions that have not expired, oldest first."""
         now = self._clock.now()
         kept = [each for each in tuple(self._by_id.values()) if each.expires_at is None or now < each.expires_at]
         return sorted(kept, key=lambda each: each.remembered_at)
+
+    def note_args(self, request: ApprovalRequest, remembered: Iterable[Remembered]) -> None:
+        """Note what decisions about one call are about, for `list_approvals`: the payload or the arguments."""
+        if len(self._args) >= _MOST_ARGS:
+            self._args.clear()
+        args = request.args if request.payload is None else request.payload
+        self._args.update({each.id: args for each in remembered if each.scope.kind == "call"})
 
     def revoke(self, remembered_id: str, *, who: str | None = None) -> bool:
         """Forget one decision; false if it does not exist."""

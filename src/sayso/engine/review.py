@@ -15,7 +15,7 @@ from sayso.core.model import Approved, Ask, Denied, Pending, Verdict
 from sayso.engine import context
 from sayso.engine.asking import messages_before, new_request
 from sayso.engine.edit_preview import LocalRequestHandle, judge_edited
-from sayso.errors import CanonicalError
+from sayso.errors import CanonicalError, ConfigurationError
 from sayso.policy import scopes
 
 if TYPE_CHECKING:
@@ -48,11 +48,16 @@ class Reviewer:
     strict_audit: bool
     _asked: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict[tuple[str, str], None], init=False)
 
-    def decide_fast(self, call: ToolCall, tool_rules: ToolRules | None) -> Approved | Denied | None:
-        """Decide without a store, a person and an event loop; None where that is impossible."""
+    def decide_fast(self, call: ToolCall, tool_rules: ToolRules | None, *, functions: bool) -> Approved | Denied | None:
+        """Decide without a store, a person and an event loop; None where that is impossible.
+
+        With `functions`, the functions among the rules are called too.
+        """
         if self.strict_audit or (self._asked and self._was_asked(call)) or self.store.backlog > _LONGEST_BACKLOG:
             return None
         verdict = self.policy.judge_by_name(call, tool_rules)
+        if verdict is None and functions:
+            verdict = self._judge_without_loop(call, tool_rules)
         if verdict is None:
             return None
         outcome = by_policy(call, verdict)
@@ -61,6 +66,12 @@ class Reviewer:
         if outcome is not None:
             self.journal.record_decision(call, verdict, outcome)
         return outcome
+
+    def _judge_without_loop(self, call: ToolCall, tool_rules: ToolRules | None) -> Verdict | None:
+        try:
+            return self.policy.judge(call, tool_rules)
+        except ConfigurationError:  # a rule or a preview is async
+            return None
 
     def _by_mode_and_memory(self, call: ToolCall, verdict: Verdict) -> Approved | Denied | None:
         remembered = self._recall(call, verdict)

@@ -32,6 +32,7 @@ from sayso import (
     requires_approval,
 )
 from sayso.adapters.pydantic_ai import Approvals, ApprovalToolset
+from sayso.core import audit
 from sayso.errors import ApprovalBlocked, ApprovalDenied, ConfigurationError
 
 NO = ApprovalDecision(approved=False, note="ask me on Monday")
@@ -418,6 +419,29 @@ async def test_a_tool_that_asks_by_itself_is_asked_about_once_with_what_it_says(
 
 
 # What the toolset itself says.
+
+
+@pytest.mark.proves("R29", "H12")
+async def test_what_a_mode_decides_is_told_and_recorded_as_the_modes_and_not_as_a_persons(till: Till) -> None:
+    def guarded(mode: str) -> tuple[Agent[Any, Any], ApprovalController]:
+        inner = ApprovalController(mode=mode)
+        outer = ApprovalController(approval_callback=inner.approval_callback, policy=Policy(ASK_PAY))
+        return agent_of(ApprovalToolset(till_set(till), controller=outer, on_denied="model"), [PAY_5]), outer
+
+    agent, strict = guarded("strict")
+    told = returns((await agent.run("go")).all_messages())["c1"].model_response_str()
+    assert "refused by the mode auto_deny" in told
+    assert "a person" not in told
+    entries = [entry async for entry in audit.entries(strict.store)]
+    assert [(entry["step"], entry.get("cause")) for entry in entries][-2:] == [
+        ("withdrawn", "unattended"),
+        ("stopped", "unattended"),
+    ]
+    agent, lenient = guarded("approve_all")
+    await agent.run("go")
+    assert till.ran == [("pay", 5)]
+    (approved,) = [entry async for entry in audit.entries(lenient.store) if entry["step"] == "approved"]
+    assert approved["who"] == "the mode approve_all"
 
 
 class Opinionated(Shelf):
