@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from msgspec.structs import replace
 from tests.people import YES
@@ -1295,7 +1296,7 @@ async def test_a_synchronous_call_for_which_nobody_is_waited_runs_on_a_thread_th
 @pytest.mark.proves("R67", "H5")
 async def test_a_rule_that_has_to_wait_decides_nothing_on_a_thread_that_runs_a_loop() -> None:
     async def slow(call: ToolCall) -> Verdict:
-        await asyncio.sleep(0)
+        await anyio.lowlevel.checkpoint()
         return Verdict(approval="none", reason="")
 
     controller = ApprovalController(mode="approve_all", policy=Policy(needs_approval=slow))
