@@ -129,6 +129,7 @@ def test_a_request_shows_call_id_tool_args_metadata_summary_description_payload_
     assert (request.tool_call_id, request.tool_name, request.tool) == ("c1", "write_file", "write_file")
     assert isinstance(request.args, Mapping)
     assert (request.args, request.payload) == ({"path": "a", "content": "b"}, {"path": "a"})
+    assert request.tool_args == request.args
     assert (request.metadata, request.summary, request.description) == ({"why": "because"}, "write a", "Write to a")
     assert request.presentation == ApprovalPresentation(title="Write a")
 

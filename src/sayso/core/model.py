@@ -304,6 +304,11 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         return self.tool_name
 
     @property
+    def tool_args(self) -> Mapping[str, Any]:
+        """Alias of `args`, as other libraries name them."""
+        return self.args
+
+    @property
     def call_id(self) -> str:
         """Alias of `tool_call_id`, as `ToolCall` names it."""
         return self.tool_call_id
