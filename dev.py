@@ -27,6 +27,8 @@ ROOT = Path(__file__).resolve().parent
 OLDEST_PYTHON = (3, 11)
 UV_VERSION = "0.13.7"
 VOCABULARY = "llama-index-core==0.14.25"  # carries the tokenizer's vocabulary that AdalFlow would download
+PEER = "pydantic-ai-blocking-approval"  # its source distributions carry its tests
+PEER_RELEASES = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.7.0", "0.8.0", "0.9.0")
 # One test more than there are processors: at any time one of them waits for a process of its own.
 SEVERAL_AT_ONCE = ("-n", str((os.cpu_count() or 1) + 1), "--dist", "worksteal")
 USERS_OF_PYDANTIC_AI = (
@@ -220,6 +222,20 @@ def need_vocabulary() -> None:
         )
 
 
+def need_peer_suites() -> Path:
+    """Fetch the source distributions of the library whose tests `suites` runs; return their folder."""
+    folder = ROOT / ".tools" / PEER
+    for release in PEER_RELEASES:
+        if not (folder / f"{PEER.replace('-', '_')}-{release}.tar.gz").exists():
+            say(f"· fetching the source of {PEER} {release}")
+            pip_download = [sys.executable, "-m", "pip", "download", "-qq", "--disable-pip-version-check"]
+            run(
+                [*pip_download, "--no-deps", "--no-binary", ":all:", "--dest", str(folder), f"{PEER}=={release}"],
+                otherwise=f"{PEER} {release} could not be fetched: is a package index reachable?",
+            )
+    return folder
+
+
 DEVELOPMENT = Environment(ROOT / ".venv", ROOT / "requirements-dev.txt")
 OLDER = Environment(ROOT / ".venv-older", ROOT / "requirements-older.txt")
 BENCHMARKS = Environment(ROOT / ".venv-bench", ROOT / "requirements-bench.txt")
@@ -276,6 +292,14 @@ def older(arguments: list[str]) -> None:
     """Run the tests that use a framework with its older releases."""
     need_bubblewrap()
     check(OLDER.prepare(), "pytest", *USERS_OF_PYDANTIC_AI, *SEVERAL_AT_ONCE, *arguments)
+
+
+def suites(arguments: list[str]) -> None:
+    """Run another library's own tests against sayso; `suites --write`: write their table in the docs anew."""
+    if arguments not in ([], ["--write"]):
+        raise TaskError("`suites` takes no argument but --write.")
+    folder = need_peer_suites()
+    DEVELOPMENT.prepare().become("python", "-m", "tests.suites.blocking_approval", str(folder), *arguments)
 
 
 def lint(arguments: list[str]) -> None:
@@ -339,6 +363,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "demo": demo,
     "test": test,
     "older": older,
+    "suites": suites,
     "lint": lint,
     "bench": bench,
     "docs": docs,
