@@ -28,37 +28,41 @@ HEADING = (
     "| release | tests that pass with its own code | with sayso | what the others are about |\n|---|---|---|---|\n"
 )
 
-# A part of a test's name, and why it fails here; the page says more about each.
+# A part of a failure, and what that is about; the page says more about each. Only the first goes by the test's name.
 REASONS = {
-    "TestShellApprovalToolset": "approval by a subclass of `ApprovalToolset`",
-    "strict_mode": "words of the strict mode",
-    "interactive_mode_without_callback": "nobody to ask",
-    "interactive_no_callback": "nobody to ask",
-    "request_approval_without_callback": "nobody to ask",
-    "sync_with_async_callback": "class of an error",
-    "callback_exception_propagates": "a callback that raises",
-    "bool_callback_raises": "a callback that returns `True`",
+    "TestShellApprovalToolset::": "approval by a subclass of `ApprovalToolset`",
+    "assert 'Strict mode' in": "words of the strict mode",
+    "mode 'interactive' has nobody to ask": "nobody to ask",
+    "ConfigurationError: the approval callback is async": "class of an error",
+    "DID NOT RAISE": "a callback that raises",
+    "the approval callback returned True instead": "a callback that returns `True`",
 }
 
 
 class Result(NamedTuple):
-    """The tests of one release that passed, with the library's code and with sayso."""
+    """The tests of one release, with the library's code and with sayso: by name, its failure or nothing."""
 
     release: str
-    own: frozenset[str]
-    sayso: frozenset[str]
+    own: dict[str, str]
+    sayso: dict[str, str]
+
+    @property
+    def reasons(self) -> dict[str, str | None]:
+        """Why tests that pass with the library's code fail with sayso; None where that is unknown."""
+        broken = {test: failure for test, failure in self.sayso.items() if failure and not self.own.get(test)}
+        return {test: reason_of(f"{test}\n{failure}") for test, failure in broken.items()}
 
     @property
     def row(self) -> str:
         """Its row in the table."""
-        counts = Counter(reason_of(test) for test in self.own - self.sayso)
-        reasons = " · ".join(f"{reason} {count}" for reason, count in sorted(counts.items()))
-        return f"| {self.release} | {len(self.own)} | {len(self.sayso)} | {reasons} |\n"
+        own, sayso = (sum(not failure for failure in found.values()) for found in (self.own, self.sayso))
+        counts = sorted(Counter(str(reason) for reason in self.reasons.values()).items())
+        return f"| {self.release} | {own} | {sayso} | {' · '.join(f'{reason} {count}' for reason, count in counts)} |\n"
 
 
-def reason_of(test: str) -> str:
-    """Return why a test fails with sayso."""
-    return next((reason for part, reason in REASONS.items() if part in test), f"unknown: {test}")
+def reason_of(failure: str) -> str | None:
+    """Return what a failure is about, if it is one of those that the page lists."""
+    return next((reason for part, reason in REASONS.items() if part in failure), None)
 
 
 def main(folder: Path, *, write: bool) -> str | None:
@@ -66,7 +70,7 @@ def main(folder: Path, *, write: bool) -> str | None:
     results = [run_release(archive) for archive in sorted(folder.glob("*.tar.gz"))]
     table = HEADING + "".join(result.row for result in results)
     print(table, end="", flush=True)
-    unknown = [test for result in results for test in result.own - result.sayso if "unknown" in reason_of(test)]
+    unknown = [test for result in results for test, reason in result.reasons.items() if reason is None]
     if unknown:
         return f"These tests fail with sayso, and nobody knows why: {', '.join(sorted(set(unknown)))}."
     page = PAGE.read_text()
@@ -82,18 +86,24 @@ def run_release(archive: Path) -> Result:
     with tempfile.TemporaryDirectory() as scratch, tarfile.open(archive) as packed:
         packed.extractall(scratch, filter="data")
         (root,) = Path(scratch).iterdir()
-        return Result(release, passed(root, root / "src"), passed(root, SHIM))
+        return Result(release, outcomes(root, root / "src"), outcomes(root, SHIM))
 
 
-def passed(root: Path, library: Path) -> frozenset[str]:
-    """Return the tests that pass where `library` holds the module that they import."""
+def outcomes(root: Path, library: Path) -> dict[str, str]:
+    """Return the failure of each test, or nothing, where `library` holds the module that they import."""
     report = root / "report.xml"
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", "tests"]
     # The tests' own process: both are called by the same name, and neither is installed.
     subprocess.run(command, cwd=root, env={**os.environ, "PYTHONPATH": str(library)}, check=False, capture_output=True)
     cases = ET.parse(report).iter("testcase")  # noqa: S314 - pytest has just written it
-    return frozenset(f"{each.get('classname')}::{each.get('name')}" for each in cases if not len(each))
+    return {f"{each.get('classname')}::{each.get('name')}": _failure(each) for each in cases}
+
+
+def _failure(case: ET.Element) -> str:
+    """Return what pytest reports of a test that failed; nothing of one that passed."""
+    bad = [part for part in case if part.tag in {"failure", "error"}]
+    return "\n".join([part.get("message", "") + (part.text or "") for part in bad])
 
 
 def table_of(page: str) -> str:

@@ -3,12 +3,17 @@
 import pytest
 from tests.suites.blocking_approval import END, HEADING, PAGE, START, Result, problem_with, table_of, with_table
 
-OWN = frozenset({"tests.test_a.TestA::test_one", "tests.test_a.TestA::test_strict_mode"})
-FOUND = HEADING + Result("0.8.0", OWN, OWN - {"tests.test_a.TestA::test_strict_mode"}).row
+OWN = {"TestA::test_one": "", "TestA::test_strict": "", "TestA::test_broken": "no such module"}
+FOUND = HEADING + Result("0.8.0", OWN, {**OWN, "TestA::test_strict": "E assert 'Strict mode' in 'no'"}).row
 
 
 def test_a_row_counts_what_passes_and_says_what_the_rest_is_about() -> None:
     assert FOUND == HEADING + "| 0.8.0 | 2 | 1 | words of the strict mode 1 |\n"
+
+
+def test_a_failure_that_no_reason_is_known_for_is_not_counted_as_another() -> None:
+    found = Result("0.8.0", OWN, {**OWN, "TestA::test_strict": "E TypeError: something new"})
+    assert found.reasons == {"TestA::test_strict": None}
 
 
 @pytest.mark.parametrize(
