@@ -433,10 +433,8 @@ async def test_what_a_mode_decides_is_told_and_recorded_as_the_modes_and_not_as_
     assert "refused by the mode auto_deny" in told
     assert "a person" not in told
     entries = [entry async for entry in audit.entries(strict.store)]
-    assert [(entry["step"], entry.get("cause")) for entry in entries][-2:] == [
-        ("withdrawn", "unattended"),
-        ("stopped", "unattended"),
-    ]
+    assert ("withdrawn", "unattended") in [(entry["step"], entry.get("cause")) for entry in entries]
+    assert "denied" not in [entry["step"] for entry in entries]
     agent, lenient = guarded("approve_all")
     await agent.run("go")
     assert till.ran == [("pay", 5)]
