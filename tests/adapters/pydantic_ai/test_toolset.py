@@ -1340,3 +1340,14 @@ async def test_arguments_that_nobody_could_be_shown_do_not_run() -> None:
     tools = await toolset.get_tools(context())
     with pytest.raises(PermissionError, match="cannot be shown"):
         await toolset.call_tool("use", {"thing": Thing(), "other": 1}, context(), tools["use"])
+
+
+async def test_a_toolset_of_which_nothing_would_ask_says_so_once(till: Till, caplog: pytest.LogCaptureFixture) -> None:
+    unruled = ApprovalToolset(FunctionToolset([till.pay]), Person(YES))
+    ruled = ApprovalToolset(FunctionToolset([till.pay]), Person(YES), tool_configs={"pay": "required"})
+    for toolset in (unruled, unruled, ruled):
+        await Agent(Scripted([("pay", {"amount": 5})]).model, toolsets=[toolset]).run("go")
+    (record,) = caplog.records
+    assert record.getMessage().startswith(
+        "this ApprovalToolset asks about nothing by itself: it has no tool_configs, and"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from sayso.core.ports import ApprovalUI
     from sayso.engine.remembered import ApprovalMemory
 
+_LOG = logging.getLogger("sayso")
 _NO_PRE_APPROVAL = contextlib.nullcontext()
 _TAKES_DENIALS = not _version.startswith(("0.", "1."))  # older versions would show a returned denial as a success
 _BESIDE_OUTPUT = (
@@ -303,9 +305,24 @@ class ApprovalToolset(GuardedToolset):
         if prompt_fn is not None:
             warnings.warn("prompt_fn is deprecated; use approval_callback", DeprecationWarning, stacklevel=2)
         asked = approval_callback if prompt_fn is None else prompt_fn
+        asks_nothing = controller is None and not tool_configs and not pre_approved
         if controller is None:
             policy = Policy(default="none", tool_configs=tool_configs, pre_approved=pre_approved)
             controller = ApprovalController(approval_callback=asked, policy=policy, memory=memory)
         elif any(each is not None for each in (asked, memory, pre_approved, tool_configs)):
             raise ConfigurationError("the controller has its own callback, memory and policy; pass it alone")
+        self._warns = asks_nothing
         super().__init__(wrapped=inner, guard=AgentGuard(controller, on_denied), in_capability=False)
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """Return the tools, each guarded; warn once if none of them would ask, whatever its arguments."""
+        tools = await super().get_tools(ctx)
+        rules = [each.rules for each in tools.values() if isinstance(each, GuardedToolsetTool)]
+        if self._warns and rules and not any(each.marked or each.judge for each in rules):
+            _LOG.warning(
+                "this ApprovalToolset asks about nothing by itself: it has no tool_configs, and its tools (%s) have no rule or mark "
+                "of their own; pass tool_configs={…}, or a controller with a policy",
+                ", ".join(sorted(tools)),
+            )
+            self._warns = False
+        return tools
