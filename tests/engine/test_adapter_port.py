@@ -1,19 +1,30 @@
 """The adapter port: the contract that adapters of frameworks are built on."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
 import anyio
 import pytest
 
-from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall, Verdict
+from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall, Verdict
 from sayso.core.model import Approved, Denied, Pending
 from sayso.engine import context
 from sayso.errors import ApprovalPending
 from sayso.policy.policy import ToolRules
 from sayso.stores.memory import MemoryStore
+from sayso.testing import FixedClock
 
 YES = ApprovalDecision(approved=True)
 NO = ApprovalDecision(approved=False)
 RULES = Policy({"pay": "required", "read": "none", "wipe": "blocked"}, default="none")
 PAY = ToolCall(tool="pay", args={"amount": 5}, call_id="c1", run="r1")
+
+
+class Silent:
+    """A channel that only tells somebody."""
+
+    async def announce(self, request: ApprovalRequest) -> None:
+        """Answer by another way, or never."""
 
 
 @pytest.fixture
@@ -142,3 +153,25 @@ async def test_an_execution_is_audited_with_its_result(controller: ApprovalContr
     found = await controller.store.get(request_id)
     assert found is not None
     assert found.result is not None
+
+
+async def test_a_timer_that_fires_before_its_time_refuses_nothing() -> None:
+    class HastyClock(FixedClock):
+        fired = 0
+
+        @asynccontextmanager
+        async def until(self, when: float) -> AsyncGenerator[None]:
+            self.fired += 1
+            if self.fired == 1:  # as if the clock had been set back since
+                raise TimeoutError
+            self.advance(when - self.now())
+            async with super().until(when):
+                yield
+
+    controller = ApprovalController(
+        policy=RULES, channels=[Silent()], timeout=60, store=MemoryStore(), clock=HastyClock()
+    )
+    outcome = await controller.adapter.settle(PAY)
+    assert isinstance(outcome, Denied)
+    assert outcome.cause == "expired"
+    assert await controller.pending() == []

@@ -297,8 +297,9 @@ class ApprovalController:
         return decision is not None and decision.approved
 
     def clear_session_approvals(self) -> None:
-        """Forget what was remembered for this session."""
-        self.memory.clear_session(self.session)
+        """Forget what was remembered for this session; for all, if each conversation is one (mode `defer`)."""
+        named = self._has_session or self.mode != "defer"
+        self.memory.clear_session(self.session if named else None)
 
     # The life of the controller.
 

@@ -181,9 +181,10 @@ class ApprovalMemory:
         """Forget everything."""
         self._drop(list(self._by_id), "everything was cleared")
 
-    def clear_session(self, session: str) -> None:
-        """Forget what was remembered for this session."""
-        ids = [each.id for each in list(self._by_id.values()) if each.session == session]
+    def clear_session(self, session: str | None) -> None:
+        """Forget what was remembered for this session; None is any session."""
+        limited = [each for each in list(self._by_id.values()) if each.session]
+        ids = [each.id for each in limited if session is None or each.session == session]
         self._drop(ids, "the session was cleared")
 
     def add(self, *remembered: Remembered) -> None:

@@ -9,9 +9,8 @@ import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Tag
 from pydantic.dataclasses import dataclass
 from pydantic_ai import Agent, CallDeferred
-from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDefinition, ToolDenied
-from pydantic_ai.toolsets import ExternalToolset
-from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till, returns
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDenied
+from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till
 from tests.people import YES
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall, Verdict, requires_approval
@@ -238,25 +237,6 @@ async def test_arguments_that_can_be_looked_at_only_once_reach_the_tool() -> Non
         approvals = Approvals(Policy({"total": word}, default="none"), approval_callback=yes)
         await Agent(Scripted([("total", {"amounts": [1, 2]})]).model, tools=[total], capabilities=[approvals]).run("go")
     assert got == [[1, 2], [1, 2]]
-
-
-@pytest.mark.proves("H1")
-@pytest.mark.parametrize(("word", "waits"), [("none", True), ("required", False), ("blocked", False)])
-async def test_a_call_that_is_made_elsewhere_needs_a_policy_that_lets_it_run(word: str, waits: bool) -> None:
-    clicking: ExternalToolset[Any] = ExternalToolset([ToolDefinition(name="click")])
-    policy = Policy(
-        {"click": {"approval": word, "when": {"args.x": 1}}} if word == "blocked" else {"click": word}, default="none"
-    )
-    agent: Agent[None, Any] = Agent(
-        Scripted([("click", {"x": 1})]).model,
-        toolsets=[clicking],
-        capabilities=[Approvals(policy, approval_callback=yes)],
-        output_type=OUTPUTS,
-    )
-    result = await agent.run("go")
-    assert isinstance(result.output, DeferredToolRequests) is waits
-    if not waits:
-        assert "Not executed" in str(next(iter(returns(result.all_messages()).values())).content)
 
 
 @pytest.mark.proves("H2")

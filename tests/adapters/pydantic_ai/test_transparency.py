@@ -6,14 +6,15 @@ from typing import Any
 import anyio
 import pytest
 from pydantic import BaseModel
-from pydantic_ai import Agent, ApprovalRequired, RunContext, Tool
+from pydantic_ai import Agent, ApprovalRequired, ModelRequestNode, RunContext, Tool
 from pydantic_ai import __version__ as version
 from pydantic_ai.capabilities import AbstractCapability, HandleDeferredToolCalls
 from pydantic_ai.messages import AgentStreamEvent, ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
+from pydantic_ai.result import FinalResult
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
-from pydantic_ai.toolsets import ExternalToolset
+from pydantic_graph import End
 from tests.adapters.pydantic_ai.scripted import Call, Inbox, Scripted, Till, returns
 from tests.people import YES, Person
 
@@ -102,6 +103,38 @@ async def test_a_hook_that_catches_errors_does_not_swallow_a_question(till: Till
 
     approvals = Approvals(ASKS, approval_callback=Person(YES))
     await Agent(Scripted([PAY_5]).model, tools=till.tools, capabilities=[Catching(), approvals]).run("go")
+    assert till.ran == [("pay", 5)]
+
+
+async def test_a_hook_after_a_tool_does_not_get_a_refusal_for_its_result(till: Till) -> None:
+    class Shouting(AbstractCapability[Any]):
+        async def after_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, result: Any) -> Any:
+            return result.upper()
+
+    approvals = Approvals(ASKS, approval_callback=Person(YES, ApprovalDecision(approved=False, note="no")))
+    script = Scripted([PAY_5], [PAY_6])
+    result = await Agent(script.model, tools=till.tools, capabilities=[Shouting(), approvals]).run("go")
+    told = returns(result.all_messages())
+    assert told["c1"].content == "PAID 5"
+    assert "Not executed: refused by a person" in str(told["c2"].content)
+
+
+async def test_a_hook_that_ends_the_run_leaves_its_calls_for_the_next_one(till: Till) -> None:
+    class Ending(AbstractCapability[Any]):
+        ends = True
+
+        async def after_node_run(self, ctx: Any, *, node: Any, result: Any) -> Any:
+            if self.ends and isinstance(node, ModelRequestNode):
+                return End(FinalResult("stopped"))
+            return result
+
+    ending = Ending()
+    approvals = Approvals(ASKS, approval_callback=Person(YES))
+    agent = Agent(Scripted([PAY_5]).model, tools=till.tools, capabilities=[ending, approvals])
+    stopped = await agent.run("go")
+    assert (stopped.output, till.ran) == ("stopped", [])
+    ending.ends = False
+    await agent.run(message_history=stopped.all_messages())
     assert till.ran == [("pay", 5)]
 
 
@@ -281,6 +314,28 @@ async def test_a_no_to_the_second_call_of_an_id_holds_though_the_first_was_appro
     assert len(person.asked) == 2
 
 
+@pytest.mark.proves("H2", "H3")
+async def test_a_call_beside_a_streamed_text_may_have_the_id_of_one_of_an_earlier_turn(till: Till) -> None:
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
+        yield "hello "
+        yield {0: DeltaToolCall(name="pay", json_args='{"amount": 5}', tool_call_id="same")}
+
+    person = Person(YES)
+    agent = Agent(
+        FunctionModel(stream_function=stream),
+        tools=[till.pay],
+        capabilities=[Approvals(ASKS, approval_callback=person)],
+        end_strategy=BESIDE,
+    )
+    messages: list[ModelMessage] = []
+    for _ in range(2):
+        async with agent.run_stream("go", message_history=messages) as result:
+            await result.get_output()
+        messages = result.all_messages()
+    assert till.ran == [("pay", 5)] * 2
+    assert len(person.asked) == 2
+
+
 @pytest.mark.proves("H2", "H3", "R16")
 async def test_a_resumed_history_finds_its_own_call_among_those_of_one_id(till: Till) -> None:
     controller = ApprovalController(policy=ASKS, mode="defer")
@@ -297,29 +352,6 @@ async def test_a_resumed_history_finds_its_own_call_among_those_of_one_id(till: 
         result = await resume_parked(agent, parked, controller=controller)
     assert till.ran == [("pay", 5), ("pay", 5), ("pay", 6)]
     assert len(set(asked)) == 3
-
-
-# External tools.
-
-
-@pytest.mark.parametrize(
-    ("policy", "reached"), [(Policy(), True), (Policy({"browse": "blocked"}), False)], ids=["asks", "blocked"]
-)
-async def test_an_external_call_runs_where_the_mode_approves_all_and_no_rule_blocks_it(
-    policy: Policy, reached: bool
-) -> None:
-    from pydantic_ai.tools import ToolDefinition  # noqa: PLC0415
-
-    browse = ToolDefinition(name="browse", parameters_json_schema={"type": "object", "properties": {}})
-    output: Any = [str, DeferredToolRequests]
-    agent = Agent(
-        Scripted([("browse", {})]).model,
-        toolsets=[ExternalToolset([browse])],
-        output_type=output,
-        capabilities=[Approvals(policy, mode="approve_all")],
-    )
-    result = await agent.run("go")
-    assert isinstance(result.output, DeferredToolRequests) is reached
 
 
 # Sessions.

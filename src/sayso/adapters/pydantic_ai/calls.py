@@ -102,15 +102,11 @@ def run_of(ctx: RunContext[Any], call_id: str | None) -> str:
     appended, which a resumed history counts alike.
     """
     response = _response_with(ctx.messages, call_id)
-    if response is None or not response.run_id:
-        return (ctx.run_id or "") if response is None else ""
-    times = 0
-    for message in reversed(ctx.messages):
-        if isinstance(message, ModelResponse):
-            if message.run_id != response.run_id and times:
-                break
-            times += message.run_id == response.run_id and _makes(message, call_id)
-    return response.run_id if times == 1 else f"{response.run_id}#{times}"
+    if response is not None and not response.run_id:
+        return ""
+    run = (ctx.run_id or "") if response is None else (response.run_id or "")
+    times = sum(_makes(each, call_id) for each in ctx.messages if each.run_id == run) + (response is None)
+    return run if times == 1 else f"{run}#{times}"
 
 
 def call_key(ctx: RunContext[Any], call_id: str) -> str:
@@ -125,19 +121,27 @@ def is_of_earlier_run(ctx: RunContext[Any]) -> bool:
 
 
 def _response_with(messages: Sequence[ModelMessage], call_id: str | None) -> ModelResponse | None:
-    """Return the newest response that makes a call with this id."""
-    responses = (each for each in reversed(messages) if isinstance(each, ModelResponse))
-    return next((each for each in responses if _makes(each, call_id)), None)
+    """Return the response that makes the call with this id for which there is no result yet.
+
+    `run_stream` runs the calls beside its output before it records the response.
+    """
+    for message in reversed(messages):
+        if _makes(message, call_id):
+            return cast("ModelResponse", message)
+        if any(getattr(part, "tool_call_id", None) == call_id for part in message.parts):
+            return None  # the result of an earlier call with this id
+    return None
 
 
-def _makes(response: ModelResponse, call_id: str | None) -> bool:
-    return any(isinstance(part, ToolCallPart) and part.tool_call_id == call_id for part in response.parts)
+def _makes(message: ModelMessage, call_id: str | None) -> bool:
+    """Whether a message is a response that makes a call with this id."""
+    return any(isinstance(part, ToolCallPart) and part.tool_call_id == call_id for part in message.parts)
 
 
 def is_beside_output(ctx: RunContext[Any]) -> bool:
     """Whether the run may end with an output that stands beside the call, in the same response."""
     response = _response_with(ctx.messages, ctx.tool_call_id)
-    if response is None:  # `run_stream` runs the calls beside its output before it records the response
+    if response is None:  # in `run_stream`, see above
         return bool(ctx.messages) and not isinstance(ctx.messages[-1], ModelResponse)
     if response.run_id != ctx.run_id or ctx.tool_manager is None:
         return False

@@ -21,6 +21,7 @@ from sayso.adapters.pydantic_ai.calls import call_key, run_of, to_tool_call
 from sayso.adapters.pydantic_ai.deferrals import (
     all_request_ids,
     deferral_metadata,
+    facts_request_ids,
     read_deferral,
     tool_metadata,
     waiting_mark_name,
@@ -30,7 +31,7 @@ from sayso.adapters.pydantic_ai.message_history import messages_of
 from sayso.adapters.pydantic_ai.outputs import call_output_function, report_lost_calls
 from sayso.adapters.pydantic_ai.tool_rules import guarded_tool, rules_of_asking_tool, validated_args
 from sayso.adapters.pydantic_ai.toolset import GuardedToolset
-from sayso.core.model import ApprovalDecision, Approved, Denied, ToolCall, Verdict
+from sayso.core.model import ApprovalDecision, Approved, Denied
 from sayso.engine import context
 from sayso.engine.controller import ApprovalController
 from sayso.engine.settings import check_policy
@@ -194,12 +195,15 @@ class Approvals(AbstractCapability[Any]):
         results = DeferredToolResults(calls=await self._deny_external_calls(ctx, requests))
         facts = {part.tool_call_id: read_deferral(requests, part.tool_call_id) for part in requests.approvals}
         self._guard.state(ctx).handled_calls.update(facts)
-        async with asyncio.TaskGroup() as group:
-            asked = {
-                part.tool_call_id: group.create_task(self._ask_for_others(ctx, requests, part))
-                for part in requests.approvals
-                if not facts[part.tool_call_id]
-            }
+        try:
+            async with asyncio.TaskGroup() as group:
+                asked = {
+                    part.tool_call_id: group.create_task(self._ask_for_others(ctx, requests, part))
+                    for part in requests.approvals
+                    if not self._is_known(ctx, facts[part.tool_call_id])
+                }
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None
         results.approvals.update(
             {call_id: ToolDenied(each["denied"]) for call_id, each in facts.items() if "denied" in each}
         )
@@ -211,6 +215,11 @@ class Approvals(AbstractCapability[Any]):
                 approved = isinstance(outcome, Approved)
                 results.approvals[call_id] = ToolApproved() if approved else ToolDenied(outcome.message)
         return results if results.approvals or results.calls else None
+
+    def _is_known(self, ctx: RunContext[Any], facts: Mapping[str, Any]) -> bool:
+        """Whether the guard itself has deferred the call, or somebody has denied it; a hook can make up metadata."""
+        opened = self._guard.state(ctx).opened_requests
+        return "denied" in facts or any(each in opened for each in facts_request_ids(facts))
 
     async def _ask_for_others(
         self, ctx: RunContext[Any], requests: DeferredToolRequests, part: ToolCallPart
@@ -253,19 +262,11 @@ class Approvals(AbstractCapability[Any]):
         return outcome
 
     async def _deny_external_calls(self, ctx: RunContext[Any], requests: DeferredToolRequests) -> dict[str, Any]:
-        """Refuse external calls that the policy does not allow: no person can be asked about them."""
+        """Refuse external calls that the policy does not allow, of tools that the guard does not see."""
         found: dict[str, Any] = {}
         for part in requests.calls:
-            if call_key(ctx, part.tool_call_id) in self._guard.state(ctx).started_calls:
-                continue  # it passed the guard, and its tool leaves the rest to an external system
-            try:
-                call = ToolCall(tool=part.tool_name, args=part.args_as_dict(), call_id=part.tool_call_id)
-                verdict = await self._guard.controller.policy.judge_async(call, self._guard.tighten(ToolRules()))
-            except ValueError as error:
-                verdict = Verdict(approval="blocked", reason=str(error))
-            approved = verdict.asks and self._guard.controller.mode == "approve_all"
-            if verdict.approval != "none" and not approved:
-                reason = f"{verdict.reason}; a call that is made elsewhere cannot be asked about"
+            if guarded_tool(ctx, part.tool_name) is None and not self._guard.allows(part.tool_name, ToolRules()):
+                reason = "another program would run it, and the guard does not see this tool"
                 found[part.tool_call_id] = Denied(cause="blocked", reason=reason).message
         return found
 

@@ -40,7 +40,7 @@ def tool_metadata(requests: DeferredToolRequests, call_id: str) -> dict[str, Any
 
 def request_ids(requests: DeferredToolRequests, call_id: str) -> list[str]:
     """Return the ids of the requests that a call waits for: its own, or those of an agent inside it."""
-    return _request_ids(read_deferral(requests, call_id))
+    return facts_request_ids(read_deferral(requests, call_id))
 
 
 def all_request_ids(requests: DeferredToolRequests) -> list[str]:
@@ -50,12 +50,14 @@ def all_request_ids(requests: DeferredToolRequests) -> list[str]:
 
 def raised_request_ids(raised: ApprovalRequired) -> list[str]:
     """Return the ids of the requests that the raised call waits for."""
-    return _request_ids(_facts(raised.metadata))
+    return facts_request_ids(_facts(raised.metadata))
 
 
-def _request_ids(facts: Mapping[str, Any]) -> list[str]:
+def facts_request_ids(facts: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the requests in sayso's facts about a call."""
     nested = facts.get("requests")
-    return [facts["request"]] if "request" in facts else cast("list[str]", nested) if isinstance(nested, list) else []
+    found: list[Any] = cast("list[Any]", nested) if isinstance(nested, list) else [facts.get("request")]
+    return [each for each in found if isinstance(each, str)]
 
 
 def is_nested(raised: ApprovalRequired) -> bool:

@@ -61,8 +61,8 @@ class AgentGuard:
         """Hold the state of a run, and its session, for the block."""
         # Not in a copy of the capability: PydanticAI selects the model of a run anew for a capability that copies.
         run_id = ctx.run_id or ""
-        state = self._runs[run_id] = RunState()
         with context.resumed_session(self._session(ctx)):
+            state = self._runs[run_id] = RunState()
             try:
                 yield state
             finally:
@@ -116,6 +116,11 @@ class AgentGuard:
     def hides(self, tool: str) -> bool:
         """Whether the tool is blocked for all arguments, so that it is not offered to the model."""
         return any(each.blocks(tool) for each in (self.controller.policy, *self.tightening))
+
+    def allows(self, tool: str, tool_rules: ToolRules) -> bool:
+        """Whether the tool runs unasked with any arguments."""
+        verdict = self.controller.policy.judge_by_name(ToolCall(tool=tool), self.tighten(tool_rules))
+        return verdict is not None and verdict.approval == "none"
 
     def tighten(self, tool_rules: ToolRules) -> ToolRules:
         """Return a tool's own rules, tightened by the policies of the nested agents."""

@@ -97,7 +97,5 @@ def report_lost_calls(ctx: RunContext[Any], messages: list[ModelMessage]) -> Non
         if isinstance(part, ToolCallPart) and part.tool_call_id not in answered
     ]
     last = messages[-1]
-    if lost and isinstance(last, ModelRequest):
+    if lost and isinstance(last, ModelRequest):  # else a hook has ended the run before its calls
         last.parts = [*last.parts, *lost]
-    elif lost:
-        messages.append(ModelRequest(parts=lost, run_id=ctx.run_id))

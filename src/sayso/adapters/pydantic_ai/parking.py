@@ -79,6 +79,8 @@ async def park(result: AgentRunResult[Any], controller: ApprovalController) -> s
     History and requests are stored together, so that they cannot be combined with those of another run. A run that
     `resume` has parked again keeps its id.
     """
+    if not isinstance(result, AgentRunResult):  # pyright: ignore[reportUnnecessaryIsInstance] - the user's code
+        raise ConfigurationError(f"`park` takes what `agent.run` returns, not a {type(result).__name__}")
     if not isinstance(result.output, DeferredToolRequests):
         raise ConfigurationError("this run is over: it ended with an output, and nobody has to be asked")
     if _PARKED_AS in vars(result):
@@ -174,7 +176,8 @@ async def _require_answers(state: _State, controller: ApprovalController) -> Non
 async def _withdraw_leftovers(state: _State, controller: ApprovalController) -> None:
     """Withdraw what the run asked after this checkpoint, before its process died: nobody waits for the answers."""
     for row in await controller.pending() if state.attempt else ():
-        if (row.session, row.run.partition("#")[0]) == (state.session, state.attempt):
+        same_run = row.run == state.attempt or row.run.startswith(f"{state.attempt}#")
+        if row.session == state.session and same_run:
             await controller.withdraw(row.id, _BROKEN_OFF)
 
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from sayso.adapters.pydantic_ai.guard import AgentGuard
 
 _MOST_HASHES = 10_000
+NOT_EDITED = (
+    "another program runs this call with the arguments of the model: it cannot be edited, only refused with a note"
+)
 _HASHES: dict[int, tuple[object, str]] = {}
 
 
@@ -41,6 +44,7 @@ class GuardedToolsetTool(ToolsetTool[Any]):
     schema_hash: str
     marked_as: str | None  # the tool name of its function, if that is marked
     judge_of: Callable[[RunContext[Any]], judges.Judge | None]
+    is_external: bool  # run by another program, once it is approved
 
     def for_call(self, ctx: RunContext[Any]) -> GuardedToolsetTool:
         """Return the tool with rules for one call, whose context a toolset's own rule may read."""
@@ -73,9 +77,13 @@ def guard_tool(
         misfit=lambda args: _validation_problem(tool, args, ctx.validation_context),
         parameters=lambda: parameters.schema_json(tool_def.parameters_json_schema),
     )
+    # One that no rule can stop is left to PydanticAI, which hands it out without calling the toolset.
+    external = tool_def.kind == "external" and not guard.allows(name, rules)
+    if external:
+        rules = msgspec.structs.replace(rules, misfit=_not_edited)
     return GuardedToolsetTool(
         toolset=tool.toolset,
-        tool_def=replace(tool_def, kind="function") if unapproved else tool_def,
+        tool_def=replace(tool_def, kind="function") if unapproved or external else tool_def,
         max_retries=tool.max_retries,
         args_validator=tool.args_validator,
         args_validator_func=tool.args_validator_func,
@@ -84,7 +92,12 @@ def guard_tool(
         schema_hash=_schema_hash(tool_def.parameters_json_schema) + getattr(function, "__sayso_origin__", ""),
         marked_as=getattr(own, "name", None),
         judge_of=judge_of,
+        is_external=external,
     )
+
+
+def _not_edited(_: Mapping[str, Any]) -> str:
+    return NOT_EDITED
 
 
 def guarded_tool(ctx: RunContext[Any], name: str) -> GuardedToolsetTool | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgspec
 from pydantic_ai import __version__ as _version
-from pydantic_ai.exceptions import ApprovalRequired
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, SkipToolExecution
 from pydantic_ai.tools import RunContext, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
@@ -29,7 +29,7 @@ from sayso.adapters.pydantic_ai.deferrals import (
 )
 from sayso.adapters.pydantic_ai.guard import AgentGuard, OnDenied
 from sayso.adapters.pydantic_ai.message_history import messages_of
-from sayso.adapters.pydantic_ai.tool_rules import GuardedToolsetTool, guard_tool, rules_of_asking_tool
+from sayso.adapters.pydantic_ai.tool_rules import NOT_EDITED, GuardedToolsetTool, guard_tool, rules_of_asking_tool
 from sayso.core.canonical import freeze, thaw
 from sayso.core.model import Approved, Denied, ToolCall
 from sayso.engine import context
@@ -208,6 +208,10 @@ class GuardedToolset(WrapperToolset[Any]):
         )
         run = self.guard.state(ctx)
         run.started_calls.add(call.key)
+        if tool.is_external:
+            with controller.adapter.execution(call, outcome) as running:
+                running.result = "given to another program"
+            raise CallDeferred
         try:
             with controller.adapter.execution(call, outcome) as running, nested, answered:
                 try:
@@ -215,6 +219,9 @@ class GuardedToolset(WrapperToolset[Any]):
                 except ApprovalRequired as raised:
                     running.suspended = is_nested(raised)
                     run.opened_requests += raised_request_ids(raised) if running.suspended else []
+                    if running.suspended and is_beside_output(ctx):  # it will not be resumed
+                        await controller.store.unpark(nested_run_name(call))
+                        await controller.store.unpark(waiting_mark_name(call.key))
                     raise
         except ToolError as error:  # the model can read it; it does not end the run
             return f"{call.tool} failed: {error}"
@@ -224,6 +231,8 @@ class GuardedToolset(WrapperToolset[Any]):
         self, call: ToolCall, args: dict[str, Any], ctx: RunContext[Any], tool: GuardedToolsetTool
     ) -> str | None:
         """Return why edited arguments, as the tool would get them, must not run, or None."""
+        if tool.is_external:
+            return NOT_EDITED
         verdict = await self.guard.controller.policy.judge_async(call, self.guard.tighten(tool.rules))
         if verdict.approval == "blocked":
             return f"the edited arguments cannot run: {verdict.reason}"
@@ -232,6 +241,8 @@ class GuardedToolset(WrapperToolset[Any]):
     def _denied_result(self, name: str, outcome: Denied, ctx: RunContext[Any]) -> Any:  # noqa: ANN401 - in the result's place
         if self.guard.on_denied == "raise" and outcome.cause != "failed":
             raise outcome.error(name)
+        if _TAKES_DENIALS and self.in_capability:
+            raise SkipToolExecution(ToolDenied(outcome.message))  # hooks after the tool do not take it for a result
         if _TAKES_DENIALS:
             return ToolDenied(outcome.message)
         handled = self.guard.state(ctx).handled_calls
@@ -320,8 +331,8 @@ class ApprovalToolset(GuardedToolset):
         rules = [each.rules for each in tools.values() if isinstance(each, GuardedToolsetTool)]
         if self._warns and rules and not any(each.marked or each.judge for each in rules):
             _LOG.warning(
-                "this ApprovalToolset asks about nothing by itself: it has no tool_configs, and its tools (%s) have no rule or mark "
-                "of their own; pass tool_configs={…}, or a controller with a policy",
+                "this ApprovalToolset asks about nothing by itself: it has no tool_configs, and its tools (%s) have no "
+                "rule or mark of their own; pass tool_configs={…}, or a controller with a policy",
                 ", ".join(sorted(tools)),
             )
             self._warns = False
