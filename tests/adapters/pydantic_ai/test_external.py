@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from pydantic_ai import Agent, CallDeferred
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ExternalToolset
@@ -104,6 +105,28 @@ async def test_the_arguments_of_an_external_call_cannot_be_edited() -> None:
     result = await agent_of(Approvals(Policy({"click": "required"}), approval_callback=edited)).run("go")
     assert result.output == "done"
     assert "Not executed" in str(returns(result.all_messages())["c1"].content)
+
+
+async def test_nobody_is_asked_about_an_external_call_beside_a_final_output() -> None:
+    class Done(BaseModel):
+        text: str
+
+    def beside(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        output = ToolCallPart(info.output_tools[0].name, {"text": "done"})
+        return ModelResponse(parts=[ToolCallPart("click", {"x": 1}, tool_call_id="c1"), output])
+
+    person = Person(YES)
+    output: Any = [Done, DeferredToolRequests]
+    agent = Agent(
+        FunctionModel(beside),
+        toolsets=[clicking()],
+        output_type=output,
+        capabilities=[Approvals(Policy(), approval_callback=person)],
+        end_strategy="exhaustive",
+    )
+    result = await agent.run("go")
+    assert (result.output, person.asked) == (Done(text="done"), [])
+    assert "beside the final result" in str(returns(result.all_messages())["c1"].content)
 
 
 class Prefixing(AbstractCapability[Any]):

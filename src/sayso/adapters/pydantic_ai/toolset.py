@@ -46,7 +46,7 @@ _LOG = logging.getLogger("sayso")
 _NO_PRE_APPROVAL = contextlib.nullcontext()
 _TAKES_DENIALS = not _version.startswith(("0.", "1."))  # older versions would show a returned denial as a success
 _BESIDE_OUTPUT = (
-    "it stands beside the final result, and this run can only stop for an answer before it has one; call it alone"
+    "it stands beside the final result, and a run can stop for somebody else only before it has one; call it alone"
 )
 
 
@@ -106,6 +106,8 @@ class GuardedToolset(WrapperToolset[Any]):
 
     async def _call(self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: GuardedToolsetTool) -> Any:  # noqa: ANN401 - what the tool returns
         controller = self.guard.controller
+        if tool.is_external and is_beside_output(ctx):  # nobody is asked about what PydanticAI would drop
+            return self._denied_result(name, Denied(cause="blocked", reason=_BESIDE_OUTPUT), ctx)
         try:
             call = to_tool_call(name, tool_args, ctx, tool.schema_hash, context.current_session() or controller.session)
             inside = nested_run_name(call) if ctx.tool_call_approved else ""  # an agent that was suspended inside it
