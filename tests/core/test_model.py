@@ -308,6 +308,11 @@ def test_the_model_is_told_that_a_person_refused_that_nothing_ran_and_not_to_ret
     assert "note" not in Denied(cause="refused", reason="refused by ann").message
 
 
+@pytest.mark.proves("H12")
+def test_the_model_is_not_told_that_nothing_ran_when_an_approval_was_used_before() -> None:
+    assert Denied(cause="replayed", reason="it was used").message.startswith("Not executed again: it was used.")
+
+
 @pytest.mark.proves("R57", "H12")
 @pytest.mark.parametrize(
     ("cause", "kind"),

@@ -36,6 +36,12 @@ _MODES: Mapping[str, Mode] = {
 _MOST_SEEN = 20
 _SEEN_SECONDS = 30.0  # a repeated view within this time is not worth a change, which all subscribers receive
 
+_ENDINGS: Mapping[Result | None, str] = {
+    "returned": "the call has run, and returned",
+    "raised": "the call has run, and failed",
+    None: "the call may have run, and its result is not known",
+}
+
 TRANSITIONS: Mapping[Status, frozenset[Status]] = {
     "open": frozenset({"approved", "denied", "expired", "withdrawn"}),
     "approved": frozenset({"used"}),
@@ -238,7 +244,7 @@ def refusal(request: ApprovalRequest) -> Denied:
     """Return the refusal of a call whose request is closed without an approval, or whose approval is used."""
     decision = request.decision or ApprovalDecision(approved=False)
     if request.status == "used":
-        reason = "its approval was already used; one approval runs one call once"
+        reason = f"its approval was already used, and one approval runs one call once; {_ENDINGS[request.result]}"
         return Denied(cause="replayed", reason=reason, request_id=request.id)
     if request.status == "expired":
         return Denied(cause="expired", reason="nobody answered in time", request_id=request.id)

@@ -427,7 +427,8 @@ class Denied(_Outcome, frozen=True, kw_only=True, gc=False):
         note = f" Their note: {self.note}" if self.note else ""
         undecided = self.cause in {"expired", "withdrawn", "unattended"}
         kind = "Nobody has decided" if undecided else "This is a decision, not a failure of the tool"
-        return f"Not executed: {self.reason}. {kind}; do not retry this call unchanged.{note}"
+        opening = "Not executed again" if self.cause == "replayed" else "Not executed"
+        return f"{opening}: {self.reason}. {kind}; do not retry this call unchanged.{note}"
 
     def error(self, tool: str) -> ApprovalError | ToolError:
         """Return the exception for callers that raise."""
