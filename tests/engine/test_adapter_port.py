@@ -175,3 +175,61 @@ async def test_a_timer_that_fires_before_its_time_refuses_nothing() -> None:
     assert isinstance(outcome, Denied)
     assert outcome.cause == "expired"
     assert await controller.pending() == []
+
+
+def test_whether_a_call_may_be_asked_about_does_not_depend_on_what_is_remembered() -> None:
+    for mode, asks in (("interactive", True), ("defer", True), ("approve_all", False), ("auto_deny", False)):
+        controller = ApprovalController(mode=mode, policy=RULES, approval_callback=lambda _: YES)
+        found = [controller.adapter.may_ask(ToolCall(tool=tool)) for tool in ("pay", "read", "wipe")]
+        assert found == [asks, False, False]
+
+
+async def test_an_answer_that_is_heard_is_not_used(controller: ApprovalController) -> None:
+    with pytest.raises(ApprovalPending) as pending:
+        await controller.adapter.hear(PAY)
+    await controller.answer(pending.value.request.id, YES)
+    assert [await controller.adapter.hear(PAY) for _ in range(2)] == [None, None]
+    assert isinstance(await controller.adapter.settle(PAY), Approved)
+    assert isinstance(await controller.adapter.settle(PAY), Denied)
+
+
+async def test_a_no_that_is_heard_is_a_no(controller: ApprovalController) -> None:
+    await controller.answer(await opened(controller), NO)
+    heard = await controller.adapter.hear(PAY)
+    assert heard is not None
+    assert heard.cause == "refused"
+
+
+class Told:
+    """A channel that says when it was told, and answers nothing."""
+
+    def __init__(self) -> None:
+        self.told = anyio.Event()
+
+    async def announce(self, request: object) -> None:
+        self.told.set()
+
+
+@pytest.mark.parametrize(("keep", "status"), [(True, "open"), (False, "withdrawn")])
+async def test_a_question_that_is_kept_outlives_a_cancelled_wait_and_the_next_controller_asks_again(
+    keep: bool, status: str
+) -> None:
+    store, first, second = MemoryStore(), Told(), Told()
+    controller = ApprovalController(policy=RULES, store=store, channels=[first], session="s")
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: controller.adapter.settle(PAY, keep=keep))
+            await first.told.wait()
+            group.cancel_scope.cancel()
+        request = await controller.adapter.find_request(PAY.run, PAY.call_id)
+        assert request is not None
+        assert request.status == status
+        if keep:
+            other = ApprovalController(policy=RULES, store=store, channels=[second], session="s")
+            async with anyio.create_task_group() as group:
+                group.start_soon(lambda: other.adapter.settle(PAY, keep=keep))
+                await second.told.wait()
+                await other.answer(request.id, YES)
+            used = await store.get(request.id)
+            assert used is not None
+            assert used.status == "used"

@@ -21,6 +21,7 @@ Tests: tests/engine/test_adapter_port.py
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection
 from typing import TYPE_CHECKING
@@ -96,6 +97,13 @@ class AdapterPort:
         """
         return self._reviewer.decide_fast(self.with_session(call), tool_rules, functions=functions)
 
+    def may_ask(self, call: ToolCall, tool_rules: ToolRules | None = None) -> bool:
+        """Whether a person may have to be asked about a call, here or in another process; what is remembered aside."""
+        if self._mode not in {"interactive", "defer"}:
+            return False
+        verdict = self._reviewer.policy.judge_by_name(self.with_session(call), tool_rules)
+        return verdict is None or verdict.asks
+
     async def review(
         self, call: ToolCall, tool_rules: ToolRules | None = None, *, asked: bool = False
     ) -> Approved | Denied | Pending:
@@ -106,9 +114,11 @@ class AdapterPort:
         return await self._reviewer.review(self.with_session(call), tool_rules, asked=asked)
 
     async def settle(
-        self, call: ToolCall, tool_rules: ToolRules | None = None, *, asked: bool = False
+        self, call: ToolCall, tool_rules: ToolRules | None = None, *, asked: bool = False, keep: bool = False
     ) -> Approved | Denied:
         """Do what `review` does and, where a person has to answer, wait; a cancelled wait withdraws the request.
+
+        With `keep` it leaves the request open, for a run that another process will continue from here.
 
         Raises:
             ApprovalPending: the mode is `defer`; its `request` can be answered, and the call resumed.
@@ -118,11 +128,27 @@ class AdapterPort:
         while isinstance(outcome, Pending):
             if self._mode == "defer":
                 raise ApprovalPending.for_request(outcome.request)
-            closed = await self._wait_or_withdraw(outcome.request)
+            closed = await self._wait_or_withdraw(outcome.request, keep=keep)
             if closed.status not in {"approved", "open"}:  # open if a clock went back; the review then expires it
                 return refusal(closed)  # which the store has recorded
             outcome = await self._reviewer.review(call, tool_rules, asked=True)
         return outcome
+
+    async def hear(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Denied | None:
+        """Wait for the answer to a call as `settle` does, but leave a yes unclaimed; None is a yes.
+
+        For a durable workflow, whose next step calls `settle`: only that step may use the approval, once.
+        """
+        call = self.with_session(call)
+        found = await self._requests.find(call.session, call.key)
+        while found is None or found.status == "open":  # it is announced here too, if another process has asked
+            outcome = await self._reviewer.review(call, tool_rules, asked=False)
+            if not isinstance(outcome, Pending):
+                return outcome if isinstance(outcome, Denied) else None
+            if self._mode == "defer":
+                raise ApprovalPending.for_request(outcome.request)
+            found = await self._wait_or_withdraw(outcome.request, keep=True)
+        return None if found.status in {"approved", "used"} else refusal(found)
 
     async def resume_suspended(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Approved | Denied:
         """Decide whether a call may resume that was approved, began to run and stopped in the middle.
@@ -149,10 +175,11 @@ class AdapterPort:
         """Return the context manager round an approved tool; set its `result`, and it audits the result of the call."""
         return Execution(self._journal, self.with_session(call), outcome)
 
-    async def _wait_or_withdraw(self, request: ApprovalRequest) -> ApprovalRequest:
+    async def _wait_or_withdraw(self, request: ApprovalRequest, *, keep: bool = False) -> ApprovalRequest:
         try:
             return await self._lifecycle.wait(request, None)
-        except BaseException:
+        except BaseException as error:
             # Cancelled, or the store failed: this answer has no waiter any more, so it should not be given.
-            await self._lifecycle.withdraw_quietly(request.id, _RUN_ENDED)
+            if not (keep and isinstance(error, asyncio.CancelledError)):
+                await self._lifecycle.withdraw_quietly(request.id, _RUN_ENDED)
             raise

@@ -146,14 +146,20 @@ class Reviewer:
             await self.lifecycle.withdraw_quietly(new.id, "the run that asked has ended")
             raise
         self._mark_asked(call)
-        if request.id != new.id:
-            return await self._review(call, verdict, tool_rules, asked=True)
+        if request.id != new.id:  # of a process that has died, or of one beside this one
+            outcome = await self._review(call, verdict, tool_rules, asked=True)
+            if isinstance(outcome, Pending):
+                self._announce(outcome.request, tool_rules)
+            return outcome
         self.journal.notify_step(request, "asked")
+        self._announce(request, tool_rules)
+        return Pending(request=request)
+
+    def _announce(self, request: ApprovalRequest, tool_rules: ToolRules | None) -> None:
         handle = LocalRequestHandle(
             request=request, tool_rules=tool_rules, policy=self.policy, store=self.store, clock=self.clock
         )
         self.announcer.announce(request, handle)
-        return Pending(request=request)
 
     def _conversation_limit(self, tool_rules: ToolRules | None) -> ConversationLimit:
         """Return how much of the conversation a request may show: the agents whose tool is running only reduce it."""
