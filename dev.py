@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,19 @@ SEVERAL_AT_ONCE = ("-n", str((os.cpu_count() or 1) + 1), "--dist", "worksteal")
 USERS_OF_PYDANTIC_AI = (
     "tests/adapters/pydantic_ai",
     *(f"tests/tools/test_{name}.py" for name in ("attacks", "custom", "scripted", "workers")),
+)
+
+# Prefect agrees neither with the notices (Apprise 2) nor with the newest FastAPI, so it is locked and installed apart.
+PREFECT_NEEDS = (
+    "prefect>=3.7",
+    "fastapi<0.129",
+    "pydantic-ai-slim>=2.66",
+    "hatchling>=1.27",
+    "editables>=0.5",
+    "hypothesis>=6.130",
+    "pytest>=8.4",
+    "pytest-timeout>=2.3",
+    "sybil>=9.1",
 )
 
 # What decides, alone: policy, decision, controller and plain functions, without a server, a browser or a framework.
@@ -238,6 +252,7 @@ def need_peer_suites() -> Path:
 
 DEVELOPMENT = Environment(ROOT / ".venv", ROOT / "requirements-dev.txt")
 OLDER = Environment(ROOT / ".venv-older", ROOT / "requirements-older.txt")
+PREFECT = Environment(ROOT / ".venv-prefect", ROOT / "requirements-prefect.txt")
 BENCHMARKS = Environment(ROOT / ".venv-bench", ROOT / "requirements-bench.txt")
 IMAGE = ROOT / "deploy" / "requirements.txt"  # what is in the container
 
@@ -302,6 +317,11 @@ def suites(arguments: list[str]) -> None:
     DEVELOPMENT.prepare().become("python", "-m", "tests.suites.blocking_approval", str(folder), *arguments)
 
 
+def prefect(arguments: list[str]) -> None:
+    """Run the tests that use Prefect, in an environment of its own."""
+    check(PREFECT.prepare(), "pytest", "tests/adapters/pydantic_ai/durable/prefect_flows.py", *arguments)
+
+
 def lint(arguments: list[str]) -> None:
     """Run only the static checks; `lint --fix` first puts right what ruff can put right."""
     if arguments not in ([], ["--fix"]):
@@ -342,6 +362,7 @@ def lock(arguments: list[str]) -> None:
     uv("lock", "--python", sys.executable, *arguments, otherwise="pyproject.toml has no solution: see above.")
     export(DEVELOPMENT.requirements, "--extra", "all", "--group", "dev", "--group", "docs")
     export(OLDER.requirements, "--group", "older")
+    compile_apart(PREFECT, *PREFECT_NEEDS)
     export(BENCHMARKS.requirements, "--extra", "server-fast", "--group", "bench")
     extras = ("cli", "server-fast", "postgres", "notify", "oidc")
     export(IMAGE, *(word for extra in extras for word in ("--extra", extra)), "--group", "build")
@@ -354,9 +375,27 @@ def export(target: Path, *selection: str) -> None:
         *["export", *form, *selection, "--python", sys.executable, "--output-file", str(target)],
         otherwise=f"{target.name} could not be written: see above.",
     )
+    check_portable(target)
+
+
+def check_portable(target: Path) -> None:
+    """Stop where a written requirement file holds what belongs to this machine alone."""
     if re.search(r"://|^-|(^|\s)/", target.read_text(), flags=re.MULTILINE):
         raise TaskError(f"{target.name} names an address, an option or a path of this machine: do not commit it.")
     say(f"· {target.name} is written")
+
+
+def compile_apart(environment: Environment, *needs: str) -> None:
+    """Write a requirement file that nothing else in the lock has to agree with."""
+    form = ["--quiet", "--universal", "--generate-hashes", "--no-header", "--no-annotate", "--python", sys.executable]
+    with tempfile.NamedTemporaryFile("w", suffix=".in") as wanted:
+        wanted.write("\n".join(needs))
+        wanted.flush()
+        uv(
+            *["pip", "compile", *form, "pyproject.toml", wanted.name, "--output-file", str(environment.requirements)],
+            otherwise=f"{environment.requirements.name} could not be written: see above.",
+        )
+    check_portable(environment.requirements)
 
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
@@ -364,6 +403,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "test": test,
     "older": older,
     "suites": suites,
+    "prefect": prefect,
     "lint": lint,
     "bench": bench,
     "docs": docs,
