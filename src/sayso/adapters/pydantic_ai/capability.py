@@ -12,7 +12,7 @@ import msgspec
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.capabilities.abstract import CapabilityOrdering
-from pydantic_ai.exceptions import UserError
+from pydantic_ai.exceptions import ApprovalRequired, UserError
 from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset
@@ -22,16 +22,18 @@ from sayso.adapters.pydantic_ai.deferrals import (
     all_request_ids,
     deferral_metadata,
     facts_request_ids,
+    raised_request_ids,
     read_deferral,
     tool_metadata,
     waiting_mark_name,
 )
+from sayso.adapters.pydantic_ai.durable import as_step, in_workflow, is_recoverable
 from sayso.adapters.pydantic_ai.guard import AgentGuard, OnDenied, SessionOf
 from sayso.adapters.pydantic_ai.message_history import messages_of
 from sayso.adapters.pydantic_ai.outputs import call_output_function, report_lost_calls
 from sayso.adapters.pydantic_ai.tool_rules import guarded_tool, rules_of_asking_tool, validated_args
 from sayso.adapters.pydantic_ai.toolset import GuardedToolset
-from sayso.core.model import ApprovalDecision, Approved, Denied
+from sayso.core.model import ApprovalDecision, Approved, Denied, ToolCall
 from sayso.engine import context
 from sayso.engine.controller import ApprovalController
 from sayso.engine.settings import check_policy
@@ -129,6 +131,10 @@ class Approvals(AbstractCapability[Any]):
         with self._guard.running(ctx) as run:
             try:
                 result = await handler()
+            except asyncio.CancelledError:
+                if is_recoverable():
+                    waits.update(run.opened_requests)  # another process goes on from here
+                raise
             except UserError as error:
                 vars(error)[_HAS_ASKED] = bool(run.opened_requests)  # PydanticAI 1 calls `on_run_error` after this
                 raise
@@ -226,7 +232,8 @@ class Approvals(AbstractCapability[Any]):
     ) -> Approved | Denied | None:
         """Ask about a call that a validator, a hook or another capability does not let pass without an approval.
 
-        A yes is claimed here, before any of them hears of it, and kept for the guard; None if the run stops for it.
+        A yes is claimed here, before any of them hears of it, and kept for the guard; None if the run stops for it. A
+        durable workflow leaves the claim to the step of the call: what is kept here does not survive a recovery.
         """
         run, controller = self._guard.state(ctx), self._guard.controller
         tool = guarded_tool(ctx, part.tool_name)
@@ -248,18 +255,38 @@ class Approvals(AbstractCapability[Any]):
         rules = self._guard.tighten(
             msgspec.structs.replace(tool.for_call(mine).rules, marked=True, details=asking.details)
         )
+        if in_workflow():
+            return await self._hear(mine, call, rules)
         outcome = controller.adapter.decide_fast(call, rules)
         try:
             if outcome is None:
                 with context.messages_from(messages_of(mine)):
                     outcome = await controller.adapter.settle(call, rules)
         except ApprovalPending as pending:
-            run.opened_requests.append(pending.request.id)
-            run.deferrals[part.tool_call_id] = deferral_metadata(pending.request)
+            run.note_deferral(call.call_id, pending.request.id, deferral_metadata(pending.request))
             return None
         if isinstance(outcome, Approved):
             run.grants[call.call_id] = (call, outcome)
         return outcome
+
+    async def _hear(self, ctx: RunContext[Any], call: ToolCall, rules: ToolRules) -> Approved | Denied | None:
+        """Wait for the answer to a call as a step of a durable workflow, and leave a yes to the step of the call."""
+        controller = self._guard.controller
+
+        async def hear() -> Denied | None:
+            try:
+                with context.messages_from(messages_of(ctx)):
+                    return await controller.adapter.hear(call, rules)
+            except ApprovalPending as pending:
+                raise ApprovalRequired(metadata=deferral_metadata(pending.request)) from None
+
+        try:
+            refused = await as_step(controller, call, hear)
+        except ApprovalRequired as raised:
+            (request_id,) = raised_request_ids(raised)
+            self._guard.state(ctx).note_deferral(call.call_id, request_id, raised.metadata or {})
+            return None
+        return Approved(args=call.args, by="answer", reason="approved") if refused is None else refused
 
     async def _deny_external_calls(self, ctx: RunContext[Any], requests: DeferredToolRequests) -> dict[str, Any]:
         """Refuse external calls that the policy does not allow, of tools that the guard does not see."""

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic_ai.tools import RunContext
 
+from sayso.adapters.pydantic_ai.durable import in_workflow
 from sayso.core.model import Approved, ToolCall
 from sayso.engine import context
 from sayso.engine.controller import ApprovalController
@@ -32,6 +33,11 @@ class RunState:
     started_calls: set[str] = field(default_factory=set[str])  # by their keys
     grants: dict[str, tuple[ToolCall, Approved]] = field(default_factory=dict[str, tuple[ToolCall, Approved]])
     deferrals: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])  # metadata for the output
+
+    def note_deferral(self, call_id: str, request_id: str, metadata: dict[str, Any]) -> None:
+        """Note that the run stops for the answer to a call that other code wants an approval for."""
+        self.opened_requests.append(request_id)
+        self.deferrals[call_id] = metadata
 
     def take_grant(self, call: ToolCall) -> Approved | None:
         """Return the claimed approval of exactly this call, once."""
@@ -76,8 +82,8 @@ class AgentGuard:
     def _session(self, ctx: RunContext[Any]) -> str:
         """Return the session of a run: that of a resumed run or of the host, else the conversation if the run may end.
 
-        A run that stops for its answers goes on later, perhaps in another process, whose controller would have made up
-        another session.
+        A run that stops for its answers, or is recovered, goes on later, perhaps in another process, whose controller
+        would have made up another session.
         """
         here = context.current_session()
         if here or context.current_call() is not None:
@@ -85,7 +91,8 @@ class AgentGuard:
         if self._session_of is not None:
             return _checked_session(self._session_of(ctx))
         controller = self.controller
-        made_up = controller.mode == "defer" and not controller.adapter.has_session
+        continues = controller.mode == "defer" or in_workflow()
+        made_up = continues and not controller.adapter.has_session
         return (ctx.conversation_id or "") if made_up else ""
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from pydantic import BaseModel
 from pydantic_ai import ModelRetry
@@ -18,6 +18,7 @@ from pydantic_ai.output import OutputContext
 from pydantic_ai.tools import RunContext
 
 from sayso.adapters.pydantic_ai.calls import to_tool_call
+from sayso.adapters.pydantic_ai.durable import as_step, in_workflow, is_recoverable
 from sayso.adapters.pydantic_ai.guard import AgentGuard
 from sayso.adapters.pydantic_ai.toolset import deny_if_changed
 from sayso.core.model import Approved, Denied, Pending, ToolCall
@@ -45,6 +46,30 @@ async def call_output_function(
         call = to_tool_call(name, args, ctx, "", context.current_session() or controller.session)
     except ValueError as error:
         raise ModelRetry(f"{name} was not called: its arguments cannot be shown: {error}") from None
+
+    async def run() -> Any:  # noqa: ANN401 - what the function makes of it
+        return await _decide_and_call(guard, ctx, call, rules, output, function=function)
+
+    if not in_workflow() or ctx.partial_output or not controller.adapter.may_ask(call, rules):
+        return await run()
+    result = await as_step(controller, call, run)
+    return _refuse(guard, name, result) if isinstance(result, Denied) else result
+
+
+def _refuse(guard: AgentGuard, name: str, outcome: Denied) -> NoReturn:
+    raise outcome.error(name) if guard.on_denied == "raise" else ModelRetry(outcome.message)
+
+
+async def _decide_and_call(
+    guard: AgentGuard,
+    ctx: RunContext[Any],
+    call: ToolCall,
+    rules: ToolRules,
+    output: Any,  # noqa: ANN401 - what the model gave
+    *,
+    function: Callable[[Any], Awaitable[Any]],
+) -> Any:  # noqa: ANN401 - what the function makes of it
+    controller, name = guard.controller, call.tool
     if await guard.is_approved_outside(call, rules):
         return await function(output)
     outcome = controller.adapter.decide_fast(call, rules)
@@ -53,9 +78,7 @@ async def call_output_function(
             raise ModelRetry(f"{name} is asked about when the output is whole")
         outcome = deny_if_changed(await _settle_output(guard, call, rules), call, _args(output))
     if isinstance(outcome, Denied):
-        if guard.on_denied == "raise":
-            raise outcome.error(name)
-        raise ModelRetry(outcome.message)
+        _refuse(guard, name, outcome)
     nested = context.nested_call(controller, call, by=outcome.by, tightening=guard.tightening)
     with controller.adapter.execution(call, outcome) as running, nested:
         running.result = await function(output)
@@ -65,7 +88,7 @@ async def call_output_function(
 async def _settle_output(guard: AgentGuard, call: ToolCall, rules: ToolRules) -> Approved | Denied:
     controller = guard.controller
     if controller.mode != "defer":
-        return await controller.adapter.settle(call, rules)
+        return await controller.adapter.settle(call, rules, keep=is_recoverable())
     outcome = await controller.adapter.review(call, rules)
     if not isinstance(outcome, Pending):
         return outcome

@@ -7,13 +7,13 @@ import copy
 import inspect
 import logging
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgspec
 from pydantic_ai import __version__ as _version
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, SkipToolExecution
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, SkipToolExecution
 from pydantic_ai.tools import RunContext, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
@@ -27,6 +27,7 @@ from sayso.adapters.pydantic_ai.deferrals import (
     raised_request_ids,
     waiting_mark_name,
 )
+from sayso.adapters.pydantic_ai.durable import as_step, check_engine, in_workflow, is_recoverable
 from sayso.adapters.pydantic_ai.guard import AgentGuard, OnDenied
 from sayso.adapters.pydantic_ai.message_history import messages_of
 from sayso.adapters.pydantic_ai.tool_rules import NOT_EDITED, GuardedToolsetTool, guard_tool, rules_of_asking_tool
@@ -78,6 +79,7 @@ class GuardedToolset(WrapperToolset[Any]):
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """Return the tools that are not blocked for all arguments, each guarded."""
+        check_engine()
         guard = self.guard
         tools = await self.wrapped.get_tools(ctx)
         guard.know_tools(tools)
@@ -115,6 +117,43 @@ class GuardedToolset(WrapperToolset[Any]):
             refused = Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
             return self._denied_result(name, refused, ctx)
         rules = self.guard.tighten(tool.rules)
+
+        async def run() -> Any:  # noqa: ANN401 - what the tool returns
+            return await self._decide_and_run(call, rules, tool_args, ctx, tool, inside=inside)
+
+        may_ask = in_workflow() and (ctx.tool_call_approved or controller.adapter.may_ask(call, rules))
+        return await (self._as_step(call, run, ctx) if may_ask else run())
+
+    async def _as_step(self, call: ToolCall, run: Callable[[], Awaitable[Any]], ctx: RunContext[Any]) -> Any:  # noqa: ANN401 - what the tool returns
+        """Run a call as one step if this is a durable workflow; note of a replayed one what its run has noted."""
+        state = self.guard.state(ctx)
+        try:
+            result = await as_step(self.guard.controller, call, run)
+        except ApprovalRequired as raised:
+            state.opened_requests += raised_request_ids(raised)
+            if is_nested(raised) or METADATA_KEY not in (raised.metadata or {}):
+                state.started_calls.add(call.key)
+            raise
+        except (CallDeferred, ModelRetry):
+            state.started_calls.add(call.key)
+            raise
+        if isinstance(result, Denied):
+            return self._denied_result(call.tool, result, ctx)
+        if not isinstance(result, ToolDenied):
+            state.started_calls.add(call.key)
+        return result
+
+    async def _decide_and_run(
+        self,
+        call: ToolCall,
+        rules: ToolRules,
+        tool_args: dict[str, Any],
+        ctx: RunContext[Any],
+        tool: GuardedToolsetTool,
+        *,
+        inside: str,
+    ) -> Any:  # noqa: ANN401 - what the tool returns
+        controller, name = self.guard.controller, call.tool
         if context.current_call() is not None and await self.guard.is_approved_outside(call, rules):
             return await self.wrapped.call_tool(name, tool_args, ctx, tool.source)
         state = await controller.store.parked(inside) if self._is_resumed(ctx) else None
@@ -134,11 +173,15 @@ class GuardedToolset(WrapperToolset[Any]):
         except ApprovalRequired as raised:
             if outcome.by != "policy" or is_nested(raised):
                 raise  # it is approved and asks again, or an agent inside it asks about another call
-            rules = self.guard.tighten(rules_of_asking_tool(call, raised.metadata))
-        outcome = deny_if_changed(await self._review(call, rules, ctx, asked=False), call, tool_args)
-        if isinstance(outcome, Denied):
-            return self._denied_result(name, outcome, ctx)
-        return await self._execute(call, outcome, tool_args, ctx, tool, approved=True)
+            asking = self.guard.tighten(rules_of_asking_tool(call, raised.metadata))
+
+        async def run() -> Any:  # noqa: ANN401 - what the tool returns
+            outcome = deny_if_changed(await self._review(call, asking, ctx, asked=False), call, tool_args)
+            if isinstance(outcome, Denied):
+                return self._denied_result(name, outcome, ctx)
+            return await self._execute(call, outcome, tool_args, ctx, tool, approved=True)
+
+        return await self._as_step(call, run, ctx)
 
     def _is_resumed(self, ctx: RunContext[Any]) -> bool:
         """Whether the approval came with the run, so that the store must know of it."""
@@ -172,7 +215,7 @@ class GuardedToolset(WrapperToolset[Any]):
         """Wait for the answer in place, so that PydanticAI sees one call; in the mode `defer`, stop there."""
         try:
             with context.messages_from(messages_of(ctx)):
-                return await self.guard.controller.adapter.settle(call, rules, asked=asked)
+                return await self.guard.controller.adapter.settle(call, rules, asked=asked, keep=is_recoverable())
         except ApprovalPending as pending:
             self.guard.state(ctx).opened_requests.append(pending.request.id)
             raise ApprovalRequired(metadata=deferral_metadata(pending.request)) from None
