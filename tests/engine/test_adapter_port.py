@@ -1,10 +1,12 @@
 """The adapter port: the contract that adapters of frameworks are built on."""
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy, ToolCall, Verdict
 from sayso.core.model import Approved, Denied, Pending
@@ -132,6 +134,68 @@ async def test_a_request_is_found_by_its_run_and_call_in_the_current_session(con
     assert found.id == request_id
     with context.resumed_session("another"):
         assert await controller.adapter.find_request("r1", "c1") is None
+
+
+LOST = replace(PAY, run="")  # as it comes back in a history from a browser
+
+
+async def again(controller: ApprovalController, call: ToolCall) -> ToolCall:
+    """Ask about the call, and return it."""
+    assert isinstance(await controller.adapter.review(call), Pending)
+    return call
+
+
+async def test_a_call_without_its_run_gets_the_run_of_the_one_request_that_fits(controller: ApprovalController) -> None:
+    request_id = await opened(controller)
+    await again(controller, replace(PAY, args={"amount": 6}, run="r2"))
+    await again(controller, replace(PAY, call_id="c2", run="r4"))
+    await again(controller, replace(PAY, session="another", run="r5"))
+    restored = await controller.adapter.restore_run(LOST)
+    assert isinstance(restored, ToolCall)
+    assert restored.run == "r1"
+    await controller.answer(request_id, YES)
+    assert isinstance(await controller.adapter.review(restored, asked=True), Approved)
+
+
+async def test_a_call_without_its_run_that_fits_two_open_approvals_is_refused(controller: ApprovalController) -> None:
+    await opened(controller)
+    await again(controller, replace(PAY, run="r2"))
+    refused = await controller.adapter.restore_run(LOST)
+    assert isinstance(refused, Denied)
+    assert refused.cause == "forged"
+    assert "the history has lost its run" in refused.message
+    lines = await controller.store.audit()
+    assert [json.loads(line)["step"] for _, line, _ in lines] == ["asked", "asked", "stopped"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [replace(LOST, args={"amount": 6}), replace(LOST, tool="give"), replace(LOST, call_id="c9"),
+     replace(LOST, schema_hash="another"), replace(LOST, session="another")],
+)  # fmt: skip
+async def test_a_call_without_its_run_that_was_changed_or_made_up_is_refused(
+    controller: ApprovalController, call: ToolCall
+) -> None:
+    await controller.answer(await opened(controller), YES)
+    assert isinstance(await controller.adapter.restore_run(call), Denied)
+
+
+async def test_a_call_without_its_run_whose_approval_is_used_or_denied_is_told_so(
+    controller: ApprovalController,
+) -> None:
+    await controller.answer(await opened(controller), YES)
+    assert isinstance(await controller.adapter.review(PAY, asked=True), Approved)
+    used = await controller.adapter.restore_run(LOST)
+    assert isinstance(used, ToolCall)
+    replayed = await controller.adapter.review(used, asked=True)
+    assert isinstance(replayed, Denied)
+    assert replayed.cause == "replayed"
+    newer = await controller.adapter.review(replace(PAY, run="r2"))
+    assert isinstance(newer, Pending)
+    await controller.answer(newer.request.id, NO)
+    denied = await controller.adapter.restore_run(LOST)
+    assert isinstance(denied, ToolCall)
+    assert denied.run == "r2", "the newest says why"
 
 
 async def test_a_suspended_call_resumes_only_if_its_approval_was_used(controller: ApprovalController) -> None:

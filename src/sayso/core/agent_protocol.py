@@ -43,6 +43,14 @@ class Find(AgentMessage, frozen=True):
     key: str
 
 
+class FindCallId(AgentMessage, frozen=True):
+    """Find the requests for calls with an id, of any run."""
+
+    session: str
+    call_id: str
+    limit: Limit
+
+
 class Get(AgentMessage, frozen=True):
     """Read requests."""
 

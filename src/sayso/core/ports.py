@@ -126,6 +126,13 @@ class Requests(Protocol):
         """Return the request for the call with this key in this session."""
         ...
 
+    async def with_call_id(self, session: str, call_id: str, limit: int = 100) -> list[ApprovalRequest]:
+        """Return the requests of this session for calls with this id, of any run and in any state, newest first.
+
+        For a caller that has lost the run of a call; a provider may use an id more than once.
+        """
+        ...
+
     async def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request."""
         ...

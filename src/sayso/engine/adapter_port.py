@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from sayso.core.decide import refusal
-from sayso.core.model import Pending, ToolCall
+from sayso.core.model import Denied, Pending, ToolCall, Verdict
 from sayso.engine import context
 from sayso.engine.execution import Execution
 from sayso.errors import ApprovalPending
@@ -37,7 +37,7 @@ from sayso.policy.tool_names import MisspeltRules
 
 if TYPE_CHECKING:
     from sayso.core.decide import Mode
-    from sayso.core.model import ApprovalRequest, Approved, Denied
+    from sayso.core.model import ApprovalRequest, Approved
     from sayso.core.ports import Clock, Requests
     from sayso.engine.journal import Journal
     from sayso.engine.lifecycle import RequestLifecycle
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("sayso")
 _RUN_ENDED = "the run that asked has ended"
+_LOST_RUN = "the history has lost its run, and no single approval of this session fits this call"
 
 
 class AdapterPort:
@@ -170,6 +171,23 @@ class AdapterPort:
         """Return the request that a call of the current session opened, by the run and the framework's call id."""
         call = ToolCall(tool="", call_id=call_id, run=run)
         return await self._requests.find(context.current_session() or self._session, call.key)
+
+    async def restore_run(self, call: ToolCall) -> ToolCall | Denied:
+        """Return a call, whose history has lost its run, with the run of the one request that fits; else a refusal.
+
+        A request fits by session, call id, tool, schema and arguments. Exactly one may be open or approved; where none
+        is, the newest fits, and the review of it says why the call must not run.
+        """
+        call = self.with_session(call)
+        found = await self._requests.with_call_id(call.session, call.call_id)
+        fitting = [each for each in found if each.call().digest() == call.digest()]
+        usable = [each for each in fitting if each.status in {"open", "approved"}]
+        chosen = usable or fitting[:1]
+        if len(chosen) == 1:
+            return replace(call, run=chosen[0].run)
+        refused = Denied(cause="forged", reason=_LOST_RUN)
+        self._journal.record_decision(call, Verdict(approval="blocked", reason=_LOST_RUN), refused)
+        return refused
 
     def execution(self, call: ToolCall, outcome: Approved) -> Execution:
         """Return the context manager round an approved tool; set its `result`, and it audits the result of the call."""

@@ -44,6 +44,7 @@ class _MemoryTables(UnitOfWork):
         self.changes_remembered = False
         self._evictable: OrderedDict[str, None] = OrderedDict()  # requests that may be evicted, oldest first
         self._by_call: dict[tuple[str, str], str] = {}
+        self._by_call_id: dict[tuple[str, str], list[str]] = {}  # in the order in which they were opened
         self._receipts: OrderedDict[str, bytes] = OrderedDict()
         self._changes: dict[str, int] = {}  # number of the last change of each request
         self._log: list[tuple[int, str]] = []  # all changes, in order; of each request only the last one counts
@@ -56,6 +57,7 @@ class _MemoryTables(UnitOfWork):
         if self.get(request.id) is not None:
             raise StoreError(f"the id {request.id} names another request")
         self._by_call[request.session, request.key] = request.id
+        self._by_call_id.setdefault((request.session, request.tool_call_id), []).append(request.id)
         self.update(request)
         self.record_step(request, "asked", request.asked_at)
         return request
@@ -64,6 +66,10 @@ class _MemoryTables(UnitOfWork):
         """Return the request of a call."""
         known = self._by_call.get((session, key))
         return None if known is None else self.require(known)
+
+    def with_call_id(self, session: str, call_id: str) -> list[ApprovalRequest]:
+        """Return the requests of a session for calls with this id."""
+        return [self.require(each) for each in self._by_call_id.get((session, call_id), ())]
 
     def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request."""
@@ -97,6 +103,10 @@ class _MemoryTables(UnitOfWork):
         request = self.answered.pop(request_id)
         del self._changes[request.id]
         self._by_call.pop((request.session, request.key), None)
+        same_id = self._by_call_id[request.session, request.tool_call_id]
+        same_id.remove(request.id)
+        if not same_id:
+            del self._by_call_id[request.session, request.tool_call_id]
 
     def changes(self, after: int, limit: int) -> tuple[int, list[ApprovalRequest]]:
         """Return the requests that changed after that point, and the point that these reach."""
@@ -176,6 +186,12 @@ class MemoryStore:
         """Return the request of this call."""
         with self._lock:
             return self._tables.find(session, key)
+
+    async def with_call_id(self, session: str, call_id: str, limit: int = 100) -> list[ApprovalRequest]:
+        """Return the requests of this session for calls with this id, newest first; see `Store`."""
+        with self._lock:
+            found = self._tables.with_call_id(session, call_id)
+        return sorted(found, key=attrgetter("id"), reverse=True)[:limit]
 
     async def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request."""

@@ -84,6 +84,21 @@ class StoreContract(ParkingContract):
         assert (found.run, found.tool_call_id, found.call().key) == ("other", "c1", found.key)
         assert await one.get(again.id) is None
 
+    async def test_the_requests_of_a_call_id_are_found_without_its_run_newest_first(self, stores: Stores) -> None:
+        one, two = stores
+        runs = [await one.open(sample_request(call_id="c\0 1", run=run)) for run in ("r1", "r2", "")]
+        await one.open(sample_request(call_id="c\0 1", run="r1", session="other"))
+        await one.open(sample_request(call_id="c2", run="r1"))
+        await two.close(runs[0].id, "approved", YES, now=1.0)
+        assert await two.claim(runs[0].id, now=2.0)
+        await two.close(runs[1].id, "denied", NO, now=1.0)
+        states = dict(zip([each.id for each in runs], ("used", "denied", "open"), strict=True))
+        found = await two.with_call_id("s1", "c\0 1")
+        newest = sorted(runs, key=lambda each: each.id, reverse=True)
+        assert [(each.id, each.status) for each in found] == [(each.id, states[each.id]) for each in newest]
+        assert await two.with_call_id("s1", "c\0 1", limit=2) == found[:2]
+        assert await one.with_call_id("s1", "no such") == []
+
     async def test_a_request_that_is_opened_again_stays_as_it_is(self, stores: Stores) -> None:
         one, two = stores
         request = await one.open(sample_request())

@@ -151,6 +151,19 @@ async def test_the_inbox_is_as_fast_however_much_is_closed(postgres: Postgres, d
     assert "requests_open" in "".join(line for (line,) in postgres.ask(f"EXPLAIN {look}", database))
 
 
+async def test_the_requests_of_a_call_id_are_found_without_looking_at_all_of_them(
+    postgres: Postgres, database: str
+) -> None:
+    fill = (
+        "INSERT INTO sayso.requests SELECT number::text, number::text::bytea, '', 'used', 0, '', number, "
+        "number::text::bytea FROM generate_series(1, 20000) AS number"
+    )
+    for query in (fill, "ANALYZE sayso.requests"):
+        postgres.ask(query, database)
+    look = statement("requests_with_call_id").replace("$1", "'7'::bytea").replace("$2", "100")
+    assert "requests_call_id" in "".join(line for (line,) in postgres.ask(f"EXPLAIN {look}", database))
+
+
 @pytest.mark.parametrize("way", ["", "?pooler=transaction"])
 async def test_a_change_of_a_request_is_as_fast_however_many_there_are(
     postgres: Postgres, database: str, way: str

@@ -576,6 +576,13 @@ async def test_a_newer_form_is_said_and_left_untouched(file: Path) -> None:
         SqliteStore(file)
 
 
+async def test_the_requests_of_a_call_id_are_found_without_looking_at_all_of_them(file: Path) -> None:
+    await SqliteStore(file).aclose()
+    look = "SELECT packed FROM requests WHERE session = 's' AND framework_id = 'c' ORDER BY id DESC LIMIT 100"
+    plan = ask(file, f"EXPLAIN QUERY PLAN {look}")
+    assert "USING INDEX requests_framework_id (session=? AND framework_id=?)" in plan[3]
+
+
 async def test_an_older_form_is_brought_up_to_date(file: Path) -> None:
     """An empty file is the form 0; the form 1 had no parked runs, and the form 2 no feed."""
     file.touch()
@@ -588,7 +595,9 @@ async def test_an_older_form_is_brought_up_to_date(file: Path) -> None:
         older.execute("DROP TABLE tokens")
         older.execute("DROP TABLE receipts")
         older.execute("DROP INDEX requests_changed")
-        older.execute("ALTER TABLE requests DROP COLUMN change")
+        older.execute("DROP INDEX requests_framework_id")
+        for column in ("change", "framework_id"):
+            older.execute(f"ALTER TABLE requests DROP COLUMN {column}")
         for column in ("request_changes", "start_number", "start_hash"):
             older.execute(f"ALTER TABLE facts DROP COLUMN {column}")
         older.execute("PRAGMA user_version = 1")
@@ -596,7 +605,7 @@ async def test_an_older_form_is_brought_up_to_date(file: Path) -> None:
     store = SqliteStore(file)
     await store.park("a run", b"state")
     assert (await store.parked("a run"), await store.get(request.id)) == (b"state", request)
-    assert ask(file, "PRAGMA user_version") == (8,)
+    assert ask(file, "PRAGMA user_version") == (9,)
     point, _ = await store.changes()
     await store.close(request.id, "denied", None, now=1.0)
     assert [each.id for each in (await store.changes(point))[1]] == [request.id]

@@ -130,6 +130,11 @@ class PostgresStore:
         """Return the request of this call."""
         return await self._look_up(self._by_call, call_key(session, key))
 
+    async def with_call_id(self, session: str, call_id: str, limit: int = 100) -> list[ApprovalRequest]:
+        """Return the requests of this session for calls with this id, newest first; see `Store`."""
+        found = await self._fetch("requests_with_call_id", call_key(session, call_id), limit)
+        return unpack_requests_leniently(row[0] for row in found)
+
     async def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request."""
         if "\x00" in request_id:

@@ -234,7 +234,7 @@ class GroupTransaction(UnitOfWork):
         rows = [self._written[each] for each in self._added]
         return (
             list(self._added),
-            list(self._added.values()),
+            [self._added[request.id] + call_key(request.session, request.tool_call_id) for request, _ in rows],
             [_storable_text(request.project) for request, _ in rows],
             [request.asked_at for request, _ in rows],
             [request.status for request, _ in rows],

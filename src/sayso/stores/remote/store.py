@@ -115,6 +115,11 @@ class RemoteStore:
         expired = (each for each in tuple(self._expired_here.values()) if (each.session, each.key) == (session, key))
         return next(expired, None) or await self._row("find", protocol.Find(session=session, key=key))
 
+    async def with_call_id(self, session: str, call_id: str, limit: int = 100) -> list[ApprovalRequest]:
+        """Return the agent's requests of this session for calls with this id, newest first; see `Store`."""
+        message = protocol.FindCallId(session=session, call_id=call_id, limit=min(limit, protocol.MOST_ROWS))
+        return [self._expired_here.get(each.id, each) for each in await self._rows("with_call_id", message)]
+
     async def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request; without a hub, as it was opened here, which is never an approval."""
         await self._wait_until_opened(request_id)

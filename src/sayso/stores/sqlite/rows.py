@@ -73,6 +73,11 @@ class Transaction(UnitOfWork):
         packed = self._value("SELECT packed FROM requests WHERE session = ? AND call_id = ?", session, key)
         return None if packed is None else unpack_request(packed)
 
+    def with_call_id(self, session: str, call_id: str, limit: int) -> list[ApprovalRequest]:
+        """Return the requests of a session for calls with this id, newest first."""
+        query = "SELECT packed FROM requests WHERE session = ? AND framework_id = ? ORDER BY id DESC LIMIT ?"
+        return self._requests(query, session, call_id, limit)
+
     def find_conflict(self, request: ApprovalRequest) -> ApprovalRequest:
         """Return the existing request of the same call; raise if only the id is in use."""
         found = self.find(request.session, request.key)
@@ -108,8 +113,9 @@ class Transaction(UnitOfWork):
     def insert(self, request: ApprovalRequest, packed: bytes) -> bool:
         """Add a request; false if the session has one for this call, or the id is in use."""
         added = self.execute(
-            "INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            "INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
             request.id, request.session, request.key, request.status, request.asked_at, packed, self._next_change(),
+            request.tool_call_id,
         )  # fmt: skip
         return added.rowcount > 0
 

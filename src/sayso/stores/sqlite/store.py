@@ -92,6 +92,10 @@ class SqliteStore:
         """Return the request of this call."""
         return await self._writer.submit(lambda tx: tx.find(session, key))
 
+    async def with_call_id(self, session: str, call_id: str, limit: int = 100) -> list[ApprovalRequest]:
+        """Return the requests of this session for calls with this id, newest first; see `Store`."""
+        return await self._writer.submit(lambda tx: tx.with_call_id(session, call_id, limit))
+
     async def get(self, request_id: str) -> ApprovalRequest | None:
         """Return one request."""
         return await self._writer.submit(lambda tx: tx.get(request_id))

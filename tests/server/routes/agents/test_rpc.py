@@ -107,7 +107,7 @@ async def test_two_agents_and_two_projects_with_the_same_session_and_call_id_nev
     for agent, row in zip(agents, rows, strict=True):
         found = await agent.find("s1", "c1")
         assert (found, row.session) == (row, "s1")
-        assert await agent.pending() == await agent.recent() == [row]
+        assert await agent.pending() == await agent.recent() == await agent.with_call_id("s1", "c1") == [row]
         point, changes = await agent.changes(0)
         assert [each.id for each in changes] == [row.id]
         assert (await agent.changes(point))[1] == []

@@ -47,6 +47,11 @@ class RpcOperations(AgentOperations):
         found = await self.store.find(self.namespace.prefix + message.session, message.key)
         return self._packed(found) if found and self.namespace.owns(found) else None
 
+    async def with_call_id(self, message: protocol.FindCallId) -> list[bytes]:
+        """Return the agent's own requests for calls with this id; see `Store.with_call_id`."""
+        session = self.namespace.prefix + message.session
+        return self._pack_own(await self.store.with_call_id(session, message.call_id, message.limit))
+
     async def get(self, message: protocol.Get) -> list[bytes]:
         """Return the agent's own requests with these ids."""
         found = [await self.store.get(each) for each in message.ids]
@@ -146,6 +151,7 @@ _Operation = tuple[type[protocol.AgentMessage], Callable[[RpcOperations, Any], A
 _OPERATIONS: dict[str, _Operation] = {
     "open": (protocol.Open, RpcOperations.open),
     "find": (protocol.Find, RpcOperations.find),
+    "with_call_id": (protocol.FindCallId, RpcOperations.with_call_id),
     "get": (protocol.Get, RpcOperations.get),
     "pending": (protocol.GetPending, RpcOperations.pending),
     "recent": (protocol.GetRecent, RpcOperations.recent),
