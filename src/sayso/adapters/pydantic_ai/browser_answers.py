@@ -1,0 +1,123 @@
+"""Answers from a web front end: a browser's approvals, given to the controller as those of the signed-in person.
+
+PydanticAI's adapters (`VercelAIAdapter`, `AGUIAdapter`) read the answers from what the browser sent; here they are
+checked and stored, because only an approval in the store counts. Whether the call in the browser's history is the one
+that was asked about, the guard decides when the call is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic_ai.messages import BaseToolReturnPart, ModelMessage, ToolCallPart
+from pydantic_ai.tools import DeferredToolResults, ToolApproved, ToolDenied
+
+from sayso.core.canonical import freeze
+from sayso.core.decide import refusal
+from sayso.core.model import ApprovalDecision, ApprovalRequest, Denied
+from sayso.engine.controller import ApprovalController
+from sayso.errors import ConfigurationError
+
+_CHANNEL = "web"
+_ABANDONED = "the conversation went on without an answer"
+_NOTHING_ASKED = "nobody was asked about this call in this session, so an approval of it cannot count"
+_SEVERAL_ASKED = "several questions of this session are open for this call id, so an approval cannot say which it means"
+_ANSWERED_OTHERWISE = "it was answered before, with other arguments than these"
+
+
+async def accept_answers(
+    results: DeferredToolResults | None,
+    messages: Sequence[ModelMessage],
+    *,
+    controller: ApprovalController,
+    session: str,
+    who: str,
+    roles: Collection[str] = (),
+) -> DeferredToolResults | None:
+    """Give the answers of a signed-in person to the controller, and return the results to resume the run with.
+
+    A no stays a no. A yes becomes a plain `True`, which the guard checks against the store, or a denial where it
+    cannot count. Questions of calls in the history that have neither a result nor an answer are withdrawn.
+
+    Args:
+        results: what the browser answered: `adapter.deferred_tool_results`.
+        messages: the history that the browser sent: `adapter.messages`.
+        controller: that of the agent's `Approvals`.
+        session: the session of the run, as `session_of` of the agent's `Approvals` returns it.
+        who: the person, whom the host has authenticated.
+        roles: their roles, which the host has verified.
+
+    Raises:
+        NotEntitled: the person may not give this answer; the question stays open.
+        ApprovalBlocked: the edited arguments are blocked; the question stays open.
+        ValueError: no approval can be bound to the edited arguments; the question stays open.
+    """
+    if not session or not who:
+        raise ConfigurationError("an answer needs a session and a person: pass session=… and who=…")
+    person = _SignedIn(controller, session, who, roles)
+    approvals = {} if results is None else results.approvals
+    accepted = {call_id: await person.answer(call_id, answer) for call_id, answer in approvals.items()}
+    for call_id in _unanswered_calls(messages):
+        if results is None or call_id not in {*accepted, *results.calls}:
+            await person.abandon(call_id)
+    return None if results is None else replace(results, approvals=accepted)
+
+
+@dataclass(frozen=True)
+class _SignedIn:
+    """A person who answers the questions of one session."""
+
+    controller: ApprovalController
+    session: str
+    who: str
+    roles: Collection[str]
+
+    async def answer(self, call_id: str, answer: bool | ToolApproved | ToolDenied) -> Any:  # noqa: FBT001, ANN401 - PydanticAI's own types
+        """Store the answer to the question about a call, and return the result for that call."""
+        asked = await self.controller.store.with_call_id(self.session, call_id)
+        still_open = [each for each in asked if each.status == "open"]
+        if answer is True or isinstance(answer, ToolApproved):
+            edited = None if answer is True else answer.override_args
+            return await self._approve(asked, still_open, edited)
+        note = answer.message if isinstance(answer, ToolDenied) and answer != ToolDenied() else None
+        denied = [await self._give(each, ApprovalDecision(approved=False, note=note)) for each in still_open]
+        return ToolDenied(refusal(denied[0]).message) if denied and denied[0].status == "denied" else answer
+
+    async def _approve(
+        self, asked: list[ApprovalRequest], still_open: list[ApprovalRequest], edited: dict[str, Any] | None
+    ) -> bool | ToolDenied:
+        if not asked or len(still_open) > 1:
+            return _refused(_SEVERAL_ASKED if asked else _NOTHING_ASKED)
+        request = still_open[0] if still_open else asked[0]
+        if still_open:
+            request = await self._give(request, ApprovalDecision(approved=True, override_args=edited))
+        taken = None if request.decision is None else request.decision.override_args
+        if edited is not None and request.status == "approved" and taken != freeze(edited):
+            return _refused(_ANSWERED_OTHERWISE)
+        return True  # the guard knows whether it was a yes, and to which arguments
+
+    async def _give(self, request: ApprovalRequest, decision: ApprovalDecision) -> ApprovalRequest:
+        return await self.controller.answer(request, decision, who=self.who, channel=_CHANNEL, roles=self.roles)
+
+    async def abandon(self, call_id: str) -> None:
+        """Withdraw the open questions about a call that the conversation has left behind."""
+        for each in await self.controller.store.with_call_id(self.session, call_id):
+            if each.status == "open":
+                await self.controller.withdraw(each.id, _ABANDONED)
+
+
+def _refused(reason: str) -> ToolDenied:
+    return ToolDenied(Denied(cause="forged", reason=reason).message)
+
+
+def _unanswered_calls(messages: Sequence[ModelMessage]) -> set[str]:
+    """Return the ids of the calls that have no result in the history."""
+    found: set[str] = set()
+    for part in (part for message in messages for part in message.parts):
+        if isinstance(part, ToolCallPart):
+            found.add(part.tool_call_id)
+        elif isinstance(part, BaseToolReturnPart):
+            found.discard(part.tool_call_id)
+    return found
