@@ -20,6 +20,8 @@ YES = ApprovalDecision(approved=True)
 NO = ApprovalDecision(approved=False)
 RULES = Policy({"pay": "required", "read": "none", "wipe": "blocked"}, default="none")
 PAY = ToolCall(tool="pay", args={"amount": 5}, call_id="c1", run="r1")
+ASKS = ToolRules(judge=lambda _: Verdict(approval="required", reason="marked"))
+LOST = replace(PAY, run="")  # as it comes back in a history from a browser
 
 
 class Silent:
@@ -36,7 +38,11 @@ def controller() -> ApprovalController:
 
 async def opened(controller: ApprovalController) -> str:
     assert controller.adapter.decide_fast(PAY) is None
-    pending = await controller.adapter.review(PAY)
+    return await again(controller, PAY)
+
+
+async def again(controller: ApprovalController, call: ToolCall) -> str:
+    pending = await controller.adapter.review(call)
     assert isinstance(pending, Pending)
     return pending.request.id
 
@@ -129,20 +135,13 @@ async def test_withdrawing_is_quiet_about_requests_that_are_closed_or_unknown(co
 
 async def test_a_request_is_found_by_its_run_and_call_in_the_current_session(controller: ApprovalController) -> None:
     request_id = await opened(controller)
-    found = await controller.adapter.find_request("r1", "c1")
-    assert found is not None
-    assert found.id == request_id
-    with context.resumed_session("another"):
-        assert await controller.adapter.find_request("r1", "c1") is None
-
-
-LOST = replace(PAY, run="")  # as it comes back in a history from a browser
-
-
-async def again(controller: ApprovalController, call: ToolCall) -> ToolCall:
-    """Ask about the call, and return it."""
-    assert isinstance(await controller.adapter.review(call), Pending)
-    return call
+    await again(controller, replace(PAY, run="r2"))
+    for run, number in (("r1", 1), ("", 2), ("r3", 0)):
+        found = [each.id for each in await controller.adapter.find_requests(run, "c1")]
+        assert len(found) == number
+        assert (request_id in found) is bool(number)
+        with context.resumed_session("another"):
+            assert await controller.adapter.find_requests(run, "c1") == []
 
 
 async def test_a_call_without_its_run_gets_the_run_of_the_one_request_that_fits(controller: ApprovalController) -> None:
@@ -177,7 +176,10 @@ async def test_a_call_without_its_run_that_was_changed_or_made_up_is_refused(
     controller: ApprovalController, call: ToolCall
 ) -> None:
     await controller.answer(await opened(controller), YES)
-    assert isinstance(await controller.adapter.restore_run(call), Denied)
+    restored = await controller.adapter.restore_run(call)
+    outcome = restored if isinstance(restored, Denied) else await controller.adapter.review(restored, ASKS, asked=True)
+    assert isinstance(outcome, Denied)
+    assert outcome.cause == "forged"
 
 
 async def test_a_call_without_its_run_whose_approval_is_used_or_denied_is_told_so(
@@ -190,9 +192,7 @@ async def test_a_call_without_its_run_whose_approval_is_used_or_denied_is_told_s
     replayed = await controller.adapter.review(used, asked=True)
     assert isinstance(replayed, Denied)
     assert replayed.cause == "replayed"
-    newer = await controller.adapter.review(replace(PAY, run="r2"))
-    assert isinstance(newer, Pending)
-    await controller.answer(newer.request.id, NO)
+    await controller.answer(await again(controller, replace(PAY, run="r2")), NO)
     denied = await controller.adapter.restore_run(LOST)
     assert isinstance(denied, ToolCall)
     assert denied.run == "r2", "the newest says why"

@@ -167,19 +167,25 @@ class AdapterPort:
         """Withdraw a request, if it exists and is open; never raises for that."""
         await self._lifecycle.withdraw_quietly(request_id, reason)
 
-    async def find_request(self, run: str, call_id: str) -> ApprovalRequest | None:
-        """Return the request that a call of the current session opened, by the run and the framework's call id."""
-        call = ToolCall(tool="", call_id=call_id, run=run)
-        return await self._requests.find(context.current_session() or self._session, call.key)
+    async def find_requests(self, run: str, call_id: str) -> list[ApprovalRequest]:
+        """Return the request of a call of the current session; without its run, those of all calls with this id."""
+        session = context.current_session() or self._session
+        if not run:
+            return await self._requests.with_call_id(session, call_id)
+        found = await self._requests.find(session, ToolCall(tool="", call_id=call_id, run=run).key)
+        return [] if found is None else [found]
 
     async def restore_run(self, call: ToolCall) -> ToolCall | Denied:
         """Return a call, whose history has lost its run, with the run of the one request that fits; else a refusal.
 
         A request fits by session, call id, tool, schema and arguments. Exactly one may be open or approved; where none
-        is, the newest fits, and the review of it says why the call must not run.
+        is, the newest fits, and the review of it says why the call must not run. A call id about which nobody was ever
+        asked is returned as it is, for the review to say so.
         """
         call = self.with_session(call)
         found = await self._requests.with_call_id(call.session, call.call_id)
+        if not found:
+            return call
         fitting = [each for each in found if each.call().digest() == call.digest()]
         usable = [each for each in fitting if each.status in {"open", "approved"}]
         chosen = usable or fitting[:1]

@@ -178,18 +178,19 @@ class Approvals(AbstractCapability[Any]):
 
     async def _record_refusal(self, ctx: RunContext[Any], call_id: str, answer: object) -> None:
         """Answer the request with the no of the caller: a later yes must not find it open."""
-        found = await self._guard.controller.adapter.find_request(run_of(ctx, call_id), call_id)
-        if found is not None and found.status == "open":
-            note = answer.message if isinstance(answer, ToolDenied) else None
-            await self._guard.controller.answer(found.id, ApprovalDecision(approved=False, note=note, who="the host"))
+        note = answer.message if isinstance(answer, ToolDenied) else None
+        for found in await self._guard.controller.adapter.find_requests(run_of(ctx, call_id), call_id):
+            if found.status == "open":
+                no = ApprovalDecision(approved=False, note=note, who="the host")
+                await self._guard.controller.answer(found.id, no)
 
     async def _reject_forged_result(self, ctx: RunContext[Any], call_id: str) -> None:
-        found = await self._guard.controller.adapter.find_request(run_of(ctx, call_id), call_id)
-        asked = found is not None and found.status != "used"  # a tool that ran may leave the rest to an external system
+        found = await self._guard.controller.adapter.find_requests(run_of(ctx, call_id), call_id)
+        asked = [each for each in found if each.status != "used"]  # a tool may leave the rest to an external system
         mark = waiting_mark_name(call_key(ctx, call_id))
         if asked or await self._guard.controller.store.parked(mark) is not None:
             raise ApprovalDenied(
-                "the tool" if found is None else found.tool_name,
+                found[0].tool_name if found else "the tool",
                 f"a result is given for the call {call_id!r}, about which a person was asked; approve it instead",
                 cause="forged",
             )

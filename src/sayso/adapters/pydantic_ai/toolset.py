@@ -110,12 +110,9 @@ class GuardedToolset(WrapperToolset[Any]):
         controller = self.guard.controller
         if tool.is_external and is_beside_output(ctx):  # nobody is asked about what PydanticAI would drop
             return self._denied_result(name, Denied(cause="blocked", reason=_BESIDE_OUTPUT), ctx)
-        try:
-            call = to_tool_call(name, tool_args, ctx, tool.schema_hash, context.current_session() or controller.session)
-            inside = nested_run_name(call) if ctx.tool_call_approved else ""  # an agent that was suspended inside it
-        except ValueError as error:
-            refused = Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
-            return self._denied_result(name, refused, ctx)
+        call = await self._identify(name, tool_args, ctx, tool)
+        if isinstance(call, Denied):
+            return self._denied_result(name, call, ctx)
         rules = self.guard.tighten(tool.rules)
 
         async def run() -> Any:  # noqa: ANN401 - what the tool returns
@@ -156,7 +153,8 @@ class GuardedToolset(WrapperToolset[Any]):
         controller, name = self.guard.controller, call.tool
         if context.current_call() is not None and await self.guard.is_approved_outside(call, rules):
             return await self.wrapped.call_tool(name, tool_args, ctx, tool.source)
-        state = await controller.store.parked(inside) if self._is_resumed(ctx) else None
+        # Of an agent that was suspended inside this call.
+        state = await controller.store.parked(nested_run_name(call)) if self._is_resumed(ctx) else None
         if ctx.tool_call_approved and state is None:
             # Somebody wanted an approval, so a default does not allow the call; only a rule that names it does.
             rules = msgspec.structs.replace(rules, marked=True)
@@ -182,6 +180,20 @@ class GuardedToolset(WrapperToolset[Any]):
             return await self._execute(call, outcome, tool_args, ctx, tool, approved=True)
 
         return await self._as_step(call, run, ctx)
+
+    async def _identify(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: GuardedToolsetTool
+    ) -> ToolCall | Denied:
+        """Return the call with its run, which a history from a browser has lost; or why that is impossible."""
+        controller = self.guard.controller
+        try:
+            call = to_tool_call(name, tool_args, ctx, tool.schema_hash, context.current_session() or controller.session)
+            if not self._is_resumed(ctx):
+                return call
+            call.digest()  # what cannot be bound to an approval was never asked about
+        except ValueError as error:
+            return Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
+        return call if call.run else await controller.adapter.restore_run(call)
 
     def _is_resumed(self, ctx: RunContext[Any]) -> bool:
         """Whether the approval came with the run, so that the store must know of it."""
