@@ -250,6 +250,26 @@ def need_peer_suites() -> Path:
     return folder
 
 
+def need_npm_packages() -> None:
+    """Install the clients that web front ends are tested with, in the versions that their package.json names."""
+    wanted = (ROOT / "tests" / "web" / "package.json").read_bytes()
+    folder = ROOT / ".tools" / "npm"
+    stamp = folder / "sayso-stamp"
+    if stamp.exists() and stamp.read_bytes() == wanted:
+        return
+    if not shutil.which("npm"):
+        install_package("npm", "The tests need Node.js and npm, for the clients of web front ends: install both")
+    say("· installing the npm packages of tests/web/package.json")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "package.json").write_bytes(wanted)
+    options = ("--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
+    run(
+        ["npm", "install", "--prefix", str(folder), *options],
+        otherwise="npm could not install the packages of tests/web/package.json: is a registry reachable?",
+    )
+    stamp.write_bytes(wanted)
+
+
 DEVELOPMENT = Environment(ROOT / ".venv", ROOT / "requirements-dev.txt")
 OLDER = Environment(ROOT / ".venv-older", ROOT / "requirements-older.txt")
 PREFECT = Environment(ROOT / ".venv-prefect", ROOT / "requirements-prefect.txt")
@@ -296,6 +316,7 @@ def test(arguments: list[str]) -> None:
     need_vocabulary()
     need_chromium()
     need_postgresql()
+    need_npm_packages()
     environment = DEVELOPMENT.prepare()
     if arguments:
         environment.become("pytest", *arguments)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_ai.messages import BaseToolReturnPart, ModelMessage, ToolCallPart
 from pydantic_ai.tools import DeferredToolResults, ToolApproved, ToolDenied
@@ -25,6 +25,13 @@ _ABANDONED = "the conversation went on without an answer"
 _NOTHING_ASKED = "nobody was asked about this call in this session, so an approval of it cannot count"
 _SEVERAL_ASKED = "several questions of this session are open for this call id, so an approval cannot say which it means"
 _ANSWERED_OTHERWISE = "it was answered before, with other arguments than these"
+
+
+class SignedIn(NamedTuple):
+    """A person whom the host has authenticated, with the roles that it has verified."""
+
+    who: str
+    roles: Collection[str] = ()
 
 
 async def accept_answers(
@@ -56,23 +63,22 @@ async def accept_answers(
     """
     if not session or not who:
         raise ConfigurationError("an answer needs a session and a person: pass session=… and who=…")
-    person = _SignedIn(controller, session, who, roles)
+    answers = _Answers(controller, session, SignedIn(who, roles))
     approvals = {} if results is None else results.approvals
-    accepted = {call_id: await person.answer(call_id, answer) for call_id, answer in approvals.items()}
+    accepted = {call_id: await answers.answer(call_id, answer) for call_id, answer in approvals.items()}
     for call_id in _unanswered_calls(messages):
         if results is None or call_id not in {*accepted, *results.calls}:
-            await person.abandon(call_id)
+            await answers.abandon(call_id)
     return None if results is None else replace(results, approvals=accepted)
 
 
 @dataclass(frozen=True)
-class _SignedIn:
-    """A person who answers the questions of one session."""
+class _Answers:
+    """The answers of a person to the questions of one session."""
 
     controller: ApprovalController
     session: str
-    who: str
-    roles: Collection[str]
+    person: SignedIn
 
     async def answer(self, call_id: str, answer: bool | ToolApproved | ToolDenied) -> Any:  # noqa: FBT001, ANN401 - PydanticAI's own types
         """Store the answer to the question about a call, and return the result for that call."""
@@ -99,7 +105,8 @@ class _SignedIn:
         return True  # the guard knows whether it was a yes, and to which arguments
 
     async def _give(self, request: ApprovalRequest, decision: ApprovalDecision) -> ApprovalRequest:
-        return await self.controller.answer(request, decision, who=self.who, channel=_CHANNEL, roles=self.roles)
+        who, roles = self.person
+        return await self.controller.answer(request, decision, who=who, channel=_CHANNEL, roles=roles)
 
     async def abandon(self, call_id: str) -> None:
         """Withdraw the open questions about a call that the conversation has left behind."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 import msgspec
-from pydantic_ai import Agent
+from pydantic_ai import Agent, UserPromptNode
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.capabilities.abstract import CapabilityOrdering
 from pydantic_ai.exceptions import ApprovalRequired, UserError
@@ -17,6 +17,7 @@ from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset
 
+from sayso.adapters.pydantic_ai.browser_answers import SignedIn, accept_answers
 from sayso.adapters.pydantic_ai.calls import call_key, run_of, to_tool_call
 from sayso.adapters.pydantic_ai.deferrals import (
     all_request_ids,
@@ -81,6 +82,7 @@ class Approvals(AbstractCapability[Any]):
         *,
         on_denied: OnDenied = "model",
         session_of: SessionOf | None = None,
+        answered_by: Callable[[RunContext[Any]], SignedIn | None] | None = None,
         **settings: Unpack[CapabilitySettings],
     ) -> None:
         """Use a controller, or build one from a policy and its settings.
@@ -92,8 +94,13 @@ class Approvals(AbstractCapability[Any]):
             on_denied: `model` tells the model why a call did not run, `raise` ends the run with an `ApprovalError`.
             session_of: returns the session of a run from its context, such as its user and chat; left out, the session
                 of the controller or, if that has none and the mode is `defer`, PydanticAI's conversation id.
+            answered_by: returns the person, whom the host has authenticated, whose answers a run comes with; where the
+                history is a browser's, which has lost its run, they are given to the controller as by `accept_answers`.
+                Left out, or None: such answers do not count.
             **settings: those of `ApprovalController`.
         """
+        if answered_by is not None and not callable(answered_by):
+            raise ConfigurationError(f"answered_by is {answered_by!r}; pass a function of PydanticAI's run context")
         if isinstance(controller, ApprovalController) and settings:
             raise ConfigurationError(f"the controller has its own {next(iter(settings))}; pass a policy instead")
         if not isinstance(controller, ApprovalController) and (controller is not None or settings):
@@ -101,6 +108,7 @@ class Approvals(AbstractCapability[Any]):
             made = {"mode": "interactive" if {"approval_callback", "channels", "store"} & settings.keys() else "defer"}
             controller = ApprovalController(policy=policy, **cast("Any", made | cast("dict[str, Any]", settings)))
         self._guard = AgentGuard(controller, on_denied, session_of)
+        self._answered_by = answered_by
 
     @property
     def controller(self) -> ApprovalController:
@@ -165,7 +173,9 @@ class Approvals(AbstractCapability[Any]):
             return await call_output_function(self._guard, ctx, output_context, output, handler)
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:  # noqa: ANN401 - PydanticAI's own types
-        """Refuse given results of calls that a person was asked about: only running them yields results."""
+        """Take the answers that the run comes with, and refuse results of calls that a person was asked about."""
+        if isinstance(node, UserPromptNode):
+            node = await self._accept_answers(ctx, cast("UserPromptNode[Any, Any]", node))
         results = getattr(node, "deferred_tool_results", None)
         if isinstance(results, DeferredToolResults):
             self._guard.state(ctx).resumed_calls.update(results.approvals)
@@ -175,6 +185,22 @@ class Approvals(AbstractCapability[Any]):
                 if answer is False or isinstance(answer, ToolDenied):
                     await self._record_refusal(ctx, call_id, answer)
         return node
+
+    async def _accept_answers(self, ctx: RunContext[Any], node: UserPromptNode[Any, Any]) -> UserPromptNode[Any, Any]:
+        person = None if self._answered_by is None else self._answered_by(ctx)
+        given = node.deferred_tool_results
+        if person is None or (given is not None and any(run_of(ctx, call_id) for call_id in given.approvals)):
+            return node  # in a history of the host's own, True is no answer: it only says that the store has one
+        controller = self._guard.controller
+        results = await accept_answers(
+            given,
+            [message for message in ctx.messages if not message.run_id],
+            controller=controller,
+            session=context.current_session() or controller.session,
+            who=person.who,
+            roles=person.roles,
+        )
+        return replace(node, deferred_tool_results=results)
 
     async def _record_refusal(self, ctx: RunContext[Any], call_id: str, answer: object) -> None:
         """Answer the request with the no of the caller: a later yes must not find it open."""
