@@ -1,7 +1,7 @@
 """A web app with an agent that pays: a process of its own, which a test can kill and start again.
 
-`python server.py FOLDER MODE` prints its port; the store and what the tools did are in the folder. A bearer token is the
-name of a person here, which stands for the sign-in of a real app; `examples/web_chat` has one.
+`python server.py FOLDER MODE` prints its port; the store and what the tools did are in the folder. A bearer token is
+the name of a person here, which stands for the sign-in of a real app; `examples/web_chat` has one.
 """
 
 import socket
@@ -13,7 +13,7 @@ from typing import Any
 import uvicorn
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ToolReturnPart, UserPromptPart
-from pydantic_ai.models.function import AgentInfo, DeltaToolCalls, DeltaToolCall, FunctionModel
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, RunContext
 from pydantic_ai.ui import UIAdapter
 from pydantic_ai.ui.ag_ui import AGUIAdapter
@@ -62,8 +62,22 @@ async def respond(messages: list[ModelMessage], _: AgentInfo) -> AsyncIterator[s
         yield " | ".join(str(part.content) for part in parts if isinstance(part, ToolReturnPart))
 
 
-def session_of(user: str, chat: str | None) -> str:
-    return f"{user}/{chat}"
+def session_of(ctx: RunContext[str]) -> str:
+    return f"{ctx.deps}/{ctx.conversation_id}"
+
+
+def ann(_: RunContext[str]) -> SignedIn:
+    return SignedIn("ann", ROLES["ann"])
+
+
+def agent(approvals: Approvals) -> Agent[str, Any]:
+    return Agent(
+        FunctionModel(stream_function=respond),
+        deps_type=str,
+        output_type=[str, DeferredToolRequests],
+        tools=[pay, refund],
+        capabilities=[approvals],
+    )
 
 
 class App:
@@ -71,34 +85,25 @@ class App:
 
     def __init__(self, folder: Path, mode: str) -> None:
         self.controller = ApprovalController(policy=POLICY, mode=mode, store=folder / "sayso.db")
-        self.agent = self._agent(session_of=lambda ctx: session_of(ctx.deps, ctx.conversation_id))
-
-    def _agent(self, **settings: Any) -> Agent[str, Any]:
-        return Agent(
-            FunctionModel(stream_function=respond),
-            deps_type=str,
-            output_type=[str, DeferredToolRequests],
-            tools=[pay, refund],
-            capabilities=[Approvals(self.controller, **settings)],
-        )
+        self.agent = agent(Approvals(self.controller, session_of=session_of))
 
     @property
     def starlette(self) -> Starlette:
-        local = self._agent(answered_by=lambda _: SignedIn("ann", ROLES["ann"])).to_web(
-            deps="ann", html_source=__file__
-        )
+        local = agent(Approvals(self.controller, answered_by=ann))
         routes = [
             Route("/vercel", self.vercel, methods=["POST"]),
             Route("/ag-ui", self.ag_ui, methods=["POST"]),
-            Mount("/local", local),
+            Mount("/local", local.to_web(deps="ann")),
         ]
         return Starlette(routes=routes)
 
     async def vercel(self, request: Request) -> Response:
-        return await self.answer(request, await VercelAIAdapter.from_request(request, agent=self.agent, sdk_version=6))
+        adapter = await VercelAIAdapter[str, Any].from_request(request, agent=self.agent, sdk_version=6)
+        return await self.answer(request, adapter)
 
     async def ag_ui(self, request: Request) -> Response:
-        return await self.answer(request, await AGUIAdapter.from_request(request, agent=self.agent))
+        adapter = await AGUIAdapter[str, Any].from_request(request, agent=self.agent)
+        return await self.answer(request, adapter)
 
     async def answer(self, request: Request, adapter: UIAdapter[Any, Any, Any, str, Any]) -> Response:
         """Give the answers of the signed-in person to the controller, and run the agent."""
@@ -110,7 +115,7 @@ class App:
                 adapter.deferred_tool_results,
                 adapter.messages,
                 controller=self.controller,
-                session=session_of(user, adapter.conversation_id),
+                session=f"{user}/{adapter.conversation_id}",
                 who=user,
                 roles=ROLES[user],
             )
