@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from sayso import ApprovalRequest
+from sayso.stores.sqlite import SqliteStore
+
 HERE = Path(__file__).parent
 PACKAGES = HERE.parents[1] / ".tools" / "npm" / "node_modules"
 PATIENCE = 60.0
@@ -70,6 +73,15 @@ def deeds(folder: Path, chat: str = "chat") -> list[str]:
     file = folder / "deeds"
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     return [deed for at, _, deed in (line.partition("\t") for line in lines) if at == chat]
+
+
+async def requests(folder: Path, session: str) -> list[ApprovalRequest]:
+    """Return the requests of a session, oldest first."""
+    store = SqliteStore(folder / "sayso.db")
+    try:
+        return [each for each in await store.oldest(1000) if each.session == session]
+    finally:
+        await store.aclose()
 
 
 class Client(_Process):

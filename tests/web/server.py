@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
 from sayso import ApprovalController, Policy
-from sayso.adapters.pydantic_ai import Approvals, SignedIn, accept_answers
+from sayso.adapters.pydantic_ai import Approvals, WebUser, accept_answers
 from sayso.errors import ApprovalError, NotEntitled
 
 ROLES = {"ann": ["cashier"], "tom": ["cashier", "treasurer"]}
@@ -66,8 +66,8 @@ def session_of(ctx: RunContext[str]) -> str:
     return f"{ctx.deps}/{ctx.conversation_id}"
 
 
-def ann(_: RunContext[str]) -> SignedIn:
-    return SignedIn("ann", ROLES["ann"])
+def ann(_: RunContext[str]) -> WebUser:
+    return WebUser("ann", ROLES["ann"])
 
 
 def agent(approvals: Approvals) -> Agent[str, Any]:

@@ -3,25 +3,15 @@
 from pathlib import Path
 
 import pytest
-from tests.web.processes import Client, Server, deeds
+from tests.web.processes import Client, Server, deeds, requests
 
-from sayso import ApprovalController, ApprovalDecision, ApprovalRequest
-from sayso.stores.sqlite import SqliteStore
+from sayso import ApprovalController, ApprovalDecision
 
 Workers = tuple[Server, Server]
 LOST = "the history has lost its run, and no single approval of this session fits this call"
 
 
-async def requests(folder: Path, chat: str) -> list[ApprovalRequest]:
-    """Return the requests of ann's chat, oldest first."""
-    store = SqliteStore(folder / "sayso.db")
-    try:
-        return [each for each in await store.oldest(1000) if each.session == f"ann/{chat}"]
-    finally:
-        await store.aclose()
-
-
-@pytest.mark.proves("R7")
+@pytest.mark.proves("H17")
 async def test_a_yes_runs_the_call_once(workers: Workers, client: Client, chat: str, folder: Path) -> None:
     await client.open(workers[0], chat=chat)
     assert len((await client("send", text="pay 5")).waiting) == 1
@@ -30,12 +20,12 @@ async def test_a_yes_runs_the_call_once(workers: Workers, client: Client, chat: 
     assert (told.waiting, told.said, told.error) == ([], ["paid 5 EUR"], None)
     await client("replay")
     assert deeds(folder, chat) == ["paid 5 EUR"]
-    (used,) = await requests(folder, chat)
+    (used,) = await requests(folder, f"ann/{chat}")
     assert used.decision is not None
     assert (used.state, used.decision.who, used.decision.channel) == ("used, returned", "ann", "web")
 
 
-@pytest.mark.proves("R7")
+@pytest.mark.proves("H12")
 async def test_a_no_is_told_with_its_reason_and_leaves_nothing_open(
     workers: Workers, client: Client, chat: str, folder: Path
 ) -> None:
@@ -45,7 +35,7 @@ async def test_a_no_is_told_with_its_reason_and_leaves_nothing_open(
     assert told.waiting == []
     assert told.said[0].startswith("Not executed: refused by ann.")
     assert told.said[0].endswith("Their note: too much")
-    (denied,) = await requests(folder, chat)
+    (denied,) = await requests(folder, f"ann/{chat}")
     assert denied.status == "denied"
     assert deeds(folder, chat) == []
 
@@ -60,7 +50,7 @@ async def test_edited_arguments_run_in_the_place_of_those_asked_about(
     assert deeds(folder, chat) == ["paid 20 USD"]
 
 
-@pytest.mark.proves("R7")
+@pytest.mark.proves("H16")
 async def test_a_server_that_was_killed_goes_on_where_it_was(client: Client, tmp_path: Path) -> None:
     async with Server(tmp_path) as first:
         await client.open(first)
@@ -71,7 +61,7 @@ async def test_a_server_that_was_killed_goes_on_where_it_was(client: Client, tmp
     assert deeds(tmp_path) == ["paid 5 EUR"]
 
 
-@pytest.mark.proves("R7")
+@pytest.mark.proves("R17")
 async def test_another_worker_takes_the_answer(workers: Workers, client: Client, chat: str, folder: Path) -> None:
     asked_at, answered_at = workers
     await client.open(asked_at, chat=chat)
@@ -110,7 +100,7 @@ async def test_the_same_call_in_the_next_turn_is_asked_about_for_itself(
     assert deeds(folder, chat) == ["paid 50 EUR"] * 2
 
 
-@pytest.mark.proves("R7")
+@pytest.mark.proves("H2")
 async def test_arguments_that_the_history_has_changed_do_not_run(
     workers: Workers, client: Client, chat: str, folder: Path
 ) -> None:
@@ -121,7 +111,7 @@ async def test_arguments_that_the_history_has_changed_do_not_run(
     assert deeds(folder, chat) == []
 
 
-@pytest.mark.proves("R7")
+@pytest.mark.proves("H3")
 async def test_an_approval_of_a_call_that_nobody_asked_about_does_not_count(
     workers: Workers, client: Client, chat: str, folder: Path
 ) -> None:
@@ -132,7 +122,7 @@ async def test_an_approval_of_a_call_that_nobody_asked_about_does_not_count(
     assert deeds(folder, chat) == []
 
 
-@pytest.mark.proves("R7")
+@pytest.mark.proves("H11")
 async def test_somebody_else_with_the_same_chat_id_answers_nothing(
     workers: Workers, client: Client, chat: str, folder: Path
 ) -> None:
@@ -140,7 +130,7 @@ async def test_somebody_else_with_the_same_chat_id_answers_nothing(
     await client("send", text="pay 80")
     await client.open(workers[0], chat=chat, user="tom")
     assert "nobody was asked about this call in this session" in (await client("answer", approved=True)).said[0]
-    (request,) = await requests(folder, chat)
+    (request,) = await requests(folder, f"ann/{chat}")
     assert request.status == "open"
     assert deeds(folder, chat) == []
 
@@ -153,7 +143,7 @@ async def test_whoever_is_not_entitled_is_told_and_the_question_waits_for_those_
     told = await ag_ui("answer", approved=True)
     assert told.error is not None
     assert "its rule asks for 1 person in the role treasurer, and ann is not in that role" in told.error
-    (request,) = await requests(folder, chat)
+    (request,) = await requests(folder, f"ann/{chat}")
     assert request.status == "open"
     async with ApprovalController(store=folder / "sayso.db") as elsewhere:
         yes = ApprovalDecision(approved=True)
@@ -167,7 +157,7 @@ async def test_a_question_that_the_conversation_leaves_behind_is_withdrawn(
     await vercel.open(workers[0], chat=chat)
     await vercel("send", text="pay 100")
     assert (await vercel("send", text="pay 101")).error is None
-    assert [each.status for each in await requests(folder, chat)] == ["withdrawn", "open"]
+    assert [each.status for each in await requests(folder, f"ann/{chat}")] == ["withdrawn", "open"]
 
 
 async def test_the_browser_sees_the_id_of_the_question_and_nothing_else_of_it(
@@ -175,5 +165,5 @@ async def test_the_browser_sees_the_id_of_the_question_and_nothing_else_of_it(
 ) -> None:
     await ag_ui.open(workers[0], chat=chat)
     told = await ag_ui("send", text="pay 110")
-    (request,) = await requests(folder, chat)
+    (request,) = await requests(folder, f"ann/{chat}")
     assert told.metadata == [{"sayso": {"request": request.id}}]

@@ -37,7 +37,7 @@ async def told_after(client: Client, server: Server, decision: ApprovalDecision)
         return await sending
 
 
-@pytest.mark.proves("R7")
+@pytest.mark.proves("H17")
 @pytest.mark.parametrize(("decision", "said"), [(YES, "paid 5 EUR"), (EDITED, "paid 1 USD"), (NO, "refused by tom")])
 async def test_the_stream_goes_on_with_the_answer(
     server: Server, client: Client, chat: str, decision: ApprovalDecision, said: str
@@ -49,7 +49,7 @@ async def test_the_stream_goes_on_with_the_answer(
     assert deeds(server.folder, chat) == ([said] if decision.approved else [])
 
 
-@pytest.mark.proves("R7")
+@pytest.mark.proves("H17")
 async def test_the_web_page_of_an_agent_waits_for_the_answer(server: Server, vercel: Client, chat: str) -> None:
     await vercel.open(server, chat=chat, path="/local/api/chat")
     assert (await told_after(vercel, server, YES)).said == ["paid 5 EUR"]

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from tests.web.processes import Client, Server, deeds
+from tests.web.processes import Client, Server, deeds, requests
 
 PATH = "/local/api/chat"
 
 
-@pytest.mark.proves("R7")
+@pytest.mark.proves("H17")
 async def test_the_answers_of_the_page_count(
     workers: tuple[Server, Server], vercel: Client, chat: str, folder: Path
 ) -> None:
@@ -35,3 +35,12 @@ async def test_changed_and_made_up_calls_do_not_run(
     await vercel("forge", tool="pay", input={"amount": 6})
     assert "nobody was asked about this call" in (await vercel("answer", approved=True)).said[0]
     assert deeds(folder, chat) == []
+
+
+async def test_a_question_that_the_conversation_leaves_behind_is_withdrawn(
+    workers: tuple[Server, Server], vercel: Client, chat: str, folder: Path
+) -> None:
+    await vercel.open(workers[0], chat=chat, path=PATH)
+    await vercel("send", text="pay 5")
+    assert (await vercel("send", text="pay 6")).error is None
+    assert [each.status for each in await requests(folder, chat)] == ["withdrawn", "open"]

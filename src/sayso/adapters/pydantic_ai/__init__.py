@@ -5,7 +5,7 @@ try:
 except ImportError as error:
     raise ImportError("PydanticAI is not installed; run `pip install sayso[pydantic-ai]`") from error
 
-from sayso.adapters.pydantic_ai.browser_answers import SignedIn, accept_answers
+from sayso.adapters.pydantic_ai.browser_answers import WebUser, accept_answers
 from sayso.adapters.pydantic_ai.capability import Approvals
 from sayso.adapters.pydantic_ai.deferred import (
     build_approval_requests,
@@ -24,7 +24,7 @@ __all__ = [
     "ApprovalToolset",
     "Approvals",
     "Resumed",
-    "SignedIn",
+    "WebUser",
     "accept_answers",
     "build_approval_requests",
     "collect_approvals_async",

@@ -1,4 +1,4 @@
-"""Answers from a web front end: a browser's approvals, given to the controller as those of the signed-in person.
+"""Answers from a web front end: a browser's approvals, stored as answers of the signed-in person.
 
 PydanticAI's adapters (`VercelAIAdapter`, `AGUIAdapter`) read the answers from what the browser sent; here they are
 checked and stored, because only an approval in the store counts. Whether the call in the browser's history is the one
@@ -27,7 +27,7 @@ _SEVERAL_ASKED = "several questions of this session are open for this call id, s
 _ANSWERED_OTHERWISE = "it was answered before, with other arguments than these"
 
 
-class SignedIn(NamedTuple):
+class WebUser(NamedTuple):
     """A person whom the host has authenticated, with the roles that it has verified."""
 
     who: str
@@ -63,7 +63,7 @@ async def accept_answers(
     """
     if not session or not who:
         raise ConfigurationError("an answer needs a session and a person: pass session=… and who=…")
-    answers = _Answers(controller, session, SignedIn(who, roles))
+    answers = _Answers(controller, session, WebUser(who, roles))
     approvals = {} if results is None else results.approvals
     accepted = {call_id: await answers.answer(call_id, answer) for call_id, answer in approvals.items()}
     for call_id in _unanswered_calls(messages):
@@ -78,7 +78,7 @@ class _Answers:
 
     controller: ApprovalController
     session: str
-    person: SignedIn
+    person: WebUser
 
     async def answer(self, call_id: str, answer: bool | ToolApproved | ToolDenied) -> Any:  # noqa: FBT001, ANN401 - PydanticAI's own types
         """Store the answer to the question about a call, and return the result for that call."""

@@ -17,7 +17,7 @@ from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset
 
-from sayso.adapters.pydantic_ai.browser_answers import SignedIn, accept_answers
+from sayso.adapters.pydantic_ai.browser_answers import WebUser, accept_answers
 from sayso.adapters.pydantic_ai.calls import call_key, run_of, to_tool_call
 from sayso.adapters.pydantic_ai.deferrals import (
     all_request_ids,
@@ -82,7 +82,7 @@ class Approvals(AbstractCapability[Any]):
         *,
         on_denied: OnDenied = "model",
         session_of: SessionOf | None = None,
-        answered_by: Callable[[RunContext[Any]], SignedIn | None] | None = None,
+        answered_by: Callable[[RunContext[Any]], WebUser | None] | None = None,
         **settings: Unpack[CapabilitySettings],
     ) -> None:
         """Use a controller, or build one from a policy and its settings.
