@@ -20,16 +20,18 @@ PATIENCE = 60.0
 Front = Literal["vercel", "ag-ui"]
 
 
-class _Process:
+class Process:
     """A process that ends with the block."""
 
-    def __init__(self, *command: str | Path, environ: dict[str, str] | None = None) -> None:
-        self._command, self._environ = command, environ
+    def __init__(self, *command: str | Path, environ: dict[str, str] | None = None, folder: Path | None = None) -> None:
+        self._command, self._environ, self._folder = command, environ, folder
 
     async def __aenter__(self) -> Self:
         pipe = asyncio.subprocess.PIPE
         environ = {**os.environ, **(self._environ or {})}
-        self._process = await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe, env=environ)
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command, stdin=pipe, stdout=pipe, env=environ, cwd=self._folder
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -55,7 +57,15 @@ class _Process:
         self._process.stdin.write(line.encode() + b"\n")
 
 
-class Server(_Process):
+def node() -> str:
+    """Return the program that runs the clients, once their packages are there."""
+    program = shutil.which("node")
+    assert program, "there is no Node.js: run `python3 dev.py test`, which installs it or says how"
+    assert PACKAGES.exists(), "the npm packages are missing: run `python3 dev.py test`, which installs them"
+    return program
+
+
+class Server(Process):
     """The app in server.py, whose store and deeds are in a folder that it may share with others."""
 
     def __init__(self, folder: Path, mode: str = "defer") -> None:
@@ -84,15 +94,12 @@ async def requests(folder: Path, session: str) -> list[ApprovalRequest]:
         await store.aclose()
 
 
-class Client(_Process):
+class Client(Process):
     """A browser's side: one conversation, held by the real client of a front end."""
 
     def __init__(self, front: Front) -> None:
-        node = shutil.which("node")
-        assert node, "there is no Node.js: run `python3 dev.py test`, which installs it or says how"
-        assert PACKAGES.exists(), "the npm packages are missing: run `python3 dev.py test`, which installs them"
         script = HERE / "clients" / f"{front.replace('-', '_')}.cjs"
-        super().__init__(node, script, environ={"NODE_PATH": str(PACKAGES)})
+        super().__init__(node(), script, environ={"NODE_PATH": str(PACKAGES)})
         self.front = front
 
     async def open(

@@ -1,0 +1,105 @@
+// The page: messages, and a card for each call that waits for an answer. With React, `useChat` does what Messages does here.
+import {
+  AbstractChat,
+  DefaultChatTransport,
+  getToolName,
+  isToolUIPart,
+  lastAssistantMessageIsCompleteWithApprovalResponses,
+} from "ai";
+
+class Messages {
+  status = "ready";
+  error = undefined;
+  #messages = [];
+  get messages() {
+    return this.#messages;
+  }
+  set messages(messages) {
+    this.#messages = messages;
+    draw();
+  }
+  pushMessage = (message) => (this.messages = [...this.messages, message]);
+  popMessage = () => (this.messages = this.messages.slice(0, -1));
+  replaceMessage = (index, message) => (this.messages = this.messages.with(index, message));
+  snapshot = (thing) => structuredClone(thing);
+}
+
+class Chat extends AbstractChat {
+  constructor(settings) {
+    super({ ...settings, state: new Messages() });
+  }
+}
+
+const page = (id) => document.getElementById(id);
+let edits = {}; // arguments by call id, which the person has changed
+let unanswered = []; // the messages before the answers that were not accepted
+
+const chat = new Chat({
+  transport: new DefaultChatTransport({ api: "/chat" }),
+  sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
+  onError(error) {
+    page("error").textContent = error.message;
+    if (unanswered.length) chat.messages = unanswered; // the question is still open: show its card again
+    unanswered = [];
+  },
+  onFinish() {
+    edits = {};
+    unanswered = [];
+  },
+});
+
+function answer(part, approved, reason) {
+  page("error").textContent = "";
+  if (!unanswered.length) unanswered = structuredClone(chat.messages);
+  chat.addToolApprovalResponse({ id: part.approval.id, approved, reason, options: { body: { edits } } });
+}
+
+function edit(part, args) {
+  if (args === JSON.stringify(part.input)) return true;
+  try {
+    edits[part.toolCallId] = JSON.parse(args);
+    return true;
+  } catch {
+    page("error").textContent = "The arguments are no JSON: correct them, or deny the call.";
+    return false;
+  }
+}
+
+function card(part) {
+  const form = document.createElement("form");
+  form.setAttribute("aria-label", `May it ${getToolName(part)}?`);
+  const args = field("Arguments", "args", JSON.stringify(part.input));
+  form.append(args, field("Reason", "reason", ""), button("Approve"), button("Deny"));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const { args, reason } = form.elements;
+    const approved = event.submitter.value === "Approve";
+    if (!approved || edit(part, args.value)) answer(part, approved, reason.value || undefined);
+  });
+  return form;
+}
+
+function field(name, key, value) {
+  const label = document.createElement("label");
+  label.append(`${name} `, Object.assign(document.createElement("input"), { name: key, value }));
+  return label;
+}
+
+const button = (value) => Object.assign(document.createElement("button"), { value, textContent: value });
+const line = (text) => Object.assign(document.createElement("p"), { textContent: text });
+
+function drawn(part) {
+  if (part.type === "text") return [line(part.text)];
+  if (!isToolUIPart(part)) return [];
+  return [part.state === "approval-requested" ? card(part) : line(`${getToolName(part)}: ${part.state}`)];
+}
+
+function draw() {
+  page("messages").replaceChildren(...chat.messages.flatMap(({ parts }) => parts.flatMap(drawn)));
+}
+
+page("prompt").addEventListener("submit", (event) => {
+  event.preventDefault();
+  chat.sendMessage({ text: event.target.elements.text.value });
+  event.target.reset();
+});
