@@ -9,9 +9,11 @@ import os
 import secrets
 from hmac import compare_digest
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl
 
 import uvicorn
+from pydantic import TypeAdapter
 from pydantic_ai import Agent, DeferredToolRequests, RunContext
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import DeferredToolResults, ToolApproved
@@ -57,25 +59,29 @@ async def chat(request: Request) -> Response:
     user = request.session.get("user")
     if user is None:
         return JSONResponse("sign in first", status_code=401)
-    adapter = await VercelAIAdapter[str, object].from_request(request, agent=agent, sdk_version=6)
-    answered = with_edits(adapter.deferred_tool_results, (await request.json()).get("edits", {}))
-    session = f"{user}/{adapter.conversation_id}"
     try:
-        results = await accept_answers(answered, adapter.messages, controller=controller, session=session, who=user)
-    except (NotEntitled, ApprovalBlocked, ValueError) as error:
+        adapter = await VercelAIAdapter[str, object].from_request(request, agent=agent, sdk_version=6)
+        results = await accept_answers(
+            with_edits(adapter.deferred_tool_results, await request.json()),
+            adapter.messages,
+            controller=controller,
+            session=f"{user}/{adapter.conversation_id}",  # as `session_of` has it
+            who=user,
+        )
+    except (NotEntitled, ApprovalBlocked) as error:
         return JSONResponse(str(error), status_code=403)
+    except ValueError as error:
+        return JSONResponse(str(error), status_code=422)
     return adapter.streaming_response(adapter.run_stream(deferred_tool_results=results, deps=user))
 
 
-def with_edits(results: DeferredToolResults | None, edits: dict[str, dict[str, object]]) -> DeferredToolResults | None:
+def with_edits(results: DeferredToolResults | None, body: dict[str, Any]) -> DeferredToolResults | None:
     """Add the edited arguments, for which the Vercel AI SDK has no field of its own: the page sends them beside it."""
+    edits = TypeAdapter(dict[str, dict[str, Any]]).validate_python(body.get("edits", {}))
     if results is None:
         return None
-    edited = {
-        each: ToolApproved(override_args=edits[each])
-        for each, yes in results.approvals.items()
-        if yes is True and each in edits
-    }
+    approved = [call_id for call_id, answer in results.approvals.items() if answer is True and call_id in edits]
+    edited = {call_id: ToolApproved(override_args=edits[call_id]) for call_id in approved}
     return DeferredToolResults(approvals={**results.approvals, **edited})
 
 

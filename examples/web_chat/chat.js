@@ -103,3 +103,4 @@ page("prompt").addEventListener("submit", (event) => {
   chat.sendMessage({ text: event.target.elements.text.value });
   event.target.reset();
 });
+page("prompt").querySelector("button").disabled = false; // before, the browser would send the form itself

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Locator, Page, expect
@@ -99,6 +100,13 @@ async def test_the_chat_pays_what_the_person_has_written(page: Page) -> None:
     await question.get_by_label("Arguments").fill('{"to": "bob", "amount": 7}')
     await question.get_by_role("button", name="Approve").click()
     await expect(page.get_by_text("paid 7 to bob")).to_be_visible()
+
+
+async def test_what_is_no_chat_is_refused_with_a_reason(page: Page, url: str) -> None:
+    talk: dict[str, Any] = {"trigger": "submit-message", "id": "c", "messages": [], "edits": {"c1": "all of it"}}
+    answer = await page.context.request.post(f"{url}/chat", data=talk)
+    assert answer.status == 422
+    assert "valid dictionary" in await answer.text()
 
 
 async def test_nobody_chats_without_signing_in(browser: Browser, url: str) -> None:

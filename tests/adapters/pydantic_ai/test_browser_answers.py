@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Never
 
 import pytest
-from pydantic_ai import Agent
+from pydantic_ai import Agent, Tool
+from pydantic_ai.exceptions import ApprovalRequired
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDenied
+from pydantic_ai.ui.vercel_ai import VercelAIAdapter
 from tests.adapters.pydantic_ai.scripted import Call, Scripted, Till, returns
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalRequest, Policy
@@ -29,11 +34,18 @@ RULES = {
 class Chat:
     """A conversation whose history is in a browser, which keeps no ids of runs."""
 
-    def __init__(self, till: Till, controller: ApprovalController, *turns: list[Call], **settings: Any) -> None:
+    def __init__(
+        self,
+        till: Till,
+        controller: ApprovalController,
+        *turns: list[Call],
+        more: Sequence[Tool[Any]] = (),
+        **settings: Any,
+    ) -> None:
         self.till, self.controller = till, controller
         self.agent = Agent(
             Scripted(*turns).model,
-            tools=[till.pay, till.look, till.drop],
+            tools=[*till.tools, *more],
             capabilities=[Approvals(controller, session_of=lambda _: SESSION, **settings)],
             output_type=[str, DeferredToolRequests],
         )
@@ -197,6 +209,77 @@ async def test_an_answer_needs_a_session_and_a_person(chat: Chat, missing: dict[
     await chat.ask()
     with pytest.raises(ConfigurationError, match="an answer needs a session and a person"):
         await chat.accept(YES, **missing)
+
+
+def give(ctx: RunContext[Any], amount: int) -> str:
+    return f"gave {amount}"
+
+
+def give_if_approved(ctx: RunContext[Any], amount: int) -> str:
+    return give(ctx, amount) if ctx.tool_call_approved else wants_approval()
+
+
+def check_approved(ctx: RunContext[Any], amount: int) -> None:
+    return None if ctx.tool_call_approved else wants_approval()
+
+
+def wants_approval() -> Never:
+    raise ApprovalRequired
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        Tool(give, requires_approval=True),
+        Tool(give_if_approved, name="give"),
+        Tool(give, args_validator=check_approved),
+    ],
+)
+async def test_an_approval_that_the_tool_itself_wants_is_found(till: Till, tool: Tool[Any]) -> None:
+    controller = ApprovalController(policy=Policy(default="none"), mode="defer")
+    chat = Chat(till, controller, [("give", {"amount": 5})], more=[tool])
+    await chat.ask()
+    await chat.run(results=DeferredToolResults(approvals={"c1": True}))
+    assert chat.told == [], "nobody has answered"
+    await chat.run(results=await chat.accept(YES))
+    assert chat.told == ["gave 5"]
+
+
+@pytest.mark.proves("H17")
+async def test_what_vercels_adapter_reads_from_a_browser_runs_once(till: Till, controller: ApprovalController) -> None:
+    """With every release of PydanticAI; tests/web has the real clients."""
+    agent = Agent(
+        FunctionModel(stream_function=stream_pay),
+        tools=[till.pay],
+        output_type=[str, DeferredToolRequests],
+        capabilities=[Approvals(controller, session_of=lambda _: SESSION)],
+    )
+
+    async def post(*messages: dict[str, Any]) -> None:
+        body = json.dumps({"trigger": "submit-message", "id": "chat", "messages": messages}).encode()
+        run_input = VercelAIAdapter.build_run_input(body)
+        adapter = VercelAIAdapter(agent=agent, run_input=run_input, sdk_version=6)
+        results = await accept_answers(
+            adapter.deferred_tool_results, adapter.messages, controller=controller, session=SESSION, who="ann"
+        )
+        async for _ in adapter.run_stream(deferred_tool_results=results):
+            pass
+
+    said = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "go"}]}
+    call = {"type": "tool-pay", "toolCallId": "c1", "state": "approval-responded", "input": {"amount": 5}}
+    yes = {"id": "2", "role": "assistant", "parts": [{**call, "approval": {"id": "c1", "approved": True}}]}
+    await post(said)
+    assert till.ran == []
+    for _ in range(2):
+        await post(said, yes)
+        assert till.ran == [("pay", 5)]
+
+
+async def stream_pay(messages: list[ModelMessage], _: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
+    if isinstance(messages[-1].parts[-1], UserPromptPart):
+        yield {0: DeltaToolCall("pay", '{"amount": 5}', tool_call_id="c1")}
+    else:
+        yield "done"
 
 
 # `answered_by`, for hosts that cannot call `accept_answers`.
