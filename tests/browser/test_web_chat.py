@@ -30,7 +30,7 @@ uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the example, with its page built."""
     copy = tmp_path_factory.mktemp("example") / "web_chat"
-    shutil.copytree(EXAMPLE, copy)
+    shutil.copytree(EXAMPLE, copy, ignore=shutil.ignore_patterns("node_modules", "dist"))
     (copy / "node_modules").symlink_to(PACKAGES)
     assert node()
     build = json.loads((copy / "package.json").read_text())["scripts"]["build"].split()
