@@ -40,11 +40,12 @@ class Chat:
         controller: ApprovalController,
         *turns: list[Call],
         more: Sequence[Tool[Any]] = (),
+        reuse_ids: bool = False,
         **settings: Any,
     ) -> None:
         self.till, self.controller = till, controller
         self.agent = Agent(
-            Scripted(*turns).model,
+            Scripted(*turns, reuse_ids=reuse_ids).model,
             tools=[*till.tools, *more],
             capabilities=[Approvals(controller, session_of=lambda _: SESSION, **settings)],
             output_type=[str, DeferredToolRequests],
@@ -183,15 +184,26 @@ async def test_a_quorum_needs_different_people(till: Till, controller: ApprovalC
     assert till.ran == [("drop", "users")]
 
 
-async def test_an_approval_that_could_mean_two_questions_is_refused(chat: Chat) -> None:
-    for _ in range(2):
-        chat.history = []
-        chat.agent = Chat(chat.till, chat.controller, [("pay", {"amount": 5})]).agent
-        await chat.ask()
-    assert len(await chat.controller.pending()) == 2
-    await chat.run(results=await chat.accept(YES))
-    assert chat.till.ran == []
-    assert "several questions of this session are open for this call id" in chat.told[0]
+@pytest.mark.proves("H3")
+async def test_an_old_yes_does_not_answer_a_new_question_with_the_same_call_id(
+    till: Till, controller: ApprovalController
+) -> None:
+    chat = Chat(till, controller, [("pay", {"amount": 5})], reuse_ids=True)
+    await chat.ask()
+    sent_again = chat.history
+    await chat.run(results=await chat.accept(YES, "0.0"))
+    question = await chat.ask()
+    latest = chat.history
+    result_lost = [message for message in latest if not any(part.part_kind == "tool-return" for part in message.parts)]
+    for history in (sent_again, result_lost):
+        chat.history = history
+        refused = (await chat.accept(YES, "0.0")).approvals["0.0"]
+        assert isinstance(refused, ToolDenied)
+        assert "its call id was used before in this conversation" in refused.message
+    assert await controller.pending() == [question]
+    chat.history = latest
+    await chat.run(results=await chat.accept(YES, "0.0"))
+    assert till.ran == [("pay", 5)] * 2
 
 
 async def test_questions_that_the_conversation_leaves_behind_are_withdrawn(chat: Chat) -> None:

@@ -2,10 +2,11 @@
 const readline = require("node:readline");
 const { HttpAgent } = require("@ag-ui/client");
 
-let agent, last, error;
+let agent, error;
+const sent = [];
 
 async function remember(url, init) {
-  last = [url, init];
+  sent.push([url, init]);
   return fetch(url, init);
 }
 
@@ -41,8 +42,8 @@ const commands = {
     for (const message of agent.messages)
       for (const call of message.toolCalls ?? []) call.function.arguments = JSON.stringify(input);
   },
-  async replay() {
-    await (await fetch(...last)).text();
+  async replay({ at = -1 }) {
+    await (await fetch(...sent.at(at))).text();
   },
 };
 

@@ -21,10 +21,11 @@ class Chat extends AbstractChat {
   settled = () => new Promise((resolve) => (this.settle = () => setTimeout(resolve)));
 }
 
-let chat, last, also;
+let chat, also;
+const sent = [];
 
 async function remember(url, init) {
-  last = [url, init];
+  sent.push([url, init]);
   const twin = also && fetch(also, init).then((answer) => answer.text());
   const answer = await fetch(url, init);
   await twin;
@@ -58,8 +59,8 @@ const commands = {
   tamper({ input }) {
     for (const part of waiting()) part.input = input;
   },
-  async replay() {
-    await (await fetch(...last)).text();
+  async replay({ at = -1 }) {
+    await (await fetch(...sent.at(at))).text();
   },
 };
 

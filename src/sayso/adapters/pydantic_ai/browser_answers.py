@@ -3,10 +3,15 @@
 PydanticAI's adapters (`VercelAIAdapter`, `AGUIAdapter`) read the answers from what the browser sent; here they are
 checked and stored, because only an approval in the store counts. Whether the call in the browser's history is the one
 that was asked about, the guard decides when the call is made.
+
+A browser names the call by its id alone, and some providers use an id again. An old yes, which a browser still has in
+its history or sends once more, must not answer the new question. So a yes counts only if one call with this id waits in
+the history, and if the history has as many calls with this id as the session has questions about it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -23,7 +28,7 @@ from sayso.errors import ConfigurationError
 _CHANNEL = "web"
 _ABANDONED = "the conversation went on without an answer"
 _NOTHING_ASKED = "nobody was asked about this call in this session, so an approval of it cannot count"
-_SEVERAL_ASKED = "several questions of this session are open for this call id, so an approval cannot say which it means"
+_AMBIGUOUS = "its call id was used before in this conversation, so it is not certain which call the approval means"
 _ANSWERED_OTHERWISE = "it was answered before, with other arguments than these"
 
 
@@ -63,13 +68,32 @@ async def accept_answers(
     """
     if not session or not who:
         raise ConfigurationError("an answer needs a session and a person: pass session=… and who=…")
-    answers = _Answers(controller, session, WebUser(who, roles))
+    calls = _count_calls(messages)
+    answers = _Answers(controller, session, WebUser(who, roles), calls)
     approvals = {} if results is None else results.approvals
     accepted = {call_id: await answers.answer(call_id, answer) for call_id, answer in approvals.items()}
-    for call_id in _unanswered_calls(messages):
+    for call_id in +calls.waiting:
         if results is None or call_id not in {*accepted, *results.calls}:
             await answers.abandon(call_id)
     return None if results is None else replace(results, approvals=accepted)
+
+
+class _Calls(NamedTuple):
+    """How many calls of a history have each id, and how many of these wait for a result."""
+
+    made: Counter[str]
+    waiting: Counter[str]
+
+
+def _count_calls(messages: Sequence[ModelMessage]) -> _Calls:
+    calls = _Calls(Counter(), Counter())
+    for part in (part for message in messages for part in message.parts):
+        if isinstance(part, ToolCallPart):
+            calls.made[part.tool_call_id] += 1
+            calls.waiting[part.tool_call_id] += 1
+        elif isinstance(part, BaseToolReturnPart):
+            calls.waiting[part.tool_call_id] -= 1
+    return calls
 
 
 @dataclass(frozen=True)
@@ -79,6 +103,7 @@ class _Answers:
     controller: ApprovalController
     session: str
     person: WebUser
+    calls: _Calls
 
     async def answer(self, call_id: str, answer: bool | ToolApproved | ToolDenied) -> Any:  # noqa: FBT001, ANN401 - PydanticAI's own types
         """Store the answer to the question about a call, and return the result for that call."""
@@ -86,18 +111,20 @@ class _Answers:
         still_open = [each for each in asked if each.status == "open"]
         if answer is True or isinstance(answer, ToolApproved):
             edited = None if answer is True else answer.override_args
-            return await self._approve(asked, still_open, edited)
+            return await self._approve(call_id, asked, edited)
         note = answer.message if isinstance(answer, ToolDenied) and answer != ToolDenied() else None
         denied = [await self._give(each, ApprovalDecision(approved=False, note=note)) for each in still_open]
         return ToolDenied(refusal(denied[0]).message) if denied and denied[0].status == "denied" else answer
 
     async def _approve(
-        self, asked: list[ApprovalRequest], still_open: list[ApprovalRequest], edited: dict[str, Any] | None
+        self, call_id: str, asked: list[ApprovalRequest], edited: dict[str, Any] | None
     ) -> bool | ToolDenied:
-        if not asked or len(still_open) > 1:
-            return _refused(_SEVERAL_ASKED if asked else _NOTHING_ASKED)
-        request = still_open[0] if still_open else asked[0]
-        if still_open:
+        if not asked:
+            return _refused(_NOTHING_ASKED)
+        request = asked[0]
+        if request.status == "open":
+            if self.calls.waiting[call_id] != 1 or self.calls.made[call_id] < len(asked):
+                return _refused(_AMBIGUOUS)
             request = await self._give(request, ApprovalDecision(approved=True, override_args=edited))
         taken = None if request.decision is None else request.decision.override_args
         if edited is not None and request.status == "approved" and taken != freeze(edited):
@@ -117,14 +144,3 @@ class _Answers:
 
 def _refused(reason: str) -> ToolDenied:
     return ToolDenied(Denied(cause="forged", reason=reason).message)
-
-
-def _unanswered_calls(messages: Sequence[ModelMessage]) -> set[str]:
-    """Return the ids of the calls that have no result in the history."""
-    found: set[str] = set()
-    for part in (part for message in messages for part in message.parts):
-        if isinstance(part, ToolCallPart):
-            found.add(part.tool_call_id)
-        elif isinstance(part, BaseToolReturnPart):
-            found.discard(part.tool_call_id)
-    return found
