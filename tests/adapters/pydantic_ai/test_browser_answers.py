@@ -329,6 +329,15 @@ async def test_nobodys_answers_do_not_count(till: Till, controller: ApprovalCont
     assert till.ran == []
 
 
+async def test_nobodys_no_closes_the_question_all_the_same(chat: Chat) -> None:
+    question = await chat.ask()
+    await chat.run(results=DeferredToolResults(approvals={"c1": ToolDenied("no")}))
+    denied = await chat.controller.store.get(question.id)
+    assert denied is not None
+    assert denied.decision is not None
+    assert (denied.status, denied.decision.who, chat.till.ran) == ("denied", "the host", [])
+
+
 async def test_a_new_prompt_withdraws_what_was_asked_before(till: Till, controller: ApprovalController) -> None:
     chat = Chat(till, controller, [("pay", {"amount": 5})], answered_by=ann)
     first = await chat.ask()
